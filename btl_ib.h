@@ -1,0 +1,170 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The component and its modules: what Open MPI sees of btl ib. The component owns one engine; a
+ * module is one rail of it, that is one device.
+ *
+ * Threads. One lock guards the engine and everything here. It is taken only if Open MPI runs with
+ * threads, at the entry of every BTL function and of progress, and it is released around every
+ * call up (receive callbacks, completions, the error callback), for two reasons:
+ *  - ob1 does not call us with one of its own locks held (its matching, request and pending
+ *    lists are locked for list operations only), but bml r2 does: mca_bml_lock is held while
+ *    add_procs is called, and taken in receive callbacks when an answer goes to a process that was
+ *    not added yet (mca_bml_base_get_endpoint). With our lock held across the callback, the two
+ *    would be taken in both orders. coll/adapt does alike with the mutex of a request.
+ *  - another thread can receive while one is in a callback that takes its time.
+ * To the engine this looks like a callback that calls back in, except that calls need not end in
+ * the reverse order of their beginning; its guards are counters for that reason.
+ */
+
+#ifndef BTL_IB_H
+#define BTL_IB_H
+
+#include "btl_ib_compat.h"
+
+#include <pthread.h>
+
+#include "btl_ib_engine.h"
+#include "btl_ib_modex_wire.h"
+#include "btl_ib_params.h"
+
+#define BTL_IB_HELP_FILE "help-btl-ib.txt"
+
+/*
+ * Room beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
+ * registration handle of the largest size allowed.
+ */
+#define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
+
+/* One device. */
+typedef struct btl_ib_module {
+    mca_btl_base_module_t super; /* first: Open MPI casts */
+    uint32_t rail;               /* its number in the engine */
+    char name[64];               /* "ofi/udp:eth0" */
+    mca_btl_base_module_error_cb_fn_t error_cb;
+    opal_list_t endpoints;
+    opal_free_list_t frags_eager; /* descriptors with room for eager_limit */
+    opal_free_list_t frags_max;   /* with room for max_send_size */
+    opal_free_list_t frags_user;  /* with room for a header; the data stay in the user's memory */
+} btl_ib_module_t;
+
+typedef struct btl_ib_component {
+    mca_btl_base_component_t super; /* first: Open MPI casts */
+    btl_ib_params_t params;
+    mca_btl_base_module_t limits; /* what the parameters set; every module begins as a copy */
+    btl_ib_engine_t *engine;
+    btl_ib_modex_t *self;     /* what we published */
+    opal_process_name_t name; /* our own; Open MPI forgets it before we are finalized */
+    btl_ib_module_t *modules[BTL_IB_RAILS_MAX];
+    uint32_t module_count;   /* made */
+    uint32_t modules_in_use; /* not finalized yet */
+    uint32_t endpoint_count; /* of all modules */
+    bool told_limits;        /* that a peer has other limits */
+    uint32_t draining;       /* del_procs or finalize calls going on: a death is no news then */
+    uint64_t drain_started;  /* us: procs deleted one after the other share one bound */
+    uint64_t drain_ended;
+    pthread_mutex_t lock;
+    btl_ib_atomic_int32_t waiting; /* threads that sleep until they get the lock */
+} btl_ib_component_t;
+
+extern btl_ib_component_t mca_btl_ib_component;
+
+/* Microseconds of a monotonic clock. */
+uint64_t btl_ib_now(void);
+
+static inline void btl_ib_lock(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (opal_using_threads() && 0 != pthread_mutex_trylock(&component->lock)) {
+        OPAL_THREAD_ADD_FETCH32(&component->waiting, 1);
+        pthread_mutex_lock(&component->lock);
+        OPAL_THREAD_ADD_FETCH32(&component->waiting, -1);
+    }
+}
+
+/* For progress: returns whether the caller may go on. Who polls in a loop would take the lock again
+ * and again before a sleeper wakes up, so sleepers go first. */
+static inline bool btl_ib_trylock(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    return !opal_using_threads()
+           || (0 == component->waiting && 0 == pthread_mutex_trylock(&component->lock));
+}
+
+static inline void btl_ib_unlock(void)
+{
+    if (opal_using_threads()) {
+        pthread_mutex_unlock(&mca_btl_ib_component.lock);
+    }
+}
+
+/* One fact for the verbose output: 1 what was chosen and why, 10 what was turned down, 100 each
+ * datagram. To be called with a literal format. */
+#define BTL_IB_VERBOSE(level, ...)                                                                 \
+    opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
+
+/*
+ * A help text about the configuration, which the processes of a host share: one of them prints it.
+ */
+#define BTL_IB_SHOW_HELP(topic, ...)                                                               \
+    do {                                                                                           \
+        if (0 == opal_process_info.my_local_rank) {                                                \
+            btl_ib_compat_show_help(BTL_IB_HELP_FILE, (topic), __VA_ARGS__);                       \
+        }                                                                                          \
+    } while (0)
+
+/* The functions of a module, filled in by btl_ib_module.c. */
+void btl_ib_module_functions(mca_btl_base_module_t *module);
+
+/* Make the module of a rail. Returns NULL if memory is short. */
+btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t bandwidth);
+void btl_ib_module_destroy(btl_ib_module_t *module);
+
+/* The engine's calls up; btl_ib_recv.c. */
+extern const btl_ib_engine_ops_t btl_ib_engine_ops;
+
+/* Names of processes as the engine knows them. */
+static inline uint64_t btl_ib_name_pack(opal_process_name_t name)
+{
+    return (uint64_t) name.jobid << 32 | name.vpid;
+}
+
+static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
+{
+    return (opal_process_name_t){.jobid = (opal_jobid_t) (name >> 32), .vpid = (opal_vpid_t) name};
+}
+
+/* BTL functions. */
+int btl_ib_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
+int btl_ib_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints);
+mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
+                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                        size_t size, uint32_t flags);
+int btl_ib_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
+mca_btl_base_descriptor_t *btl_ib_prepare_src(mca_btl_base_module_t *btl,
+                                              struct mca_btl_base_endpoint_t *endpoint,
+                                              opal_convertor_t *convertor, uint8_t order,
+                                              size_t reserve, size_t *size, uint32_t flags);
+int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag);
+int btl_ib_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                 opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
+                 uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                 mca_btl_base_descriptor_t **descriptor);
+
+/* Give an end to what is left of connections: poll until no CLOSE is due, within the drain's
+ * bound. Called with the lock held. */
+void btl_ib_linger(void);
+
+/* Close what nobody adopted, let the CLOSEs go, print the counters if asked for, free the engine.
+ * Called with the lock held, when the last module goes. */
+void btl_ib_component_stop(void);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The only file that knows Open MPI versions. Everything that 4.1 and 5.0 spell differently has
+ * one name here.
+ */
+
+#ifndef BTL_IB_COMPAT_H
+#define BTL_IB_COMPAT_H
+
+#include "opal_config.h"
+
+#include "opal/constants.h"
+#include "opal/class/opal_bitmap.h"
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_list.h"
+#include "opal/datatype/opal_convertor.h"
+#include "opal/mca/base/base.h"
+#include "opal/mca/base/mca_base_framework.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/mca/hwloc/hwloc-internal.h"
+#include "opal/runtime/opal.h"
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
+
+#if OPAL_MAJOR_VERSION >= 5
+#include "opal/mca/pmix/pmix-internal.h"
+#include "opal/mca/threads/thread_usage.h"
+typedef opal_atomic_int32_t btl_ib_atomic_int32_t;
+#else
+#include "opal/mca/pmix/pmix.h"
+#include "opal/threads/thread_usage.h"
+typedef volatile int32_t btl_ib_atomic_int32_t;
+#endif
+
+#define BTL_IB_STRING_OF(x) #x
+#define BTL_IB_STRING(x)    BTL_IB_STRING_OF(x)
+
+/*
+ * The series that we were compiled for, as "4.1". The type version of a BTL says nothing about
+ * it, and structures that we share with Open MPI differ from one series to the next, so that a
+ * component of another one must not be used. A test may define another value.
+ */
+#ifndef BTL_IB_BUILT_FOR_SERIES
+#define BTL_IB_BUILT_FOR_SERIES                                                                    \
+    BTL_IB_STRING(OPAL_MAJOR_VERSION) "." BTL_IB_STRING(OPAL_MINOR_VERSION)
+#endif
+
+/* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
+bool btl_ib_compat_same_series(const char *version);
+
+#if OPAL_MAJOR_VERSION >= 5
+
+#define BTL_IB_MODEX_SCOPE PMIX_GLOBAL
+
+/* Hand a received message up. */
+static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
+                                         struct mca_btl_base_endpoint_t *endpoint,
+                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+{
+    const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
+    const mca_btl_base_receive_descriptor_t desc = {
+        .endpoint = endpoint,
+        .des_segments = segment,
+        .des_segment_count = 1,
+        .tag = tag,
+        .cbdata = reg->cbdata,
+    };
+
+    reg->cbfunc(btl, &desc);
+}
+
+#else
+
+#define BTL_IB_MODEX_SCOPE   OPAL_PMIX_GLOBAL
+#define BTL_IB_HAVE_FT_EVENT 1
+
+/* Hand a received message up. */
+static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
+                                         struct mca_btl_base_endpoint_t *endpoint,
+                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+{
+    const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
+    mca_btl_base_descriptor_t desc = {
+        .des_segments = segment,
+        .des_segment_count = 1,
+    };
+
+    (void) endpoint;
+    reg->cbfunc(btl, tag, &desc, reg->cbdata);
+}
+
+#endif
+
+/*
+ * Print the help text `topic` of `file` to stderr, framed, with the arguments filled in. Returns
+ * whether there was one. Not opal_show_help(): that hands the text to mpirun in a message which
+ * 4.1 loses now and then, and always if the process aborts next. The price is that nobody joins
+ * the texts of several processes into one, so the caller should think of who prints.
+ */
+bool btl_ib_compat_show_help(const char *file, const char *topic, ...);
+
+/*
+ * What a process published under the key of `component`. With `wait` the call may block until the
+ * process has published something; without it asks the runtime's server on this host at most.
+ * Returns an OPAL status; on success *data is malloced.
+ */
+int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
+                             bool wait, void **data, size_t *size);
+
+/* Publish. Returns an OPAL status. */
+int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,622 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The component: register, open, init, progress, close.
+ */
+
+#include "btl_ib.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "btl_ib_modex.h"
+#include "devices.h"
+
+/* Mbit/s of a device that does not say. */
+#define BANDWIDTH_UNKNOWN 1000
+
+#define OTHER_SERIES                                                                               \
+    "built for Open MPI " BTL_IB_BUILT_FOR_SERIES ", but this is %s: not used; please rebuild it"
+
+static int component_register(void);
+static int component_open(void);
+static int component_close(void);
+static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads);
+static int component_progress(void);
+
+OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
+    .super =
+        {
+            .btl_version =
+                {
+                    MCA_BTL_DEFAULT_VERSION("ib"),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
+            .btl_init = component_init,
+            .btl_progress = component_progress,
+        },
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+uint64_t btl_ib_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+}
+
+static void log_print(void *context, int level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    (void) context;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    BTL_IB_VERBOSE(level, "%s", line);
+}
+
+static const btl_ib_log_t logger = {.print = log_print, .context = NULL};
+
+/* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
+static bool named_by_user(void)
+{
+    const char *at = opal_btl_base_framework.framework_selection;
+
+    if (NULL == at || '^' == at[0]) {
+        return false;
+    }
+    while ('\0' != *at) {
+        const size_t len = strcspn(at, ",");
+
+        if (2 == len && 0 == strncmp(at, "ib", 2)) {
+            return true;
+        }
+        at += len + (',' == at[len]);
+    }
+    return false;
+}
+
+/* Add `directory`/`below` to where Open MPI looks for help texts, if ours are there. */
+static bool add_help_dir(const char *directory, const char *below)
+{
+    char path[PATH_MAX];
+    char file[PATH_MAX + sizeof(BTL_IB_HELP_FILE) + 1];
+
+    if (snprintf(path, sizeof(path), "%s%s", directory, below) >= (int) sizeof(path)) {
+        return false;
+    }
+    snprintf(file, sizeof(file), "%s/%s", path, BTL_IB_HELP_FILE);
+    if (0 != access(file, R_OK)) {
+        return false;
+    }
+    opal_show_help_add_dir(path);
+    return true;
+}
+
+/*
+ * Open MPI looks for help texts in its own data directory only. A component that was built, moved
+ * or installed elsewhere has them beside itself, or in share/openmpi beside its lib/openmpi.
+ */
+static void find_help(void)
+{
+    Dl_info info;
+    char path[PATH_MAX];
+    char *slash;
+
+    if (0 == dladdr(&mca_btl_ib_component, &info) || NULL == realpath(info.dli_fname, path)) {
+        return;
+    }
+    slash = strrchr(path, '/');
+    if (NULL == slash) {
+        return;
+    }
+    *slash = '\0';
+    if (!add_help_dir(path, "")) {
+        add_help_dir(path, "/../../share/openmpi");
+    }
+}
+
+static int component_register(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (!btl_ib_compat_same_series(opal_version_string)) {
+        /* Not even a help text: nothing of another series is certain to be where we expect it. */
+        if (named_by_user()) {
+            opal_output(0, "btl:ib: " OTHER_SERIES, opal_version_string);
+        } else {
+            BTL_IB_VERBOSE(1, OTHER_SERIES, opal_version_string);
+        }
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    find_help();
+    (void) mca_base_var_group_component_register(&component->super.btl_version,
+                                                 "Reliable messages over any datagram fabric");
+    return btl_ib_params_register(&component->params, &component->limits);
+}
+
+static int component_open(void)
+{
+    return OPAL_SUCCESS;
+}
+
+static int component_close(void)
+{
+    return OPAL_SUCCESS;
+}
+
+/* ---- init ---- */
+
+/* One attempt to start: what all steps share. */
+typedef struct start {
+    btl_ib_component_t *component;
+    btl_ib_queue_table_t user_queues; /* if params.receive_queues was set */
+    btl_ib_device_filter_t filter;
+    bool told_clamped;
+} start_t;
+
+static bool parse_queues(start_t *start)
+{
+    const btl_ib_params_t *params = &start->component->params;
+    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
+    btl_ib_queues_error_t error;
+    char queue[32] = "all";
+
+    if (!params->queues_by_user || 0 == btl_ib_queues_parse(spec, &start->user_queues, &error)) {
+        return true;
+    }
+    if (error.queue > 0) {
+        snprintf(queue, sizeof(queue), "%u", error.queue);
+    }
+    BTL_IB_SHOW_HELP("bad receive_queues", spec, queue, error.field, error.value, error.column,
+                     error.expected);
+    return false;
+}
+
+static bool parse_list(const char *name, const char *value, btl_ib_device_list_t *list)
+{
+    btl_ib_devices_error_t error;
+
+    if (0 == btl_ib_devices_parse(value, list, &error)) {
+        return true;
+    }
+    BTL_IB_SHOW_HELP("bad device list", name, value, error.position, error.entry, error.problem,
+                     error.expected);
+    return false;
+}
+
+/* The longest message that any limit lets through. */
+static uint32_t message_max(const mca_btl_base_module_t *limits)
+{
+    size_t max = limits->btl_eager_limit;
+
+    if (limits->btl_max_send_size > max) {
+        max = limits->btl_max_send_size;
+    }
+    if (limits->btl_rndv_eager_limit > max) {
+        max = limits->btl_rndv_eager_limit;
+    }
+    return (uint32_t) max + BTL_IB_HEADER_ROOM;
+}
+
+static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
+{
+    self->message_max = message_max(limits);
+    snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);
+    for (char *c = self->host; '\0' != *c; ++c) {
+        if (*c <= ' ' || *c > '~') {
+            *c = '?';
+        }
+    }
+}
+
+static bool create_engine(start_t *start)
+{
+    btl_ib_component_t *component = start->component;
+    const btl_ib_params_t *params = &component->params;
+    btl_ib_engine_config_t config;
+
+    component->self = calloc(1, sizeof(*component->self));
+    if (NULL == component->self) {
+        return false;
+    }
+    describe_self(component->self, &component->limits);
+    if (getrandom(&component->self->secret, sizeof(component->self->secret), 0)
+        != (ssize_t) sizeof(component->self->secret)) {
+        BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
+        return false;
+    }
+    btl_ib_engine_config_default(&config);
+    config.name = btl_ib_name_pack(component->name);
+    config.secret = component->self->secret;
+    config.eager_max = component->self->message_max;
+    config.ack_delay = (uint32_t) params->ack_delay;
+    config.rto_min = (uint32_t) params->rto_min;
+    config.rto_max = (uint32_t) params->rto_max;
+    config.rto_initial = (uint32_t) params->rto_initial;
+    config.silence_limit = (uint64_t) params->silence_limit * 1000000u;
+    config.depth_peer = (uint32_t) params->depth_peer;
+    config.depth_total = (uint32_t) params->depth_total;
+    config.depth_bytes = params->depth_bytes;
+    config.window_max = (uint32_t) params->window_max;
+    config.passive_max = (uint32_t) params->passive_max;
+    config.lookups_max = (uint32_t) params->lookups_max;
+    config.idle_after = (uint64_t) params->idle_ms * 1000u;
+    config.reassembly_max = (uint32_t) params->reassembly_max;
+    config.credit_init = (uint32_t) params->credit_init;
+    config.credit_pool = (uint32_t) params->credit_pool;
+    config.log = logger;
+    component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
+    return NULL != component->engine;
+}
+
+/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
+static bool device_queues(start_t *start, const btl_ib_transport_type_t *type,
+                          const btl_ib_device_t *device, uint32_t max_datagram,
+                          btl_ib_queue_table_t *table)
+{
+    const btl_ib_params_t *params = &start->component->params;
+    btl_ib_queues_error_t error;
+    char used[512];
+
+    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
+        BTL_IB_VERBOSE(1, "device %s turned down: its datagrams carry only %u bytes", device->name,
+                       max_datagram);
+        return false;
+    }
+    if (params->queues_by_user) {
+        *table = start->user_queues;
+    } else if (0 != btl_ib_queues_parse(type->default_queues, table, &error)) {
+        BTL_IB_VERBOSE(1, "device %s turned down: transport %s has no valid queues", device->name,
+                       type->name);
+        return false;
+    }
+    if (btl_ib_queues_clamp(table, max_datagram) > 0 && params->queues_by_user
+        && !start->told_clamped && 0 == start->component->name.vpid) {
+        start->told_clamped = true;
+        btl_ib_queues_format(table, used, sizeof(used));
+        BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name, max_datagram,
+                         params->receive_queues, used);
+    }
+    return true;
+}
+
+static uint32_t rx_depth(const btl_ib_params_t *params, const btl_ib_queue_table_t *table)
+{
+    uint64_t sum = 0;
+
+    if (params->rx_depth > 0) {
+        return (uint32_t) params->rx_depth;
+    }
+    for (uint32_t i = 0; i < table->count; ++i) {
+        sum += table->q[i].num;
+    }
+    return sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
+}
+
+static btl_ib_transport_t *open_device(start_t *start, const btl_ib_transport_type_t *type,
+                                       const btl_ib_device_t *device, btl_ib_queue_table_t *table)
+{
+    btl_ib_transport_attr_t attr;
+    btl_ib_transport_t *transport = NULL;
+    btl_ib_open_params_t open = {.log = logger};
+    int rc = type->query(device, &attr);
+
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "device %s turned down: query: %s", device->name, strerror(-rc));
+        return NULL;
+    }
+    if (!device_queues(start, type, device, attr.max_datagram, table)) {
+        return NULL;
+    }
+    BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
+                   device->name, btl_ib_queues_memory(table, 1));
+    open.rx_depth = rx_depth(&start->component->params, table);
+    open.rx_size = table->q[table->count - 1].size;
+    rc = type->open(device, &open, &transport);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "device %s turned down: open: %s", device->name, strerror(-rc));
+        return NULL;
+    }
+    return transport;
+}
+
+static uint32_t device_bandwidth(const btl_ib_component_t *component, const btl_ib_device_t *device,
+                                 const btl_ib_transport_t *transport)
+{
+    if (component->limits.btl_bandwidth > 0) {
+        return component->limits.btl_bandwidth;
+    }
+    if (transport->attr.bandwidth > 0) {
+        return transport->attr.bandwidth;
+    }
+    return device->bandwidth > 0 ? device->bandwidth : BANDWIDTH_UNKNOWN;
+}
+
+/* Make a module of an open device. Closes the device if it cannot. */
+static void add_module(start_t *start, const btl_ib_device_t *device, btl_ib_transport_t *transport,
+                       const btl_ib_queue_table_t *table)
+{
+    btl_ib_component_t *component = start->component;
+    const uint32_t bandwidth = device_bandwidth(component, device, transport);
+    btl_ib_module_t *module =
+        btl_ib_module_create(component->module_count, transport->name, bandwidth);
+    char queues[512];
+    int rail;
+
+    if (NULL == module) {
+        transport->ops->close(transport);
+        return;
+    }
+    rail = btl_ib_engine_add_rail(component->engine, transport, table);
+    if (rail != (int) component->module_count) {
+        BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name,
+                       strerror(rail < 0 ? -rail : 0));
+        btl_ib_module_destroy(module);
+        transport->ops->close(transport);
+        return;
+    }
+    btl_ib_modex_add_rail(component->self, component->engine, (uint32_t) rail, device, bandwidth);
+    component->modules[component->module_count++] = module;
+    btl_ib_queues_format(table, queues, sizeof(queues));
+    BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
+                   transport->name, transport->attr.max_datagram, bandwidth,
+                   device->loopback ? ", this host only" : "", queues);
+}
+
+/* Open the devices of one type of transport that are wanted. */
+static void open_type(start_t *start, const btl_ib_transport_type_t *type)
+{
+    btl_ib_component_t *component = start->component;
+    btl_ib_device_t *list = NULL;
+    btl_ib_queue_table_t table;
+    int count = type->devices(component->params.ofi_provider, &logger, &list);
+    int wanted;
+
+    if (count < 0) {
+        BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
+        return;
+    }
+    wanted = btl_ib_devices_select(list, count, &start->filter, &logger);
+    for (int i = 0; i < wanted && component->module_count < BTL_IB_RAILS_MAX; ++i) {
+        btl_ib_transport_t *transport = open_device(start, type, &list[i], &table);
+
+        if (NULL != transport) {
+            add_module(start, &list[i], transport, &table);
+        }
+    }
+    type->devices_free(list, count);
+}
+
+static bool any_transport(const btl_ib_params_t *params)
+{
+    return NULL == params->transport || '\0' == params->transport[0]
+           || 0 == strcmp(params->transport, "auto");
+}
+
+/* Open the transport that was asked for, or the first that has something to open. */
+static bool open_transports(start_t *start)
+{
+    const btl_ib_component_t *component = start->component;
+    const char *wanted = component->params.transport;
+    const bool any = any_transport(&component->params);
+    char known[128] = "";
+    bool found = false;
+
+    for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(known);
+
+        snprintf(known + len, sizeof(known) - len, ", %s", type->name);
+        if (any || 0 == strcmp(wanted, type->name)) {
+            found = true;
+            open_type(start, type);
+        }
+    }
+    if (!found) {
+        BTL_IB_SHOW_HELP("unknown transport", wanted, known);
+    }
+    return found;
+}
+
+static const char *shown(const char *value)
+{
+    return NULL != value && '\0' != value[0] ? value : "(not set)";
+}
+
+/* Did the user want certain devices? Whoever has none without having asked hears nothing. */
+static bool asked_for_device(const start_t *start)
+{
+    const btl_ib_params_t *params = &start->component->params;
+
+    return start->filter.include.count > 0 || !any_transport(params)
+           || (NULL != params->ofi_provider && '\0' != params->ofi_provider[0]);
+}
+
+/* Name the entries of if_include that matched nothing, although others did. */
+static void tell_unmatched(const start_t *start)
+{
+    const btl_ib_device_list_t *include = &start->filter.include;
+
+    for (uint32_t i = 0; i < include->count; ++i) {
+        if (!include->entry[i].matched) {
+            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text);
+        }
+    }
+}
+
+static bool start_modules(start_t *start)
+{
+    const btl_ib_component_t *component = start->component;
+    const btl_ib_params_t *params = &component->params;
+
+    if (!parse_queues(start)
+        || !parse_list("if_include", params->if_include, &start->filter.include)
+        || !parse_list("if_exclude", params->if_exclude, &start->filter.exclude)) {
+        return false;
+    }
+    if (!create_engine(start)) {
+        BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename);
+        return false;
+    }
+    if (!open_transports(start)) {
+        return false;
+    }
+    if (0 == component->module_count) {
+        if (asked_for_device(start)) {
+            BTL_IB_SHOW_HELP("no such device", opal_process_info.nodename,
+                             shown(params->if_include), shown(params->transport),
+                             shown(params->ofi_provider));
+        }
+        BTL_IB_VERBOSE(1, "no device fits: not used");
+        return false;
+    }
+    tell_unmatched(start);
+    return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
+}
+
+static void stop_modules(btl_ib_component_t *component)
+{
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        if (NULL != component->modules[i]) {
+            btl_ib_module_destroy(component->modules[i]);
+            component->modules[i] = NULL;
+        }
+    }
+    if (NULL != component->engine) {
+        btl_ib_engine_destroy(component->engine);
+        component->engine = NULL;
+    }
+    free(component->self);
+    component->self = NULL;
+    component->module_count = 0;
+}
+
+static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    start_t start = {.component = component};
+    mca_btl_base_module_t **modules;
+
+    (void) progress_threads;
+    (void) mpi_threads;
+    *count = 0;
+    if (!named_by_user() && !component->params.use_auto) {
+        BTL_IB_VERBOSE(1, "not used: neither named (--mca btl ib,self) nor btl_ib_auto");
+        return NULL;
+    }
+    if (!btl_ib_params_check(&component->params, &component->limits)) {
+        return NULL;
+    }
+    component->name = OPAL_PROC_MY_NAME;
+    modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
+    if (NULL == modules || !start_modules(&start)) {
+        stop_modules(component);
+        free(modules);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        btl_ib_module_functions(&component->modules[i]->super);
+        modules[i] = &component->modules[i]->super;
+    }
+    component->modules_in_use = component->module_count;
+    *count = (int) component->module_count;
+    return modules;
+}
+
+static int component_progress(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    int events = 0;
+
+    if (!btl_ib_trylock()) {
+        return 0;
+    }
+    if (OPAL_LIKELY(NULL != component->engine)) {
+        events =
+            btl_ib_engine_progress(component->engine, btl_ib_now(), component->params.poll_burst);
+    }
+    btl_ib_unlock();
+    return events;
+}
+
+/* ---- the end ---- */
+
+static uint64_t counter(const btl_ib_counters_t *counters, const btl_ib_counter_info_t *info)
+{
+    return *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
+}
+
+/* "12 (stranger 10, token 2)", or "0". */
+static void format_dropped(const btl_ib_counters_t *counters, char *out, size_t size)
+{
+    static const char prefix[] = "dropped_";
+    const size_t skip = sizeof(prefix) - 1;
+    uint64_t sum = 0;
+    char causes[512] = "";
+    size_t len = 0;
+
+    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; NULL != info->name; ++info) {
+        const uint64_t value = counter(counters, info);
+
+        if (0 == value || 0 != strncmp(info->name, prefix, skip) || len >= sizeof(causes)) {
+            continue;
+        }
+        sum += value;
+        len += (size_t) snprintf(causes + len, sizeof(causes) - len, "%s%s %" PRIu64,
+                                 len > 0 ? ", " : "", info->name + skip, value);
+    }
+    if (0 == sum) {
+        snprintf(out, size, "0");
+    } else {
+        snprintf(out, size, "%" PRIu64 " (%s)", sum, causes);
+    }
+}
+
+static void print_stats(const btl_ib_component_t *component)
+{
+    const btl_ib_counters_t *c = btl_ib_engine_counters(component->engine);
+    char dropped[576];
+
+    format_dropped(c, dropped, sizeof(dropped));
+    fprintf(stderr,
+            "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
+            " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
+            " spurious), timeouts %" PRIu64 ", dropped %s\n",
+            component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
+            c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
+            c->timeouts, dropped);
+}
+
+void btl_ib_component_stop(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    btl_ib_engine_refuse_new(component->engine, btl_ib_now());
+    btl_ib_linger();
+    if (component->params.stats) {
+        print_stats(component);
+    }
+    btl_ib_engine_destroy(component->engine);
+    component->engine = NULL;
+    free(component->self);
+    component->self = NULL;
+    component->module_count = 0;
+}

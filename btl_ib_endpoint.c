@@ -1,0 +1,246 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Processes come and go: add_procs and del_procs.
+ */
+
+#include "btl_ib_endpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "btl_ib_modex.h"
+
+/* Pause between two looks while a drain waits for the network, us. */
+#define DRAIN_PAUSE 50
+/* us between two drains that are one farewell. */
+#define DRAIN_GAP 10000
+
+static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
+{
+    endpoint->module = NULL;
+    endpoint->proc = NULL;
+    endpoint->conn = NULL;
+    endpoint->remote_rail = 0;
+    endpoint->dead = false;
+    endpoint->closing = false;
+    btl_ib_list_init(&endpoint->failed);
+}
+
+OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NULL);
+
+/* Make the connection of a new endpoint, or take over the one that the peer made. */
+static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *peer)
+{
+    btl_ib_engine_t *engine = mca_btl_ib_component.engine;
+    const uint32_t rail = endpoint->module->rail;
+    btl_ib_peer_info_t info;
+
+    btl_ib_modex_peer_info(peer, &endpoint->proc->proc_name, endpoint->remote_rail, &info);
+    endpoint->conn = btl_ib_conn_find(engine, rail, info.name, info.rail);
+    if (NULL != endpoint->conn) {
+        btl_ib_conn_adopt(endpoint->conn, endpoint);
+        return 0;
+    }
+    return btl_ib_conn_create(engine, rail, &info, endpoint, &endpoint->conn);
+}
+
+/* The rail of the peer that this module shall talk to, or -1, and why not. */
+static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
+                       const btl_ib_modex_t *peer)
+{
+    const btl_ib_modex_t *self = mca_btl_ib_component.self;
+    const bool same_host = OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
+    int choice[BTL_IB_RAILS_MAX];
+
+    if (peer->message_max != self->message_max) {
+        if (!mca_btl_ib_component.told_limits) {
+            mca_btl_ib_component.told_limits = true;
+            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "limits differ", opal_process_info.nodename,
+                                    peer->host);
+        }
+        return -1;
+    }
+    btl_ib_modex_match(self, peer, same_host, choice);
+    if (choice[module->rail] < 0) {
+        BTL_IB_VERBOSE(10, "%s on %s is not reachable by rail %u (%s): none of its %u rails fits",
+                       opal_process_name_print(proc->proc_name), peer->host, module->rail,
+                       module->name, peer->rail_count);
+    }
+    return choice[module->rail];
+}
+
+/* An endpoint for `proc`, or NULL if this module cannot reach it. */
+static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *proc,
+                                   const btl_ib_modex_t *peer)
+{
+    const int remote_rail = choose_rail(module, proc, peer);
+    btl_ib_endpoint_t *endpoint;
+    btl_ib_conn_t *conn;
+    int rc;
+
+    if (remote_rail < 0) {
+        return NULL;
+    }
+    conn = btl_ib_conn_find(mca_btl_ib_component.engine, module->rail,
+                            btl_ib_name_pack(proc->proc_name), (uint32_t) remote_rail);
+    if (NULL != conn && NULL != btl_ib_conn_user(conn)) {
+        return btl_ib_conn_user(conn);
+    }
+    endpoint = OBJ_NEW(btl_ib_endpoint_t);
+    if (NULL == endpoint) {
+        return NULL;
+    }
+    endpoint->module = module;
+    endpoint->proc = proc;
+    endpoint->remote_rail = (uint32_t) remote_rail;
+    snprintf(endpoint->host, sizeof(endpoint->host), "%s", peer->host);
+    btl_ib_modex_ip_text(&peer->rails[remote_rail], endpoint->address, sizeof(endpoint->address));
+    rc = connect_endpoint(endpoint, peer);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
+                       opal_process_name_print(proc->proc_name), peer->host, module->rail,
+                       module->name, strerror(-rc));
+        OBJ_RELEASE(endpoint);
+        return NULL;
+    }
+    opal_list_append(&module->endpoints, &endpoint->super);
+    ++mca_btl_ib_component.endpoint_count;
+    BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
+                   opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
+                   remote_rail, endpoint->address,
+                   NULL != conn ? ", it had connected already" : "");
+    return endpoint;
+}
+
+int btl_ib_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    for (size_t i = 0; i < nprocs; ++i) {
+        btl_ib_modex_t *peer;
+
+        endpoints[i] = NULL;
+        if (procs[i] == opal_proc_local_get()) {
+            continue;
+        }
+        /* May wait for the runtime, so without the lock. */
+        peer = btl_ib_modex_get(&procs[i]->proc_name, true);
+        if (NULL == peer) {
+            continue;
+        }
+        btl_ib_lock();
+        endpoints[i] = add_proc((btl_ib_module_t *) btl, procs[i], peer);
+        btl_ib_unlock();
+        free(peer);
+        if (NULL != endpoints[i] && NULL != reachable) {
+            opal_bitmap_set_bit(reachable, (int) i);
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+/*
+ * Drains that follow each other closely are one farewell and share one bound: bml r2 deletes
+ * processes one by one.
+ */
+static uint64_t drain_begin(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint64_t bound = (uint64_t) component->params.drain_ms * 1000;
+    const uint64_t now = btl_ib_now();
+
+    ++component->draining;
+    if (now - component->drain_ended > DRAIN_GAP) {
+        component->drain_started = now;
+    }
+    return component->drain_started + bound;
+}
+
+static void drain_end(void)
+{
+    --mca_btl_ib_component.draining;
+    mca_btl_ib_component.drain_ended = btl_ib_now();
+}
+
+/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether
+ * there is time left. */
+static bool drain_poll(uint64_t deadline)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint64_t now = btl_ib_now();
+
+    if (now >= deadline) {
+        return false;
+    }
+    if (0 == btl_ib_engine_progress(component->engine, now, component->params.poll_burst)) {
+        btl_ib_unlock();
+        usleep(DRAIN_PAUSE);
+        btl_ib_lock();
+    }
+    return true;
+}
+
+void btl_ib_linger(void)
+{
+    const uint64_t deadline = drain_begin();
+
+    while (btl_ib_engine_lingering(mca_btl_ib_component.engine) && drain_poll(deadline)) {
+        continue;
+    }
+    drain_end();
+}
+
+static bool all_drained(struct mca_btl_base_endpoint_t **endpoints, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (NULL != endpoints[i] && !btl_ib_conn_drained(endpoints[i]->conn)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int btl_ib_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    uint64_t deadline;
+
+    (void) procs;
+    btl_ib_lock();
+    deadline = drain_begin();
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (NULL != endpoints[i]) {
+            endpoints[i]->closing = true;
+            btl_ib_conn_drain(endpoints[i]->conn);
+        }
+    }
+    while (!all_drained(endpoints, nprocs) && drain_poll(deadline)) {
+        continue;
+    }
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (NULL != endpoints[i]) {
+            btl_ib_endpoint_remove(module, endpoints[i]);
+        }
+    }
+    drain_end();
+    if (0 == mca_btl_ib_component.endpoint_count) {
+        btl_ib_linger();
+    }
+    btl_ib_unlock();
+    return OPAL_SUCCESS;
+}
+
+void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint)
+{
+    endpoint->closing = true;
+    btl_ib_conn_destroy(endpoint->conn, btl_ib_now());
+    opal_list_remove_item(&module->endpoints, &endpoint->super);
+    --mca_btl_ib_component.endpoint_count;
+    OBJ_RELEASE(endpoint);
+}

@@ -1,0 +1,36 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * One peer as seen by one module: the engine's connection between our rail and one of its rails.
+ * Only processes that were added have one; a connection that a stranger opened is the engine's
+ * alone until the process is added.
+ */
+
+#ifndef BTL_IB_ENDPOINT_H
+#define BTL_IB_ENDPOINT_H
+
+#include "btl_ib.h"
+
+struct mca_btl_base_endpoint_t {
+    opal_list_item_t super; /* in its module's list */
+    btl_ib_module_t *module;
+    struct opal_proc_t *proc;
+    btl_ib_conn_t *conn;
+    uint32_t remote_rail; /* of the peer */
+    btl_ib_list_t failed; /* fragments that came back from a dying connection */
+    char host[64];        /* for messages: when they are needed the runtime may be gone */
+    char address[64];
+    bool dead;
+    bool closing; /* del_procs has it: no callback any more */
+};
+typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
+
+OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
+
+/* Destroy an endpoint and its connection, without a callback. Called with the lock held. */
+void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint);
+
+#endif

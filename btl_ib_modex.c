@@ -1,0 +1,123 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_modex.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
+{
+    const struct sockaddr_in *in4 = (const struct sockaddr_in *) &device->ip;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *) &device->ip;
+
+    if (AF_INET == device->ip.ss_family) {
+        out->family = 4;
+        memcpy(out->ip, &in4->sin_addr, 4);
+    } else if (AF_INET6 == device->ip.ss_family) {
+        out->family = 6;
+        memcpy(out->ip, &in6->sin6_addr, 16);
+    } else {
+        return;
+    }
+    out->prefix_bits = device->prefix_bits;
+}
+
+void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,
+                           const btl_ib_device_t *device, uint32_t bandwidth)
+{
+    btl_ib_modex_rail_t *out = &modex->rails[modex->rail_count++];
+    btl_ib_peer_info_t info;
+
+    btl_ib_engine_rail_info(engine, rail, &info);
+    memset(out, 0, sizeof(*out));
+    snprintf(out->transport, sizeof(out->transport), "%s", device->transport);
+    snprintf(out->provider, sizeof(out->provider), "%s", device->provider);
+    out->address_len = info.address_len;
+    memcpy(out->address, info.address, sizeof(out->address));
+    set_ip(out, device);
+    out->loopback = device->loopback;
+    out->max_datagram = info.max_datagram;
+    out->bandwidth = bandwidth;
+    out->ack_delay = info.ack_delay;
+    out->queues = info.queues;
+}
+
+int btl_ib_modex_publish(const btl_ib_modex_t *modex)
+{
+    uint8_t *bytes = malloc(BTL_IB_MODEX_SIZE_MAX);
+    int size;
+    int rc;
+
+    if (NULL == bytes) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    size = btl_ib_modex_pack(modex, bytes, BTL_IB_MODEX_SIZE_MAX);
+    if (size < 0) {
+        BTL_IB_VERBOSE(1, "what we would publish of ourselves makes no sense: %s", strerror(-size));
+        rc = OPAL_ERROR;
+    } else {
+        rc =
+            btl_ib_compat_modex_send(&mca_btl_ib_component.super.btl_version, bytes, (size_t) size);
+    }
+    free(bytes);
+    return rc;
+}
+
+btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait)
+{
+    btl_ib_modex_t *modex;
+    void *bytes;
+    size_t size;
+    int rc;
+
+    rc = btl_ib_compat_modex_recv(&mca_btl_ib_component.super.btl_version, name, wait, &bytes,
+                                  &size);
+    if (OPAL_SUCCESS != rc) {
+        BTL_IB_VERBOSE(10, "%s published nothing for ib", opal_process_name_print(*name));
+        return NULL;
+    }
+    modex = malloc(sizeof(*modex));
+    rc = NULL == modex ? -ENOMEM : btl_ib_modex_unpack(modex, bytes, size);
+    free(bytes);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "what %s published (%zu bytes) cannot be used: %s",
+                       opal_process_name_print(*name), size, strerror(-rc));
+        free(modex);
+        return NULL;
+    }
+    return modex;
+}
+
+void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,
+                            uint32_t rail, btl_ib_peer_info_t *info)
+{
+    const btl_ib_modex_rail_t *in = &modex->rails[rail];
+
+    memset(info, 0, sizeof(*info));
+    info->name = btl_ib_name_pack(*name);
+    info->secret = modex->secret;
+    info->rail = rail;
+    info->ack_delay = in->ack_delay;
+    info->max_datagram = in->max_datagram;
+    info->address_len = in->address_len;
+    memcpy(info->address, in->address, sizeof(info->address));
+    info->queues = in->queues;
+}
+
+const char *btl_ib_modex_ip_text(const btl_ib_modex_rail_t *rail, char *text, size_t size)
+{
+    if (0 == rail->family
+        || NULL
+               == inet_ntop(4 == rail->family ? AF_INET : AF_INET6, rail->ip, text,
+                            (socklen_t) size)) {
+        snprintf(text, size, "no IP address");
+    }
+    return text;
+}

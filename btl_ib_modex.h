@@ -1,0 +1,37 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Publishing and reading through the runtime what btl_ib_modex_wire.h lays out.
+ */
+
+#ifndef BTL_IB_MODEX_H
+#define BTL_IB_MODEX_H
+
+#include "btl_ib.h"
+
+/*
+ * Describe rail `rail` of the engine, which is on `device`, and append it to `modex`.
+ */
+void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,
+                           const btl_ib_device_t *device, uint32_t bandwidth);
+
+/* Publish. Returns an OPAL status. */
+int btl_ib_modex_publish(const btl_ib_modex_t *modex);
+
+/*
+ * What `name` published, to be freed with free(), or NULL: nothing, nothing that we understand, or
+ * memory is short. `wait`: see btl_ib_compat_modex_recv().
+ */
+btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
+
+/* Rail `rail` of what `name` published, for the engine. */
+void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,
+                            uint32_t rail, btl_ib_peer_info_t *info);
+
+/* The IP address of a rail as text, or "no IP address". */
+const char *btl_ib_modex_ip_text(const btl_ib_modex_rail_t *rail, char *text, size_t size);
+
+#endif

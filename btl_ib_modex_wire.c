@@ -1,0 +1,320 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_modex_wire.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A place in a buffer. `full` and `bad` stick, so that they need be looked at only once, at the
+ * end. */
+typedef struct writer {
+    uint8_t *at;
+    size_t left;
+    bool full;
+} writer_t;
+
+typedef struct reader {
+    const uint8_t *at;
+    size_t left;
+    bool bad;
+} reader_t;
+
+static void put_bytes(writer_t *w, const void *bytes, size_t size)
+{
+    if (size > w->left) {
+        w->full = true;
+        return;
+    }
+    memcpy(w->at, bytes, size);
+    w->at += size;
+    w->left -= size;
+}
+
+static void put_uint(writer_t *w, uint64_t value, unsigned bytes)
+{
+    uint8_t buffer[8];
+
+    for (unsigned i = 0; i < bytes; ++i) {
+        buffer[i] = (uint8_t) (value >> (8 * (bytes - 1 - i)));
+    }
+    put_bytes(w, buffer, bytes);
+}
+
+static void put_block(writer_t *w, const void *bytes, size_t size)
+{
+    put_uint(w, size, 1);
+    put_bytes(w, bytes, size);
+}
+
+static void get_bytes(reader_t *r, void *bytes, size_t size)
+{
+    if (size > r->left) {
+        r->bad = true;
+        r->left = 0;
+        memset(bytes, 0, size);
+        return;
+    }
+    memcpy(bytes, r->at, size);
+    r->at += size;
+    r->left -= size;
+}
+
+static uint64_t get_uint(reader_t *r, unsigned bytes)
+{
+    uint8_t buffer[8];
+    uint64_t value = 0;
+
+    get_bytes(r, buffer, bytes);
+    for (unsigned i = 0; i < bytes; ++i) {
+        value = value << 8 | buffer[i];
+    }
+    return value;
+}
+
+/* A number that must be within bounds. */
+static uint32_t get_range(reader_t *r, unsigned bytes, uint32_t low, uint32_t high)
+{
+    uint32_t value = (uint32_t) get_uint(r, bytes);
+
+    if (value < low || value > high) {
+        r->bad = true;
+    }
+    return value;
+}
+
+/* Printable ASCII without blanks: names of transports, providers and hosts. */
+static bool text_ok(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; ++i) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A text of at most size - 1 characters. */
+static void get_text(reader_t *r, char *text, size_t size)
+{
+    size_t len = get_range(r, 1, 0, (uint32_t) size - 1);
+
+    if (len > size - 1) {
+        len = 0;
+    }
+    get_bytes(r, text, len);
+    text[len] = '\0';
+    if (!text_ok(text, len)) {
+        r->bad = true;
+    }
+}
+
+static size_t ip_bytes(uint8_t family)
+{
+    return 4 == family ? 4 : 6 == family ? 16 : 0;
+}
+
+static bool rail_ok(const btl_ib_modex_rail_t *rail)
+{
+    const size_t ip = ip_bytes(rail->family);
+
+    return '\0' != rail->transport[0] && rail->address_len >= 1
+           && rail->address_len <= BTL_IB_ADDR_BYTES && (ip > 0 || 0 == rail->family)
+           && rail->prefix_bits <= 8 * ip && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
+           && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
+           && rail->ack_delay <= BTL_IB_MODEX_ACK_DELAY_MAX
+           && 0 == btl_ib_queues_check(&rail->queues);
+}
+
+static void put_queues(writer_t *w, const btl_ib_queue_table_t *table)
+{
+    put_uint(w, table->count, 1);
+    for (uint32_t i = 0; i < table->count; ++i) {
+        const btl_ib_queue_t *q = &table->q[i];
+
+        put_uint(w, (uint64_t) q->type, 1);
+        put_uint(w, q->size, 4);
+        put_uint(w, q->num, 4);
+        put_uint(w, q->low, 4);
+        put_uint(w, q->window, 4);
+        put_uint(w, q->reserve, 4);
+        put_uint(w, q->max_pending, 4);
+        put_uint(w, q->init, 4);
+        put_uint(w, q->limit, 4);
+    }
+}
+
+static void get_queues(reader_t *r, btl_ib_queue_table_t *table)
+{
+    table->count = get_range(r, 1, 1, BTL_IB_QUEUES_MAX);
+    for (uint32_t i = 0; i < table->count && !r->bad; ++i) {
+        btl_ib_queue_t *q = &table->q[i];
+        const uint32_t type = (uint32_t) get_uint(r, 1);
+
+        if (BTL_IB_QUEUE_PER_PEER != type && BTL_IB_QUEUE_SHARED != type) {
+            r->bad = true;
+        }
+        q->type = (btl_ib_queue_type_t) type;
+        q->size = (uint32_t) get_uint(r, 4);
+        q->num = (uint32_t) get_uint(r, 4);
+        q->low = (uint32_t) get_uint(r, 4);
+        q->window = (uint32_t) get_uint(r, 4);
+        q->reserve = (uint32_t) get_uint(r, 4);
+        q->max_pending = (uint32_t) get_uint(r, 4);
+        q->init = (uint32_t) get_uint(r, 4);
+        q->limit = (uint32_t) get_uint(r, 4);
+    }
+}
+
+static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
+{
+    put_block(w, rail->transport, strnlen(rail->transport, sizeof(rail->transport) - 1));
+    put_block(w, rail->provider, strnlen(rail->provider, sizeof(rail->provider) - 1));
+    put_block(w, rail->address, rail->address_len);
+    put_uint(w, rail->family, 1);
+    put_uint(w, rail->prefix_bits, 1);
+    put_uint(w, rail->loopback, 1);
+    put_bytes(w, rail->ip, ip_bytes(rail->family));
+    put_uint(w, rail->max_datagram, 4);
+    put_uint(w, rail->bandwidth, 4);
+    put_uint(w, rail->ack_delay, 4);
+    put_queues(w, &rail->queues);
+}
+
+static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
+{
+    memset(rail, 0, sizeof(*rail));
+    get_text(r, rail->transport, sizeof(rail->transport));
+    get_text(r, rail->provider, sizeof(rail->provider));
+    rail->address_len = get_range(r, 1, 1, BTL_IB_ADDR_BYTES);
+    if (r->bad) {
+        return;
+    }
+    get_bytes(r, rail->address, rail->address_len);
+    rail->family = (uint8_t) get_uint(r, 1);
+    rail->prefix_bits = (uint8_t) get_uint(r, 1);
+    rail->loopback = 0 != get_range(r, 1, 0, 1);
+    get_bytes(r, rail->ip, ip_bytes(rail->family));
+    rail->max_datagram = (uint32_t) get_uint(r, 4);
+    rail->bandwidth = (uint32_t) get_uint(r, 4);
+    rail->ack_delay = (uint32_t) get_uint(r, 4);
+    get_queues(r, &rail->queues);
+    if (!r->bad && !rail_ok(rail)) {
+        r->bad = true;
+    }
+}
+
+static bool modex_ok(const btl_ib_modex_t *modex)
+{
+    if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || 0 == modex->message_max
+        || !text_ok(modex->host, strnlen(modex->host, sizeof(modex->host)))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < modex->rail_count; ++i) {
+        if (!rail_ok(&modex->rails[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
+{
+    writer_t w = {.at = out, .left = size, .full = false};
+    writer_t total;
+    size_t used;
+
+    if (!modex_ok(modex)) {
+        return -EINVAL;
+    }
+    put_uint(&w, BTL_IB_MODEX_MAGIC, 4);
+    put_uint(&w, BTL_IB_MODEX_VERSION, 2);
+    put_uint(&w, 0, 2);
+    total = w;
+    put_uint(&w, 0, 4);
+    put_uint(&w, modex->secret.k[0], 8);
+    put_uint(&w, modex->secret.k[1], 8);
+    put_uint(&w, modex->message_max, 4);
+    put_block(&w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
+    put_uint(&w, modex->rail_count, 1);
+    for (uint32_t i = 0; i < modex->rail_count; ++i) {
+        put_rail(&w, &modex->rails[i]);
+    }
+    if (w.full) {
+        return -ENOSPC;
+    }
+    used = size - w.left;
+    put_uint(&total, used, 4);
+    return (int) used;
+}
+
+int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
+{
+    reader_t r = {.at = bytes, .left = size, .bad = false};
+
+    if (BTL_IB_MODEX_MAGIC != get_uint(&r, 4) || r.bad) {
+        return -EBADMSG;
+    }
+    if (BTL_IB_MODEX_VERSION != get_uint(&r, 2) && !r.bad) {
+        return -EPROTONOSUPPORT;
+    }
+    if (0 != get_uint(&r, 2) || size != get_uint(&r, 4)) {
+        return -EBADMSG;
+    }
+    modex->secret.k[0] = get_uint(&r, 8);
+    modex->secret.k[1] = get_uint(&r, 8);
+    modex->message_max = (uint32_t) get_uint(&r, 4);
+    get_text(&r, modex->host, sizeof(modex->host));
+    modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);
+    for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
+        get_rail(&r, &modex->rails[i]);
+    }
+    return r.bad || 0 != r.left || !modex_ok(modex) ? -EBADMSG : 0;
+}
+
+bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
+{
+    const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    if (a->family != b->family) {
+        return false;
+    }
+    if (0 != memcmp(a->ip, b->ip, whole)) {
+        return false;
+    }
+    return 0 == rest || 0 == (a->ip[whole] ^ b->ip[whole]) >> (8 - rest);
+}
+
+static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b, bool same_host)
+{
+    return 0 == strcmp(a->transport, b->transport) && 0 == strcmp(a->provider, b->provider)
+           && a->family == b->family && a->loopback == b->loopback && (!a->loopback || same_host);
+}
+
+void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
+                        int choice[BTL_IB_RAILS_MAX])
+{
+    bool taken[BTL_IB_RAILS_MAX] = {false};
+    bool found = false;
+
+    for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
+        choice[i] = -1;
+    }
+    for (int pass = 0; pass < 2 && !found; ++pass) {
+        for (uint32_t i = 0; i < ours->rail_count; ++i) {
+            for (uint32_t j = 0; j < theirs->rail_count && choice[i] < 0; ++j) {
+                if (!taken[j] && compatible(&ours->rails[i], &theirs->rails[j], same_host)
+                    && (1 == pass
+                        || btl_ib_modex_same_subnet(&ours->rails[i], &theirs->rails[j]))) {
+                    choice[i] = (int) j;
+                    taken[j] = true;
+                    found = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What a process publishes of itself through the runtime, as bytes. The reader believes nothing:
+ * the bytes come from another process, perhaps of another version or byte order. No OPAL in here,
+ * so that it can be tested and fuzzed by itself.
+ *
+ * All numbers big endian:
+ *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
+ *   16 bytes secret, u32 message_max, u8 length of the host name, the name
+ *   u8 rails, and for each rail
+ *     u8 length, transport; u8 length, provider; u8 length, address
+ *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
+ *     u32 max_datagram, u32 bandwidth, u32 ack_delay
+ *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init, limit
+ */
+
+#ifndef BTL_IB_MODEX_WIRE_H
+#define BTL_IB_MODEX_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "btl_ib_engine.h"
+
+#define BTL_IB_MODEX_MAGIC   0x42744962u
+#define BTL_IB_MODEX_VERSION 1u
+/* The longest acknowledgement delay that a process may announce, us. */
+#define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
+
+/* One rail of a process, as its peers see it. */
+typedef struct btl_ib_modex_rail {
+    char transport[16];
+    char provider[32];
+    uint32_t address_len;
+    uint8_t address[BTL_IB_ADDR_BYTES];
+    uint8_t family; /* of the IP address: 4, 6, or 0 if it has none */
+    uint8_t prefix_bits;
+    bool loopback;
+    uint8_t ip[16];
+    uint32_t max_datagram; /* bytes */
+    uint32_t bandwidth;    /* Mbit/s, 0: unknown */
+    uint32_t ack_delay;    /* us */
+    btl_ib_queue_table_t queues;
+} btl_ib_modex_rail_t;
+
+typedef struct btl_ib_modex {
+    btl_ib_secret_t secret;
+    uint32_t message_max; /* bytes: the longest message it sends or accepts */
+    char host[64];        /* cut to fit */
+    uint32_t rail_count;  /* 1..BTL_IB_RAILS_MAX */
+    btl_ib_modex_rail_t rails[BTL_IB_RAILS_MAX];
+} btl_ib_modex_t;
+
+/*
+ * Write `modex` into `out`, at most `size` bytes. Returns the bytes written, or -EINVAL (it says
+ * something that no reader would accept) or -ENOSPC.
+ */
+int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
+
+/* More than any pack needs. */
+#define BTL_IB_MODEX_SIZE_MAX 16384u
+
+/*
+ * Read. Returns 0, or -EPROTONOSUPPORT (another version of ours), or -EBADMSG (anything that pack
+ * would not have written: lengths, counts, ranges, texts, bytes left over); `modex` is undefined
+ * then.
+ */
+int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size);
+
+/* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
+bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b);
+
+/*
+ * Which rail of `theirs` does each rail of ours talk to? choice[i] is for our rail i, -1: none.
+ * Only rails of one transport and provider fit; loopback only with loopback and on one host. Rails
+ * of one subnet are paired first, and only if there is no such pair at all rails that would have
+ * to be routed between. No rail of theirs serves twice. Both sides come to matching results.
+ */
+void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
+                        int choice[BTL_IB_RAILS_MAX]);
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A parameter that is a number. */
+typedef struct number {
+    const char *name;
+    const char *help; /* without range and default */
+    const char *unit;
+    size_t offset; /* in btl_ib_params_t */
+    bool is_size;  /* size_t, else int */
+    int64_t standard;
+    int64_t low;
+    int64_t high;
+    mca_base_var_info_lvl_t level;
+} number_t;
+
+#define INT_PARAM(field, standard, low, high, unit, level, help)                                   \
+    {                                                                                              \
+#field, help, unit, offsetof(btl_ib_params_t, field), false, standard, low, high,          \
+            OPAL_INFO_LVL_##level                                                                  \
+    }
+#define SIZE_PARAM(field, standard, low, high, unit, level, help)                                  \
+    {                                                                                              \
+#field, help, unit, offsetof(btl_ib_params_t, field), true, standard, low, high,           \
+            OPAL_INFO_LVL_##level                                                                  \
+    }
+
+/* clang-format off */
+static const number_t numbers[] = {
+    INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
+              "Receive at most this many in one call of the progress function; a low value shares "
+              "the processor more evenly with other components"),
+    INT_PARAM(depth_peer, 512, 2, 65536, "segments", 5,
+              "Keep at most this many in flight to one peer"),
+    INT_PARAM(depth_total, 8192, 2, 1048576, "segments", 5,
+              "Keep at most this many in flight to all peers together"),
+    SIZE_PARAM(depth_bytes, 16 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
+               "Keep at most this many in flight to all peers together"),
+    INT_PARAM(window_max, 4096, 16, 8192, "sequence numbers", 8,
+              "Send at most this far beyond the oldest segment that was not acknowledged"),
+    INT_PARAM(ack_delay, 50, 0, 10000, "microseconds", 6,
+              "Hold an acknowledgement back at most this long, so that it can travel with data; "
+              "peers are told and allow for it"),
+    INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
+              "Shortest retransmission timeout; it doubles with each attempt. What other segments "
+              "show to be lost, and a first probe for a lost tail, go earlier"),
+    INT_PARAM(rto_max, 200000, 1000, 10000000, "microseconds", 6,
+              "Longest pause between two attempts to reach a peer that does not answer"),
+    INT_PARAM(rto_initial, 2000, 50, 10000000, "microseconds", 6,
+              "Send a segment again after this time while the round trip to its peer is not known"),
+    INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
+              "Give a peer up when it was silent for this long while data were due. A process that "
+              "computes without calling MPI is silent, too. 0: never"),
+    INT_PARAM(passive_max, 4096, 1, 1048576, "connections", 8,
+              "Accept at most this many from processes that this one never talked to itself"),
+    INT_PARAM(lookups_max, 2000, 1, 1000000, "lookups", 9,
+              "Ask the runtime at most this often in a second who an unknown sender is"),
+    INT_PARAM(idle_ms, 2000, 1, 3600000, "milliseconds", 8,
+              "Give memory and spare credits of a peer back after this time without traffic"),
+    INT_PARAM(reassembly_max, 64, 1, 65536, "buffers", 7,
+              "Reassemble at most this many messages at once beyond one for each peer; each takes "
+              "as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
+    INT_PARAM(credit_init, 16, 1, 65536, "credits", 7,
+              "What a new or idle peer may send to a queue of type P before it is granted more"),
+    INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
+              "Grant at most this many of one queue of type P to all peers together, and no more "
+              "than its share of the device's receive buffers. 0: that share"),
+    INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
+              "Receive buffers posted on each device; the device's own limit may be lower. 0: the "
+              "sum of the nums of btl_ib_receive_queues"),
+    INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
+              "Wait at most this long for last acknowledgements when MPI ends"),
+    SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
+               "Copy fragments up to this size, so that their memory is free at once; longer ones "
+               "that are contiguous are sent from where they are, and their memory is free when "
+               "they were acknowledged"),
+    INT_PARAM(free_list_num, 32, 0, 1048576, "descriptors", 8,
+              "Make this many of each size in advance"),
+    INT_PARAM(free_list_inc, 32, 1, 1048576, "descriptors", 8,
+              "Make this many more of a size when none are left"),
+};
+/* clang-format on */
+
+#define NUMBER_COUNT (sizeof(numbers) / sizeof(numbers[0]))
+
+static const mca_base_component_t *component_version(void)
+{
+    return &mca_btl_ib_component.super.btl_version;
+}
+
+static bool register_number(btl_ib_params_t *params, const number_t *number)
+{
+    void *storage = (char *) params + number->offset;
+    char help[512];
+
+    snprintf(help, sizeof(help), "%s (%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")",
+             number->help, number->unit, number->low, number->high, number->standard);
+    if (number->is_size) {
+        *(size_t *) storage = (size_t) number->standard;
+    } else {
+        *(int *) storage = (int) number->standard;
+    }
+    return 0 <= mca_base_component_var_register(
+               component_version(), number->name, help,
+               number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
+               number->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+/* Returns the variable's index, negative on error. */
+static int register_string(char **storage, const char *name, const char *help,
+                           mca_base_var_info_lvl_t level)
+{
+    return mca_base_component_var_register(component_version(), name, help,
+                                           MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, level,
+                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+static bool register_bool(bool *storage, const char *name, const char *help,
+                          mca_base_var_info_lvl_t level)
+{
+    return 0 <= mca_base_component_var_register(component_version(), name, help,
+                                                MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, level,
+                                                MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+/* Did somebody set this variable, or is it the default? */
+static bool set_by_user(int index)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+    return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
+           && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+}
+
+static bool register_strings(btl_ib_params_t *params)
+{
+    int queues;
+    bool ok = true;
+
+    params->transport = (char *) "auto";
+    ok =
+        0 <= register_string(&params->transport, "transport",
+                             "What moves the datagrams (text: auto or the name of a transport that "
+                             "was built in, for instance ofi; default: auto, the first one that "
+                             "finds a device)",
+                             OPAL_INFO_LVL_3);
+    ok = 0 <= register_string(&params->if_include, "if_include",
+                              "Use only these devices (text: names of devices, names of network "
+                              "interfaces or subnets as 10.0.0.0/8, separated by commas; default: "
+                              "empty, all that fit). Not together with btl_ib_if_exclude",
+                              OPAL_INFO_LVL_1)
+         && ok;
+    ok = 0 <= register_string(&params->if_exclude, "if_exclude",
+                              "Do not use these devices (text: as btl_ib_if_include; default: "
+                              "empty, none)",
+                              OPAL_INFO_LVL_1)
+         && ok;
+    ok =
+        0 <= register_string(&params->ofi_provider, "ofi_provider",
+                             "Transport ofi uses only this provider of libfabric (text: its name, "
+                             "for instance udp, verbs, usnic or efa; default: empty, the best that "
+                             "is there)",
+                             OPAL_INFO_LVL_3)
+        && ok;
+    queues = register_string(
+        &params->receive_queues, "receive_queues",
+        "Receive queues (text: one or more of P,size,num[,low_watermark"
+        "[,window[,reserve]]] for buffers of each peer and S,size,num"
+        "[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
+        "all peers share, in ascending order of size, separated by colons; "
+        "sizes in bytes, 80 to 1048576; num 2 to 1048576, the others from 1; default: empty, "
+        "what suits the transport)",
+        OPAL_INFO_LVL_4);
+    ok = 0 <= queues && ok;
+    params->queues_by_user = set_by_user(queues);
+    return ok;
+}
+
+/* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
+static void default_limits(mca_btl_base_module_t *limits)
+{
+    limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
+    limits->btl_eager_limit = 12 * 1024;
+    limits->btl_rndv_eager_limit = 12 * 1024;
+    limits->btl_max_send_size = 64 * 1024;
+    limits->btl_rdma_pipeline_send_length = 0;
+    limits->btl_rdma_pipeline_frag_size = 0;
+    limits->btl_min_rdma_pipeline_size = 0;
+    limits->btl_latency = 10;
+    limits->btl_bandwidth = 0;
+    limits->btl_flags = MCA_BTL_FLAGS_SEND;
+}
+
+static bool register_limit(const char *name, const char *help, mca_base_var_type_t type,
+                           mca_base_var_info_lvl_t level, void *storage)
+{
+    return 0 <= mca_base_component_var_register(component_version(), name, help, type, NULL, 0, 0,
+                                                level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+}
+
+/* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
+ * default: the first text stays. */
+static bool register_limits(mca_btl_base_module_t *limits)
+{
+    const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
+    const mca_base_var_type_t number = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
+    bool ok;
+
+    default_limits(limits);
+    ok = register_limit("eager_limit",
+                        "Send messages up to this size at once, without asking whether the "
+                        "receiver is ready; the PML's header counts, the size of a datagram does "
+                        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 12288)",
+                        size, OPAL_INFO_LVL_4, &limits->btl_eager_limit);
+    ok = register_limit("rndv_eager_limit",
+                        "Of a longer message send this much together with the question (bytes, 0 "
+                        "to 1048576, default: 12288)",
+                        size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
+         && ok;
+    ok = register_limit("max_send_size",
+                        "Cut the rest of a longer message into fragments of at most this size; the "
+                        "same on all hosts (bytes, 256 to 1048576, default: 65536)",
+                        size, OPAL_INFO_LVL_4, &limits->btl_max_send_size)
+         && ok;
+    ok = register_limit("exclusivity",
+                        "Of several BTLs that reach a peer only those with the highest value are "
+                        "used (rank, 0 to 65536, default: 1024)",
+                        number, OPAL_INFO_LVL_7, &limits->btl_exclusivity)
+         && ok;
+    ok =
+        register_limit("latency",
+                       "How this BTL ranks among others that reach the same peer, the lowest wins; "
+                       "the same for all devices (microseconds, 1 to 1000000, default: 10)",
+                       number, OPAL_INFO_LVL_5, &limits->btl_latency)
+        && ok;
+    ok = register_limit("bandwidth",
+                        "Bandwidth of each device, by which long messages are divided among them "
+                        "(Mbit/s, 0 to 4000000, default: 0, what the device says)",
+                        number, OPAL_INFO_LVL_5, &limits->btl_bandwidth)
+         && ok;
+    return OPAL_SUCCESS
+               == mca_btl_base_param_register(&mca_btl_ib_component.super.btl_version, limits)
+           && ok;
+}
+
+int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits)
+{
+    bool ok = true;
+
+    memset(params, 0, sizeof(*params));
+    ok =
+        register_bool(&params->use_auto, "auto",
+                      "Use ib although it was not named in the selection of BTLs (0 or 1, default: "
+                      "0, only if it was named: --mca btl ib,self)",
+                      OPAL_INFO_LVL_2);
+    ok = register_bool(&params->stats, "stats",
+                       "Print one line with what was sent, received, repeated and dropped when MPI "
+                       "ends, from each process (0 or 1, default: 0)",
+                       OPAL_INFO_LVL_4)
+         && ok;
+    ok = register_strings(params) && ok;
+    for (size_t i = 0; i < NUMBER_COUNT; ++i) {
+        ok = register_number(params, &numbers[i]) && ok;
+    }
+    ok = register_limits(limits) && ok;
+    params->registered = ok;
+    return OPAL_SUCCESS;
+}
+
+static bool check_range(const char *name, const char *unit, int64_t value, int64_t low,
+                        int64_t high)
+{
+    char value_text[32];
+    char low_text[32];
+    char high_text[32];
+
+    if (value >= low && value <= high) {
+        return true;
+    }
+    snprintf(value_text, sizeof(value_text), "%" PRId64, value);
+    snprintf(low_text, sizeof(low_text), "%" PRId64, low);
+    snprintf(high_text, sizeof(high_text), "%" PRId64, high);
+    BTL_IB_SHOW_HELP("value out of range", name, value_text, low_text, high_text, unit);
+    return false;
+}
+
+static bool check_number(const btl_ib_params_t *params, const number_t *number)
+{
+    const void *storage = (const char *) params + number->offset;
+    const int64_t value =
+        number->is_size ? (int64_t) * (const size_t *) storage : (int64_t) * (const int *) storage;
+
+    return check_range(number->name, number->unit, value, number->low, number->high);
+}
+
+static bool check_order(const char *smaller, int64_t small_value, const char *larger,
+                        int64_t large_value)
+{
+    char small_text[32];
+    char large_text[32];
+
+    if (small_value <= large_value) {
+        return true;
+    }
+    snprintf(small_text, sizeof(small_text), "%" PRId64, small_value);
+    snprintf(large_text, sizeof(large_text), "%" PRId64, large_value);
+    BTL_IB_SHOW_HELP("values contradict", smaller, small_text, larger, large_text, smaller, larger);
+    return false;
+}
+
+/* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
+static bool check_limits(const mca_btl_base_module_t *limits)
+{
+    const int64_t max = 1 << 20;
+
+    return check_range("eager_limit", "bytes", (int64_t) limits->btl_eager_limit, 256, max)
+           && check_range("rndv_eager_limit", "bytes", (int64_t) limits->btl_rndv_eager_limit, 0,
+                          max)
+           && check_range("max_send_size", "bytes", (int64_t) limits->btl_max_send_size, 256, max)
+           && check_range("exclusivity", "rank", limits->btl_exclusivity, 0, 65536)
+           && check_range("latency", "microseconds", limits->btl_latency, 1, 1000000)
+           && check_range("bandwidth", "Mbit/s", limits->btl_bandwidth, 0, 4000000);
+}
+
+bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
+{
+    for (size_t i = 0; i < NUMBER_COUNT; ++i) {
+        if (!check_number(params, &numbers[i])) {
+            return false;
+        }
+    }
+    if (NULL != params->if_include && '\0' != params->if_include[0] && NULL != params->if_exclude
+        && '\0' != params->if_exclude[0]) {
+        BTL_IB_SHOW_HELP("include and exclude", params->if_include, params->if_exclude);
+        return false;
+    }
+    return params->registered && check_limits(limits)
+           && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
+           && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
+           && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);
+}

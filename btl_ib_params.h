@@ -1,0 +1,64 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The MCA parameters: one table says name, unit, range, default and help text of every number.
+ * ompi_info --param btl ib --level 9 is the documentation that comes out of it.
+ */
+
+#ifndef BTL_IB_PARAMS_H
+#define BTL_IB_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct mca_btl_base_module_t;
+
+typedef struct btl_ib_params {
+    bool use_auto;        /* offer ib although nobody named it */
+    bool stats;           /* print a line of counters at the end */
+    char *transport;      /* "auto" or a transport's name */
+    char *if_include;     /* NULL or empty: all */
+    char *if_exclude;     /* NULL or empty: none */
+    char *ofi_provider;   /* NULL or empty: any */
+    char *receive_queues; /* NULL: the transport's own default */
+    int poll_burst;       /* datagrams in one progress call */
+    int depth_peer;       /* segments in flight to one peer */
+    int depth_total;      /* segments in flight in all */
+    size_t depth_bytes;   /* bytes in flight in all */
+    int window_max;       /* sequences between the oldest and the newest in flight */
+    int ack_delay;        /* us */
+    int rto_min;          /* us */
+    int rto_max;          /* us */
+    int rto_initial;      /* us */
+    int silence_limit;    /* s, 0: none */
+    int passive_max;      /* connections from peers that were never added */
+    int lookups_max;      /* of unknown senders in a second */
+    int idle_ms;          /* without traffic before a peer shrinks */
+    int reassembly_max;   /* buffers beyond one for each peer */
+    int credit_init;      /* P: of a new peer */
+    int credit_pool;      /* P: of one queue in all, 0: its share of buffers */
+    int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
+    int drain_ms;         /* ms */
+    size_t copy_limit;    /* bytes: what is longer is sent from where it is */
+    int free_list_num;    /* descriptors made at first */
+    int free_list_inc;    /* and each time they run out */
+    bool registered;      /* Open MPI took all of them */
+    bool queues_by_user;  /* receive_queues was set by the user */
+} btl_ib_params_t;
+
+/*
+ * Register all parameters, those of the module's own fields included, whose defaults are set here.
+ * Returns an OPAL status.
+ */
+int btl_ib_params_register(btl_ib_params_t *params, struct mca_btl_base_module_t *limits);
+
+/*
+ * Is every value in its range, and do they fit together? If not, a help text says which and what
+ * was expected. To be called only when ib was asked for.
+ */
+bool btl_ib_params_check(const btl_ib_params_t *params, const struct mca_btl_base_module_t *limits);
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The way up: what the engine calls. All of it runs with the lock held; it is released around
+ * calls into the PML (btl_ib.h says why).
+ */
+
+#include "btl_ib_endpoint.h"
+#include "btl_ib_frag.h"
+#include "btl_ib_modex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static btl_ib_module_t *module_of(const btl_ib_conn_t *conn)
+{
+    return mca_btl_ib_component.modules[btl_ib_conn_rail(conn)];
+}
+
+static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                   btl_ib_peer_info_t *info)
+{
+    const btl_ib_component_t *component = context;
+    const opal_process_name_t peer = btl_ib_name_unpack(name);
+    const btl_ib_modex_rail_t *ours = &component->self->rails[rail];
+    btl_ib_modex_t *modex;
+    bool fits = false;
+
+    if (name == btl_ib_name_pack(component->name)) {
+        return false;
+    }
+    modex = btl_ib_modex_get(&peer, false);
+    if (NULL == modex) {
+        return false;
+    }
+    if (remote_rail < modex->rail_count) {
+        const btl_ib_modex_rail_t *theirs = &modex->rails[remote_rail];
+
+        fits = modex->message_max == component->self->message_max
+               && 0 == strcmp(ours->transport, theirs->transport)
+               && 0 == strcmp(ours->provider, theirs->provider);
+        btl_ib_modex_peer_info(modex, &peer, remote_rail, info);
+    }
+    free(modex);
+    return fits;
+}
+
+static void passive(void *context, btl_ib_conn_t *conn)
+{
+    (void) context;
+    BTL_IB_VERBOSE(1, "%s connected to rail %u before it was added",
+                   opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
+                   btl_ib_conn_rail(conn));
+}
+
+static bool deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+{
+    (void) context;
+    return NULL != module_of(conn) && tag < MCA_BTL_TAG_MAX
+           && NULL != mca_btl_base_active_message_trigger[tag].cbfunc;
+}
+
+static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    mca_btl_base_segment_t segment = {.seg_addr = {.pval = data}, .seg_len = size};
+    btl_ib_module_t *module = module_of(conn);
+    btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    (void) context;
+    btl_ib_unlock();
+    btl_ib_compat_deliver(&module->super, endpoint, tag, &segment);
+    btl_ib_lock();
+}
+
+/* The engine is finished with a fragment, and so are we. */
+static void give_back(btl_ib_frag_t *frag, bool owned)
+{
+    btl_ib_endpoint_t *endpoint = frag->endpoint;
+
+    if (owned) {
+        btl_ib_frag_return(frag);
+    }
+    OBJ_RELEASE(endpoint); /* retained by btl_ib_send() */
+}
+
+static void on_sent(void *context, btl_ib_msg_t *msg)
+{
+    btl_ib_frag_t *frag = btl_ib_frag_of(msg);
+
+    (void) context;
+    if (!frag->in_place && 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)
+        && !frag->endpoint->closing) {
+        frag->in_callback = true;
+        btl_ib_frag_complete(frag, OPAL_SUCCESS);
+        frag->in_callback = false;
+        if (frag->done) {
+            give_back(frag, true);
+        }
+    }
+}
+
+static void on_done(void *context, btl_ib_msg_t *msg, int status)
+{
+    btl_ib_frag_t *frag = btl_ib_frag_of(msg);
+    const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+
+    (void) context;
+    if (frag->in_callback) {
+        /* Further down the stack, or in another thread: the callback still reads the fragment. */
+        frag->done = true;
+        return;
+    }
+    if (frag->endpoint->closing) {
+        frag->told = true;
+    } else if (0 != status && !frag->told && btl_ib_conn_is_dead(frag->endpoint->conn)) {
+        /* ob1 aborts at once when a fragment fails: dead() first says what happened. */
+        btl_ib_list_push_tail(&frag->endpoint->failed, &frag->failed_link);
+        return;
+    } else {
+        btl_ib_frag_complete(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    }
+    give_back(frag, owned);
+}
+
+/* Say which peer is lost. */
+static void report(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
+{
+    char rank[16];
+    char our_rank[16];
+
+    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
+    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
+    if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "peer lost", our_rank,
+                                 opal_process_info.nodename, rank, endpoint->host,
+                                 endpoint->module->name, endpoint->address,
+                                 btl_ib_death_string(reason))) {
+        opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s", our_rank,
+                    opal_process_info.nodename, rank, endpoint->host, endpoint->module->name,
+                    endpoint->address, btl_ib_death_string(reason));
+    }
+}
+
+static void fail_fragments(btl_ib_endpoint_t *endpoint, bool quiet)
+{
+    btl_ib_list_t *link;
+
+    while (NULL != (link = btl_ib_list_pop(&endpoint->failed))) {
+        btl_ib_frag_t *frag = BTL_IB_CONTAINER(link, btl_ib_frag_t, failed_link);
+        const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+
+        frag->told = quiet;
+        btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
+        give_back(frag, owned);
+    }
+}
+
+static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    btl_ib_component_t *component = context;
+    btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    mca_btl_base_module_error_cb_fn_t error_cb;
+
+    /* While we take leave, somebody whose host says that he is gone has left before us. */
+    const bool left = component->draining > 0 && BTL_IB_DEATH_REFUSED == reason;
+
+    if (NULL == endpoint || endpoint->dead || endpoint->closing || left) {
+        BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
+                       opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
+                       btl_ib_conn_rail(conn), btl_ib_death_string(reason));
+        if (NULL == endpoint) { /* never added: nobody else will */
+            btl_ib_conn_destroy(conn, btl_ib_now());
+        } else {
+            fail_fragments(endpoint, true);
+        }
+        return;
+    }
+    endpoint->dead = true;
+    report(endpoint, reason);
+    error_cb = endpoint->module->error_cb;
+    if (NULL != error_cb) {
+        btl_ib_unlock();
+        error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
+                 (char *) "btl ib lost a peer");
+        btl_ib_lock();
+    }
+    fail_fragments(endpoint, false);
+}
+
+static void *zalloc(void *context, size_t size)
+{
+    (void) context;
+    return calloc(1, size);
+}
+
+static void release(void *context, void *memory)
+{
+    (void) context;
+    free(memory);
+}
+
+const btl_ib_engine_ops_t btl_ib_engine_ops = {
+    .lookup = lookup,
+    .passive = passive,
+    .deliverable = deliverable,
+    .deliver = deliver,
+    .on_sent = on_sent,
+    .on_done = on_done,
+    .dead = dead,
+    .zalloc = zalloc,
+    .free = release,
+};

@@ -1,0 +1,218 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The way out: alloc, free, prepare_src, send and sendi.
+ */
+
+#include "btl_ib_endpoint.h"
+#include "btl_ib_frag.h"
+
+#include <errno.h>
+
+/* An error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
+static int opal_status(int error)
+{
+    switch (error) {
+    case -EPIPE:
+        return OPAL_ERR_UNREACH;
+    case -EMSGSIZE:
+        return OPAL_ERR_BAD_PARAM;
+    case -ENOMEM:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    default:
+        return OPAL_ERROR;
+    }
+}
+
+mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
+                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
+                                        size_t size, uint32_t flags)
+{
+    btl_ib_frag_t *frag = btl_ib_frag_get((btl_ib_module_t *) btl, endpoint, size, flags);
+
+    (void) order;
+    return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
+}
+
+int btl_ib_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+{
+    (void) btl;
+    btl_ib_frag_return((btl_ib_frag_t *) des);
+    return OPAL_SUCCESS;
+}
+
+/* Let the convertor say where its next *size bytes are; it moves on behind them. NULL: nowhere. */
+static void *convertor_next(opal_convertor_t *convertor, size_t *size)
+{
+    struct iovec iov = {.iov_base = NULL, .iov_len = *size};
+    uint32_t count = 1;
+
+    return opal_convertor_pack(convertor, &iov, &count, size) < 0 ? NULL : iov.iov_base;
+}
+
+/* Let the convertor write its next *size bytes to `to`. Returns whether it could. */
+static bool convertor_copy(opal_convertor_t *convertor, void *to, size_t *size)
+{
+    struct iovec iov = {.iov_base = to, .iov_len = *size};
+    uint32_t count = 1;
+
+    return 0 == *size || opal_convertor_pack(convertor, &iov, &count, size) >= 0;
+}
+
+static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
+                                       struct mca_btl_base_endpoint_t *endpoint,
+                                       opal_convertor_t *convertor, size_t reserve, size_t *size,
+                                       uint32_t flags)
+{
+    btl_ib_frag_t *frag = btl_ib_frag_get_in_place(module, endpoint, reserve, NULL, 0, flags);
+    void *data;
+
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    data = convertor_next(convertor, size);
+    if (OPAL_UNLIKELY(NULL == data)) {
+        btl_ib_frag_return(frag);
+        return NULL;
+    }
+    frag->segments[1].seg_addr.pval = data;
+    frag->segments[1].seg_len = *size;
+    return frag;
+}
+
+static btl_ib_frag_t *prepare_copy(btl_ib_module_t *module,
+                                   struct mca_btl_base_endpoint_t *endpoint,
+                                   opal_convertor_t *convertor, size_t reserve, size_t *size,
+                                   uint32_t flags)
+{
+    btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve + *size, flags);
+
+    if (OPAL_UNLIKELY(NULL == frag)) {
+        return NULL;
+    }
+    if (OPAL_UNLIKELY(!convertor_copy(convertor, (char *) frag->memory + reserve, size))) {
+        btl_ib_frag_return(frag);
+        return NULL;
+    }
+    frag->segments[0].seg_len = reserve + *size;
+    return frag;
+}
+
+mca_btl_base_descriptor_t *btl_ib_prepare_src(mca_btl_base_module_t *btl,
+                                              struct mca_btl_base_endpoint_t *endpoint,
+                                              opal_convertor_t *convertor, uint8_t order,
+                                              size_t reserve, size_t *size, uint32_t flags)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    const size_t room = (btl->btl_eager_limit > btl->btl_max_send_size ? btl->btl_eager_limit
+                                                                       : btl->btl_max_send_size)
+                        + BTL_IB_HEADER_ROOM;
+    btl_ib_frag_t *frag;
+
+    (void) order;
+    if (reserve > room) {
+        return NULL;
+    }
+    if (*size > room - reserve) {
+        *size = room - reserve;
+    }
+    if (*size > mca_btl_ib_component.params.copy_limit && reserve <= BTL_IB_HEADER_ROOM
+        && 0 == opal_convertor_need_buffers(convertor)) {
+        frag = prepare_in_place(module, endpoint, convertor, reserve, size, flags);
+    } else {
+        frag = prepare_copy(module, endpoint, convertor, reserve, size, flags);
+    }
+    return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
+}
+
+int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+{
+    btl_ib_frag_t *frag = (btl_ib_frag_t *) des;
+    const bool owned = 0 != (des->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    const bool quiet = owned && 0 == (des->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    int rc;
+
+    (void) btl;
+    frag->endpoint = endpoint;
+    frag->told = false;
+    frag->msg.tag = tag;
+    frag->msg.want_ack_now = frag->in_place || !owned;
+    for (size_t i = 0; i < 2; ++i) {
+        const bool there = i < des->des_segment_count;
+
+        frag->msg.iov[i].iov_base = there ? frag->segments[i].seg_addr.pval : NULL;
+        frag->msg.iov[i].iov_len = there ? (size_t) frag->segments[i].seg_len : 0;
+    }
+
+    btl_ib_lock();
+    OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
+    rc = OPAL_UNLIKELY(endpoint->closing)
+             ? -EPIPE
+             : btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
+    if (1 == rc && !quiet) {
+        btl_ib_frag_complete(frag, OPAL_SUCCESS);
+    }
+    if (0 != rc) {
+        OBJ_RELEASE(endpoint);
+    }
+    btl_ib_unlock();
+
+    if (rc <= 0) {
+        return 0 == rc ? OPAL_SUCCESS : opal_status(rc);
+    }
+    if (owned) {
+        btl_ib_frag_return(frag);
+    }
+    return quiet ? 1 : OPAL_SUCCESS;
+}
+
+/* Send a header and data at once. On false nothing was sent and the convertor is where it was. */
+static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t *convertor,
+                     const void *header, size_t header_size, size_t payload_size, uint8_t tag)
+{
+    size_t position = payload_size > 0 ? convertor->bConverted : 0;
+    size_t packed = payload_size;
+    char *out;
+
+    if (OPAL_UNLIKELY(endpoint->closing || header_size + payload_size > UINT32_MAX)) {
+        return false;
+    }
+    out = btl_ib_sendi_begin(endpoint->conn, tag, (uint32_t) (header_size + payload_size));
+    if (NULL == out) {
+        return false;
+    }
+    memcpy(out, header, header_size);
+    if (OPAL_UNLIKELY(!convertor_copy(convertor, out + header_size, &packed)
+                      || packed != payload_size)) {
+        btl_ib_sendi_abort(endpoint->conn);
+    } else if (OPAL_LIKELY(0 == btl_ib_sendi_commit(endpoint->conn, btl_ib_now()))) {
+        return true;
+    }
+    if (payload_size > 0) {
+        opal_convertor_set_position(convertor, &position);
+    }
+    return false;
+}
+
+int btl_ib_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                 opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
+                 uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                 mca_btl_base_descriptor_t **descriptor)
+{
+    bool sent;
+
+    btl_ib_lock();
+    sent = send_now(endpoint, convertor, header, header_size, payload_size, tag);
+    btl_ib_unlock();
+    if (OPAL_LIKELY(sent)) {
+        return OPAL_SUCCESS;
+    }
+    if (NULL != descriptor) {
+        *descriptor = btl_ib_alloc(btl, endpoint, order, header_size + payload_size, flags);
+    }
+    return OPAL_ERR_RESOURCE_BUSY;
+}

@@ -1,0 +1,89 @@
+# -*- shell-script -*-
+#
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What both builds share: Open MPI's configure finds these macros by their names when this
+# directory is opal/mca/btl/ib of its source tree; configure.ac beside this file calls them for the
+# build against an installed Open MPI, after defining btl_ib_out_of_tree.
+
+# MCA_opal_btl_ib_POST_CONFIG(should_build)
+# -----------------------------------------
+# Conditionals must be defined whether or not the component is built, and in both builds.
+AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
+    AM_CONDITIONAL([BTL_IB_OUT_OF_TREE],[m4_ifdef([btl_ib_out_of_tree],[true],[false])])
+    AM_CONDITIONAL([BTL_IB_HAVE_OFI],[test "x$btl_ib_ofi_happy" = xyes])
+    AM_CONDITIONAL([BTL_IB_HAVE_CMOCKA],[test "x$btl_ib_cmocka" = xyes])
+    AM_CONDITIONAL([BTL_IB_FUZZERS],[test "x$enable_fuzzers" = xyes])
+])dnl
+
+# MCA_opal_btl_ib_CONFIG([action-if-can-compile],[action-if-cannot-compile])
+# --------------------------------------------------------------------------
+AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
+    m4_ifdef([btl_ib_out_of_tree],
+        [AC_CONFIG_FILES([Makefile])],
+        [AC_CONFIG_FILES([opal/mca/btl/ib/Makefile])])
+
+    AC_ARG_WITH([ib-btl],
+        [AS_HELP_STRING([--without-ib-btl],[do not build the ib BTL])])
+
+    # Windows of sequence numbers, timers and batches of system calls assume a 64-bit Linux.
+    AC_CHECK_SIZEOF([void *])
+    btl_ib_happy=yes
+    AC_MSG_CHECKING([whether the ib BTL can be built for this system])
+    AS_CASE([$host_os],[*linux*],[],[btl_ib_happy="no, only for Linux"])
+    AS_IF([test "$ac_cv_sizeof_void_p" -ne 8],[btl_ib_happy="no, only for 64 bits"])
+    AS_IF([test "x$with_ib_btl" = xno],[btl_ib_happy="no, turned off"])
+    AC_MSG_RESULT([$btl_ib_happy])
+
+    _BTL_IB_CHECK_OFI
+
+    # Without any transport there is nothing that could move a datagram.
+    AS_IF([test "$btl_ib_happy" = yes && test "$btl_ib_ofi_happy" != yes],
+        [btl_ib_happy=no
+         AC_MSG_WARN([the ib BTL needs libfabric (Debian: libfabric-dev)])])
+
+    m4_ifdef([btl_ib_out_of_tree],[],[
+        # 5.0 names its library in OPAL_LIB_NAME, 4.1 puts a prefix before its fixed name.
+        AS_IF([test -n "$OPAL_LIB_NAME"],
+            [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"$OPAL_LIB_NAME.la"],
+            [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"${OPAL_LIB_PREFIX}open-pal.la"])
+        OPAL_SUMMARY_ADD([[Transports]],[[Datagram fabrics (ib)]],[[btl_ib]],[$btl_ib_happy])
+    ])
+    AC_SUBST([BTL_IB_OPAL_LIBS])
+
+    AS_IF([test "$btl_ib_happy" = yes],[$1],[$2])
+])dnl
+
+# _BTL_IB_CHECK_OFI
+# -----------------
+# Sets btl_ib_ofi_happy, BTL_IB_OFI_CPPFLAGS, BTL_IB_OFI_LDFLAGS and BTL_IB_OFI_LIBS. Inside Open
+# MPI its own check answers, so that its --with-ofi=DIR holds for us too.
+AC_DEFUN([_BTL_IB_CHECK_OFI],[
+    btl_ib_ofi_happy=no
+    m4_ifdef([btl_ib_out_of_tree],[
+        AC_ARG_WITH([ofi],
+            [AS_HELP_STRING([--with-ofi=auto|yes|no],
+                [transport ofi by libfabric, found through pkg-config @<:@auto@:>@])],
+            [],[with_ofi=auto])
+        AS_CASE([$with_ofi],[auto|yes|no],[],
+            [AC_MSG_ERROR([--with-ofi is auto, yes or no; for a libfabric elsewhere set PKG_CONFIG_PATH])])
+        AS_IF([test "$with_ofi" != no],
+            [PKG_CHECK_MODULES([LIBFABRIC],[libfabric >= 1.9],
+                [btl_ib_ofi_happy=yes
+                 BTL_IB_OFI_CPPFLAGS=$LIBFABRIC_CFLAGS
+                 BTL_IB_OFI_LIBS=$LIBFABRIC_LIBS],
+                [AS_IF([test "$with_ofi" = yes],
+                    [AC_MSG_ERROR([libfabric 1.9 or later was not found by pkg-config (Debian: libfabric-dev)])])])])
+    ],[
+        OPAL_CHECK_OFI
+        AS_IF([test "x$opal_ofi_happy" = xyes],
+            [btl_ib_ofi_happy=yes
+             BTL_IB_OFI_CPPFLAGS=$opal_ofi_CPPFLAGS
+             BTL_IB_OFI_LDFLAGS=$opal_ofi_LDFLAGS
+             BTL_IB_OFI_LIBS=$opal_ofi_LIBS])
+    ])
+    AC_SUBST([BTL_IB_OFI_CPPFLAGS])
+    AC_SUBST([BTL_IB_OFI_LDFLAGS])
+    AC_SUBST([BTL_IB_OFI_LIBS])
+])dnl

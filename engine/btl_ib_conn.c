@@ -1,0 +1,532 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* A connection's life: made, reset, drained, closed, dead. */
+
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CLOSES = 3,            /* how often a CLOSE is sent: nobody acknowledges it */
+    CLOSE_INTERVAL = 1000, /* us */
+    CHUNKS_MAX = 65536,    /* the index has 16 bits */
+};
+
+/* ---- making ---- */
+
+/* The peer's queue table, shared with all peers that have the same. */
+static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
+                                          const btl_ib_queue_table_t *table)
+{
+    size_t used = table->count * sizeof(table->q[0]);
+
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->tables); item != NULL;
+         item = btl_ib_list_next(&engine->tables, item)) {
+        btl_ib_table_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link);
+        if (entry->table.count == table->count && memcmp(entry->table.q, table->q, used) == 0) {
+            return &entry->table;
+        }
+    }
+    btl_ib_table_entry_t *entry = btl_ib_zalloc(&engine->mem, sizeof(*entry));
+    if (entry == NULL) {
+        return NULL;
+    }
+    btl_ib_list_init(&entry->link);
+    btl_ib_list_push_tail(&engine->tables, &entry->link);
+    entry->table.count = table->count;
+    memcpy(entry->table.q, table->q, used);
+    return &entry->table;
+}
+
+static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
+{
+    return (btl_ib_grave_t){
+        .name = conn->name,
+        .secret = conn->secret.k[0],
+        .token = conn->rx_token,
+        .rail = conn->rail->index,
+        .remote_rail = conn->remote_rail,
+        .epoch = conn->peer_epoch,
+    };
+}
+
+/* Late copies of the peer's first datagrams must not make the connection rise again. */
+static void bury(const btl_ib_conn_t *conn)
+{
+    btl_ib_grave_t grave = grave_of(conn);
+
+    if (conn->bound) {
+        btl_ib_graves_add(&conn->engine->graves, &grave);
+    }
+}
+
+/* The receiving part of a new life. */
+static void begin_rx(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_rail_t *rail = conn->rail;
+
+    for (uint32_t i = 0; i < rail->queues.count; i++) {
+        const btl_ib_queue_t *queue = &rail->queues.q[i];
+        btl_ib_rx_window_init(&conn->rx[i].window, config->first_seq);
+        if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
+                               config->first_seq);
+        }
+    }
+}
+
+/* Everything that a new life of the connection starts with. */
+static void begin(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_grave_t grave = grave_of(conn);
+
+    conn->peer_floor = btl_ib_graves_floor(&conn->engine->graves, &grave);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
+        btl_ib_tx_window_init(&conn->tx[i].window, config->first_seq);
+        conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
+    }
+    begin_rx(conn);
+    btl_ib_cwnd_init(&conn->cwnd, config->depth_peer);
+    conn->next_fragment = 0;
+    conn->reorder_scale = 1;
+    conn->reorder_calm = 0;
+    conn->idle = true;
+    conn->active_at = conn->engine->now;
+    btl_ib_contact_begin(conn);
+}
+
+/* The end of the receiving part of a life. */
+static void end_rx(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_rail_t *rail = conn->rail;
+
+    for (uint32_t i = 0; i < rail->queues.count; i++) {
+        btl_ib_rx_window_drop(&conn->rx[i].window, &engine->mem);
+        if (rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_fini(&conn->rx[i].credit, &rail->credit[i]);
+        }
+    }
+    btl_ib_reasm_drop(&engine->reasm, &conn->fragments);
+    btl_ib_list_remove(&conn->acks);
+    conn->ack_due = 0;
+    conn->ack_count = 0;
+    conn->ack_now = false;
+    conn->no_tag = false;
+    conn->peer_no_tag = false;
+    conn->echo_valid = false;
+    conn->refused_since = 0;
+    conn->bound = false;
+    conn->peer_knows = false;
+    conn->peer_id = 0;
+}
+
+/* The end of that life: memory and credits go back. Nothing is in flight any more. */
+static void end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_drop(&conn->tx[i].window, &engine->mem);
+    }
+    end_rx(conn);
+    btl_ib_list_remove(&conn->ready);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->idle_timer.guest);
+    conn->blocked_since = 0;
+    conn->probes = 0;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Can we talk to somebody with these limits at all? Returns the largest datagram to send, or 0. */
+static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rail_t *rail,
+                                 const btl_ib_peer_info_t *info)
+{
+    uint32_t overhead = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                                    + sizeof(btl_ib_wire_chunk_t));
+    uint32_t largest;
+
+    if (info->rail >= BTL_IB_RAILS_MAX || btl_ib_queues_check(&info->queues) != 0) {
+        return 0;
+    }
+    largest = min_u32(rail->transport->attr.max_datagram, info->max_datagram);
+    largest = min_u32(largest, info->queues.q[info->queues.count - 1].size);
+    largest = min_u32(largest, BTL_IB_DATAGRAM_MAX);
+    if (largest < BTL_IB_QUEUE_SIZE_MIN
+        || (uint64_t) (largest - overhead) * CHUNKS_MAX < engine->config.eager_max) {
+        return 0;
+    }
+    return largest;
+}
+
+static void init_lists(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->ready);
+    btl_ib_list_init(&conn->acks);
+    btl_ib_reasm_peer_init(&conn->fragments);
+    btl_ib_list_init(&conn->sent);
+    btl_ib_list_init(&conn->lost);
+    btl_ib_list_init(&conn->all);
+    btl_ib_guest_init(&conn->timer.guest);
+    btl_ib_guest_init(&conn->idle_timer.guest);
+    conn->timer.kind = BTL_IB_TIMER_LOSS;
+    conn->idle_timer.kind = BTL_IB_TIMER_IDLE;
+    conn->timer.conn = conn;
+    conn->idle_timer.conn = conn;
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_list_init(&conn->tx[i].pending);
+    }
+}
+
+static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *peer_queues)
+{
+    size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
+    size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
+    btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx);
+
+    if (conn != NULL) {
+        conn->engine = rail->engine;
+        conn->rail = rail;
+        conn->peer_queues = peer_queues;
+        conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
+        conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
+        init_lists(conn);
+    }
+    return conn;
+}
+
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **out)
+{
+    uint32_t largest = largest_datagram(engine, rail, info);
+    btl_ib_addr_t address;
+
+    if (rail->failed) {
+        return -ENETDOWN;
+    }
+
+    if (largest == 0) {
+        BTL_IB_LOG(engine, 1, "peer %u.%u: its queues and limits do not work with ours",
+                   BTL_IB_NAME_ARGS(info->name));
+        return -EINVAL;
+    }
+    const btl_ib_queue_table_t *queues = intern(engine, &info->queues);
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, queues);
+    if (conn == NULL || btl_ib_graves_prepare(&engine->graves) != 0) {
+        btl_ib_free(&engine->mem, conn);
+        return -ENOMEM;
+    }
+    int rc =
+        rail->transport->ops->addr_add(rail->transport, info->address, info->address_len, &address);
+    if (rc != 0) {
+        btl_ib_free(&engine->mem, conn);
+        return rc;
+    }
+    rc = btl_ib_table_add(&engine->table, conn, info->name, rail->index, info->rail, &conn->id);
+    if (rc != 0) {
+        rail->transport->ops->addr_remove(rail->transport, address);
+        btl_ib_free(&engine->mem, conn);
+        return rc;
+    }
+    conn->address = address;
+    conn->name = info->name;
+    conn->secret = info->secret;
+    conn->remote_rail = info->rail;
+    conn->peer_ack_delay = info->ack_delay;
+    conn->datagram_max = largest;
+    conn->made_in = engine->batches;
+    btl_ib_list_push_tail(&engine->conns, &conn->all);
+    begin(conn);
+    engine->count.connections++;
+    *out = conn;
+    return 0;
+}
+
+int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                       void *user, btl_ib_conn_t **conn)
+{
+    if (rail >= engine->rail_count) {
+        return -EINVAL;
+    }
+    if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
+        return -EEXIST;
+    }
+    int rc = btl_ib_conn_make(engine, engine->rails[rail], info, conn);
+    if (rc == 0) {
+        (*conn)->user = user;
+        (*conn)->adopted = true;
+    }
+    return rc;
+}
+
+/* ---- asking ---- */
+
+btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
+                                uint32_t remote_rail)
+{
+    return btl_ib_table_by_name(&engine->table, name, rail, remote_rail);
+}
+
+void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
+{
+    if (!conn->adopted) {
+        conn->adopted = true;
+        conn->engine->passive--;
+    }
+    conn->user = user;
+}
+
+void *btl_ib_conn_user(const btl_ib_conn_t *conn)
+{
+    return conn->user;
+}
+
+uint64_t btl_ib_conn_name(const btl_ib_conn_t *conn)
+{
+    return conn->name;
+}
+
+uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn)
+{
+    return conn->rail->index;
+}
+
+bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn)
+{
+    return conn->state == BTL_IB_CONN_DEAD;
+}
+
+int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
+{
+    static const char *const states[] = {"open", "closing", "dead", "gone"};
+    uint32_t pending = 0;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        pending += !btl_ib_list_empty(&conn->tx[i].pending);
+    }
+    return snprintf(out, len,
+                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
+                    "%u probes since progress, window %u, SRTT %u us, heard %" PRIu64 " us ago",
+                    states[conn->state], conn->bound ? ", connected" : "",
+                    conn->draining ? ", draining" : "", conn->epoch, conn->in_flight, pending,
+                    conn->probes, conn->cwnd.window, btl_ib_rtt_smoothed(&conn->rtt, 0),
+                    conn->heard_at == 0 || now < conn->heard_at ? 0 : now - conn->heard_at);
+}
+
+const char *btl_ib_death_string(btl_ib_death_t reason)
+{
+    switch (reason) {
+    case BTL_IB_DEATH_SILENCE:
+        return "nothing was heard from it for the silence limit";
+    case BTL_IB_DEATH_NO_PROGRESS:
+        return "it answers, but some data were never acknowledged (do large datagrams get lost "
+               "on the way?)";
+    case BTL_IB_DEATH_NO_TAG:
+        return "it answers, but has no receiver for the tag of some message";
+    case BTL_IB_DEATH_REFUSED:
+        return "its host says that nobody is there any more";
+    case BTL_IB_DEATH_RESTARTED:
+        return "a new process has taken its place";
+    case BTL_IB_DEATH_DEVICE:
+        return "the local device failed";
+    default:
+        return "unknown reason";
+    }
+}
+
+/* ---- changing ---- */
+
+void btl_ib_conn_ready(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {
+        btl_ib_list_push_tail(&conn->engine->ready, &conn->ready);
+    }
+}
+
+void btl_ib_conn_active(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    conn->active_at = engine->now;
+    if (conn->idle) {
+        conn->idle = false;
+        btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
+                              engine->now + engine->config.idle_after);
+    }
+}
+
+void btl_ib_conn_idle(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    uint64_t since = conn->active_at;
+
+    if (engine->now < since + engine->config.idle_after || !btl_ib_conn_drained(conn)) {
+        uint64_t from = engine->now < since + engine->config.idle_after ? since : engine->now;
+        btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
+                              from + engine->config.idle_after);
+        return;
+    }
+    conn->idle = true;
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
+    }
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_shrink(&conn->tx[i].window, &engine->mem);
+        if (conn->bound && conn->tx[i].window.first == conn->tx[i].window.next
+            && conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_send_skip(conn, i);
+        }
+    }
+}
+
+void btl_ib_conn_reset(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    bury(conn);
+    btl_ib_send_give_back(conn, 0, -EPIPE);
+    end(conn);
+    btl_ib_table_remove(&engine->table, conn->id);
+    /* The slot just freed is there, so this cannot fail. */
+    (void) btl_ib_table_add(&engine->table, conn, conn->name, conn->rail->index, conn->remote_rail,
+                            &conn->id);
+    conn->contacted = false;
+    begin(conn);
+}
+
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
+{
+    bury(conn);
+    end_rx(conn);
+    begin_rx(conn);
+}
+
+void btl_ib_conn_drain(btl_ib_conn_t *conn)
+{
+    conn->draining = true;
+}
+
+bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
+{
+    if (!btl_ib_conn_alive(conn)) {
+        return true;
+    }
+    if (!btl_ib_conn_only_skips(conn)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        if (!btl_ib_list_empty(&conn->tx[i].pending)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Off all lists and accounts but the table of ids: whatever its state is next. */
+static void retire(btl_ib_conn_t *conn, int status)
+{
+    bury(conn);
+    btl_ib_send_give_back(conn, status, status);
+    end(conn);
+    btl_ib_table_unname(&conn->engine->table, conn->id);
+    if (!conn->adopted) {
+        conn->adopted = true;
+        conn->engine->passive--;
+    }
+}
+
+void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_conn_alive(conn)) {
+        return;
+    }
+    engine->depth++;
+    engine->count.connections_dead++;
+    BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->name),
+               btl_ib_death_string(reason));
+    conn->state = BTL_IB_CONN_DEAD;
+    retire(conn, -EPIPE);
+    btl_ib_send_callbacks(engine);
+    if (conn->state == BTL_IB_CONN_DEAD) {
+        engine->ops->dead(engine->ops_context, conn, reason);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+static void gone(btl_ib_conn_t *conn)
+{
+    conn->state = BTL_IB_CONN_GONE;
+    btl_ib_list_remove(&conn->all);
+    btl_ib_list_push_tail(&conn->engine->gone, &conn->all);
+}
+
+void btl_ib_conn_linger(btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_CLOSE, 0);
+
+    if (segment != NULL) {
+        btl_ib_send_segments(conn, &segment, 1);
+        btl_ib_pool_put(&conn->rail->pool, segment);
+    }
+    if (++conn->closes < CLOSES) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->timer.guest,
+                              conn->engine->now + CLOSE_INTERVAL);
+    } else {
+        gone(conn);
+    }
+}
+
+void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool tell = btl_ib_conn_alive(conn) && (conn->bound || conn->contacted) && !conn->rail->failed;
+
+    btl_ib_engine_clock(engine, now);
+    engine->depth++;
+    if (btl_ib_conn_alive(conn)) {
+        conn->state = BTL_IB_CONN_CLOSING;
+        retire(conn, -ECANCELED);
+    }
+    btl_ib_send_callbacks(engine);
+    if (tell) {
+        btl_ib_list_remove(&conn->all);
+        btl_ib_list_push_tail(&engine->closing, &conn->all);
+        btl_ib_conn_linger(conn);
+    } else {
+        gone(conn);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+void btl_ib_conn_strip(btl_ib_conn_t *conn)
+{
+    if (btl_ib_conn_alive(conn)) {
+        retire(conn, -ECANCELED);
+    }
+}
+
+void btl_ib_conn_free(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
+    btl_ib_table_remove(&engine->table, conn->id);
+    btl_ib_list_remove(&conn->all);
+    conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->address);
+    btl_ib_free(&engine->mem, conn);
+}

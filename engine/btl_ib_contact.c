@@ -1,0 +1,218 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Whose datagram is this? Tokens, first contact, reopened connections and restarted processes.
+ *
+ * Every segment carries a CONNECT block until its sender knows that the peer has its id, so the
+ * first datagram can carry data and losing any one of them loses nothing else. Both sides may begin
+ * at once: each finds the other's name in its table and takes down the id.
+ */
+
+#include "btl_ib_state.h"
+
+#include <string.h>
+
+enum { SECOND = 1000 * 1000 };
+
+static uint32_t rails_of(uint32_t from, uint32_t to)
+{
+    return from << 8 | to;
+}
+
+void btl_ib_contact_begin(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    conn->epoch = ++conn->engine->next_epoch;
+    conn->tx_token = btl_ib_token(&conn->secret, config->name, &config->secret, conn->epoch,
+                                  rails_of(conn->rail->index, conn->remote_rail));
+}
+
+/* The token that the sender of this CONNECT must show if its secret is `secret`. */
+static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                   const btl_ib_secret_t *secret)
+{
+    return view->token
+           == btl_ib_token(&engine->config.secret, view->connect.name, secret, view->connect.epoch,
+                           rails_of(view->connect.from_rail, view->connect.to_rail));
+}
+
+/* Does it come from where the peer said it is, as far as the transport can tell? What was collected
+ * in one batch with a first contact came before its address was known. */
+static bool is_source(const btl_ib_conn_t *conn, btl_ib_addr_t from)
+{
+    if (from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batches) {
+        return true;
+    }
+    if (conn->rail->transport->attr.knows_source && from != conn->address) {
+        conn->engine->count.dropped_source++;
+        return false;
+    }
+    return true;
+}
+
+/* From now on the peer is known by its id and token. If an earlier life of it saw something of our
+ * present one, that life is over for both. */
+static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->connect.floor != 0 && btl_ib_seq_before(conn->epoch, view->connect.floor)) {
+        btl_ib_conn_reset(conn);
+    }
+    conn->peer_id = view->connect.connection;
+    conn->peer_epoch = view->connect.epoch;
+    conn->rx_token = view->token;
+    conn->bound = true;
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
+               BTL_IB_NAME_ARGS(conn->name), conn->epoch, conn->peer_epoch);
+    return conn;
+}
+
+/* Looking somebody up costs time, and anybody can ask for it: not too often. */
+static bool may_look_up(btl_ib_engine_t *engine)
+{
+    if (engine->now - engine->lookups_at >= SECOND) {
+        engine->lookups_at = engine->now;
+        engine->lookups = 0;
+    }
+    return !engine->refuse_new && engine->lookups++ < engine->config.lookups_max;
+}
+
+/* Ask the runtime who that is, and make the connection if the token fits. */
+static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *old)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_peer_info_t info;
+    btl_ib_conn_t *conn;
+
+    if (!may_look_up(engine) || (old == NULL && engine->passive >= engine->config.passive_max)) {
+        engine->count.dropped_lookup++;
+        return NULL;
+    }
+    memset(&info, 0, sizeof(info));
+    if (!engine->ops->lookup(engine->ops_context, view->connect.name, rail->index,
+                             view->connect.from_rail, &info)
+        || info.name != view->connect.name || info.rail != view->connect.from_rail) {
+        engine->count.dropped_stranger++;
+        return NULL;
+    }
+    if (!proves(engine, view, &info.secret)) {
+        engine->count.dropped_token++;
+        return NULL;
+    }
+    if (old != NULL) {
+        btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
+        if (btl_ib_table_by_name(&engine->table, info.name, rail->index, info.rail) != NULL) {
+            return NULL; /* made by the callback; this datagram will come again */
+        }
+    }
+    if (btl_ib_conn_make(engine, rail, &info, &conn) != 0) {
+        engine->count.dropped_lookup++;
+        return NULL;
+    }
+    engine->passive++;
+    engine->count.connections_passive++;
+    bind_peer(conn, view);
+    engine->ops->passive(engine->ops_context, conn);
+    return conn;
+}
+
+/* Does it belong to a connection that has ended already? If we have a new one (`conn`), its CONNECT
+ * tells the sender. */
+static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *conn)
+{
+    btl_ib_grave_t grave = {
+        .name = view->connect.name,
+        .token = view->token,
+        .rail = rail->index,
+        .remote_rail = view->connect.from_rail,
+        .epoch = view->connect.epoch,
+    };
+
+    if (!btl_ib_graves_has(&rail->engine->graves, &grave)) {
+        return false;
+    }
+    rail->engine->count.dropped_stale++;
+    if (conn != NULL && btl_ib_conn_alive(conn) && view->type != BTL_IB_TYPE_CLOSE) {
+        btl_ib_ack_send(conn, 0);
+    }
+    return true;
+}
+
+/* A CONNECT that is not of a connection as we know it: found by the sender's name. */
+static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_addr_t from)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name, rail->index,
+                                               view->connect.from_rail);
+
+    if ((conn == NULL || !conn->bound) && is_late(rail, view, conn)) {
+        return NULL;
+    }
+    if (conn == NULL) {
+        if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
+            engine->count.dropped_stranger++;
+            return NULL;
+        }
+        return look_up(rail, view, NULL);
+    }
+    if (!proves(engine, view, &conn->secret)) {
+        return look_up(rail, view, conn);
+    }
+    if (!is_source(conn, from)) {
+        return NULL;
+    }
+    if (!conn->bound) {
+        return bind_peer(conn, view);
+    }
+    if (view->connect.epoch == conn->peer_epoch) {
+        return conn;
+    }
+    if (btl_ib_seq_before(view->connect.epoch, conn->peer_epoch)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    /* The peer's part of the connection ended without our being told, and it begins anew. */
+    BTL_IB_LOG(engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->name));
+    if (conn->peer_knows) { /* then it had data of this life of ours */
+        btl_ib_conn_reset(conn);
+    } else {
+        btl_ib_conn_lose_peer(conn);
+    }
+    return bind_peer(conn, view);
+}
+
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_addr_t from)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn =
+        view->connection == 0 ? NULL : btl_ib_table_by_id(&engine->table, view->connection);
+
+    if (conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->rail == rail && conn->bound
+        && view->token == conn->rx_token) {
+        conn = is_source(conn, from) ? conn : NULL;
+    } else if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        engine->count.dropped_token += conn != NULL;
+        engine->count.dropped_stranger += conn == NULL;
+        return NULL;
+    } else if (view->connect.to_rail != rail->index
+               || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+        engine->count.dropped_stranger++;
+        return NULL;
+    } else {
+        conn = by_name(rail, view, from);
+    }
+    if (conn == NULL) {
+        return NULL;
+    }
+    if (view->connection == conn->id) {
+        conn->peer_knows = true;
+    } else if (view->type == BTL_IB_TYPE_ACK) {
+        return NULL; /* its CONNECT was of use, but it acknowledges an earlier life of ours */
+    } else {
+        view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
+    }
+    return conn;
+}

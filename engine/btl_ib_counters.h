@@ -1,0 +1,79 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What an engine counted since it was made. The list is a macro so that the struct, the names and
+ * whatever prints them cannot drift apart: X(field, "what it counts").
+ */
+
+#ifndef BTL_IB_COUNTERS_H
+#define BTL_IB_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BTL_IB_COUNTERS(X)                                                                         \
+    X(sent_messages, "messages sent")                                                              \
+    X(sent_segments, "sequenced segments sent for the first time")                                 \
+    X(sent_bytes, "payload bytes sent for the first time")                                         \
+    X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
+    X(sent_acks, "explicit acknowledgements sent")                                                 \
+    X(sent_connects, "segments that carried a CONNECT")                                            \
+    X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
+    X(retransmits, "segments sent again")                                                          \
+    X(retransmits_spurious, "segments sent again although the first copy arrived")                 \
+    X(losses, "segments found lost by acknowledgements of later ones")                             \
+    X(timeouts, "retransmission timeouts")                                                         \
+    X(blocked_transport, "sends put off because the transport was full")                           \
+    X(blocked_credit, "sends put off for want of credit")                                          \
+    X(blocked_window, "sends put off by the window or a depth limit")                              \
+    X(blocked_memory, "sends put off for want of memory")                                          \
+    X(received_messages, "messages delivered")                                                     \
+    X(received_segments, "sequenced segments accepted")                                            \
+    X(received_bytes, "payload bytes accepted")                                                    \
+    X(received_datagrams, "datagrams of any kind that the transport delivered")                    \
+    X(received_acks, "explicit acknowledgements received")                                         \
+    X(received_out_of_order, "segments accepted ahead of a gap")                                   \
+    X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
+    X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
+    X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
+    X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
+    X(dropped_duplicate, "segments received again")                                                \
+    X(dropped_short, "datagrams shorter than their headers say")                                   \
+    X(dropped_version, "datagrams of another protocol version")                                    \
+    X(dropped_type, "datagrams of an unknown type")                                                \
+    X(dropped_length, "datagrams whose length does not add up")                                    \
+    X(dropped_stranger, "datagrams for a connection that does not exist")                          \
+    X(dropped_token, "datagrams with a wrong token")                                               \
+    X(dropped_source, "datagrams from an address that the peer never published")                   \
+    X(dropped_stale, "CONNECTs of an earlier life of a connection")                                \
+    X(dropped_channel, "segments of a channel that does not exist")                                \
+    X(dropped_sequence, "segments with a sequence outside the window or beyond their credit")      \
+    X(dropped_ack, "acknowledgements of what was never sent")                                      \
+    X(dropped_credit, "credit limits beyond what the queue can grant")                             \
+    X(dropped_chunk, "chunks that disagree with their fragment")                                   \
+    X(dropped_lookup, "CONNECTs from unknown senders beyond the rate or number allowed")           \
+    X(connections, "connections made")                                                             \
+    X(connections_passive, "connections made by a peer that was never added")                      \
+    X(connections_closed, "connections closed by the peer")                                        \
+    X(connections_dead, "connections given up")
+
+typedef struct btl_ib_counters {
+#define BTL_IB_COUNTER_FIELD(field, text) uint64_t field;
+    BTL_IB_COUNTERS(BTL_IB_COUNTER_FIELD)
+#undef BTL_IB_COUNTER_FIELD
+} btl_ib_counters_t;
+
+/* One counter as a name, a description and the place in the struct. */
+typedef struct btl_ib_counter_info {
+    const char *name;
+    const char *text;
+    size_t offset;
+} btl_ib_counter_info_t;
+
+/* All of them, in the order of the struct; ends with a NULL name. */
+extern const btl_ib_counter_info_t btl_ib_counter_infos[];
+
+#endif

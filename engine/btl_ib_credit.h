@@ -1,0 +1,68 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The receiver's side of one P channel with one peer: how many buffers the peer may use.
+ *
+ * A credit is the right to use one sequence. What was granted is told as an absolute limit, "every
+ * sequence below this one", which only grows: losing, repeating or reordering the news neither
+ * leaks nor invents a credit.
+ *
+ *     sequences:  ....received....|...outstanding...|
+ *                                                limit
+ *     grant = outstanding + used (received, but its buffer not yet reposted)
+ *
+ * Buffers are reposted in one batch when no more than `low` are left; that is when their credits
+ * come free and the limit moves on. A new or idle peer has a small grant; one that uses it up gets
+ * twice as much, up to `num`, as long as the pool of the queue can double it.
+ */
+
+#ifndef BTL_IB_CREDIT_H
+#define BTL_IB_CREDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_queues.h"
+
+/* What all peers of one queue hold together. */
+typedef struct btl_ib_credit_pool {
+    uint32_t depth; /* most that may be granted in all; 0: as much as every peer may have */
+    uint32_t granted;
+} btl_ib_credit_pool_t;
+
+typedef struct btl_ib_credit {
+    uint32_t grant; /* buffers this peer may count on now */
+    uint32_t used;  /* of them, received and not yet reposted */
+    uint32_t limit; /* sequences below it may be used */
+    uint32_t told;  /* the limit that the peer was last told */
+} btl_ib_credit_t;
+
+/* What a peer that was never heard of holds: both ends compute it alike. */
+static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32_t init)
+{
+    uint32_t most = queue->num < init ? queue->num : init;
+    return most == 0 ? 1 : most;
+}
+
+/* Start with the initial grant, which the pool must bear even if it is spent. */
+void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq);
+
+/* Give everything back to the pool: the connection ends. */
+void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
+
+/* One buffer was used: a new sequence arrived. */
+void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                       const btl_ib_queue_t *queue);
+
+/* The peer gave `count` credits up (they were outstanding). */
+void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                             const btl_ib_queue_t *queue, uint32_t count);
+
+/* Is it time for an explicit return: are `window` credits banked, or is the peer out of them? */
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue);
+
+#endif

@@ -1,0 +1,418 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Rails, progress, and the events of the transports. */
+
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    LONG_PAUSE = 1000 * 1000,  /* us between two progress calls: it was we who were away */
+    REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them */
+    EVICTIONS = 64,            /* timers in one turn */
+    RETRY_AFTER = 10,          /* us: when a full transport is worth another try */
+    SEGMENTS_EXTRA = 64,       /* buffers for what is not counted in flight: ACK, CLOSE */
+};
+
+/* ---- making and unmaking ---- */
+
+void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
+{
+    *config = (btl_ib_engine_config_t){
+        .eager_max = 64 * 1024,
+        .ack_delay = 50,
+        .rto_min = 250,
+        .rto_max = 200 * 1000,
+        .rto_initial = 2000,
+        .silence_limit = UINT64_C(900) * 1000 * 1000,
+        .depth_peer = 512,
+        .depth_total = 8192,
+        .depth_bytes = 16 * 1024 * 1024,
+        .window_max = 4096,
+        .passive_max = 4096,
+        .lookups_max = 2000,
+        .reassembly_max = 64,
+        .credit_init = 16,
+        .credit_pool = 4096,
+        .first_seq = 1,
+        .idle_after = 2 * 1000 * 1000,
+    };
+}
+
+static bool config_is_possible(const btl_ib_engine_config_t *config)
+{
+    return config->eager_max > 0 && config->rto_min > 0 && config->rto_min <= config->rto_max
+           && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
+           && config->depth_bytes > 0 && config->window_max > 0
+           && config->window_max <= BTL_IB_WINDOW_LIMIT / 2 && config->credit_init > 0
+           && config->idle_after > 0;
+}
+
+btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
+                                      const btl_ib_engine_ops_t *ops, void *ops_context)
+{
+    if (!config_is_possible(config)) {
+        if (config->log.print != NULL) {
+            config->log.print(config->log.context, 1, "the engine's limits are impossible");
+        }
+        return NULL;
+    }
+    btl_ib_engine_t *engine = ops->zalloc(ops_context, sizeof(*engine));
+    if (engine == NULL) {
+        return NULL;
+    }
+    engine->config = *config;
+    engine->ops = ops;
+    engine->ops_context = ops_context;
+    engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
+    btl_ib_hotel_init(&engine->hotel, 0);
+    btl_ib_table_init(&engine->table, &engine->mem);
+    btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
+    btl_ib_graves_init(&engine->graves, &engine->mem);
+    btl_ib_list_init(&engine->conns);
+    btl_ib_list_init(&engine->ready);
+    btl_ib_list_init(&engine->starved);
+    btl_ib_list_init(&engine->acks);
+    btl_ib_list_init(&engine->closing);
+    btl_ib_list_init(&engine->gone);
+    btl_ib_list_init(&engine->events);
+    btl_ib_list_init(&engine->tables);
+    return engine;
+}
+
+static void free_all(btl_ib_list_t *conns)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(conns)) != NULL) {
+        btl_ib_conn_free(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    }
+}
+
+/* What a connection still holds, without telling anybody. */
+static void strip_all(btl_ib_engine_t *engine)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    }
+    while (btl_ib_list_pop(&engine->events) != NULL) {
+    }
+}
+
+void btl_ib_engine_destroy(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *item;
+
+    strip_all(engine);
+    free_all(&engine->conns);
+    free_all(&engine->closing);
+    free_all(&engine->gone);
+    btl_ib_graves_fini(&engine->graves);
+    btl_ib_reasm_pool_fini(&engine->reasm);
+    btl_ib_table_fini(&engine->table);
+    while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
+        btl_ib_free(&engine->mem, BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link));
+    }
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_rail_t *rail = engine->rails[i];
+        rail->transport->ops->stop(rail->transport);
+        btl_ib_pool_fini(&rail->pool);
+        rail->transport->ops->close(rail->transport);
+        btl_ib_free(&engine->mem, rail);
+    }
+    engine->ops->free(engine->ops_context, engine);
+}
+
+/* Credits are promises of buffers: no more of them than one queue's share of what the transport can
+ * hold, and no more than the configuration allows. */
+static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport,
+                             uint32_t queues)
+{
+    uint32_t share = transport->attr.rx_depth / queues;
+    uint32_t limit = engine->config.credit_pool;
+
+    share = share == 0 ? 1 : share;
+    return limit != 0 && limit < share ? limit : share;
+}
+
+int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
+                           const btl_ib_queue_table_t *queues)
+{
+    if (engine->rail_count == BTL_IB_RAILS_MAX) {
+        return -ENOSPC;
+    }
+    if (transport->attr.max_datagram < BTL_IB_QUEUE_SIZE_MIN || btl_ib_queues_check(queues) != 0
+        || queues->q[queues->count - 1].size > transport->attr.max_datagram) {
+        BTL_IB_LOG(engine, 1, "%s: datagrams of %u bytes do not fit the receive queues",
+                   transport->name, transport->attr.max_datagram);
+        return -EINVAL;
+    }
+    btl_ib_rail_t *rail = btl_ib_zalloc(&engine->mem, sizeof(*rail));
+    if (rail == NULL) {
+        return -ENOMEM;
+    }
+    rail->engine = engine;
+    rail->transport = transport;
+    rail->index = engine->rail_count;
+    rail->queues = *queues;
+    for (uint32_t i = 0; i < queues->count; i++) {
+        if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            rail->queues.q[i].init =
+                btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
+            rail->credit[i].depth = credit_depth(engine, transport, queues->count);
+        }
+    }
+    btl_ib_pool_init(&rail->pool, &engine->mem, transport,
+                     engine->config.depth_total + SEGMENTS_EXTRA);
+    engine->rails[engine->rail_count] = rail;
+    return (int) engine->rail_count++;
+}
+
+void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_ib_peer_info_t *info)
+{
+    const btl_ib_transport_t *transport = engine->rails[rail]->transport;
+
+    memset(info, 0, sizeof(*info));
+    info->name = engine->config.name;
+    info->secret = engine->config.secret;
+    info->rail = rail;
+    info->ack_delay = engine->config.ack_delay;
+    info->max_datagram = transport->attr.max_datagram;
+    info->address_len = transport->address_len;
+    memcpy(info->address, transport->address, transport->address_len);
+    info->queues = engine->rails[rail]->queues;
+}
+
+/* ---- events of the transports ---- */
+
+/* The next living connection of a rail, to any address if `from` is unknown. Whoever gives one up
+ * must ask again from the start: the callback may have changed everything. */
+static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = after != NULL ? btl_ib_list_next(conns, after)
+                                             : btl_ib_list_first(conns);
+         item != NULL; item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->rail == rail && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->address == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+/* The host at `from` says that nobody is there. Believed if it lasts: a port may be late. */
+static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn = from == BTL_IB_ADDR_UNKNOWN ? NULL : living(rail, from, NULL);
+
+    while (conn != NULL) {
+        btl_ib_list_t *after = &conn->all;
+        if (conn->draining) {
+            btl_ib_conn_reset(conn);
+        } else if (conn->refused_since == 0) {
+            conn->refused_since = engine->now;
+        } else if (engine->now - conn->refused_since >= REFUSED_LONG) {
+            btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
+            after = NULL;
+        }
+        conn = living(rail, from, after);
+    }
+}
+
+static void failed(btl_ib_rail_t *rail, int error)
+{
+    btl_ib_conn_t *conn;
+
+    BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
+               strerror(error));
+    rail->failed = true;
+    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
+    }
+}
+
+static void sent(btl_ib_rail_t *rail, btl_ib_segment_t *segment)
+{
+    btl_ib_conn_t *conn = segment->conn;
+
+    btl_ib_pool_sent(&rail->pool, segment);
+    if (conn != NULL && segment->lost) { /* it waited to be sent again */
+        btl_ib_conn_ready(conn);
+    }
+}
+
+/* Take in one batch. Returns how many events there were; *datagrams counts. */
+static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    btl_ib_event_t events[BTL_IB_BATCH];
+    void *buffers[BTL_IB_BATCH];
+    int received = 0;
+    int count = transport->ops->poll(transport, events, max);
+
+    rail->engine->batches++;
+    for (int i = 0; i < count; i++) {
+        switch (events[i].type) {
+        case BTL_IB_EVENT_RECV:
+            btl_ib_recv(rail, &events[i]);
+            buffers[received++] = events[i].buffer;
+            break;
+        case BTL_IB_EVENT_SENT:
+            sent(rail, events[i].context);
+            break;
+        case BTL_IB_EVENT_REFUSED:
+            refused(rail, events[i].from);
+            break;
+        case BTL_IB_EVENT_FAILED:
+            failed(rail, events[i].error);
+            break;
+        }
+    }
+    if (received > 0) {
+        transport->ops->repost(transport, buffers, received);
+        btl_ib_send_callbacks(rail->engine);
+    }
+    *datagrams += received;
+    return count;
+}
+
+static int poll_rails(btl_ib_engine_t *engine, int burst)
+{
+    int datagrams = 0;
+
+    engine->first_rail++; /* in turn, so that a rail that is flooded does not starve the others */
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_rail_t *rail = engine->rails[(engine->first_rail + i) % engine->rail_count];
+        int left = burst - datagrams;
+        while (left > 0 && !rail->failed) {
+            int max = left < BTL_IB_BATCH ? left : BTL_IB_BATCH;
+            int count = poll_batch(rail, max, &datagrams);
+            if (count < max) {
+                break;
+            }
+            left -= count;
+        }
+    }
+    return datagrams;
+}
+
+/* ---- progress ---- */
+
+static void evicted(void *context, btl_ib_guest_t *guest)
+{
+    btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
+    btl_ib_conn_t *conn = timer->conn;
+
+    (void) context;
+    if (timer->kind == BTL_IB_TIMER_IDLE) {
+        btl_ib_conn_idle(conn);
+    } else if (conn->state == BTL_IB_CONN_CLOSING) {
+        btl_ib_conn_linger(conn);
+    } else {
+        btl_ib_loss_timer(conn);
+    }
+}
+
+static void push_ready(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t turn;
+    btl_ib_list_t *item;
+
+    if (!btl_ib_list_empty(&engine->starved) && engine->in_flight < engine->config.depth_total
+        && engine->bytes_in_flight < engine->config.depth_bytes) {
+        btl_ib_list_splice_tail(&engine->ready, &engine->starved);
+    }
+    btl_ib_list_init(&turn); /* who becomes ready again has to wait for the next turn */
+    btl_ib_list_splice_tail(&turn, &engine->ready);
+    while ((item = btl_ib_list_pop(&turn)) != NULL) {
+        btl_ib_send_push(BTL_IB_CONTAINER(item, btl_ib_conn_t, ready));
+    }
+}
+
+void btl_ib_engine_leave(btl_ib_engine_t *engine)
+{
+    if (--engine->depth == 0) {
+        free_all(&engine->gone);
+    }
+}
+
+int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
+{
+    if (now > engine->turned_at + LONG_PAUSE) {
+        engine->resumed_at = now;
+    }
+    engine->turned_at = now > engine->turned_at ? now : engine->turned_at;
+    btl_ib_engine_clock(engine, now);
+    engine->depth++;
+    uint32_t finished = engine->finished;
+    int received = poll_rails(engine, burst);
+    engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
+    btl_ib_hotel_evict(&engine->hotel, engine->now, EVICTIONS, evicted, NULL);
+    if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
+        push_ready(engine);
+    }
+    btl_ib_send_callbacks(engine);
+    if (!btl_ib_list_empty(&engine->acks)) {
+        btl_ib_ack_turn(engine);
+    }
+    finished = engine->finished - finished;
+    btl_ib_engine_leave(engine);
+    return received + (int) finished;
+}
+
+uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
+{
+    uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
+    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
+
+    if (item != NULL) {
+        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, acks);
+        uint64_t at = conn->ack_now ? engine->now + RETRY_AFTER : conn->ack_at;
+        due = at < due ? at : due;
+    }
+    if (!btl_ib_list_empty(&engine->ready) && engine->now + RETRY_AFTER < due) {
+        due = engine->now + RETRY_AFTER;
+    }
+    return due;
+}
+
+static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (!conn->adopted) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
+{
+    btl_ib_conn_t *conn;
+
+    engine->refuse_new = true;
+    while ((conn = unadopted(engine)) != NULL) {
+        btl_ib_conn_destroy(conn, now);
+    }
+}
+
+bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
+{
+    return !btl_ib_list_empty(&engine->closing);
+}
+
+const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
+{
+    return &engine->count;
+}

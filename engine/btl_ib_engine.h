@@ -1,0 +1,267 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The protocol engine: makes messages between processes out of datagrams that may be lost,
+ * repeated, reordered or forged. One engine serves one process; a rail is one transport that it
+ * uses; a connection joins one of our rails to one rail of a peer.
+ *
+ * Rules for callers
+ *  - Time: `now` is microseconds of any monotonic clock. The engine owns no clock, makes no system
+ *    call and never waits. A `now` below an earlier one is taken as that earlier one.
+ *  - Threads: none of its own and no lock. One caller at a time; callbacks may call back in. An owner
+ *    with a lock may give it up for the time of deliver, on_sent, on_done and dead, so that calls of
+ *    other threads come in between: the engine's state is whole whenever it calls one of these.
+ *  - Nothing moves without btl_ib_engine_progress().
+ */
+
+#ifndef BTL_IB_ENGINE_H
+#define BTL_IB_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "btl_ib_counters.h"
+#include "btl_ib_list.h"
+#include "btl_ib_queues.h"
+#include "btl_ib_token.h"
+#include "transport.h"
+
+#define BTL_IB_RAILS_MAX 16
+#define BTL_IB_TAG_MAX   254u /* Open MPI's table of tags ends there */
+
+typedef struct btl_ib_engine btl_ib_engine_t;
+typedef struct btl_ib_conn btl_ib_conn_t;
+typedef struct btl_ib_msg btl_ib_msg_t;
+
+/* What one process publishes of one of its rails, and what a peer must know to talk to it. */
+typedef struct btl_ib_peer_info {
+    uint64_t name;          /* the process, unique within everything that can meet */
+    btl_ib_secret_t secret; /* its secret: new with every start of the process */
+    uint32_t rail;          /* which of its rails, < BTL_IB_RAILS_MAX */
+    uint32_t ack_delay;     /* us: how long it may hold an acknowledgement back */
+    uint32_t max_datagram;  /* the largest that the rail's transport takes */
+    uint32_t address_len;
+    uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
+    btl_ib_queue_table_t queues;        /* its receive queues: senders obey them */
+} btl_ib_peer_info_t;
+
+/* Why a connection died. */
+typedef enum btl_ib_death {
+    BTL_IB_DEATH_SILENCE,     /* nothing heard for the silence limit while data were due */
+    BTL_IB_DEATH_NO_PROGRESS, /* heard, but one segment was never acknowledged */
+    BTL_IB_DEATH_NO_TAG,      /* the same, and the peer said that it has no receiver for its tag */
+    BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there */
+    BTL_IB_DEATH_RESTARTED,   /* a new incarnation of the process took its place */
+    BTL_IB_DEATH_DEVICE,      /* our device failed */
+} btl_ib_death_t;
+
+/* One line that says what `reason` means, without a newline. */
+const char *btl_ib_death_string(btl_ib_death_t reason);
+
+/*
+ * A message on its way out. The caller owns it and the memory it points to, and fills in the first
+ * part; the engine keeps it from btl_ib_engine_send() until on_done.
+ */
+struct btl_ib_msg {
+    struct iovec iov[2]; /* the bytes, in order; iov[1] may be empty */
+    uint8_t tag;         /* 0..BTL_IB_TAG_MAX */
+    bool want_ack_now;   /* the memory is wanted back soon: ask for an immediate acknowledgement */
+
+    /* The engine's. */
+    btl_ib_list_t link;
+    btl_ib_conn_t *conn;
+    uint32_t size;    /* both pieces */
+    uint32_t offset;  /* bytes already cut into chunks */
+    uint32_t id;      /* of the fragment, for the receiver's reassembly */
+    uint32_t pending; /* chunks not yet acknowledged */
+    uint32_t unit;    /* bytes of each chunk but the last; 0: not cut yet */
+    int status;       /* for on_done */
+    bool sent_due;    /* on_sent is to be called */
+    bool done_due;    /* on_done is to be called */
+};
+
+/* What the engine calls up. All may call back into the engine. `context` is ops_context. */
+typedef struct btl_ib_engine_ops {
+    /*
+     * An unknown process sent a CONNECT to our rail: who is it? Fill *info with what it published
+     * for its rail `remote_rail`, or return false. Asked again when a token does not fit, because
+     * the process may have restarted.
+     */
+    bool (*lookup)(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                   btl_ib_peer_info_t *info);
+
+    /* A connection came to be that btl_ib_conn_create() did not make. It is the engine's until
+     * adopted (btl_ib_conn_adopt). */
+    void (*passive)(void *context, btl_ib_conn_t *conn);
+
+    /* Could a message with this tag be delivered now? If not, it is not acknowledged and comes
+     * again. */
+    bool (*deliverable)(void *context, btl_ib_conn_t *conn, uint8_t tag);
+
+    /* A whole message arrived. `data` is 4-byte aligned, writable, and valid during the call. */
+    void (*deliver)(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size);
+
+    /* Every byte of a queued message was handed to the transport. */
+    void (*on_sent)(void *context, btl_ib_msg_t *msg);
+
+    /* The engine no longer needs the message nor its memory: status 0 (after on_sent; what was sent
+     * in chunks is acknowledged, what fits one segment was copied) or a negative errno (the
+     * connection died or was closed; on_sent may be missing). */
+    void (*on_done)(void *context, btl_ib_msg_t *msg, int status);
+
+    /* The connection is dead: all its messages were given back before, nothing can be sent. It
+     * stays valid until btl_ib_conn_destroy(), which is the callee's duty also if it was passive. */
+    void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
+
+    /* Memory of everything that grows. NULL is survived. `zalloc` clears it. */
+    void *(*zalloc)(void *context, size_t size);
+    void (*free)(void *context, void *memory);
+} btl_ib_engine_ops_t;
+
+/* Defaults in btl_ib_engine_config_default(); the limits are checked by btl_ib_engine_create(). */
+typedef struct btl_ib_engine_config {
+    uint64_t name;          /* our own process */
+    btl_ib_secret_t secret; /* our own secret */
+    uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
+    uint32_t ack_delay;     /* us: hold an acknowledgement back at most this long (50) */
+    uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */
+    uint32_t rto_max;       /* us: cap of its backoff (200000) */
+    uint32_t rto_initial;   /* us: before the first sample (2000) */
+    uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
+    uint32_t depth_peer;    /* segments in flight to one peer (512) */
+    uint32_t depth_total;   /* segments in flight in all (8192) */
+    uint64_t depth_bytes;   /* bytes in flight in all (16 MiB) */
+    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (4096) */
+    uint32_t passive_max;   /* connections from peers that were never added (4096) */
+    uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
+    uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (64) */
+    uint32_t credit_init;    /* P: credits that a new or idle peer holds (16) */
+    uint32_t credit_pool;    /* P: credits in all of one queue, within what the transport holds; 0:
+                              * that alone limits them (4096) */
+    uint32_t first_seq;      /* sequence that every space starts with; alike in all processes (1) */
+    uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
+    btl_ib_log_t log;
+} btl_ib_engine_config_t;
+
+void btl_ib_engine_config_default(btl_ib_engine_config_t *config);
+
+/*
+ * Make an engine. `ops` must outlive it. Returns NULL if memory is short or the configuration is
+ * impossible (said in the log).
+ */
+btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
+                                      const btl_ib_engine_ops_t *ops, void *ops_context);
+
+/* Free everything at once, connections included, without a callback and without sending. The
+ * transports are closed. */
+void btl_ib_engine_destroy(btl_ib_engine_t *engine);
+
+/*
+ * Take over a transport as a rail: `queues` are our receive queues on it (already clamped to its
+ * max_datagram). Returns the rail's number or a negative errno (-ENOSPC, -ENOMEM, -EINVAL: the
+ * transport has too little room for the protocol); on error the transport stays the caller's.
+ */
+int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
+                           const btl_ib_queue_table_t *queues);
+
+/* What to publish of our rail. */
+void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
+                             btl_ib_peer_info_t *info);
+
+/*
+ * One turn: receive at most `burst` datagrams in all, then timers that are due, queued sends,
+ * acknowledgements that are due. Returns the number of datagrams received and messages finished
+ * (0: idle).
+ */
+int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
+
+/* When progress must be called again if nothing arrives before: a time on the `now` clock, UINT64_MAX if
+ * nothing is due ever. Never too late; may be too early. */
+uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
+
+/* We are about to leave: refuse peers that are not known yet from now on, and destroy the
+ * connections that nobody adopted. */
+void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
+
+const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
+
+/* ---- connections ---- */
+
+/*
+ * A connection from our `rail` to the peer's rail in `info`. Nothing is sent. Returns 0 and *conn,
+ * or a negative errno: -ENOMEM, -EINVAL (the peer's table or limits make no sense), -EEXIST
+ * (there is one: see btl_ib_conn_find), or what the transport said of the address.
+ */
+int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                       void *user, btl_ib_conn_t **conn);
+
+/* The connection of our rail with a rail of the named process, or NULL. */
+btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
+                                uint32_t remote_rail);
+
+/* Make a passive connection the caller's own. */
+void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user);
+
+void *btl_ib_conn_user(const btl_ib_conn_t *conn);
+uint64_t btl_ib_conn_name(const btl_ib_conn_t *conn);
+uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn);
+bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn);
+
+/*
+ * Begin to leave: from now on data are acknowledged but not delivered. Poll btl_ib_engine_progress()
+ * until btl_ib_conn_drained(), or for as long as patience lasts, then destroy.
+ */
+void btl_ib_conn_drain(btl_ib_conn_t *conn);
+
+/* Everything of ours was acknowledged and nothing is queued (or the connection is dead). */
+bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
+
+/*
+ * Give the connection up. Messages still in it come back by on_done with -ECANCELED. If the peer
+ * ever heard of us it is told (CLOSE, three times 1 ms apart, by later progress calls); `conn` is no
+ * longer the caller's when this returns.
+ */
+void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now);
+
+/* Are CLOSEs still to be sent? */
+bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
+
+/* Evidence from outside (the runtime, a device event) that the peer is gone. */
+void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
+
+/* One line about the state of a connection, for dumps. */
+int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len);
+
+/* ---- sending ---- */
+
+/* The longest message that travels as one segment, now. */
+uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
+
+/*
+ * Send. Returns
+ *   1        copied and handed to the transport; the message and its memory are the caller's again
+ *            and no callback comes;
+ *   0        kept: on_sent, then on_done come, each once;
+ *   -EPIPE   the connection is dead or closed; -EMSGSIZE longer than eager_max; the message is the
+ *            caller's.
+ * In the order of calls for messages of one channel.
+ */
+int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
+
+/*
+ * Send at once or not at all, without a message: begin returns where to write `size` bytes
+ * (aligned to 4), or NULL if they could not leave now (window, credit, queue of others, no buffer, too
+ * long for one segment). commit hands the segment to the transport: 0, or -EAGAIN if it would not
+ * take it, and then nothing was sent. No other call to the engine between the two.
+ */
+void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);
+int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now);
+/* In place of commit: nothing is sent after all. */
+void btl_ib_sendi_abort(btl_ib_conn_t *conn);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * A doubly linked list whose links live in the elements, so that nothing is allocated and an
+ * element leaves in constant time. Head and element are of one type: a ring of which the head is
+ * one member. Both must be initialised. An element that is on no list links to itself, hence
+ * btl_ib_list_empty(&element->link) tells whether it is on one.
+ */
+
+#ifndef BTL_IB_LIST_H
+#define BTL_IB_LIST_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct btl_ib_list {
+    struct btl_ib_list *next;
+    struct btl_ib_list *prev;
+} btl_ib_list_t;
+
+/* The struct of type `type` whose member `member` is at `pointer`. */
+#define BTL_IB_CONTAINER(pointer, type, member)                                                    \
+    ((type *) (void *) ((char *) (pointer) -offsetof(type, member)))
+
+static inline void btl_ib_list_init(btl_ib_list_t *list)
+{
+    list->next = list;
+    list->prev = list;
+}
+
+/* Of a head: are there no elements? Of an element: is it on no list? */
+static inline bool btl_ib_list_empty(const btl_ib_list_t *list)
+{
+    return list->next == list;
+}
+
+/* Put `element`, which must be on no list, before `position`. */
+static inline void btl_ib_list_insert_before(btl_ib_list_t *position, btl_ib_list_t *element)
+{
+    assert(btl_ib_list_empty(element));
+    element->next = position;
+    element->prev = position->prev;
+    position->prev->next = element;
+    position->prev = element;
+}
+
+static inline void btl_ib_list_push_tail(btl_ib_list_t *list, btl_ib_list_t *element)
+{
+    btl_ib_list_insert_before(list, element);
+}
+
+static inline void btl_ib_list_push_head(btl_ib_list_t *list, btl_ib_list_t *element)
+{
+    btl_ib_list_insert_before(list->next, element);
+}
+
+/* Take `element` off its list. Harmless if it is on none. */
+static inline void btl_ib_list_remove(btl_ib_list_t *element)
+{
+    element->prev->next = element->next;
+    element->next->prev = element->prev;
+    btl_ib_list_init(element);
+}
+
+/* The first element, or NULL if there is none. It stays on the list. */
+static inline btl_ib_list_t *btl_ib_list_first(const btl_ib_list_t *list)
+{
+    return btl_ib_list_empty(list) ? NULL : list->next;
+}
+
+/* The last element, or NULL if there is none. It stays on the list. */
+static inline btl_ib_list_t *btl_ib_list_last(const btl_ib_list_t *list)
+{
+    return btl_ib_list_empty(list) ? NULL : list->prev;
+}
+
+/* The element after `element`, or NULL if that was the last. */
+static inline btl_ib_list_t *btl_ib_list_next(const btl_ib_list_t *list,
+                                              const btl_ib_list_t *element)
+{
+    return element->next == list ? NULL : element->next;
+}
+
+/* Take the first element off and return it, or NULL if there is none. */
+static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
+{
+    btl_ib_list_t *element = btl_ib_list_first(list);
+
+    if (NULL != element) {
+        btl_ib_list_remove(element);
+    }
+    return element;
+}
+
+/* Move all of `from` behind what is on `to`, in constant time. `from` is empty afterwards. */
+static inline void btl_ib_list_splice_tail(btl_ib_list_t *to, btl_ib_list_t *from)
+{
+    if (!btl_ib_list_empty(from)) {
+        from->next->prev = to->prev;
+        to->prev->next = from->next;
+        from->prev->next = to;
+        to->prev = from->prev;
+        btl_ib_list_init(from);
+    }
+}
+
+#endif

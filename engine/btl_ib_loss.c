@@ -1,0 +1,274 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What was lost, when to probe, when to give up.
+ *
+ * Loss is found by time, not by counting: once a segment is known to have arrived, those sent
+ * clearly earlier should have, too (RACK, RFC 8985). If nothing comes back a probe is sent, first
+ * soon (a tail loss probe), then after a timeout that doubles each time, one segment at a time:
+ * a peer that computes is silent without having lost anything. A retransmission whose
+ * acknowledgement echoes a stamp from before it was sent was spurious (Eifel, RFC 3522).
+ */
+
+#include "btl_ib_state.h"
+
+enum {
+    PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
+    REORDER_MIN = 20,       /* us */
+    REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
+    REORDER_CALM = 16,      /* real losses in a row after which less reordering is expected again */
+    SKIP_PROBES = 5,
+    DEATH_PROBES = 4, /* silence is only believed after this many questions */
+};
+
+void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
+        || (conn->rtt.srtt8 != 0 && !btl_ib_seq_before(conn->sample_echo, view->echo)
+            && conn->engine->now - conn->sample_at <= BTL_IB_STAMP_AGE)) {
+        return;
+    }
+    uint32_t elapsed = (uint32_t) conn->engine->now - view->echo;
+    if (elapsed < view->hold || elapsed > INT32_MAX) {
+        return;
+    }
+    /* One answer that is late by far says that the peer's process was away, not that the network is
+     * slow; if all are late the bound grows along. */
+    uint32_t bound = btl_ib_rtt_timeout(&conn->rtt, conn->engine->config.rto_initial);
+    bound = conn->rtt.srtt8 == 0 ? bound : 2 * bound;
+    uint32_t sample = elapsed - view->hold;
+    conn->sample_echo = view->echo;
+    conn->sample_at = conn->engine->now;
+    btl_ib_rtt_sample(&conn->rtt, sample < bound ? sample : bound);
+}
+
+/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. */
+static void was_not_lost(btl_ib_conn_t *conn)
+{
+    conn->reorder_calm = 0;
+    if (conn->reorder_scale < REORDER_SCALE_MAX) {
+        conn->reorder_scale *= 2;
+    }
+    btl_ib_cwnd_undo(&conn->cwnd);
+}
+
+void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                         uint32_t echo)
+{
+    if (segment->copies > 1 && echo_valid
+        && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)) {
+        conn->engine->count.retransmits_spurious++;
+        if (!segment->probe) {
+            was_not_lost(conn);
+        }
+        return; /* which of the earlier copies arrived is not known */
+    } else if (segment->lost) {
+        was_not_lost(conn);
+    }
+    if (segment->order > conn->rack_order) {
+        conn->rack_order = segment->order;
+        conn->rack_space = segment->space;
+        conn->rack_sent = segment->last_sent;
+        conn->rack_at = conn->engine->now;
+    }
+}
+
+static uint64_t reorder_window(const btl_ib_conn_t *conn)
+{
+    uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
+
+    if (conn->rail->transport->attr.ordered) {
+        return 0;
+    }
+    return window < REORDER_MIN ? REORDER_MIN : window;
+}
+
+/* When the oldest segment in flight is to be taken for lost, given what arrived; UINT64_MAX: never
+ * for this reason. */
+static uint64_t lost_at(const btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sent);
+
+    if (item == NULL) {
+        return UINT64_MAX;
+    }
+    const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    if (segment->order > conn->rack_order) {
+        return UINT64_MAX;
+    }
+    /* It was sent `ahead` before one that took until rack_at to be known of. */
+    uint64_t ahead = conn->rack_sent - segment->last_sent;
+    uint64_t window = reorder_window(conn);
+    if (segment->space != conn->rack_space) {
+        /* A header acknowledges one channel; the news of others may lawfully take longer. */
+        window += conn->peer_ack_delay;
+    }
+    return conn->rack_at + (window > ahead ? window - ahead : 0);
+}
+
+static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_cwnd_lost(&conn->cwnd, segment->last_sent, engine->now);
+    btl_ib_send_lost(conn, segment);
+    engine->count.losses++;
+    if (++conn->reorder_calm >= REORDER_CALM) {
+        conn->reorder_calm = 0;
+        conn->reorder_scale = 1;
+    }
+}
+
+void btl_ib_loss_detect(btl_ib_conn_t *conn)
+{
+    while (lost_at(conn) <= conn->engine->now) {
+        mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent), btl_ib_segment_t, link));
+    }
+    if (!btl_ib_list_empty(&conn->lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    btl_ib_loss_arm(conn);
+}
+
+/* How long to wait for an answer before the next probe. */
+static uint64_t patience(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
+
+    if (btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
+        return config->idle_after << conn->probes;
+    }
+    timeout = timeout < config->rto_min ? config->rto_min : timeout;
+    timeout = timeout > config->rto_max ? config->rto_max : timeout;
+    if (conn->probes == 0) {
+        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->rtt, config->rto_initial)
+                        + conn->peer_ack_delay;
+        soon = soon < PROBE_MIN ? PROBE_MIN : soon;
+        return soon < timeout ? soon : timeout;
+    }
+    uint32_t doublings = conn->probes - 1 < 20 ? conn->probes - 1 : 20;
+    timeout <<= doublings;
+    return timeout < config->rto_max ? timeout : config->rto_max;
+}
+
+/* Is there anything to wait for? Unanswered SKIPs are let rest after a while: they go again with the
+ * next traffic. */
+static bool waits(const btl_ib_conn_t *conn)
+{
+    if (btl_ib_conn_only_skips(conn) && conn->probes >= SKIP_PROBES) {
+        return conn->blocked_since != 0;
+    }
+    return conn->unacked > 0 || conn->blocked_since != 0;
+}
+
+void btl_ib_loss_arm(btl_ib_conn_t *conn)
+{
+    btl_ib_hotel_t *hotel = &conn->engine->hotel;
+
+    if (!waits(conn)) { /* the guest leaves by itself when its time comes */
+        return;
+    }
+    uint64_t due = conn->probe_base + patience(conn);
+    uint64_t lost = lost_at(conn);
+    due = lost < due ? lost : due;
+    if (!btl_ib_hotel_staying(&conn->timer.guest) || due < conn->timer.guest.due) {
+        btl_ib_hotel_check_in(hotel, &conn->timer.guest, due);
+    }
+}
+
+static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
+{
+    for (const btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        /* Nobody dies for not having been told of credits that an idle peer does not need. */
+        if (segment->type != BTL_IB_TYPE_SKIP && segment->first_sent < since) {
+            since = segment->first_sent;
+        }
+    }
+    return since;
+}
+
+/* When the oldest thing that still waits was first sent, or began to wait for credit. */
+static uint64_t waiting_since(const btl_ib_conn_t *conn)
+{
+    uint64_t since = conn->blocked_since != 0 ? conn->blocked_since : UINT64_MAX;
+
+    since = oldest_of(&conn->sent, since);
+    return oldest_of(&conn->lost, since);
+}
+
+/* Has the silence limit passed? A pause of our own does not count. */
+static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->config.silence_limit == 0 || conn->probes < DEATH_PROBES) {
+        return false;
+    }
+    uint64_t since = waiting_since(conn);
+    since = since > engine->resumed_at ? since : engine->resumed_at;
+    if (since == UINT64_MAX || engine->now < since + engine->config.silence_limit) {
+        return false;
+    }
+    if (conn->peer_no_tag) {
+        *reason = BTL_IB_DEATH_NO_TAG;
+    } else if (engine->now - conn->heard_at < engine->config.silence_limit / 2) {
+        *reason = BTL_IB_DEATH_NO_PROGRESS;
+    } else {
+        *reason = BTL_IB_DEATH_SILENCE;
+    }
+    return true;
+}
+
+/* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
+ * that waits, again and again, also what is lost and cannot go for want of window. */
+static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item = btl_ib_list_last(&conn->sent);
+
+    if (conn->probes > 0 || item == NULL) {
+        item = btl_ib_list_first(&conn->lost);
+        item = item != NULL ? item : btl_ib_list_first(&conn->sent);
+    }
+    return item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+}
+
+static void probe(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_segment_t *segment = to_probe_with(conn);
+
+    if (segment == NULL || !btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+    engine->count.timeouts += conn->probes > 0;
+    engine->count.sent_probes++;
+    conn->probes++;
+    conn->probe_base = engine->now;
+}
+
+void btl_ib_loss_timer(btl_ib_conn_t *conn)
+{
+    btl_ib_death_t reason;
+
+    if (!waits(conn)) {
+        return;
+    }
+    if (lost_at(conn) <= conn->engine->now) {
+        btl_ib_loss_detect(conn);
+        return;
+    }
+    if (conn->engine->now >= conn->probe_base + patience(conn)) {
+        if (is_dead(conn, &reason)) {
+            btl_ib_conn_kill(conn, reason);
+            return;
+        }
+        probe(conn);
+    }
+    btl_ib_loss_arm(conn);
+}

@@ -1,0 +1,142 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_pool.h"
+
+#include <assert.h>
+
+enum {
+    SLAB_BYTES = 64 * 1024, /* a slab holds about this much */
+    SLAB_MIN = 4,           /* segments, if they are large */
+    SLAB_MAX = 64,
+    ALIGN = 8,
+};
+
+typedef struct slab {
+    btl_ib_list_t link;
+    void *handle;
+    btl_ib_segment_t segments[];
+} slab_t;
+
+void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
+                      uint32_t limit)
+{
+    uint32_t largest = transport->attr.max_datagram;
+
+    *pool = (btl_ib_pool_t){.mem = mem, .transport = transport, .limit = limit};
+    pool->kind[0].size = largest < BTL_IB_SEGMENT_SMALL ? largest : BTL_IB_SEGMENT_SMALL;
+    pool->kind[1].size = largest;
+    btl_ib_list_init(&pool->kind[0].free);
+    btl_ib_list_init(&pool->kind[1].free);
+    btl_ib_list_init(&pool->slabs);
+}
+
+void btl_ib_pool_fini(btl_ib_pool_t *pool)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_pop(&pool->slabs)) != NULL) {
+        slab_t *slab = BTL_IB_CONTAINER(item, slab_t, link);
+        if (slab->handle != NULL) {
+            pool->transport->ops->mem_deregister(pool->transport, slab->handle);
+        }
+        btl_ib_free(pool->mem, slab);
+    }
+}
+
+static uint32_t round_up(uint32_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Make one more slab of segments. False if there is no memory for it. */
+static bool grow(btl_ib_pool_t *pool, int large)
+{
+    uint32_t headroom = round_up(pool->transport->attr.headroom);
+    uint32_t stride = headroom + round_up(pool->kind[large].size);
+    uint32_t count = SLAB_BYTES / stride;
+
+    count = count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count;
+    if (count > pool->limit - pool->kind[large].made) {
+        count = pool->limit - pool->kind[large].made;
+    }
+    size_t segments = count * sizeof(btl_ib_segment_t);
+    size_t buffers = (size_t) count * stride;
+    slab_t *slab = btl_ib_zalloc(pool->mem, sizeof(*slab) + segments + buffers);
+    if (slab == NULL) {
+        return false;
+    }
+    uint8_t *base = (uint8_t *) slab->segments + segments;
+    if (pool->transport->attr.needs_registration
+        && pool->transport->ops->mem_register(pool->transport, base, buffers, &slab->handle) != 0) {
+        btl_ib_free(pool->mem, slab);
+        return false;
+    }
+    btl_ib_list_init(&slab->link);
+    btl_ib_list_push_tail(&pool->slabs, &slab->link);
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = &slab->segments[i];
+        segment->mem = slab->handle;
+        segment->wire = base + (size_t) i * stride + headroom;
+        segment->large = (uint8_t) large;
+        btl_ib_list_init(&segment->link);
+        btl_ib_list_push_tail(&pool->kind[large].free, &segment->link);
+    }
+    pool->kind[large].made += count;
+    return true;
+}
+
+btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
+{
+    int large = size > pool->kind[0].size;
+
+    assert(size <= pool->kind[1].size);
+    if (btl_ib_list_empty(&pool->kind[large].free)
+        && (pool->kind[large].made >= pool->limit || !grow(pool, large))) {
+        return NULL;
+    }
+    btl_ib_segment_t *segment =
+        BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[large].free), btl_ib_segment_t, link);
+    pool->kind[large].in_use++;
+    segment->conn = NULL;
+    segment->msg = NULL;
+    segment->copies = 0;
+    segment->outside = 0;
+    segment->payload = 0;
+    segment->last = false;
+    segment->flags = 0;
+    segment->tag = 0;
+    segment->lost = false;
+    segment->probe = false;
+    segment->busy = false;
+    segment->done = false;
+    return segment;
+}
+
+static void release(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+{
+    pool->kind[segment->large].in_use--;
+    /* The most recently used is the one whose memory is in the cache. */
+    btl_ib_list_push_head(&pool->kind[segment->large].free, &segment->link);
+}
+
+void btl_ib_pool_put(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+{
+    assert(btl_ib_list_empty(&segment->link) && !segment->done);
+    segment->conn = NULL;
+    segment->msg = NULL;
+    segment->done = true;
+    if (!segment->busy) {
+        release(pool, segment);
+    }
+}
+
+void btl_ib_pool_sent(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+{
+    segment->busy = false;
+    if (segment->done) {
+        release(pool, segment);
+    }
+}

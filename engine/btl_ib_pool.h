@@ -1,0 +1,85 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Buffers for datagrams on their way out, of one rail: small ones (headers, short messages,
+ * acknowledgements) and large ones (the largest datagram). They come in slabs that are registered with the
+ * transport if it wants that; slabs are freed with the rail.
+ */
+
+#ifndef BTL_IB_POOL_H
+#define BTL_IB_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "btl_ib_list.h"
+#include "btl_ib_mem.h"
+#include "transport.h"
+
+struct btl_ib_conn;
+struct btl_ib_msg;
+
+/* A small buffer holds headers and short messages. */
+#define BTL_IB_SEGMENT_SMALL 256u
+
+/* A segment that was sent, or is about to be. */
+typedef struct btl_ib_segment {
+    btl_ib_list_t link;       /* free, in flight (by time of sending), or lost */
+    struct btl_ib_conn *conn; /* NULL: on no connection's account */
+    struct btl_ib_msg *msg;   /* the message that a chunk belongs to */
+    uint64_t first_sent;      /* us */
+    uint64_t last_sent;       /* us */
+    uint64_t order;           /* grows with each datagram of the connection */
+    uint32_t seq;
+    uint32_t copies;     /* how often it was sent */
+    uint32_t size;       /* bytes from wire[] on: headers and copied payload */
+    uint32_t outside;    /* bytes of payload in iov[] */
+    struct iovec iov[2]; /* payload that is sent from where it is */
+    uint32_t payload;    /* bytes of the message in it, wherever they are */
+    bool last;           /* the message ends with it */
+    uint8_t type;
+    uint8_t flags; /* of the header, as far as they stay */
+    uint8_t tag;
+    uint8_t space;
+    uint8_t large; /* from which pool */
+    bool lost;     /* waits to be sent again; not counted as in flight */
+    bool probe;    /* the last copy was sent to ask, not because it seemed lost */
+    bool busy;     /* the transport still reads it */
+    bool done;     /* nobody needs it once it is not busy */
+    void *mem;     /* the slab's registration */
+    uint8_t *wire; /* the datagram, aligned to 8, with headroom before it */
+} btl_ib_segment_t;
+
+typedef struct btl_ib_pool {
+    const btl_ib_mem_t *mem;
+    btl_ib_transport_t *transport;
+    uint32_t limit; /* segments in all, of each kind */
+    struct {
+        uint32_t size; /* bytes of a buffer */
+        uint32_t made;
+        uint32_t in_use;
+        btl_ib_list_t free;
+    } kind[2]; /* small, large */
+    btl_ib_list_t slabs;
+} btl_ib_pool_t;
+
+void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
+                      uint32_t limit);
+
+/* Frees all slabs, whatever is in them. */
+void btl_ib_pool_fini(btl_ib_pool_t *pool);
+
+/* A segment for `size` bytes, its flags and payload cleared, or NULL: no memory, or the limit is reached. */
+btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
+
+/* Give a segment back; if the transport still reads it, that happens with its SENT event. */
+void btl_ib_pool_put(btl_ib_pool_t *pool, btl_ib_segment_t *segment);
+
+/* The transport is done with the segment. */
+void btl_ib_pool_sent(btl_ib_pool_t *pool, btl_ib_segment_t *segment);
+
+#endif

@@ -1,0 +1,486 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_queues.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * One description of the fields serves the parser, the check, the printer and the joining of
+ * queues. The bounds and the default of a field depend on fields to the left of it only, therefore
+ * all of them work from left to right.
+ */
+
+typedef enum field {
+    FIELD_SIZE,
+    FIELD_NUM,
+    FIELD_LOW,
+    FIELD_WINDOW,
+    FIELD_RESERVE,
+    FIELD_MAX_PENDING,
+    FIELD_INIT,
+    FIELD_LIMIT,
+    FIELDS,
+} field_t;
+
+/* Fields to the left of this one must be written. */
+#define FIRST_OPTIONAL 2u
+#define FIELDS_OF_TYPE 6u
+
+static const struct {
+    const char *name;
+    const char *why; /* where the upper bound comes from, if it is not a plain limit */
+    size_t offset;
+} fields[FIELDS] = {
+    [FIELD_SIZE] = {"size", "", offsetof(btl_ib_queue_t, size)},
+    [FIELD_NUM] = {"num", "", offsetof(btl_ib_queue_t, num)},
+    [FIELD_LOW] = {"low_watermark", ": less than num", offsetof(btl_ib_queue_t, low)},
+    [FIELD_WINDOW] = {"window", ": the most that whole batches of num - low buffers give back",
+                      offsetof(btl_ib_queue_t, window)},
+    [FIELD_RESERVE] = {"reserve", "", offsetof(btl_ib_queue_t, reserve)},
+    [FIELD_MAX_PENDING] = {"max_pending_sends", "", offsetof(btl_ib_queue_t, max_pending)},
+    [FIELD_INIT] = {"init", ": not more than num", offsetof(btl_ib_queue_t, init)},
+    [FIELD_LIMIT] = {"limit", ": not more than init", offsetof(btl_ib_queue_t, limit)},
+};
+
+typedef struct grammar {
+    uint32_t count;
+    field_t field[FIELDS_OF_TYPE];
+    const char *text;
+} grammar_t;
+
+static const grammar_t grammar_p = {
+    5,
+    {FIELD_SIZE, FIELD_NUM, FIELD_LOW, FIELD_WINDOW, FIELD_RESERVE},
+    "P,<size>,<num>[,<low_watermark>[,<window>[,<reserve>]]]",
+};
+static const grammar_t grammar_s = {
+    6,
+    {FIELD_SIZE, FIELD_NUM, FIELD_LOW, FIELD_MAX_PENDING, FIELD_INIT, FIELD_LIMIT},
+    "S,<size>,<num>[,<low_watermark>[,<max_pending_sends>[,<init>[,<limit>]]]]",
+};
+
+static const grammar_t *grammar_of(btl_ib_queue_type_t type)
+{
+    return BTL_IB_QUEUE_PER_PEER == type ? &grammar_p : &grammar_s;
+}
+
+static uint32_t get(const btl_ib_queue_t *queue, field_t field)
+{
+    uint32_t value;
+
+    memcpy(&value, (const char *) queue + fields[field].offset, sizeof value);
+    return value;
+}
+
+static void set(btl_ib_queue_t *queue, field_t field, uint32_t value)
+{
+    memcpy((char *) queue + fields[field].offset, &value, sizeof value);
+}
+
+/* The bounds of a field, where those to the left of it are in bounds. */
+static uint32_t field_min(field_t field, uint32_t size_before)
+{
+    switch (field) {
+    case FIELD_SIZE:
+        return size_before < BTL_IB_QUEUE_SIZE_MIN ? BTL_IB_QUEUE_SIZE_MIN : size_before + 1;
+    case FIELD_NUM:
+        return 2; /* else no watermark is below it */
+    default:
+        return 1;
+    }
+}
+
+static uint32_t field_max(const btl_ib_queue_t *queue, field_t field)
+{
+    uint32_t batch;
+
+    switch (field) {
+    case FIELD_SIZE:
+        return BTL_IB_QUEUE_SIZE_MAX;
+    case FIELD_LOW:
+        return queue->num - 1;
+    case FIELD_WINDOW:
+        batch = queue->num - queue->low;
+        return queue->num / batch * batch;
+    case FIELD_RESERVE:
+        return BTL_IB_QUEUE_RESERVE_MAX;
+    case FIELD_INIT:
+        return queue->num;
+    case FIELD_LIMIT:
+        return queue->init;
+    default:
+        return BTL_IB_QUEUE_NUM_MAX;
+    }
+}
+
+static uint32_t field_default(const btl_ib_queue_t *queue, field_t field)
+{
+    uint32_t value = 0;
+
+    switch (field) {
+    case FIELD_LOW:
+        value = queue->num / 2;
+        break;
+    case FIELD_WINDOW:
+        value = queue->low / 2;
+        break;
+    case FIELD_RESERVE:
+        value = (2 * queue->num - 1) / queue->window;
+        break;
+    case FIELD_MAX_PENDING:
+        value = queue->low / 4;
+        break;
+    case FIELD_INIT:
+        value = queue->num / 4;
+        break;
+    case FIELD_LIMIT:
+        value = queue->init * 3 / 16;
+        break;
+    default:
+        break;
+    }
+    return value > 0 ? value : 1;
+}
+
+/* Give every field from the `from`-th of the queue's type on its default, and those of the other
+ * type 0. */
+static void set_defaults(btl_ib_queue_t *queue, uint32_t from)
+{
+    const grammar_t *grammar = grammar_of(queue->type);
+    btl_ib_queue_t fresh = {.type = queue->type};
+
+    for (uint32_t i = 0; i < grammar->count; i++) {
+        field_t field = grammar->field[i];
+
+        set(&fresh, field, i < from ? get(queue, field) : field_default(&fresh, field));
+    }
+    *queue = fresh;
+}
+
+/* ---- the parser ---- */
+
+/* A stretch of the string between separators. */
+typedef struct token {
+    const char *text;
+    size_t len;
+} token_t;
+
+typedef struct parser {
+    const char *spec;
+    const char *at;
+    uint32_t queue; /* counts from 1 */
+    btl_ib_queues_error_t *error;
+} parser_t;
+
+/* Note what is wrong, but for `expected`, which the caller writes. Returns -EINVAL. */
+static int fail(const parser_t *p, uint32_t queue, const char *field, token_t token)
+{
+    btl_ib_queues_error_t *error = p->error;
+    size_t len = token.len < sizeof error->value ? token.len : sizeof error->value - 1;
+
+    memset(error, 0, sizeof *error);
+    error->queue = queue;
+    error->field = field;
+    error->column = (uint32_t) (token.text - p->spec) + 1;
+    for (size_t i = 0; i < len; i++) {
+        /* It will be shown on a terminal. */
+        bool printable = token.text[i] >= ' ' && token.text[i] <= '~';
+
+        error->value[i] = printable ? token.text[i] : '?';
+    }
+    return -EINVAL;
+}
+
+/* The text up to the next separator, which stays. */
+static token_t next_token(parser_t *p)
+{
+    token_t token = {p->at, strcspn(p->at, ",:")};
+
+    p->at += token.len;
+    return token;
+}
+
+/* Digits only, saturating. */
+static bool parse_number(token_t token, uint32_t *number)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < token.len; i++) {
+        if (token.text[i] < '0' || token.text[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (uint64_t) (token.text[i] - '0');
+        value = value > UINT32_MAX ? UINT32_MAX : value;
+    }
+    *number = (uint32_t) value;
+    return token.len > 0;
+}
+
+static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32_t size_before)
+{
+    uint32_t min = field_min(field, size_before);
+    uint32_t max = field_max(queue, field);
+    token_t token = next_token(p);
+    const char *why = fields[field].why;
+    uint32_t number;
+
+    if (parse_number(token, &number) && number >= min && number <= max) {
+        set(queue, field, number);
+        return 0;
+    }
+    (void) fail(p, p->queue, fields[field].name, token);
+    if (FIELD_SIZE == field && size_before > 0) {
+        why = ": sizes ascend";
+    }
+    if (min > max) {
+        snprintf(p->error->expected, sizeof p->error->expected,
+                 "no queue after one of the largest size, %" PRIu32, max);
+    } else if (min == max) {
+        snprintf(p->error->expected, sizeof p->error->expected, "%" PRIu32 "%s", min, why);
+    } else {
+        snprintf(p->error->expected, sizeof p->error->expected,
+                 "a whole number from %" PRIu32 " to %" PRIu32 "%s", min, max, why);
+    }
+    return -EINVAL;
+}
+
+static int parse_type(parser_t *p, btl_ib_queue_t *queue)
+{
+    token_t token = next_token(p);
+
+    if (1 == token.len && BTL_IB_QUEUE_PER_PEER == token.text[0]) {
+        queue->type = BTL_IB_QUEUE_PER_PEER;
+        return 0;
+    }
+    if (1 == token.len && BTL_IB_QUEUE_SHARED == token.text[0]) {
+        queue->type = BTL_IB_QUEUE_SHARED;
+        return 0;
+    }
+    (void) fail(p, p->queue, "type", token);
+    snprintf(p->error->expected, sizeof p->error->expected, "P (per peer) or S (shared)%s",
+             0 == token.len ? ", for ':' joins two queues" : "");
+    return -EINVAL;
+}
+
+static int parse_queue(parser_t *p, btl_ib_queue_t *queue, uint32_t size_before)
+{
+    const grammar_t *grammar;
+    uint32_t given = 0;
+    int rc = parse_type(p, queue);
+
+    if (0 != rc) {
+        return rc;
+    }
+    grammar = grammar_of(queue->type);
+    while (',' == *p->at && given < grammar->count) {
+        p->at++;
+        rc = parse_field(p, queue, grammar->field[given++], size_before);
+        if (0 != rc) {
+            return rc;
+        }
+    }
+    if (',' == *p->at) {
+        p->at++;
+        (void) fail(p, p->queue, "extra field", next_token(p));
+        snprintf(p->error->expected, sizeof p->error->expected, "no more fields than %s",
+                 grammar->text);
+        return -EINVAL;
+    }
+    if (given < FIRST_OPTIONAL) {
+        (void) fail(p, p->queue, fields[grammar->field[given]].name, next_token(p));
+        snprintf(p->error->expected, sizeof p->error->expected, "all fields that %s demands",
+                 grammar->text);
+        return -EINVAL;
+    }
+    set_defaults(queue, given);
+    return 0;
+}
+
+int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_queues_error_t *error)
+{
+    uint32_t size_before = 0;
+    parser_t p = {.error = error};
+
+    p.spec = p.at = NULL != spec ? spec : "";
+    memset(table, 0, sizeof *table);
+    if ('\0' == *p.spec) {
+        (void) fail(&p, 0, "receive_queues", next_token(&p));
+        snprintf(error->expected, sizeof error->expected,
+                 "at least one queue, such as P,<size>,<num> or S,<size>,<num>");
+        return -EINVAL;
+    }
+    for (;;) {
+        int rc;
+
+        p.queue = table->count + 1;
+        if (p.queue > BTL_IB_QUEUES_MAX) {
+            (void) fail(&p, p.queue, "type", next_token(&p));
+            snprintf(error->expected, sizeof error->expected, "at most %d queues",
+                     BTL_IB_QUEUES_MAX);
+            return -EINVAL;
+        }
+        rc = parse_queue(&p, &table->q[table->count], size_before);
+        if (0 != rc) {
+            return rc;
+        }
+        size_before = table->q[table->count++].size;
+        if ('\0' == *p.at) {
+            return 0;
+        }
+        p.at++;
+    }
+}
+
+/* ---- tables ---- */
+
+/* `into` and `from` as one queue of the type of `into`. */
+static void join(btl_ib_queue_t *into, const btl_ib_queue_t *from)
+{
+    const grammar_t *grammar = grammar_of(into->type);
+    btl_ib_queue_t other = *from;
+
+    if (other.type != into->type) {
+        other.type = into->type;
+        set_defaults(&other, FIELD_LOW + 1);
+    }
+    for (uint32_t i = FIELD_NUM; i < grammar->count; i++) {
+        field_t field = grammar->field[i];
+        uint32_t sum = get(into, field) + get(&other, field);
+        uint32_t max = field_max(into, field);
+
+        set(into, field, sum < max ? sum : max);
+    }
+}
+
+uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
+{
+    uint32_t largest = max_datagram < BTL_IB_QUEUE_SIZE_MIN ? BTL_IB_QUEUE_SIZE_MIN : max_datagram;
+    uint32_t kept = 0;
+    uint32_t cut = 0;
+
+    for (uint32_t i = 0; i < table->count; i++) {
+        btl_ib_queue_t queue = table->q[i];
+
+        if (queue.size > largest) {
+            queue.size = largest;
+            cut++;
+        }
+        if (kept > 0 && table->q[kept - 1].size == queue.size) {
+            join(&table->q[kept - 1], &queue);
+        } else {
+            table->q[kept++] = queue;
+        }
+    }
+    memset(&table->q[kept], 0, (table->count - kept) * sizeof table->q[0]);
+    table->count = kept;
+    return cut;
+}
+
+uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)
+{
+    uint32_t channel = 0;
+
+    while (channel < table->count && table->q[channel].size < size) {
+        channel++;
+    }
+    return channel;
+}
+
+uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < table->count; i++) {
+        const btl_ib_queue_t *queue = &table->q[i];
+        bool per_peer = BTL_IB_QUEUE_PER_PEER == queue->type;
+        uint64_t bytes = ((uint64_t) queue->num + queue->reserve) * queue->size;
+
+        if (__builtin_mul_overflow(bytes, per_peer ? peers : 1u, &bytes)
+            || __builtin_add_overflow(sum, bytes, &sum)) {
+            return UINT64_MAX;
+        }
+    }
+    return sum;
+}
+
+static bool queue_fits(const btl_ib_queue_t *queue, uint32_t size_before)
+{
+    const grammar_t *grammar;
+    uint32_t used = 0;
+
+    if (BTL_IB_QUEUE_PER_PEER != queue->type && BTL_IB_QUEUE_SHARED != queue->type) {
+        return false;
+    }
+    grammar = grammar_of(queue->type);
+    for (uint32_t i = 0; i < grammar->count; i++) {
+        field_t field = grammar->field[i];
+        uint32_t value = get(queue, field);
+
+        if (value < field_min(field, size_before) || value > field_max(queue, field)) {
+            return false;
+        }
+        used |= 1u << field;
+    }
+    for (uint32_t field = 0; field < FIELDS; field++) {
+        /* The one number that an engine adds to what was parsed: the idle credits of a P queue. */
+        uint32_t max = FIELD_INIT == field ? queue->num : 0;
+
+        if (0 == (used & 1u << field) && get(queue, (field_t) field) > max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int btl_ib_queues_check(const btl_ib_queue_table_t *table)
+{
+    uint32_t size_before = 0;
+
+    if (table->count < 1 || table->count > BTL_IB_QUEUES_MAX) {
+        return -EINVAL;
+    }
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (!queue_fits(&table->q[i], size_before)) {
+            return -EINVAL;
+        }
+        size_before = table->q[i].size;
+    }
+    return 0;
+}
+
+int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t len)
+{
+    size_t used = 0;
+
+    if (len > 0) {
+        out[0] = '\0';
+    }
+    for (uint32_t i = 0; i < table->count; i++) {
+        const btl_ib_queue_t *queue = &table->q[i];
+        const grammar_t *grammar = grammar_of(queue->type);
+        /* A piece is its separator and one field; the first field is the type. */
+        for (uint32_t piece = 0; piece <= grammar->count; piece++) {
+            char text[16];
+            int width;
+
+            if (0 == piece) {
+                width = snprintf(text, sizeof text, "%s%c", i > 0 ? ":" : "", (int) queue->type);
+            } else {
+                width =
+                    snprintf(text, sizeof text, ",%" PRIu32, get(queue, grammar->field[piece - 1]));
+            }
+            if (used < len) {
+                snprintf(out + used, len - used, "%s", text);
+            }
+            used += (size_t) width;
+        }
+    }
+    return (int) used;
+}

@@ -1,0 +1,107 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The receive_queues grammar and the table of queues that it describes. Each queue is one channel
+ * of every connection: what a peer may have on the way to us in segments of up to `size` bytes.
+ *
+ *   string := queue { ':' queue }
+ *   queue  := P,<size>,<num>[,<low_watermark>[,<window>[,<reserve>]]]
+ *           | S,<size>,<num>[,<low_watermark>[,<max_pending_sends>[,<init>[,<limit>]]]]
+ *
+ * Defaults, all rounded down but at least 1: low = num/2; window = low/2;
+ * reserve = (2*num - 1)/window; max_pending_sends = low/4; init = num/4; limit = 3/16 of init.
+ *
+ * Every number is at least 1, and: sizes ascend from BTL_IB_QUEUE_SIZE_MIN; low < num; window is at
+ * most floor(num/(num - low))*(num - low), because credits come free in batches of num - low and a
+ * larger window would wait for a batch that never fills; init <= num; limit <= init.
+ */
+
+#ifndef BTL_IB_QUEUES_H
+#define BTL_IB_QUEUES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A channel number travels in four bits. */
+#define BTL_IB_QUEUES_MAX 16
+/* The smallest queue must hold our header, a CONNECT block and one acknowledgement; btl_ib_wire.h
+ * asserts that it does. */
+#define BTL_IB_QUEUE_SIZE_MIN 80u
+#define BTL_IB_QUEUE_SIZE_MAX (1u << 20)
+#define BTL_IB_QUEUE_NUM_MAX  (1u << 20)
+/* What the default comes to for the most buffers and a window of one. */
+#define BTL_IB_QUEUE_RESERVE_MAX (2 * BTL_IB_QUEUE_NUM_MAX - 1)
+
+typedef enum btl_ib_queue_type {
+    /* A credit for every buffer: nothing is ever dropped for want of one. */
+    BTL_IB_QUEUE_PER_PEER = 'P',
+    /* One pool for all peers: what overflows is retransmitted. */
+    BTL_IB_QUEUE_SHARED = 'S',
+} btl_ib_queue_type_t;
+
+typedef struct btl_ib_queue {
+    btl_ib_queue_type_t type;
+    uint32_t size;    /* bytes of a buffer: our header and payload, not the transport's prefix */
+    uint32_t num;     /* buffers: for each peer (P) or for all (S) */
+    uint32_t low;     /* repost when no more than this many buffers are left posted */
+    uint32_t window;  /* P: credits banked before an explicit return */
+    uint32_t reserve; /* P: further buffers, for explicit credit segments */
+    uint32_t max_pending; /* S: segments that one sender keeps on the way to us */
+    uint32_t init;        /* S: buffers posted at start; P: credits of a peer that is new or idle,
+                           * which is no field of the grammar: the engine's settings decide */
+    uint32_t limit;       /* S: the limit event that asks for more buffers than init */
+} btl_ib_queue_t;
+
+/* Ordered by ascending size: [0] is the command channel. Fields of the other type are 0,
+ * except where said. */
+typedef struct btl_ib_queue_table {
+    uint32_t count;
+    btl_ib_queue_t q[BTL_IB_QUEUES_MAX];
+} btl_ib_queue_table_t;
+
+/* Why a string was refused. Positions count from 1, as a user does. */
+typedef struct btl_ib_queues_error {
+    uint32_t queue;     /* which queue of the string; 0: the string as a whole */
+    const char *field;  /* the field's name in the grammar, e.g. "low_watermark"; a literal */
+    char value[32];     /* what stood there, cut to fit */
+    uint32_t column;    /* where it starts in the string */
+    char expected[128]; /* what would have been right, in words */
+} btl_ib_queues_error_t;
+
+/*
+ * Parse `spec` (NULL is taken as empty) into `table`. Strict: every number is plain decimal digits
+ * in range, nothing is skipped or guessed. Returns 0, or -EINVAL with `error` filled in and `table`
+ * undefined.
+ */
+int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
+                        btl_ib_queues_error_t *error);
+
+/*
+ * Fit a valid table to a transport: queues larger than `max_datagram` bytes are cut down to it, and
+ * queues that are then equal in size become one of the type of the first of them: a queue of the
+ * other type is given the defaults of that type, then all numbers but the size are added and held
+ * to the grammar's bounds. Returns how many queues were too large (0: the table is unchanged).
+ * A max_datagram below BTL_IB_QUEUE_SIZE_MIN is taken as that: refuse such a transport before.
+ */
+uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram);
+
+/* The channel a segment of `size` bytes (header included) belongs on: the smallest that holds it.
+ * Returns table->count if none does. */
+uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size);
+
+/* Bytes of receive buffers that the table stands for with `peers` active peers, reserves included;
+ * UINT64_MAX if they are more than that. */
+uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers);
+
+/* Is a table that came from another process one that btl_ib_queues_parse() could have made, but for
+ * `init` of a P queue, which may be up to num? Any bytes may be in it. Returns 0 or -EINVAL. */
+int btl_ib_queues_check(const btl_ib_queue_table_t *table);
+
+/* Write a valid table in the grammar, all fields spelled out, NUL-terminated and cut at `len` bytes
+ * (`out` may be NULL if that is 0). Returns the length that was needed, as snprintf does. */
+int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t len);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_reasm.h"
+
+#include <string.h>
+
+enum {
+    IDLE_MAX = 16, /* buffers kept: enough that streaming never allocates */
+    UNIT_MIN = 4,  /* bytes of the smallest chunk that the smallest queue makes */
+};
+
+/* Bytes of the bitmap behind the data of a buffer. */
+static uint32_t map_bytes(uint32_t total, uint32_t unit)
+{
+    return (total / unit + 64) / 64 * 8;
+}
+
+void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
+                            uint32_t extra_max)
+{
+    *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
+    btl_ib_list_init(&pool->idle);
+}
+
+void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_pop(&pool->idle)) != NULL) {
+        btl_ib_free(pool->mem, BTL_IB_CONTAINER(item, btl_ib_reasm_t, link));
+    }
+    pool->idle_count = 0;
+}
+
+static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
+{
+    btl_ib_list_t *item = btl_ib_list_pop(&pool->idle);
+    uint32_t data = (pool->size + 7) / 8 * 8;
+
+    if (item != NULL) {
+        pool->idle_count--;
+        return BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+    }
+    btl_ib_reasm_t *reasm =
+        btl_ib_zalloc(pool->mem, sizeof(*reasm) + data + map_bytes(pool->size, UNIT_MIN));
+    if (reasm != NULL) {
+        btl_ib_list_init(&reasm->link);
+        reasm->have = (uint64_t *) (void *) (reasm->data + data);
+    }
+    return reasm;
+}
+
+static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
+         item = btl_ib_list_next(fragments, item)) {
+        btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+        if (reasm->fragment == fragment) {
+            return reasm;
+        }
+    }
+    return NULL;
+}
+
+/* Is the peer's own buffer free, and this fragment the one to have it? */
+static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&peer->fragments); item != NULL;
+         item = btl_ib_list_next(&peer->fragments, item)) {
+        if (!BTL_IB_CONTAINER(item, btl_ib_reasm_t, link)->extra) {
+            return false;
+        }
+    }
+    return fragment == peer->finished.next;
+}
+
+static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                             const btl_ib_view_t *view)
+{
+    bool own = may_have_own(peer, view->chunk.fragment);
+    btl_ib_reasm_t *reasm;
+
+    if ((!own && pool->extra >= pool->extra_max)
+        || btl_ib_rx_window_reserve(&peer->finished, view->chunk.fragment, pool->mem) != 0
+        || (reasm = get(pool)) == NULL) {
+        return NULL;
+    }
+    reasm->extra = !own;
+    pool->extra += reasm->extra;
+    reasm->fragment = view->chunk.fragment;
+    reasm->total = view->chunk.total;
+    reasm->unit = view->chunk.unit;
+    reasm->missing = (reasm->total - 1) / reasm->unit + 1;
+    memset(reasm->have, 0, map_bytes(reasm->total, reasm->unit));
+    btl_ib_list_push_tail(&peer->fragments, &reasm->link);
+    return reasm;
+}
+
+btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                                       const btl_ib_view_t *view, btl_ib_reasm_t **whole)
+{
+    if (view->chunk.total > pool->size || view->chunk.unit < UNIT_MIN
+        || btl_ib_rx_window_classify(&peer->finished, view->chunk.fragment) != BTL_IB_SEQ_NEW) {
+        return BTL_IB_REASM_WRONG;
+    }
+    btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
+    if (reasm == NULL) {
+        reasm = begin(pool, peer, view);
+        if (reasm == NULL) {
+            return BTL_IB_REASM_REFUSED;
+        }
+    }
+    uint64_t bit = UINT64_C(1) << (view->chunk.index % 64);
+    uint64_t *have = &reasm->have[view->chunk.index / 64];
+    if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit || (*have & bit)) {
+        return BTL_IB_REASM_WRONG;
+    }
+    *have |= bit;
+    memcpy(reasm->data + view->chunk.offset, view->payload, view->size);
+    if (--reasm->missing > 0) {
+        return BTL_IB_REASM_STORED;
+    }
+    btl_ib_list_remove(&reasm->link);
+    btl_ib_rx_window_mark(&peer->finished, reasm->fragment);
+    *whole = reasm;
+    return BTL_IB_REASM_COMPLETE;
+}
+
+void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
+{
+    pool->extra -= reasm->extra;
+    if (pool->idle_count >= IDLE_MAX) {
+        btl_ib_free(pool->mem, reasm);
+        return;
+    }
+    btl_ib_list_push_head(&pool->idle, &reasm->link);
+    pool->idle_count++;
+}
+
+void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_list_init(&peer->fragments);
+    btl_ib_rx_window_init(&peer->finished, 0);
+}
+
+void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_pop(&peer->fragments)) != NULL) {
+        btl_ib_reasm_put(pool, BTL_IB_CONTAINER(item, btl_ib_reasm_t, link));
+    }
+    btl_ib_rx_window_drop(&peer->finished, pool->mem);
+    btl_ib_rx_window_init(&peer->finished, 0);
+}

@@ -1,0 +1,81 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Fragments that arrive in chunks. Chunks come in any order; a fragment's buffer is taken whole at its
+ * first chunk, so that whoever began can finish. Memory is bounded: each peer has one buffer to
+ * itself, and there is a number of further ones for all.
+ *
+ * The peer's own buffer is kept for the oldest of its fragments. Would a younger one get it, the
+ * older one's chunks could fill the window, refused again and again, and the rest of the younger one
+ * would never be sent. Fragments are numbered from 0 in the order in which they are cut.
+ */
+
+#ifndef BTL_IB_REASM_H
+#define BTL_IB_REASM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_list.h"
+#include "btl_ib_mem.h"
+#include "btl_ib_window.h"
+#include "btl_ib_wire.h"
+
+/* The buffers of one engine. */
+typedef struct btl_ib_reasm_pool {
+    const btl_ib_mem_t *mem;
+    uint32_t size;       /* bytes that a buffer holds: the longest message */
+    uint32_t extra_max;  /* buffers beyond the one of each peer */
+    uint32_t extra;      /* of them in use */
+    uint32_t idle_count; /* kept for the next fragment */
+    btl_ib_list_t idle;
+} btl_ib_reasm_pool_t;
+
+/* The unfinished fragments of one peer. */
+typedef struct btl_ib_reasm_peer {
+    btl_ib_list_t fragments;
+    btl_ib_rx_window_t finished; /* by number */
+} btl_ib_reasm_peer_t;
+
+typedef struct btl_ib_reasm {
+    btl_ib_list_t link; /* of the peer's list, or of the pool's idle ones */
+    uint32_t fragment;
+    uint32_t total;
+    uint32_t unit;
+    uint32_t missing; /* chunks that are still to come */
+    bool extra;
+    uint64_t *have; /* a bit for each chunk, behind the data */
+    uint8_t data[] __attribute__((aligned(8)));
+} btl_ib_reasm_t;
+
+typedef enum btl_ib_reasm_result {
+    BTL_IB_REASM_STORED,
+    BTL_IB_REASM_COMPLETE, /* and taken off the list: btl_ib_reasm_put() when done with it */
+    BTL_IB_REASM_REFUSED,  /* no buffer or memory: the chunk must come again */
+    BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
+} btl_ib_reasm_result_t;
+
+void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
+                            uint32_t extra_max);
+/* Free the idle buffers; the peers' were put back before. */
+void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
+
+void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
+
+/*
+ * Add a chunk (as parsed) to the fragments of one peer. On COMPLETE *whole is the fragment. Nothing
+ * is changed on REFUSED and WRONG.
+ */
+btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                                       const btl_ib_view_t *view, btl_ib_reasm_t **whole);
+
+/* Give a buffer back to the pool. */
+void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
+
+/* Give up all unfinished fragments of a peer, and begin to count anew. */
+void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
+
+#endif

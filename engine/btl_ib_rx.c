@@ -1,0 +1,260 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Datagrams -> messages. Everything is checked before anything is changed. */
+
+#include "btl_ib_state.h"
+
+static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error)
+{
+    switch (error) {
+    case BTL_IB_WIRE_SHORT:
+        count->dropped_short++;
+        break;
+    case BTL_IB_WIRE_VERSION_UNKNOWN:
+        count->dropped_version++;
+        break;
+    case BTL_IB_WIRE_TYPE_UNKNOWN:
+        count->dropped_type++;
+        break;
+    case BTL_IB_WIRE_CHUNK_WRONG:
+        count->dropped_chunk++;
+        break;
+    case BTL_IB_WIRE_ACK_WRONG:
+        count->dropped_ack++;
+        break;
+    default:
+        count->dropped_length++;
+        break;
+    }
+}
+
+static bool is_sequenced(const btl_ib_view_t *view)
+{
+    return view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK
+           || view->type == BTL_IB_TYPE_SKIP;
+}
+
+/* Are space, sequence, size and tag of a sequenced segment what this connection allows? */
+static bool check_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    const btl_ib_queue_table_t *queues = &conn->rail->queues;
+
+    if (view->space >= queues->count || datagram > queues->q[view->space].size) {
+        count->dropped_channel++;
+        return false;
+    }
+    if (view->tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+        return false;
+    }
+    const btl_ib_queue_t *queue = &queues->q[view->space];
+    const btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    bool beyond =
+        queue->type == BTL_IB_QUEUE_PER_PEER && !btl_ib_seq_before(view->seq, rx->credit.limit);
+    if (beyond || btl_ib_rx_window_classify(&rx->window, view->seq) == BTL_IB_SEQ_OUTSIDE) {
+        count->dropped_sequence++;
+        return false;
+    }
+    return true;
+}
+
+/* Note the time, the address, the peer's clock. */
+static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    conn->heard_at = engine->now;
+    conn->refused_since = 0;
+    if (!conn->echo_valid || btl_ib_seq_before(conn->echo, view->stamp)
+        || engine->now - conn->echo_at > BTL_IB_STAMP_AGE) {
+        conn->echo_valid = true;
+        conn->echo = view->stamp;
+        conn->echo_at = engine->now;
+    }
+    if (view->flags & BTL_IB_FLAG_NO_TAG) {
+        conn->peer_no_tag = true;
+    }
+    btl_ib_loss_sample(conn, view);
+}
+
+/* A new sequence was accepted: placed, or about to be within this call. */
+static void take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    const btl_ib_queue_t *queue = &conn->rail->queues.q[view->space];
+    bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
+
+    btl_ib_rx_window_mark(&rx->window, view->seq);
+    engine->count.received_segments++;
+    engine->count.received_bytes += view->size;
+    btl_ib_conn_active(conn);
+    if (rx->window.above > 0) {
+        engine->count.received_out_of_order++;
+        now = true;
+    }
+    if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space], queue);
+        now = now || btl_ib_credit_due(&rx->credit, queue);
+    }
+    btl_ib_ack_owe(conn, view->space, now);
+}
+
+static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->draining) {
+        engine->count.refused_draining++;
+        return;
+    }
+    engine->count.received_messages++;
+    engine->ops->deliver(engine->ops_context, conn, tag, data, size);
+}
+
+/* Can it be taken in now? If not it is left unacknowledged and comes again. */
+static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (view->type != BTL_IB_TYPE_SKIP && !conn->draining
+        && !engine->ops->deliverable(engine->ops_context, conn, view->tag)) {
+        engine->count.refused_no_tag++;
+        conn->no_tag = true;
+        BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
+                   BTL_IB_NAME_ARGS(conn->name), view->tag);
+        return false;
+    }
+    if (btl_ib_rx_window_reserve(&conn->rx[view->space].window, view->seq, &engine->mem) != 0) {
+        engine->count.refused_no_memory++;
+        return false;
+    }
+    return true;
+}
+
+/* What is refused is not acknowledged, but who asks shall hear that we live, and perhaps why. */
+static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+        btl_ib_ack_owe(conn, view->space, true);
+    }
+}
+
+static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    take_in(conn, view);
+    deliver(conn, view->tag, view->payload, view->size);
+}
+
+static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_reasm_t *whole = NULL;
+
+    switch (btl_ib_reasm_add(&engine->reasm, &conn->fragments, view, &whole)) {
+    case BTL_IB_REASM_REFUSED:
+        engine->count.refused_no_reassembly++;
+        answer_probe(conn, view);
+        return;
+    case BTL_IB_REASM_WRONG:
+        engine->count.dropped_chunk++;
+        return;
+    case BTL_IB_REASM_STORED:
+        take_in(conn, view);
+        return;
+    case BTL_IB_REASM_COMPLETE:
+        take_in(conn, view);
+        deliver(conn, view->tag, whole->data, whole->total);
+        btl_ib_reasm_put(&engine->reasm, whole);
+        return;
+    }
+}
+
+/* The idle peer gives up the `skip` sequences that end with this one: no traffic, and no buffer used. */
+static void recv_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    const btl_ib_queue_t *queue = &conn->rail->queues.q[view->space];
+    uint32_t first = view->seq - view->skip + 1;
+    uint32_t received = first, end;
+
+    /* Later traffic may have overtaken it, but nothing of what it gives up can have arrived. */
+    bool clash = first == rx->window.next && btl_ib_rx_window_range(&rx->window, &received, &end)
+                 && !btl_ib_seq_before(view->seq, received);
+    if (queue->type != BTL_IB_QUEUE_PER_PEER || first != rx->window.next || clash
+        || view->skip > rx->credit.grant - rx->credit.used || view->skip == rx->credit.grant) {
+        conn->engine->count.dropped_sequence++;
+        return;
+    }
+    for (uint32_t i = 0; i < view->skip; i++) {
+        btl_ib_rx_window_mark(&rx->window, first + i);
+    }
+    btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space], queue, view->skip);
+    btl_ib_ack_owe(conn, view->space, true);
+}
+
+static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
+        conn->engine->count.dropped_duplicate++;
+        btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+        return;
+    }
+    if (!ready_for(conn, view)) {
+        answer_probe(conn, view);
+        return;
+    }
+    switch (view->type) {
+    case BTL_IB_TYPE_DATA:
+        recv_data(conn, view);
+        break;
+    case BTL_IB_TYPE_CHUNK:
+        recv_chunk(conn, view);
+        break;
+    default:
+        recv_skip(conn, view);
+        break;
+    }
+}
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_view_t view;
+
+    engine->count.received_datagrams++;
+    btl_ib_wire_error_t error = btl_ib_wire_parse(event->data, event->size, &view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(&engine->count, error);
+        return;
+    }
+    btl_ib_conn_t *conn = btl_ib_contact(rail, &view, event->from);
+    if (conn == NULL || !btl_ib_ack_check(conn, &view)
+        || (is_sequenced(&view) && !check_sequenced(conn, &view, event->size))) {
+        return;
+    }
+    heard(conn, &view);
+    btl_ib_ack_process(conn, &view);
+    switch (view.type) {
+    case BTL_IB_TYPE_ACK:
+        engine->count.received_acks++;
+        if (view.flags & BTL_IB_FLAG_ACK_NOW) {
+            for (uint32_t space = 0; space < rail->queues.count; space++) {
+                btl_ib_ack_owe(conn, space, true);
+            }
+        }
+        break;
+    case BTL_IB_TYPE_CLOSE:
+        engine->count.connections_closed++;
+        BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer", BTL_IB_NAME_ARGS(conn->name));
+        btl_ib_conn_reset(conn);
+        break;
+    default:
+        recv_sequenced(conn, &view);
+        break;
+    }
+}

@@ -1,0 +1,360 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The state of an engine and of its connections: shared by the files of this directory, nobody
+ * else's business. Which file does what:
+ *
+ *   btl_ib_engine.c   rails, progress, events of the transports
+ *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
+ *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
+ *   btl_ib_tx.c       messages -> segments -> transport
+ *   btl_ib_rx.c       datagrams -> messages
+ *   btl_ib_ack.c      acknowledgements and credit limits, both directions
+ *   btl_ib_loss.c     what was lost, when to probe, when to give up
+ */
+
+#ifndef BTL_IB_STATE_H
+#define BTL_IB_STATE_H
+
+#include "btl_ib_credit.h"
+#include "btl_ib_cwnd.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_graves.h"
+#include "btl_ib_hotel.h"
+#include "btl_ib_pool.h"
+#include "btl_ib_reasm.h"
+#include "btl_ib_rtt.h"
+#include "btl_ib_table.h"
+#include "btl_ib_window.h"
+#include "btl_ib_wire.h"
+
+/* us: stamps this far apart are not compared, because they wrap. */
+#define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
+
+/* Datagrams handed to or taken from a transport in one call. */
+#define BTL_IB_BATCH 16
+
+/* The sending side of one channel of one connection. */
+typedef struct btl_ib_tx_space {
+    btl_ib_tx_window_t window;
+    uint32_t limit;        /* P: sequences below it may be used */
+    uint32_t in_flight;    /* sent, not acknowledged, not known to be lost */
+    btl_ib_list_t pending; /* messages (or the rest of one) that wait, in order */
+} btl_ib_tx_space_t;
+
+/* The receiving side of one. */
+typedef struct btl_ib_rx_space {
+    btl_ib_rx_window_t window;
+    btl_ib_credit_t credit; /* P */
+} btl_ib_rx_space_t;
+
+typedef enum btl_ib_timer_kind {
+    BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
+    BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
+} btl_ib_timer_kind_t;
+
+typedef struct btl_ib_timer {
+    btl_ib_guest_t guest;
+    btl_ib_timer_kind_t kind;
+    btl_ib_conn_t *conn;
+} btl_ib_timer_t;
+
+typedef enum btl_ib_conn_state {
+    BTL_IB_CONN_OPEN,    /* from the first: data go with the first datagram */
+    BTL_IB_CONN_CLOSING, /* destroyed by its owner; CLOSEs are still to be sent */
+    BTL_IB_CONN_DEAD,    /* given up; waits for its owner to destroy it */
+    BTL_IB_CONN_GONE,    /* to be freed as soon as nobody is on the stack with it */
+} btl_ib_conn_state_t;
+
+struct btl_ib_conn {
+    /* Sending. */
+    btl_ib_engine_t *engine;
+    struct btl_ib_rail *rail;
+    btl_ib_addr_t address;
+    const btl_ib_queue_table_t *peer_queues; /* owned by the engine's table cache */
+    btl_ib_tx_space_t *tx;                   /* peer_queues->count of them */
+    uint64_t tx_token;
+    uint32_t peer_id; /* its connection; 0: not known yet */
+    uint32_t
+        datagram_max;   /* the smaller of what both rails take, and of the peer's largest queue */
+    uint32_t in_flight; /* of all spaces */
+    uint32_t unacked;   /* segments in flight or lost */
+    uint32_t skips;     /* of them SKIPs */
+    bool peer_knows;    /* it has our id: CONNECT blocks are no longer needed */
+    bool bound;         /* we have its id and token */
+    bool draining;
+    bool adopted;
+    bool idle;        /* shrunk to its idle size */
+    bool contacted;   /* something was sent to it */
+    bool peer_no_tag; /* it told us that it has no receiver for a tag */
+    bool no_tag;      /* we are to tell it so */
+    btl_ib_conn_state_t state;
+    btl_ib_list_t ready; /* on the engine's list: something may be sendable */
+
+    /* Receiving and acknowledging. */
+    btl_ib_rx_space_t *rx; /* rail->queues.count of them */
+    uint64_t rx_token;
+    uint32_t id;    /* what the peer writes into its headers */
+    uint32_t epoch; /* of this life of the connection */
+    uint32_t peer_epoch;
+    uint32_t peer_floor; /* its epochs below this ended here; 0: none did */
+    uint32_t ack_due;    /* a bit for each space with something to acknowledge */
+    uint32_t ack_count;  /* segments received since the last acknowledgement */
+    uint32_t ack_space;  /* the space to acknowledge by piggyback */
+    bool ack_now;
+    bool echo_valid;
+    uint32_t echo;                 /* the peer's newest stamp */
+    uint64_t echo_at;              /* us: when it came */
+    uint64_t ack_at;               /* us: when the acknowledgement is due */
+    btl_ib_list_t acks;            /* on the engine's list: an acknowledgement is due */
+    btl_ib_reasm_peer_t fragments; /* being reassembled */
+
+    /* Loss. */
+    btl_ib_list_t sent; /* segments in flight, by the time they were last sent */
+    btl_ib_list_t lost; /* segments to be sent again, in order of discovery */
+    btl_ib_rtt_t rtt;
+    btl_ib_cwnd_t cwnd;
+    uint64_t rack_sent;     /* us: when the newest segment known to have arrived was sent */
+    uint64_t rack_order;    /* its place among all that was sent */
+    uint32_t rack_space;    /* and its channel */
+    uint64_t order;         /* of the newest segment sent */
+    uint64_t rack_at;       /* us: when we learned it */
+    uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
+    uint64_t blocked_since; /* us: waiting for credit with nothing in flight since; 0: not */
+    uint64_t heard_at;      /* us: anything valid from the peer */
+    uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
+    uint32_t sample_echo;   /* the echo that gave the last sample */
+    uint64_t sample_at;     /* us: when that was */
+    uint32_t probes;        /* since the last progress */
+    uint32_t reorder_scale; /* the time that reordering is given, in quarters of the shortest RTT */
+    uint32_t reorder_calm;  /* losses in a row that were real */
+    btl_ib_timer_t timer;
+
+    /* Identity and housekeeping. */
+    void *user;
+    uint64_t name;
+    btl_ib_secret_t secret;
+    uint32_t remote_rail;
+    uint32_t peer_ack_delay;
+    uint32_t next_fragment;
+    uint32_t closes;    /* CLOSEs sent */
+    uint32_t made_in;   /* the batch of events that it was made in */
+    uint64_t active_at; /* us: when something sequenced last came or went */
+    btl_ib_timer_t idle_timer;
+    btl_ib_list_t all; /* on the engine's list of those open, closing, or gone */
+};
+
+typedef struct btl_ib_rail {
+    btl_ib_engine_t *engine;
+    btl_ib_transport_t *transport;
+    uint32_t index;
+    btl_ib_queue_table_t queues; /* ours */
+    btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
+    btl_ib_pool_t pool;
+    bool failed;
+} btl_ib_rail_t;
+
+/* Queue tables of peers; most peers share one. */
+typedef struct btl_ib_table_entry {
+    btl_ib_list_t link;
+    btl_ib_queue_table_t table;
+} btl_ib_table_entry_t;
+
+struct btl_ib_engine {
+    btl_ib_engine_config_t config;
+    const btl_ib_engine_ops_t *ops;
+    void *ops_context;
+    btl_ib_mem_t mem;
+    uint64_t now;        /* us: never goes back */
+    uint64_t turned_at;  /* us: the last progress call */
+    uint64_t resumed_at; /* us: end of the last long pause between two progress calls */
+    uint32_t batches;    /* of events taken from transports; wraps */
+    uint32_t depth;      /* calls of progress on the stack */
+    uint32_t idle_calls; /* progress calls in a row that received nothing */
+    uint32_t in_flight;  /* segments, all connections */
+    uint64_t bytes_in_flight;
+    uint32_t next_epoch;
+    uint32_t passive; /* connections that nobody has adopted */
+    uint32_t lookups; /* of unknown senders, in the second that began at lookups_at */
+    uint64_t lookups_at;
+    bool refuse_new;
+    uint32_t finished;          /* messages finished in this turn */
+    btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
+    btl_ib_hotel_t hotel;
+    btl_ib_table_t table;
+    btl_ib_graves_t graves;
+    btl_ib_reasm_pool_t reasm;
+    btl_ib_list_t conns;
+    btl_ib_list_t ready;   /* connections with something that may be sendable */
+    btl_ib_list_t starved; /* those that wait for the limits on all connections */
+    btl_ib_list_t acks;    /* those that owe an acknowledgement, the most urgent first */
+    btl_ib_list_t closing;
+    btl_ib_list_t gone;
+    btl_ib_list_t events; /* messages whose callbacks are to be called */
+    btl_ib_list_t tables; /* btl_ib_table_entry_t */
+    uint32_t rail_count;
+    uint32_t first_rail; /* polled first in this turn; wraps */
+    btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
+    btl_ib_counters_t count;
+};
+
+#define BTL_IB_LOG(engine, level, ...)                                                             \
+    do {                                                                                           \
+        if ((engine)->config.log.print != NULL) {                                                  \
+            (engine)->config.log.print((engine)->config.log.context, (level), __VA_ARGS__);        \
+        }                                                                                          \
+    } while (0)
+
+/* "job.rank" of a process name, for logs: two arguments for "%u.%u". */
+#define BTL_IB_NAME_ARGS(name) (unsigned) ((name) >> 32), (unsigned) ((name) &0xffffffffu)
+
+/* Nothing waits for an answer but the news of credits given back, which can wait itself. */
+static inline bool btl_ib_conn_only_skips(const btl_ib_conn_t *conn)
+{
+    return conn->unacked == conn->skips;
+}
+
+static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
+{
+    return conn->state == BTL_IB_CONN_OPEN;
+}
+
+/* ---- btl_ib_engine.c ---- */
+
+/* Take `now` from a caller: the engine's time never goes back. */
+static inline void btl_ib_engine_clock(btl_ib_engine_t *engine, uint64_t now)
+{
+    if (now > engine->now) {
+        engine->now = now;
+    }
+}
+
+/* The end of a call that may have run callbacks: frees connections that were destroyed meanwhile,
+ * once nobody is on the stack with one. Pairs with depth++. */
+void btl_ib_engine_leave(btl_ib_engine_t *engine);
+
+/* ---- btl_ib_conn.c ---- */
+
+/* As btl_ib_conn_create(), for a connection that the peer asked for. */
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **conn);
+
+/* The peer left or began anew: what is in flight counts as acknowledged, what was not sent yet
+ * fails, and the connection is as if just made. */
+void btl_ib_conn_reset(btl_ib_conn_t *conn);
+
+/* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
+ * next part never saw any of that, it can have it. */
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
+
+/* The idle timer went off: shrink, or look again later. */
+void btl_ib_conn_idle(btl_ib_conn_t *conn);
+
+/* Something sequenced came or went. */
+void btl_ib_conn_active(btl_ib_conn_t *conn);
+
+/* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
+void btl_ib_conn_linger(btl_ib_conn_t *conn);
+
+/* Put `conn` on the list of those that may have something sendable. */
+void btl_ib_conn_ready(btl_ib_conn_t *conn);
+
+/* Give back all that a connection holds, without callbacks to come. */
+void btl_ib_conn_strip(btl_ib_conn_t *conn);
+
+/* Free a connection, which holds nothing any more. */
+void btl_ib_conn_free(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_contact.c ---- */
+
+/* Whose is this datagram? NULL if it is nobody's we know or its token is wrong (counted). Makes a
+ * passive connection if it is a good first contact. What it says of an earlier life of ours is taken
+ * out of *view. */
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_addr_t from);
+
+/* Our token on what goes to the peer, for the connection's current epoch. */
+void btl_ib_contact_begin(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_tx.c ---- */
+
+/* Send whatever the limits let go. */
+void btl_ib_send_push(btl_ib_conn_t *conn);
+
+/* Send `count` prepared segments (new, again, or unsequenced). Returns how many the transport took. */
+int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+
+/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
+btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
+
+/* Where the body of a prepared segment goes. */
+uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment);
+
+/* Send one sequenced segment again. False if the transport cannot take it now. */
+bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
+
+/* A segment was lost: it waits to be sent again. */
+void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
+
+/* A segment arrived at the peer: take it out of all accounts and release it. */
+void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* All messages of the connection come back with `status`; chunks and messages in flight with
+ * `flight_status`. */
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
+
+/* Call the callbacks that are due. */
+void btl_ib_send_callbacks(btl_ib_engine_t *engine);
+
+/* ---- btl_ib_rx.c ---- */
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* ---- btl_ib_ack.c ---- */
+
+/* Are all acknowledgements and limits in this datagram possible? (Counted if not.) */
+bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Take them in. */
+void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Something in `space` is to be acknowledged, `now` or soon. */
+void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
+
+/* Send explicit acknowledgements of all that is due; `flags` are added. False if the transport or
+ * memory did not allow it. */
+bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
+
+/* Send those that are due in this turn. */
+void btl_ib_ack_turn(btl_ib_engine_t *engine);
+
+/* The space that a datagram now leaving is to acknowledge. */
+uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn);
+
+/* A datagram that acknowledged `space` by piggyback has left. */
+void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space);
+
+/* ---- btl_ib_loss.c ---- */
+
+/* The peer's clock reading came back: a round-trip sample. */
+void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
+void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                         uint32_t echo);
+
+/* After acknowledgements were taken in: find what is lost, set the timer. */
+void btl_ib_loss_detect(btl_ib_conn_t *conn);
+
+/* Set the timer for what is in flight now. */
+void btl_ib_loss_arm(btl_ib_conn_t *conn);
+
+/* The timer went off. */
+void btl_ib_loss_timer(btl_ib_conn_t *conn);
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_wire.h"
+
+#include <string.h>
+
+/* A chunk's place and size follow from its index: anything else is wrong. */
+static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
+{
+    btl_ib_wire_chunk_t chunk;
+
+    if (view->size < sizeof(chunk)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&chunk, view->payload, sizeof(chunk));
+    view->payload += sizeof(chunk);
+    view->size -= sizeof(chunk);
+    view->chunk.fragment = BTL_IB_LE32(chunk.fragment);
+    view->chunk.total = BTL_IB_LE32(chunk.total);
+    view->chunk.index = BTL_IB_LE16(chunk.index);
+    view->chunk.unit = BTL_IB_LE16(chunk.unit);
+
+    uint64_t offset = (uint64_t) view->chunk.index * view->chunk.unit;
+    if (view->chunk.unit == 0 || offset >= view->chunk.total) {
+        return BTL_IB_WIRE_CHUNK_WRONG;
+    }
+    uint64_t rest = view->chunk.total - offset;
+    view->chunk.offset = (uint32_t) offset;
+    if (view->size != (rest < view->chunk.unit ? rest : view->chunk.unit)) {
+        return BTL_IB_WIRE_CHUNK_WRONG;
+    }
+    return BTL_IB_WIRE_OK;
+}
+
+static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
+{
+    uint32_t count;
+
+    if (view->size != sizeof(count)) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    memcpy(&count, view->payload, sizeof(count));
+    view->skip = BTL_IB_LE32(count);
+    view->size = 0;
+    return view->skip == 0 ? BTL_IB_WIRE_LENGTH : BTL_IB_WIRE_OK;
+}
+
+static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
+{
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+
+    while (btl_ib_wire_next_block(view, &offset, &block)) {
+        uint32_t end = 0; /* ranges ascend and leave a gap, else they would be one */
+        for (uint32_t i = 0; i < block.ranges; i++) {
+            uint32_t from, to;
+            btl_ib_wire_range(&block, i, &from, &to);
+            from -= block.ack;
+            to -= block.ack;
+            if (from <= end || to <= from || to > BTL_IB_WINDOW_LIMIT) {
+                return BTL_IB_WIRE_ACK_WRONG;
+            }
+            end = to;
+        }
+    }
+    return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
+}
+
+static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
+{
+    btl_ib_wire_connect_t connect;
+
+    if (view->size < sizeof(connect)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&connect, view->payload, sizeof(connect));
+    view->payload += sizeof(connect);
+    view->size -= sizeof(connect);
+    view->connect.name = BTL_IB_LE64(connect.name);
+    view->connect.connection = BTL_IB_LE32(connect.connection);
+    view->connect.epoch = BTL_IB_LE32(connect.epoch);
+    view->connect.from_rail = connect.from_rail;
+    view->connect.to_rail = connect.to_rail;
+    view->connect.floor = BTL_IB_LE32(connect.floor);
+    if (connect.reserved != 0 || view->connect.connection == 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    return BTL_IB_WIRE_OK;
+}
+
+static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
+{
+    switch (view->type) {
+    case BTL_IB_TYPE_DATA:
+        return BTL_IB_WIRE_OK;
+    case BTL_IB_TYPE_CHUNK:
+        return parse_chunk(view);
+    case BTL_IB_TYPE_SKIP:
+        return parse_skip(view);
+    case BTL_IB_TYPE_ACK:
+        return parse_ack(view);
+    case BTL_IB_TYPE_CLOSE:
+        return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
+    default:
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+}
+
+btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view)
+{
+    btl_ib_wire_header_t header;
+
+    if (size < sizeof(header)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&header, data, sizeof(header));
+    if (header.version_type >> 4 != BTL_IB_WIRE_VERSION) {
+        return BTL_IB_WIRE_VERSION_UNKNOWN;
+    }
+    if (BTL_IB_LE16(header.length) != size - sizeof(header)) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0 || header.reserved != 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    view->type = header.version_type & 0xf;
+    view->flags = header.flags;
+    view->space = header.spaces & 0xf;
+    view->ack_space = header.spaces >> 4;
+    view->tag = header.tag;
+    view->connection = BTL_IB_LE32(header.connection);
+    view->token = BTL_IB_LE64(header.token);
+    view->seq = BTL_IB_LE32(header.seq);
+    view->ack = BTL_IB_LE32(header.ack);
+    view->limit = view->ack + BTL_IB_LE16(header.credits);
+    view->stamp = BTL_IB_LE32(header.stamp);
+    view->echo = BTL_IB_LE32(header.echo);
+    view->hold = BTL_IB_LE16(header.hold);
+    view->payload = data + sizeof(header);
+    view->size = size - (uint32_t) sizeof(header);
+
+    if (view->flags & BTL_IB_FLAG_CONNECT) {
+        btl_ib_wire_error_t error = parse_connect(view);
+        if (error != BTL_IB_WIRE_OK) {
+            return error;
+        }
+    }
+    return parse_body(view);
+}
+
+bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block)
+{
+    btl_ib_wire_ack_t wire;
+
+    if (view->size - *offset < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, view->payload + *offset, sizeof(wire));
+    uint32_t ranges = wire.ranges * (uint32_t) sizeof(btl_ib_wire_range_t);
+    if (wire.reserved != 0 || view->size - *offset - sizeof(wire) < ranges) {
+        return false;
+    }
+    block->space = wire.space;
+    block->ack = BTL_IB_LE32(wire.ack);
+    block->limit = BTL_IB_LE32(wire.limit);
+    block->ranges = wire.ranges;
+    block->range = view->payload + *offset + sizeof(wire);
+    *offset += (uint32_t) sizeof(wire) + ranges;
+    return true;
+}
+
+void btl_ib_wire_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t *from, uint32_t *to)
+{
+    btl_ib_wire_range_t range;
+
+    memcpy(&range, block->range + i * sizeof(range), sizeof(range));
+    *from = block->ack + BTL_IB_LE16(range.offset);
+    *to = *from + BTL_IB_LE16(range.count);
+}

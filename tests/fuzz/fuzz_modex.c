@@ -1,0 +1,38 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Fuzz target: bytes that another process published. What is accepted must say exactly what its
+ * bytes say, that is, packing it gives the same bytes; and a process matches itself rail by rail.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_modex_wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static btl_ib_modex_t modex;
+    static uint8_t again[BTL_IB_MODEX_SIZE_MAX];
+    int choice[BTL_IB_RAILS_MAX];
+
+    if (0 != btl_ib_modex_unpack(&modex, data, size)) {
+        return 0;
+    }
+    if ((int) size != btl_ib_modex_pack(&modex, again, sizeof(again))
+        || 0 != memcmp(data, again, size)) {
+        abort();
+    }
+    btl_ib_modex_match(&modex, &modex, true, choice);
+    for (uint32_t i = 0; i < modex.rail_count; ++i) {
+        if (choice[i] != (int) i) {
+            abort();
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,116 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * libFuzzer target: any bytes as a datagram. What is accepted lies within the datagram and keeps
+ * what btl_ib_wire.h promises of chunks and ranges.
+ */
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_wire.h"
+
+/* Not assert(): it must hold in every build. */
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_chunk(const btl_ib_view_t *view)
+{
+    uint64_t end = (uint64_t) view->chunk.offset + view->size;
+
+    REQUIRE(view->chunk.unit > 0);
+    REQUIRE((uint64_t) view->chunk.index * view->chunk.unit == view->chunk.offset);
+    REQUIRE(view->size > 0 && view->size <= view->chunk.unit);
+    REQUIRE(end <= view->chunk.total);
+    REQUIRE(view->size == view->chunk.unit || end == view->chunk.total);
+}
+
+static void check_ack(const btl_ib_view_t *view)
+{
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    uint32_t before = 0;
+
+    for (; btl_ib_wire_next_block(view, &offset, &block); before = offset) {
+        uint32_t last = 0;
+        REQUIRE(offset > before && offset <= view->size);
+        REQUIRE(block.range + block.ranges * sizeof(btl_ib_wire_range_t) == view->payload + offset);
+        for (uint32_t i = 0; i < block.ranges; i++) {
+            uint32_t from, to;
+            btl_ib_wire_range(&block, i, &from, &to);
+            REQUIRE(from - block.ack > last);
+            REQUIRE(to - block.ack > from - block.ack);
+            last = to - block.ack;
+            REQUIRE(last <= BTL_IB_WINDOW_LIMIT);
+        }
+    }
+    REQUIRE(offset == view->size);
+}
+
+static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t size)
+{
+    size_t headers = sizeof(btl_ib_wire_header_t);
+
+    REQUIRE(size >= headers && size <= BTL_IB_DATAGRAM_MAX);
+    REQUIRE((view->flags & ~BTL_IB_FLAGS_ALL) == 0);
+    REQUIRE(view->space < BTL_IB_QUEUES_MAX && view->ack_space < BTL_IB_QUEUES_MAX);
+    REQUIRE(view->limit - view->ack <= UINT16_MAX);
+    if (view->flags & BTL_IB_FLAG_CONNECT) {
+        headers += sizeof(btl_ib_wire_connect_t);
+        REQUIRE(view->connect.connection != 0);
+    }
+    REQUIRE(view->payload >= datagram + headers && view->payload + view->size <= datagram + size);
+    switch (view->type) {
+    case BTL_IB_TYPE_DATA:
+        REQUIRE(view->payload == datagram + headers && view->size == size - headers);
+        break;
+    case BTL_IB_TYPE_CHUNK:
+        REQUIRE(view->size == size - headers - sizeof(btl_ib_wire_chunk_t));
+        check_chunk(view);
+        break;
+    case BTL_IB_TYPE_SKIP:
+        REQUIRE(view->skip > 0 && view->size == 0);
+        break;
+    case BTL_IB_TYPE_ACK:
+        check_ack(view);
+        break;
+    default:
+        REQUIRE(view->type == BTL_IB_TYPE_CLOSE && size == headers);
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* Aligned, and of the exact size, so that the address sanitizer sees a read beyond it. */
+    uint8_t *datagram = malloc(size > 0 ? size : 1);
+    btl_ib_view_t view;
+
+    if (datagram == NULL) {
+        return 0;
+    }
+    if (size > 0) {
+        memcpy(datagram, data, size);
+    }
+    memset(&view, 0, sizeof(view));
+    btl_ib_wire_error_t error = btl_ib_wire_parse(datagram, (uint32_t) size, &view);
+    REQUIRE((int) error >= BTL_IB_WIRE_OK && error <= BTL_IB_WIRE_ACK_WRONG);
+    if (error == BTL_IB_WIRE_OK) {
+        check(&view, datagram, size);
+    }
+    REQUIRE(size == 0 || memcmp(datagram, data, size) == 0);
+    free(datagram);
+    return 0;
+}

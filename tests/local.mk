@@ -1,0 +1,226 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Part of ../Makefile.am: what `make check` builds and runs. tools/check runs the rest.
+
+if BTL_IB_OUT_OF_TREE
+
+TESTS =
+check_PROGRAMS =
+lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la
+lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/tests/sim -D_GNU_SOURCE
+if BTL_IB_HAVE_OFI
+lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
+endif
+
+#
+# Unit tests: tests/unit/test_NAME.c, one program each
+#
+unit_tests = \
+    tests/unit/test_credit \
+    tests/unit/test_cwnd \
+    tests/unit/test_devices \
+    tests/unit/test_graves \
+    tests/unit/test_hotel \
+    tests/unit/test_list \
+    tests/unit/test_modex \
+    tests/unit/test_ofi \
+    tests/unit/test_ofi_modes \
+    tests/unit/test_pool \
+    tests/unit/test_queues \
+    tests/unit/test_reasm \
+    tests/unit/test_rtt \
+    tests/unit/test_table \
+    tests/unit/test_token \
+    tests/unit/test_window \
+    tests/unit/test_wire
+
+EXTRA_DIST += tests/unit/support.h
+
+if BTL_IB_HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+endif
+
+unit_cppflags = $(lower_cppflags) $(CMOCKA_CFLAGS)
+unit_ldadd = $(lower_layers) $(CMOCKA_LIBS) -lm
+
+tests_unit_test_credit_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_credit_LDADD = $(unit_ldadd)
+tests_unit_test_cwnd_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_cwnd_LDADD = $(unit_ldadd)
+tests_unit_test_devices_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_devices_LDADD = $(unit_ldadd)
+tests_unit_test_graves_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_graves_LDADD = $(unit_ldadd)
+tests_unit_test_hotel_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_hotel_LDADD = $(unit_ldadd)
+tests_unit_test_list_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_list_LDADD = $(unit_ldadd)
+tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c
+tests_unit_test_modex_CPPFLAGS = $(unit_cppflags) -I$(srcdir)
+tests_unit_test_modex_LDADD = $(unit_ldadd)
+tests_unit_test_ofi_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_ofi_LDADD = $(unit_ldadd)
+tests_unit_test_ofi_modes_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_ofi_modes_LDADD = $(unit_ldadd)
+tests_unit_test_pool_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_pool_LDADD = $(unit_ldadd)
+tests_unit_test_queues_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_queues_LDADD = $(unit_ldadd)
+tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_reasm_LDADD = $(unit_ldadd)
+tests_unit_test_rtt_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_rtt_LDADD = $(unit_ldadd)
+tests_unit_test_table_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_table_LDADD = $(unit_ldadd)
+tests_unit_test_token_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_token_LDADD = $(unit_ldadd)
+tests_unit_test_window_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_window_LDADD = $(unit_ldadd)
+tests_unit_test_wire_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_wire_LDADD = $(unit_ldadd)
+
+#
+# The simulator
+#
+check_PROGRAMS += tests/sim/btl_ib_sim
+tests_sim_btl_ib_sim_SOURCES = \
+    tests/sim/app.c \
+    tests/sim/check.c \
+    tests/sim/core.c \
+    tests/sim/main.c \
+    tests/sim/named.c \
+    tests/sim/net.c \
+    tests/sim/proc.c \
+    tests/sim/rail.c \
+    tests/sim/random.c \
+    tests/sim/run.c \
+    tests/sim/sim.h \
+    tests/sim/wiretap.c
+tests_sim_btl_ib_sim_CPPFLAGS = $(lower_cppflags)
+tests_sim_btl_ib_sim_LDADD = $(lower_layers)
+
+dist_check_SCRIPTS = \
+    tests/sim/short.sh \
+    tests/fuzz/replay.sh
+TESTS += $(dist_check_SCRIPTS)
+
+#
+# Fuzz targets: run by libFuzzer (--enable-fuzzers), else they only replay their corpus
+#
+fuzz_targets = \
+    tests/fuzz/fuzz_modex \
+    tests/fuzz/fuzz_queues \
+    tests/fuzz/fuzz_wire
+check_PROGRAMS += $(fuzz_targets)
+if BTL_IB_FUZZERS
+fuzz_main =
+fuzz_ldflags = -fsanitize=fuzzer
+else
+fuzz_main = tests/fuzz/replay.c
+fuzz_ldflags =
+endif
+tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c btl_ib_modex_wire.c $(fuzz_main)
+tests_fuzz_fuzz_modex_CPPFLAGS = $(lower_cppflags) -I$(srcdir)
+tests_fuzz_fuzz_modex_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_modex_LDADD = $(lower_layers)
+tests_fuzz_fuzz_queues_SOURCES = tests/fuzz/fuzz_queues.c $(fuzz_main)
+tests_fuzz_fuzz_queues_CPPFLAGS = $(lower_cppflags)
+tests_fuzz_fuzz_queues_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_queues_LDADD = $(lower_layers)
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c $(fuzz_main)
+tests_fuzz_fuzz_wire_CPPFLAGS = $(lower_cppflags)
+tests_fuzz_fuzz_wire_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_wire_LDADD = $(lower_layers)
+
+#
+# MPI programs: only built here; they run under mpirun by tests/mpi/run
+#
+mpi_programs = \
+    tests/mpi/alltoall \
+    tests/mpi/anysource \
+    tests/mpi/churn \
+    tests/mpi/compute \
+    tests/mpi/datatypes \
+    tests/mpi/early_finalize \
+    tests/mpi/killed \
+    tests/mpi/pingpong \
+    tests/mpi/randsize \
+    tests/mpi/ring \
+    tests/mpi/sink \
+    tests/mpi/spawn \
+    tests/mpi/stream \
+    tests/mpi/threads \
+    tests/mpi/twosends
+EXTRA_PROGRAMS = $(mpi_programs)
+
+# They are plain MPI programs, so that they can be compared over any BTL: none of our flags.
+mpi_cppflags = $(MPI_CPPFLAGS)
+mpi_cflags = $(BTL_IB_WARN_CFLAGS)
+
+mpi-programs: $(mpi_programs)
+check-local: mpi-programs
+.PHONY: mpi-programs
+tests_mpi_alltoall_SOURCES = tests/mpi/alltoall.c tests/mpi/common.h
+tests_mpi_alltoall_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_alltoall_CFLAGS = $(mpi_cflags)
+tests_mpi_alltoall_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_anysource_SOURCES = tests/mpi/anysource.c tests/mpi/common.h
+tests_mpi_anysource_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_anysource_CFLAGS = $(mpi_cflags)
+tests_mpi_anysource_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_churn_SOURCES = tests/mpi/churn.c tests/mpi/common.h
+tests_mpi_churn_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_churn_CFLAGS = $(mpi_cflags)
+tests_mpi_churn_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_compute_SOURCES = tests/mpi/compute.c tests/mpi/common.h
+tests_mpi_compute_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_compute_CFLAGS = $(mpi_cflags)
+tests_mpi_compute_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_datatypes_SOURCES = tests/mpi/datatypes.c tests/mpi/common.h
+tests_mpi_datatypes_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_datatypes_CFLAGS = $(mpi_cflags)
+tests_mpi_datatypes_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_early_finalize_SOURCES = tests/mpi/early_finalize.c tests/mpi/common.h
+tests_mpi_early_finalize_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_early_finalize_CFLAGS = $(mpi_cflags)
+tests_mpi_early_finalize_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_killed_SOURCES = tests/mpi/killed.c tests/mpi/common.h
+tests_mpi_killed_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_killed_CFLAGS = $(mpi_cflags)
+tests_mpi_killed_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h
+tests_mpi_pingpong_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_pingpong_CFLAGS = $(mpi_cflags)
+tests_mpi_pingpong_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_randsize_SOURCES = tests/mpi/randsize.c tests/mpi/common.h
+tests_mpi_randsize_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_randsize_CFLAGS = $(mpi_cflags)
+tests_mpi_randsize_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_ring_SOURCES = tests/mpi/ring.c tests/mpi/common.h
+tests_mpi_ring_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_ring_CFLAGS = $(mpi_cflags)
+tests_mpi_ring_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_sink_SOURCES = tests/mpi/sink.c tests/mpi/common.h
+tests_mpi_sink_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_sink_CFLAGS = $(mpi_cflags)
+tests_mpi_sink_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_spawn_SOURCES = tests/mpi/spawn.c tests/mpi/common.h
+tests_mpi_spawn_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_spawn_CFLAGS = $(mpi_cflags)
+tests_mpi_spawn_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_stream_SOURCES = tests/mpi/stream.c tests/mpi/common.h
+tests_mpi_stream_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_stream_CFLAGS = $(mpi_cflags)
+tests_mpi_stream_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_threads_SOURCES = tests/mpi/threads.c tests/mpi/common.h
+tests_mpi_threads_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_threads_CFLAGS = $(mpi_cflags)
+tests_mpi_threads_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_twosends_SOURCES = tests/mpi/twosends.c tests/mpi/common.h
+tests_mpi_twosends_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_twosends_CFLAGS = $(mpi_cflags)
+tests_mpi_twosends_LDADD = $(MPI_LIBS) -lpthread
+
+endif

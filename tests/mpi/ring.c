@@ -1,0 +1,58 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Passes messages of all sizes around a ring; each rank adds to the first word on the way.
+ * laps=N (10): how often each size goes around; max=BYTES (1000003): sizes up to that */
+
+#include "common.h"
+
+static void one_lap(unsigned char *buffer, size_t bytes, uint64_t seed)
+{
+    int left = (rank + size - 1) % size;
+    int right = (rank + 1) % size;
+    uint64_t sum;
+
+    if (0 == rank) {
+        pattern_fill(buffer, bytes, seed);
+        memset(buffer, 0, 8);
+        MPI_Send(buffer, (int) bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD);
+    }
+    MPI_Recv(buffer, (int) bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    memcpy(&sum, buffer, 8);
+    if (0 != rank) {
+        sum += (uint64_t) rank;
+        memcpy(buffer, &sum, 8);
+        MPI_Send(buffer, (int) bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD);
+        return;
+    }
+    uint64_t expected = (uint64_t) size * (uint64_t) (size - 1) / 2;
+    if (expected != sum) {
+        fail("size %zu: sum %llu, expected %llu", bytes, (unsigned long long) sum,
+             (unsigned long long) expected);
+    }
+    uint64_t word = pattern_word(seed, 0);
+    memcpy(buffer, &word, 8);
+    pattern_check(buffer, bytes, seed, "ring");
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv, "ring");
+    need_ranks(2);
+    int laps = (int) arg(argc, argv, "laps", 10);
+    size_t max = (size_t) arg(argc, argv, "max", 1000003);
+    static const size_t sizes[] = {8,    9,    64,   100,   128,   1000,  1400,   1472,   1500,
+                                   4000, 4096, 8192, 65535, 65536, 65537, 262144, 1000003};
+    unsigned char *buffer = get_memory(1000003);
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= max; i++) {
+        for (int lap = 0; lap < laps; lap++) {
+            one_lap(buffer, sizes[i], (uint64_t) (i * 1000) + (uint64_t) lap);
+        }
+    }
+    free(buffer);
+    finish();
+    return 0;
+}

@@ -1,0 +1,357 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * btl_ib_sim: runs named scenarios and seeds in worker processes, so that a failure or a crash ends
+ * one of them and not the run. Only this file looks at a real clock, for the report.
+ */
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+#define JOBS_MAX     64
+#define FAILURES_MAX 20 /* kept for the summary */
+#define DUMPS_MAX    3  /* failures shown with their trace */
+#define SEED_SECONDS 60 /* real time after which a scenario counts as hung */
+
+/* Shared by all workers. */
+typedef struct totals {
+    uint64_t next; /* the next item of work: named scenarios first, then seeds */
+    uint64_t passed, failed, events;
+    uint64_t applied[F_COUNT];
+    uint64_t current[JOBS_MAX];
+    uint64_t failures[FAILURES_MAX];
+} totals_t;
+
+typedef struct options {
+    uint64_t seeds, first;
+    uint64_t until; /* real seconds, 0: as many seeds as asked for */
+    uint32_t jobs;
+    bool named;
+} options_t;
+
+static sim_t *current_sim; /* for the signal handler only */
+
+static void on_signal(int number)
+{
+    fprintf(stderr, "\nFAILED scenario %s seed %llu at %.3f us: signal %d%s\n",
+            current_sim->scenario, (unsigned long long) current_sim->seed,
+            (double) current_sim->now / 1000.0, number, number == SIGALRM ? " (hangs)" : "");
+    sim_trace_dump(current_sim, 60);
+    fflush(stderr);
+    _exit(1);
+}
+
+/* One scenario, from a fresh start. Returns the hash of all that happened. */
+static uint64_t run_one(uint64_t seed, const named_scenario_t *named, bool verbose,
+                        totals_t *totals)
+{
+    sim_t *sim = malloc(sizeof(*sim));
+
+    sim_init(sim, seed, named == NULL ? "random" : named->name);
+    sim->verbose = verbose;
+    sim->terse = totals != NULL && __atomic_load_n(&totals->failed, __ATOMIC_RELAXED) >= DUMPS_MAX;
+    current_sim = sim;
+    alarm(SEED_SECONDS);
+    (named == NULL ? scenario_random : named->run)(sim);
+    alarm(0);
+    uint64_t hash = sim->hash;
+    if (totals != NULL) {
+        for (int i = 0; i < F_COUNT; i++) {
+            __atomic_fetch_add(&totals->applied[i], sim->applied[i], __ATOMIC_RELAXED);
+        }
+        __atomic_fetch_add(&totals->events, sim->events, __ATOMIC_RELAXED);
+    }
+    sim_free(sim);
+    free(sim);
+    return hash;
+}
+
+static uint64_t named_count(void)
+{
+    uint64_t n = 0;
+
+    while (named_scenarios[n].name != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static void work(totals_t *totals, const options_t *options, uint32_t worker)
+{
+    uint64_t named = options->named ? named_count() : 0;
+
+    signal(SIGABRT, on_signal);
+    signal(SIGALRM, on_signal);
+    setvbuf(stderr, NULL, _IOFBF, 1 << 16);
+    for (;;) {
+        uint64_t item = __atomic_fetch_add(&totals->next, 1, __ATOMIC_RELAXED);
+        bool more = options->until != 0 ? (uint64_t) time(NULL) < options->until
+                                        : item < named + options->seeds;
+        if (!more || totals->failed > FAILURES_MAX) { /* more of them teach nothing */
+            _exit(0);
+        }
+        totals->current[worker] = item;
+        if (item < named) {
+            run_one(1, &named_scenarios[item], false, totals);
+        } else {
+            run_one(options->first + item - named, NULL, false, totals);
+        }
+        __atomic_fetch_add(&totals->passed, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static pid_t start_worker(totals_t *totals, const options_t *options, uint32_t worker)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        work(totals, options, worker);
+    }
+    return pid;
+}
+
+static void show_progress(const totals_t *totals, uint64_t total, bool last)
+{
+    if (isatty(STDOUT_FILENO)) {
+        printf("\r%llu of %llu, %llu failed %s", (unsigned long long) totals->passed,
+               (unsigned long long) total, (unsigned long long) totals->failed, last ? "\n" : "");
+    } else if (last) {
+        printf("%llu scenarios, %llu events\n",
+               (unsigned long long) (totals->passed + totals->failed),
+               (unsigned long long) totals->events);
+    }
+    fflush(stdout);
+}
+
+static void note_failure(totals_t *totals, const options_t *options, uint64_t item, int status)
+{
+    uint64_t named = options->named ? named_count() : 0;
+
+    if (totals->failed < FAILURES_MAX) {
+        totals->failures[totals->failed] = item;
+    }
+    if (++totals->failed > FAILURES_MAX) {
+        return;
+    }
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "\nFAILED item %llu: signal %d\n", (unsigned long long) item,
+                WTERMSIG(status));
+    }
+    if (item < named) {
+        fprintf(stderr, "  replay: btl_ib_sim --scenario %s --trace\n", named_scenarios[item].name);
+    } else {
+        fprintf(stderr, "  replay: btl_ib_sim --seed %llu --trace\n",
+                (unsigned long long) (options->first + item - named));
+    }
+}
+
+static void supervise(totals_t *totals, const options_t *options)
+{
+    uint64_t total = options->seeds + (options->named ? named_count() : 0);
+    pid_t pids[JOBS_MAX];
+    uint32_t running = options->jobs;
+
+    for (uint32_t i = 0; i < options->jobs; i++) {
+        pids[i] = start_worker(totals, options, i);
+    }
+    while (running > 0) {
+        for (uint32_t i = 0; i < options->jobs; i++) {
+            int status;
+            if (pids[i] <= 0 || waitpid(pids[i], &status, WNOHANG) != pids[i]) {
+                continue;
+            }
+            pids[i] = 0;
+            running--;
+            if (status != 0) {
+                note_failure(totals, options, totals->current[i], status);
+                if (totals->failed > FAILURES_MAX) {
+                    continue;
+                }
+                pids[i] = start_worker(totals, options, i);
+                running++;
+            }
+        }
+        show_progress(totals, total, false);
+        usleep(20000);
+    }
+    show_progress(totals, total, true);
+}
+
+static void report(const totals_t *totals)
+{
+    printf("how often each fault was really applied:\n");
+    for (int i = 0; i < F_COUNT; i++) {
+        printf("  %12llu  %s%s\n", (unsigned long long) totals->applied[i], fault_texts[i],
+               totals->applied[i] == 0 ? "  <-- never" : "");
+    }
+}
+
+/* A seed that does not replay to the same events is no use: run a few twice. */
+static bool replays(const options_t *options)
+{
+    for (uint64_t seed = options->first; seed < options->first + 5; seed++) {
+        int fds[2];
+        uint64_t hash[2] = {0, 0};
+        if (pipe(fds) != 0) {
+            return false;
+        }
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int i = 0; i < 2; i++) {
+                hash[i] = run_one(seed, NULL, false, NULL);
+            }
+            _exit(write(fds[1], hash, sizeof(hash)) == (ssize_t) sizeof(hash) ? 0 : 1);
+        }
+        int status;
+        close(fds[1]);
+        bool got = read(fds[0], hash, sizeof(hash)) == (ssize_t) sizeof(hash);
+        close(fds[0]);
+        waitpid(pid, &status, 0);
+        if (got && hash[0] != hash[1]) {
+            fprintf(stderr, "\nFAILED: seed %llu does not replay: %016llx, then %016llx\n",
+                    (unsigned long long) seed, (unsigned long long) hash[0],
+                    (unsigned long long) hash[1]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run_many(const options_t *options)
+{
+    totals_t *totals =
+        mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct timespec from, to;
+
+    if (totals == MAP_FAILED) {
+        perror("mmap");
+        return 2;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    supervise(totals, options);
+    if (options->named) {
+        *(replays(options) ? &totals->passed : &totals->failed) += 1;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    report(totals);
+    printf("%.1f s\n",
+           (double) (to.tv_sec - from.tv_sec) + (double) (to.tv_nsec - from.tv_nsec) / 1e9);
+    if (totals->failed > FAILURES_MAX) {
+        printf("stopped: too many failures\n");
+    }
+    printf("%llu passed, %llu failed\n", (unsigned long long) totals->passed,
+           (unsigned long long) totals->failed);
+    return totals->failed == 0 ? 0 : 1;
+}
+
+static int usage(int status)
+{
+    fputs("btl_ib_sim [--seeds N] [--first S] [--minutes M] [--jobs J] [--no-named]\n"
+          "           run the named scenarios, then N random ones (100) from seed S (1),\n"
+          "           or as many as M minutes allow\n"
+          "btl_ib_sim --seed S [--trace]         run one seed, here, and print its hash\n"
+          "btl_ib_sim --scenario NAME [--trace]  run one named scenario, here\n"
+          "btl_ib_sim --list                     list the named scenarios\n",
+          status == 0 ? stdout : stderr);
+    return status;
+}
+
+static int run_here(uint64_t seed, const char *name, bool trace)
+{
+    const named_scenario_t *named = NULL;
+
+    for (const named_scenario_t *s = named_scenarios; name != NULL && s->name != NULL; s++) {
+        if (strcmp(s->name, name) == 0) {
+            named = s;
+        }
+    }
+    if (name != NULL && named == NULL) {
+        fprintf(stderr, "no scenario %s: see --list\n", name);
+        return 2;
+    }
+    signal(SIGABRT, on_signal);
+    signal(SIGALRM, on_signal);
+    uint64_t hash = run_one(seed, named, trace, NULL);
+    printf("seed %llu passed, hash %016llx\n", (unsigned long long) seed,
+           (unsigned long long) hash);
+    return 0;
+}
+
+static int list(void)
+{
+    for (const named_scenario_t *s = named_scenarios; s->name != NULL; s++) {
+        printf("%-24s %s\n", s->name, s->text);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"seeds", required_argument, NULL, 'n'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"trace", no_argument, NULL, 't'},
+                                          {"scenario", required_argument, NULL, 'c'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"minutes", required_argument, NULL, 'm'},
+                                          {"jobs", required_argument, NULL, 'j'},
+                                          {"no-named", no_argument, NULL, 'x'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
+    uint64_t seed = 1;
+    const char *scenario = NULL;
+    bool here = false, trace = false;
+
+    for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        uint64_t number = optarg == NULL ? 0 : strtoull(optarg, NULL, 10);
+        switch (c) {
+        case 'n':
+            options.seeds = number;
+            break;
+        case 'f':
+            options.first = number;
+            break;
+        case 's':
+            seed = number;
+            here = true;
+            break;
+        case 't':
+            trace = true;
+            break;
+        case 'c':
+            scenario = optarg;
+            here = true;
+            break;
+        case 'm':
+            options.until = (uint64_t) time(NULL) + 60 * number;
+            break;
+        case 'j':
+            options.jobs = number < 1 ? 1 : number > JOBS_MAX ? JOBS_MAX : (uint32_t) number;
+            break;
+        case 'x':
+            options.named = false;
+            break;
+        case 'l':
+            return list();
+        case 'h':
+            return usage(0);
+        default:
+            return usage(2);
+        }
+    }
+    return here ? run_here(seed, scenario, trace) : run_many(&options);
+}

@@ -1,0 +1,405 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define SIM_FAULT_NAME(name, text) #name,
+#define SIM_FAULT_TEXT(name, text) text,
+const char *const fault_names[F_COUNT] = {SIM_FAULTS(SIM_FAULT_NAME)};
+const char *const fault_texts[F_COUNT] = {SIM_FAULTS(SIM_FAULT_TEXT)};
+
+/* As one drop takes with segmentation offload on: a 64 KiB send cut up for an MTU of 1500. */
+#define BURST_LENGTH 44u
+
+fault_t *fault_add(sim_t *sim, fault_kind_t kind, uint64_t from, uint64_t to, uint32_t ppm,
+                   uint64_t value)
+{
+    if (sim->nfaults == SIM_FAULTS_MAX) {
+        sim_fail(sim, "the scenario has too many faults");
+    }
+    fault_t *fault = &sim->faults[sim->nfaults++];
+    *fault = (fault_t){
+        .kind = kind,
+        .from = from,
+        .to = to,
+        .src = -1,
+        .dst = -1,
+        .ppm = ppm,
+        .value = value,
+    };
+    return fault;
+}
+
+void fault_applied(sim_t *sim, fault_kind_t kind)
+{
+    sim->applied[kind]++;
+}
+
+static bool on_way(int wanted, uint32_t is)
+{
+    return wanted < 0 || (uint32_t) wanted == is;
+}
+
+static bool active(const sim_t *sim, const fault_t *fault, uint32_t src, uint32_t dst)
+{
+    if (sim->now < fault->from || sim->now >= fault->to) {
+        return false;
+    }
+    return (on_way(fault->src, src) && on_way(fault->dst, dst))
+           || (fault->both && on_way(fault->src, dst) && on_way(fault->dst, src));
+}
+
+fault_t *fault_active(sim_t *sim, fault_kind_t kind, uint32_t src, uint32_t dst)
+{
+    for (uint32_t i = 0; i < sim->nfaults; i++) {
+        if (sim->faults[i].kind == kind && active(sim, &sim->faults[i], src, dst)) {
+            return &sim->faults[i];
+        }
+    }
+    return NULL;
+}
+
+static uint8_t type_of(const datagram_t *d)
+{
+    return d->data[0] & 0xf;
+}
+
+static bool is_control(const datagram_t *d)
+{
+    return type_of(d) > BTL_IB_TYPE_CHUNK || (d->data[1] & BTL_IB_FLAG_CONNECT);
+}
+
+static bool burst_hits(sim_t *sim, fault_t *fault)
+{
+    if (fault->left == 0 && rng_chance(&sim->rng, fault->ppm)) {
+        fault->left = BURST_LENGTH;
+    }
+    if (fault->left == 0) {
+        return false;
+    }
+    fault->left--;
+    return true;
+}
+
+/* Does this fault lose the datagram? */
+static bool loses(sim_t *sim, fault_t *fault, const datagram_t *d)
+{
+    switch (fault->kind) {
+    case F_LOSS:
+    case F_LOSS_ONE_WAY:
+        return rng_chance(&sim->rng, fault->ppm);
+    case F_LOSS_BURST:
+        return burst_hits(sim, fault);
+    case F_LOSS_ACK:
+        return type_of(d) == BTL_IB_TYPE_ACK && rng_chance(&sim->rng, fault->ppm);
+    case F_LOSS_CONTROL:
+        return is_control(d) && rng_chance(&sim->rng, fault->ppm);
+    case F_PARTITION:
+    case F_PARTITION_ONE_WAY:
+        return true;
+    case F_HOLE:
+        return d->size > fault->value;
+    default:
+        return false;
+    }
+}
+
+static void trace_drop(sim_t *sim, const datagram_t *d, uint64_t why)
+{
+    uint32_t head, seq;
+
+    memcpy(&head, d->data, sizeof(head));
+    memcpy(&seq, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(seq));
+    sim_trace(sim, T_DROP, d->from, d->to, why, seq, d->size, __builtin_bswap32(head));
+}
+
+static bool lost(sim_t *sim, const datagram_t *d)
+{
+    if (sim->drop != NULL && sim->drop(sim, d)) {
+        fault_applied(sim, F_LOSS);
+        trace_drop(sim, d, F_LOSS);
+        return true;
+    }
+    for (uint32_t i = 0; i < sim->nfaults; i++) {
+        fault_t *fault = &sim->faults[i];
+        if (active(sim, fault, d->from, d->to) && loses(sim, fault, d)) {
+            fault_applied(sim, fault->kind);
+            trace_drop(sim, d, fault->kind);
+            return true;
+        }
+    }
+    return false;
+}
+
+static datagram_t *copy_of(const datagram_t *d, uint32_t size)
+{
+    datagram_t *copy = malloc(sizeof(*copy) + size);
+
+    memcpy(copy, d, sizeof(*copy) + (size < d->size ? size : d->size));
+    if (size > d->size) {
+        memset(copy->data + d->size, 0, size - d->size);
+    }
+    copy->size = size;
+    copy->next = NULL;
+    copy->held_by = NULL;
+    return copy;
+}
+
+static void put32(datagram_t *d, size_t at, uint32_t value)
+{
+    memcpy(d->data + at, &value, sizeof(value));
+}
+
+static uint32_t get32(const datagram_t *d, size_t at)
+{
+    uint32_t value;
+
+    memcpy(&value, d->data + at, sizeof(value));
+    return value;
+}
+
+/*
+ * Damage a header in a way that a receiver can see. What it cannot see (another tag, an ACK that is
+ * off by one) is the business of the network's checksum, or of ours when there is one.
+ */
+static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
+{
+    uint64_t bits = rng_next(&sim->rng);
+
+    switch (which) {
+    case 0:
+        d->data[offsetof(btl_ib_wire_header_t, token) + bits % 8] ^=
+            (uint8_t) (1u << (bits >> 8) % 8);
+        break;
+    case 1: /* another version */
+        d->data[0] ^= (uint8_t) (1u << (4 + bits % 4));
+        break;
+    case 2: /* a type that does not exist */
+        d->data[0] = (uint8_t) ((d->data[0] & 0xf0u) | (bits % 2 ? 0 : 6 + (bits >> 8) % 10));
+        break;
+    case 3: /* flags that do not exist */
+        d->data[1] |= (uint8_t) (bits % 2 ? 0x40 : 0x80);
+        break;
+    case 4:
+        put32(d, offsetof(btl_ib_wire_header_t, connection), (uint32_t) bits | 0x40000000u);
+        break;
+    case 5: /* a sequence far outside any window */
+        put32(d, offsetof(btl_ib_wire_header_t, seq),
+              get32(d, offsetof(btl_ib_wire_header_t, seq)) + (1u << (16 + bits % 15)));
+        break;
+    case 6: /* an acknowledgement of what was never sent */
+        put32(d, offsetof(btl_ib_wire_header_t, ack),
+              get32(d, offsetof(btl_ib_wire_header_t, ack)) + (1u << (16 + bits % 15)));
+        break;
+    case 7: /* more credit than there are buffers */
+        d->data[offsetof(btl_ib_wire_header_t, credits) + 1] = 0xff;
+        break;
+    case 8:
+        d->data[offsetof(btl_ib_wire_header_t, length) + bits % 2] ^=
+            (uint8_t) (1u << (bits >> 8) % 8);
+        break;
+    case 9: /* a space that does not exist */
+        d->data[offsetof(btl_ib_wire_header_t, spaces)] |= (uint8_t) (bits % 2 ? 0x0f : 0xf0);
+        break;
+    default:
+        d->data[offsetof(btl_ib_wire_header_t, reserved) + bits % 2] ^=
+            (uint8_t) (1u << (bits >> 8) % 8);
+        break;
+    }
+}
+
+/* The first block of an ACK: acknowledges what was never sent, or grants what there is not. */
+static bool corrupt_block(sim_t *sim, datagram_t *d, bool limit)
+{
+    size_t at = sizeof(btl_ib_wire_header_t)
+                + (d->data[1] & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0)
+                + (limit ? offsetof(btl_ib_wire_ack_t, limit) : offsetof(btl_ib_wire_ack_t, ack));
+
+    if (type_of(d) != BTL_IB_TYPE_ACK || d->size < at + sizeof(uint32_t)) {
+        return false;
+    }
+    put32(d, at, get32(d, at) + (1u << rng_range(&sim->rng, 16, 30)));
+    return true;
+}
+
+/* `which` of the ways to damage a datagram, SIM_CORRUPTIONS of them. */
+static datagram_t *corrupt(sim_t *sim, datagram_t *d, uint32_t which)
+{
+    uint32_t size = d->size;
+
+    fault_applied(sim, F_CORRUPT);
+    d->genuine = false;
+    if (which == 11) {
+        size = (uint32_t) rng_range(&sim->rng, 1, d->size);
+    } else if (which == 12) {
+        size = d->size + (uint32_t) rng_range(&sim->rng, 1, 16);
+    } else if (which > 12 && corrupt_block(sim, d, which == 14)) {
+        return d;
+    }
+    if (size == d->size) {
+        corrupt_field(sim, d, which <= 10 ? which : 0);
+        return d;
+    }
+    datagram_t *other = copy_of(d, size);
+    free(d);
+    return other;
+}
+
+static void arrive(sim_t *sim, void *arg, uint64_t value)
+{
+    datagram_t *d = arg;
+    rail_t *rail = d->dst < sim->addresses ? sim->bound[d->dst] : NULL;
+
+    (void) value;
+    sim->in_flight--;
+    if (rail != NULL) {
+        rail_deliver(rail, d);
+        return;
+    }
+    rail_t *back = d->src < sim->addresses ? sim->bound[d->src] : NULL;
+    fault_applied(sim, F_RX_STARVED);
+    if (sim->refuses && back != NULL) {
+        fault_applied(sim, F_REFUSED);
+        rail_refused(back, d->dst);
+    }
+    free(d);
+}
+
+static void schedule(sim_t *sim, datagram_t *d, uint64_t delay)
+{
+    sim->in_flight++;
+    sim_at(sim, sim->now + delay, arrive, d, 0);
+}
+
+/* Queue before the receiver's link: value is its rate in Mbit/s; a tenth of a second at most. */
+static bool bottleneck(sim_t *sim, const fault_t *fault, const datagram_t *d, uint64_t *delay)
+{
+    uint64_t *free_at = &sim->link_free[d->to];
+    uint64_t start = *free_at > sim->now ? *free_at : sim->now;
+
+    if (start - sim->now > SIM_MS(2)) {
+        return false;
+    }
+    *free_at = start + (d->size + 60u) * 8000u / fault->value;
+    *delay += *free_at - sim->now;
+    return true;
+}
+
+/* The way there: false if the datagram is lost, else how long it takes. */
+static bool way(sim_t *sim, const datagram_t *d, uint64_t *delay)
+{
+    fault_t *fault;
+
+    *delay = sim->delay;
+    fault = fault_active(sim, F_BOTTLENECK, d->from, d->to);
+    if (fault != NULL) {
+        fault_applied(sim, F_BOTTLENECK);
+        if (!bottleneck(sim, fault, d, delay)) {
+            trace_drop(sim, d, F_BOTTLENECK);
+            return false;
+        }
+    }
+    fault = fault_active(sim, F_JITTER, d->from, d->to);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        fault_applied(sim, F_JITTER);
+        *delay += rng_range(&sim->rng, 0, fault->value);
+    }
+    fault = fault_active(sim, F_REORDER, d->from, d->to);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        fault_applied(sim, F_REORDER);
+        *delay += rng_range(&sim->rng, 1, fault->value);
+    }
+    return true;
+}
+
+static void remember(sim_t *sim, const datagram_t *d)
+{
+    if (fault_active(sim, F_REPLAY, d->from, d->to) && rng_chance(&sim->rng, 200000)) {
+        datagram_t **slot = &sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
+        free(*slot);
+        *slot = copy_of(d, d->size);
+    }
+}
+
+void net_send(sim_t *sim, datagram_t *d)
+{
+    uint64_t delay;
+
+    remember(sim, d);
+    fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        fault_applied(sim, F_DUPLICATE);
+        schedule(sim, copy_of(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
+    }
+    if (lost(sim, d) || !way(sim, d, &delay)) {
+        free(d);
+        return;
+    }
+    fault = fault_active(sim, F_CORRUPT, d->from, d->to);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        uint64_t which =
+            fault->value > 0 ? fault->value - 1 : rng_range(&sim->rng, 0, SIM_CORRUPTIONS - 1);
+        d = corrupt(sim, d, (uint32_t) which);
+    }
+    schedule(sim, d, delay);
+}
+
+/* A datagram of random bytes, half of them with a header that looks right up to the token. */
+void net_garbage(sim_t *sim, uint32_t to)
+{
+    proc_t *proc = &sim->procs[to];
+
+    if (!proc->up) {
+        return;
+    }
+    uint32_t size = (uint32_t) rng_log(&sim->rng, 1, proc->attr.max_datagram);
+    datagram_t *d = calloc(1, sizeof(*d) + size);
+    d->src = UINT32_MAX;
+    d->dst = rail_address(proc->rails[0]);
+    d->from = UINT32_MAX;
+    d->to = to;
+    d->sent_at = sim->now;
+    d->size = size;
+    for (uint32_t i = 0; i < size; i++) {
+        d->data[i] = (uint8_t) rng_next(&sim->rng);
+    }
+    if (size >= sizeof(btl_ib_wire_header_t) && rng_chance(&sim->rng, 500000)) {
+        uint16_t length = (uint16_t) (size - sizeof(btl_ib_wire_header_t));
+        d->data[0] = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | rng_range(&sim->rng, 1, 5));
+        d->data[1] &= BTL_IB_FLAGS_ALL;
+        put32(d, offsetof(btl_ib_wire_header_t, connection), (uint32_t) rng_range(&sim->rng, 0, 3));
+        memcpy(d->data + offsetof(btl_ib_wire_header_t, length), &length, sizeof(length));
+        memset(d->data + offsetof(btl_ib_wire_header_t, reserved), 0, 2);
+    }
+    fault_applied(sim, F_GARBAGE);
+    schedule(sim, d, sim->delay);
+}
+
+void net_replay(sim_t *sim)
+{
+    datagram_t *old = sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
+
+    if (old != NULL) {
+        datagram_t *d = copy_of(old, old->size);
+        d->genuine = false;
+        fault_applied(sim, F_REPLAY);
+        schedule(sim, d, sim->delay + rng_log(&sim->rng, 1000, SIM_MS(1)));
+    }
+}
+
+void net_release(sim_t *sim)
+{
+    for (uint32_t i = 0; i < sim->heap_len; i++) {
+        if (sim->heap[i].fn == arrive) {
+            free(sim->heap[i].arg);
+        }
+    }
+    for (uint32_t i = 0; i < SIM_REPLAYS; i++) {
+        free(sim->replays[i]);
+    }
+}

@@ -1,0 +1,373 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- memory ---- */
+
+struct allocation {
+    allocation_t *next, *prev;
+    size_t size;
+    proc_t *proc;
+    uint8_t bytes[] __attribute__((aligned(16)));
+};
+
+static bool out_of_memory(proc_t *proc)
+{
+    if (proc->fail_at > 0 && --proc->fail_at == 0) {
+        return true;
+    }
+    const fault_t *fault = fault_active(proc->sim, F_NO_MEMORY, proc->index, proc->index);
+    return fault != NULL && proc->engine != NULL && rng_chance(&proc->sim->rng, fault->ppm);
+}
+
+static void *proc_zalloc(void *context, size_t size)
+{
+    proc_t *proc = context;
+
+    if (out_of_memory(proc)) {
+        fault_applied(proc->sim, F_NO_MEMORY);
+        return NULL;
+    }
+    allocation_t *a = calloc(1, sizeof(*a) + size);
+    a->size = size;
+    a->proc = proc;
+    a->next = proc->allocations;
+    if (a->next != NULL) {
+        a->next->prev = a;
+    }
+    proc->allocations = a;
+    proc->allocated++;
+    proc->bytes += size;
+    if (proc->bytes > proc->bytes_peak) {
+        proc->bytes_peak = proc->bytes;
+    }
+    return a->bytes;
+}
+
+static void proc_free(void *context, void *memory)
+{
+    proc_t *proc = context;
+    allocation_t *a = BTL_IB_CONTAINER(memory, allocation_t, bytes);
+
+    if (a->proc != proc) {
+        sim_fail(proc->sim, "p%u frees memory that is not its own", proc->index);
+    }
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        if (proc->rails[i] != NULL) {
+            rail_check_free(proc->rails[i], a->bytes, a->size);
+        }
+    }
+    proc->bytes -= a->size;
+    if (a->prev != NULL) {
+        a->prev->next = a->next;
+    } else {
+        proc->allocations = a->next;
+    }
+    if (a->next != NULL) {
+        a->next->prev = a->prev;
+    }
+    a->proc = NULL;
+    memset(a->bytes, 0xdd, a->size);
+    free(a);
+}
+
+const btl_ib_engine_ops_t proc_ops = {
+    .lookup = app_lookup,
+    .passive = app_passive,
+    .deliverable = app_deliverable,
+    .deliver = app_deliver,
+    .on_sent = app_on_sent,
+    .on_done = app_on_done,
+    .dead = app_dead,
+    .zalloc = proc_zalloc,
+    .free = proc_free,
+};
+
+/* ---- clock ---- */
+
+static uint64_t clock_now(const proc_t *proc)
+{
+    uint64_t us = proc->sim->now / 1000 + (uint64_t) proc->clock_shift;
+
+    return proc->clock_base + us - us % proc->clock_grain;
+}
+
+uint64_t proc_clock(proc_t *proc)
+{
+    uint64_t now = clock_now(proc);
+
+    if (now > proc->clock_max) {
+        proc->clock_max = now;
+    }
+    return now;
+}
+
+/* When does the process' clock show `due`? */
+static uint64_t clock_reaches(const proc_t *proc, uint64_t due)
+{
+    if (due <= proc->clock_max || due <= proc->clock_base) {
+        return proc->sim->now;
+    }
+    uint64_t us = due - proc->clock_base;
+    us = (us + proc->clock_grain - 1) / proc->clock_grain * proc->clock_grain;
+    us -= (uint64_t) proc->clock_shift;
+    return us > UINT64_MAX / 2000 ? SIM_NEVER : us * 1000;
+}
+
+/* ---- polling ---- */
+
+static bool pending(const proc_t *proc)
+{
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        if (proc->rails[i] != NULL && rail_pending(proc->rails[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t held(const proc_t *proc)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        n += rail_held(proc->rails[i]);
+    }
+    return n;
+}
+
+bool proc_quiet(const proc_t *proc)
+{
+    return !proc->up || (btl_ib_engine_next_due(proc->engine) == UINT64_MAX && !pending(proc));
+}
+
+/*
+ * An application that waits polls all the time. Here it is polled a few times after each event (an
+ * engine may count idle calls) and then when it said that something is due.
+ */
+static uint64_t next_poll(proc_t *proc, bool busy)
+{
+    sim_t *sim = proc->sim;
+
+    if (busy || pending(proc)) {
+        proc->idle_left = proc->idle_polls;
+        proc->stuck = 0;
+        return sim->now + proc->step;
+    }
+    if (proc->idle_left > 0) {
+        proc->idle_left--;
+        return sim->now + 1000;
+    }
+    uint64_t due = btl_ib_engine_next_due(proc->engine);
+    uint64_t at = due == UINT64_MAX ? SIM_NEVER : clock_reaches(proc, due);
+    if (at <= sim->now) {
+        if (++proc->stuck > 40000) {
+            sim_fail(sim, "p%u: something is due all the time and never done", proc->index);
+        }
+        return sim->now + (proc->stuck < 50 ? 1000 : 20000);
+    }
+    proc->stuck = 0;
+    if (proc->idle_poll != 0 && !sim->clean && !sim->resting) {
+        uint64_t idle = sim->now + rng_log(&sim->rng, 1000, proc->idle_poll);
+        at = idle < at && !ledger_settled(sim) ? idle : at;
+    }
+    return at;
+}
+
+static void poll_now(proc_t *proc)
+{
+    sim_t *sim = proc->sim;
+    uint64_t clock = proc_clock(proc);
+
+    proc->received_in_progress = 0;
+    proc->in_progress = true;
+    int got = btl_ib_engine_progress(proc->engine, clock, proc->burst);
+    proc->in_progress = false;
+    if (got < 0 || proc->received_in_progress > proc->burst) {
+        sim_fail(sim, "p%u: progress received %d datagrams of at most %d and returned %d",
+                 proc->index, proc->received_in_progress, proc->burst, got);
+    }
+    app_poll(proc);
+    uint64_t due = btl_ib_engine_next_due(proc->engine);
+    sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
+              due == UINT64_MAX ? (uint64_t) -1 : due - clock,
+              (uint64_t) proc->received_in_progress, held(proc));
+    proc_wake(proc, next_poll(proc, got > 0 || proc->received_in_progress > 0));
+}
+
+static void poll_event(sim_t *sim, void *arg, uint64_t generation)
+{
+    proc_t *proc = arg;
+
+    if (!proc->up || generation != proc->poll_generation) {
+        return;
+    }
+    proc->poll_at = SIM_NEVER;
+    if (sim->now < proc->busy_until) {
+        proc_wake(proc, proc->busy_until);
+        return;
+    }
+    poll_now(proc);
+}
+
+void proc_wake(proc_t *proc, uint64_t at)
+{
+    if (!proc->up || at == SIM_NEVER) {
+        return;
+    }
+    at = at < proc->busy_until ? proc->busy_until : at;
+    if (at < proc->poll_at) {
+        proc->poll_at = at;
+        sim_at(proc->sim, at, poll_event, proc, ++proc->poll_generation);
+    }
+}
+
+void proc_compute(proc_t *proc, uint64_t until)
+{
+    sim_t *sim = proc->sim;
+    uint64_t from = proc->busy_until > sim->now ? proc->busy_until : sim->now;
+
+    if (until > from) {
+        proc->busy_total += until - from;
+        proc->busy_until = until;
+        sim_trace(sim, T_PROC, proc->index, 1, proc->life, until - sim->now, 0, 0);
+        fault_applied(sim, F_COMPUTE);
+    }
+}
+
+uint64_t proc_busy(const proc_t *proc)
+{
+    uint64_t now = proc->sim->now;
+
+    return proc->busy_total - (proc->busy_until > now ? proc->busy_until - now : 0);
+}
+
+/* ---- life ---- */
+
+link_t *proc_link(proc_t *proc, uint32_t peer, uint32_t rail)
+{
+    link_t *link = &proc->links[peer * proc->sim->nrails + rail];
+
+    link->peer = peer; /* not before it is needed: there may be a million of them */
+    link->rail = rail;
+    return link;
+}
+
+proc_t *proc_by_name(sim_t *sim, uint64_t name)
+{
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        if (sim->procs[i].name == name) {
+            return &sim->procs[i];
+        }
+    }
+    return NULL;
+}
+
+static void engine_log(void *context, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void engine_log(void *context, int level, const char *format, ...)
+{
+    proc_t *proc = context;
+    va_list args;
+
+    if (proc->sim->verbose) {
+        printf("  %13.3f us  log     p%u %d ", (double) proc->sim->now / 1000.0, proc->index,
+               level);
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+        putchar('\n');
+    }
+}
+
+static void parse_queues(proc_t *proc)
+{
+    btl_ib_queues_error_t error;
+
+    if (btl_ib_queues_parse(proc->queues, &proc->table, &error) != 0) {
+        sim_fail(proc->sim, "queues %s: %s of queue %u", proc->queues, error.field, error.queue);
+    }
+    btl_ib_queues_clamp(&proc->table, proc->attr.max_datagram);
+}
+
+void proc_start(proc_t *proc, bool new_address)
+{
+    sim_t *sim = proc->sim;
+
+    proc->life++;
+    proc->secret = (btl_ib_secret_t){{rng_next(&sim->rng), rng_next(&sim->rng)}};
+    proc->config.name = proc->name;
+    proc->config.secret = proc->secret;
+    proc->config.log = (btl_ib_log_t){engine_log, proc};
+    proc->poll_at = SIM_NEVER;
+    proc->clock_max = 0;
+    proc->idle_left = proc->idle_polls;
+    parse_queues(proc);
+    btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, &proc_ops, proc);
+    if (engine == NULL) {
+        sim_fail(sim, "p%u: no engine", proc->index);
+    }
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        uint32_t address = new_address ? UINT32_MAX : proc->index * sim->nrails + i;
+        rail_t *rail = rail_open(proc, i, address);
+        int n = btl_ib_engine_add_rail(engine, rail_transport(rail), &proc->table);
+        if (n != (int) i) {
+            sim_fail(sim, "p%u: adding rail %u returned %d", proc->index, i, n);
+        }
+    }
+    btl_ib_peer_info_t info;
+    btl_ib_engine_rail_info(engine, 0, &info);
+    proc->table = info.queues;
+    proc->engine = engine;
+    proc->up = true;
+    sim_trace(sim, T_PROC, proc->index, 0, proc->life, 0, 0, 0);
+    proc_wake(proc, sim->now + 1000);
+}
+
+void proc_stop(proc_t *proc)
+{
+    sim_t *sim = proc->sim;
+
+    proc->up = false;
+    btl_ib_engine_destroy(proc->engine);
+    proc->engine = NULL;
+    app_forget_links(proc);
+    sim_trace(sim, T_PROC, proc->index, 2, proc->life, proc->bytes, 0, 0);
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        if (proc->rails[i] != NULL) {
+            sim_fail(sim, "p%u: the engine is gone, but rail %u is still open", proc->index, i);
+        }
+    }
+    if (proc->bytes != 0 || proc->allocations != NULL) {
+        sim_fail(sim, "p%u: the engine is gone, but %zu bytes of it are left (the newest has %zu)",
+                 proc->index, proc->bytes, proc->allocations == NULL ? 0 : proc->allocations->size);
+    }
+}
+
+static void start_again(sim_t *sim, void *arg, uint64_t new_address)
+{
+    (void) sim;
+    proc_start(arg, new_address != 0);
+}
+
+void proc_restart(proc_t *proc, bool new_address)
+{
+    sim_t *sim = proc->sim;
+
+    if (!proc->up) {
+        return;
+    }
+    proc_stop(proc);
+    fault_applied(sim, new_address ? F_RESTART_MOVED : F_RESTART);
+    proc->busy_until = 0;
+    sim_at(sim, sim->now + sim->down_time, start_again, proc, new_address);
+}

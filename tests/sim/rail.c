@@ -1,0 +1,645 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The simulator's transport: as harsh as the interface allows. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* A send whose memory is in use until its event was polled. */
+typedef struct pending_tx {
+    struct pending_tx *next;
+    void *context;
+    uint32_t niov;
+    uint32_t size;
+    struct iovec iov[3];
+    bool completed;
+    uint8_t snapshot[];
+} pending_tx_t;
+
+typedef struct region {
+    struct region *next;
+    const uint8_t *base;
+    size_t size;
+} region_t;
+
+typedef struct refusal {
+    struct refusal *next;
+    uint32_t address;
+} refusal_t;
+
+struct rail {
+    btl_ib_transport_t base;
+    sim_t *sim;
+    proc_t *proc;
+    uint32_t index;
+    uint32_t address;
+    uint32_t id;    /* so that late events find out that this rail is gone */
+    uint32_t *refs; /* by address: how often it was added */
+    uint32_t refs_cap;
+    datagram_t *rx_first, **rx_last;
+    uint32_t rx_count, held;
+    uint64_t rx_bytes;
+    pending_tx_t *tx;
+    uint32_t tx_count, tx_completed;
+    region_t *regions;
+    refusal_t *refusals;
+    bool failed, failure_told, stopped;
+};
+
+#define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
+#define ADDRESS(handle) ((uint32_t) ((handle) >> 8))
+
+static bool in_region(const rail_t *rail, const uint8_t *base, size_t size, const void *handle)
+{
+    for (const region_t *region = rail->regions; region != NULL; region = region->next) {
+        if ((handle == NULL || handle == region) && base >= region->base
+            && base + size <= region->base + region->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
+{
+    const btl_ib_transport_attr_t *attr = &rail->base.attr;
+    uint64_t size = 0;
+
+    if (tx->niov < 1 || tx->niov > attr->max_iov) {
+        sim_fail(rail->sim, "p%u sends %u pieces, at most %u are allowed", rail->proc->index,
+                 tx->niov, attr->max_iov);
+    }
+    for (uint32_t i = 0; i < tx->niov; i++) {
+        const uint8_t *base = tx->iov[i].iov_base;
+        size_t before = i == 0 ? attr->headroom : 0;
+        size += tx->iov[i].iov_len;
+        if (attr->needs_registration
+            && !in_region(rail, base - before, tx->iov[i].iov_len + before,
+                          i == 0 ? tx->mem : NULL)) {
+            sim_fail(rail->sim, "p%u sends from memory that is not registered (piece %u)",
+                     rail->proc->index, i);
+        }
+        memset((uint8_t *) tx->iov[i].iov_base - before, 0xee, before);
+    }
+    if (size != tx->size || size < 1 || size > attr->max_datagram) {
+        sim_fail(rail->sim, "p%u sends %llu bytes but says %u, largest datagram %u",
+                 rail->proc->index, (unsigned long long) size, tx->size, attr->max_datagram);
+    }
+    uint32_t address = ADDRESS(tx->to);
+    if (tx->to != HANDLE(address) || address >= rail->refs_cap || rail->refs[address] == 0) {
+        sim_fail(rail->sim, "p%u sends to an address that it has not added", rail->proc->index);
+    }
+}
+
+static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
+{
+    datagram_t *d = malloc(sizeof(*d) + tx->size);
+    uint32_t at = 0;
+
+    memset(d, 0, sizeof(*d));
+    d->src = rail->address;
+    d->dst = ADDRESS(tx->to);
+    d->from = rail->proc->index;
+    d->rail = rail->index;
+    d->src_life = rail->proc->life;
+    d->genuine = true;
+    d->sent_at = rail->sim->now;
+    d->size = tx->size;
+    for (uint32_t i = 0; i < tx->niov; i++) {
+        memcpy(d->data + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
+        at += (uint32_t) tx->iov[i].iov_len;
+    }
+    return d;
+}
+
+static pending_tx_t *find_completing(rail_t *rail, uint64_t context)
+{
+    pending_tx_t *tx = rail->tx;
+
+    while (tx != NULL && (uint64_t) (uintptr_t) tx != context) {
+        tx = tx->next;
+    }
+    return tx;
+}
+
+/* `value` holds the rail's address and index; the pointer is compared only, never used unseen. */
+static void completed(sim_t *sim, void *arg, uint64_t value)
+{
+    rail_t *rail = sim->bound[value >> 32];
+
+    if (rail == NULL || rail->id != (uint32_t) value) {
+        return;
+    }
+    pending_tx_t *tx = find_completing(rail, (uint64_t) (uintptr_t) arg);
+    if (tx != NULL && !tx->completed) {
+        tx->completed = true;
+        rail->tx_completed++;
+        proc_wake(rail->proc, sim->now + 200);
+    }
+}
+
+static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_t *d)
+{
+    sim_t *sim = rail->sim;
+    pending_tx_t *pending = malloc(sizeof(*pending) + tx->size);
+    const fault_t *late = fault_active(sim, F_TX_LATE, rail->proc->index, rail->proc->index);
+    uint64_t delay = rng_range(&sim->rng, 300, 2000);
+
+    pending->context = tx->context;
+    pending->niov = tx->niov;
+    pending->size = tx->size;
+    memcpy(pending->iov, tx->iov, sizeof(pending->iov));
+    memcpy(pending->snapshot, d->data, tx->size);
+    pending->completed = false;
+    pending->next = rail->tx;
+    rail->tx = pending;
+    rail->tx_count++;
+    if (late != NULL && rng_chance(&sim->rng, late->ppm)) {
+        fault_applied(sim, F_TX_LATE);
+        delay = rng_log(&sim->rng, 1000, late->value);
+    }
+    sim_at(sim, sim->now + delay, completed, pending, (uint64_t) rail->address << 32 | rail->id);
+}
+
+/* Why the transport would not take the next datagram, or 0. */
+static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
+{
+    static const struct {
+        fault_kind_t kind;
+        int error;
+    } faults[] = {{F_TX_EAGAIN, EAGAIN}, {F_TX_ENOBUFS, ENOBUFS}};
+    sim_t *sim = rail->sim;
+    uint32_t self = rail->proc->index;
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        const fault_t *fault = fault_active(sim, faults[i].kind, self, self);
+        if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+            fault_applied(sim, faults[i].kind);
+            return faults[i].error;
+        }
+    }
+    const fault_t *fault = fault_active(sim, F_TX_EMSGSIZE, self, self);
+    if (fault != NULL && tx->size > fault->value) {
+        fault_applied(sim, F_TX_EMSGSIZE);
+        return EMSGSIZE;
+    }
+    if (tx->size > rail->base.attr.inline_size && rail->tx_count >= rail->base.attr.tx_depth) {
+        fault_applied(sim, F_TX_DEPTH);
+        return EAGAIN;
+    }
+    return rail->failed ? ENETDOWN : 0;
+}
+
+/* `error`: the path does not let it through, which is for the engine as if it had been lost. */
+static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
+{
+    sim_t *sim = rail->sim;
+    datagram_t *d = gather(rail, tx);
+
+    d->to = d->dst / sim->nrails % sim->nprocs; /* see rail_open() */
+    d->dst_life = proc_link(rail->proc, d->to, rail->index)->peer_life;
+    d->closings = proc_link(rail->proc, d->to, rail->index)->closings;
+    wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
+    if (error != 0) {
+        free(d);
+        return;
+    }
+    if (tx->size > rail->base.attr.inline_size) {
+        keep_until_sent(rail, tx, d);
+    }
+    net_send(sim, d);
+}
+
+static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    rail_t *rail = (rail_t *) t;
+    sim_t *sim = rail->sim;
+    uint32_t self = rail->proc->index;
+    int take = n;
+
+    if (n < 1 || rail->stopped) {
+        sim_fail(sim, "p%u sends a batch of %d%s", self, n, rail->stopped ? " after stop()" : "");
+    }
+    const fault_t *fault = fault_active(sim, F_TX_PARTIAL, self, self);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        take = (int) rng_range(&sim->rng, 0, (uint64_t) n - 1);
+        fault_applied(sim, F_TX_PARTIAL);
+    }
+    if (take > (int) t->attr.max_batch) {
+        take = (int) t->attr.max_batch;
+    }
+    for (int i = 0; i < take; i++) {
+        check_tx(rail, &batch[i]);
+        *error = obstacle(rail, &batch[i]);
+        if (*error == EMSGSIZE || *error == ENETDOWN) {
+            send_one(rail, &batch[i], *error);
+        }
+        if (*error != 0) {
+            return i;
+        }
+        send_one(rail, &batch[i], 0);
+    }
+    if (take < n) {
+        *error = EAGAIN;
+    }
+    return take;
+}
+
+static void give_sent(rail_t *rail, btl_ib_event_t *event)
+{
+    pending_tx_t **at = &rail->tx;
+
+    while (!(*at)->completed) {
+        at = &(*at)->next;
+    }
+    pending_tx_t *tx = *at;
+    uint32_t offset = 0;
+    for (uint32_t i = 0; i < tx->niov; i++) {
+        if (memcmp(tx->iov[i].iov_base, tx->snapshot + offset, tx->iov[i].iov_len) != 0) {
+            sim_fail(rail->sim, "p%u changed memory of a send before its SENT event",
+                     rail->proc->index);
+        }
+        offset += (uint32_t) tx->iov[i].iov_len;
+    }
+    *event = (btl_ib_event_t){.type = BTL_IB_EVENT_SENT, .context = tx->context};
+    *at = tx->next;
+    free(tx);
+    rail->tx_count--;
+    rail->tx_completed--;
+}
+
+static void heard(rail_t *rail, const datagram_t *d)
+{
+    proc_t *proc = rail->proc;
+
+    if (!d->genuine || d->from >= rail->sim->nprocs) {
+        return;
+    }
+    link_t *link = proc_link(proc, d->from, rail->index);
+    if (d->src_life != link->peer_life || d->dst_life != proc->life) {
+        return;
+    }
+    if (d->sent_at >= link->made_at || link->made_at == 0) {
+        link->heard_at = rail->sim->now;
+        link->heard_busy = proc_busy(proc);
+    }
+    if ((d->data[0] & 0xf) == BTL_IB_TYPE_CLOSE && d->closings > link->closings_heard) {
+        link->closings_heard = d->closings;
+        link->close_heard_at = rail->sim->now;
+        link->made_at = rail->sim->now; /* what is sent from now on has no excuse in that CLOSE */
+    }
+}
+
+static void give_datagram(rail_t *rail, btl_ib_event_t *event)
+{
+    datagram_t *d = rail->rx_first;
+    btl_ib_addr_t from = BTL_IB_ADDR_UNKNOWN;
+    uint32_t head = 0;
+    uint64_t pair = 0;
+
+    rail->rx_first = d->next;
+    if (rail->rx_first == NULL) {
+        rail->rx_last = &rail->rx_first;
+    }
+    rail->rx_count--;
+    rail->held++;
+    if (rail->base.attr.knows_source && d->src < rail->refs_cap && rail->refs[d->src] > 0) {
+        from = HANDLE(d->src);
+    }
+    d->held_by = rail;
+    memcpy(&head, d->data, d->size < 4 ? d->size : 4);
+    if (d->size >= sizeof(btl_ib_wire_header_t)) {
+        memcpy(&pair, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));
+    }
+    sim_trace(rail->sim, T_RX, rail->proc->index, d->from, __builtin_bswap32(head),
+              pair << 32 | pair >> 32, d->size, rail->sim->now - d->sent_at);
+    heard(rail, d);
+    if (d->from < rail->sim->nprocs) {
+        wiretap_arrived(rail->proc, rail->index, d->from, d->data, d->size);
+    }
+    *event = (btl_ib_event_t){
+        .type = BTL_IB_EVENT_RECV,
+        .size = d->size,
+        .from = from,
+        .data = d->data,
+        .buffer = d,
+    };
+    rail->proc->received_in_progress++;
+}
+
+static void give_refusal(rail_t *rail, btl_ib_event_t *event)
+{
+    refusal_t *refusal = rail->refusals;
+
+    rail->refusals = refusal->next;
+    *event = (btl_ib_event_t){
+        .type = BTL_IB_EVENT_REFUSED,
+        .error = ECONNREFUSED,
+        .from = BTL_IB_ADDR_UNKNOWN,
+    };
+    if (refusal->address < rail->refs_cap && rail->refs[refusal->address] > 0) {
+        event->from = HANDLE(refusal->address);
+    }
+    free(refusal);
+}
+
+static int rail_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    rail_t *rail = (rail_t *) t;
+    int n = 0;
+
+    while (n < max) {
+        if (rail->failed && !rail->failure_told) {
+            rail->failure_told = true;
+            events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = EIO};
+        } else if (rail->tx_completed > 0) {
+            give_sent(rail, &events[n++]);
+        } else if (rail->refusals != NULL) {
+            give_refusal(rail, &events[n++]);
+        } else if (rail->rx_first != NULL) {
+            give_datagram(rail, &events[n++]);
+        } else {
+            break;
+        }
+    }
+    return n;
+}
+
+static void rail_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    rail_t *rail = (rail_t *) t;
+
+    for (int i = 0; i < n; i++) {
+        datagram_t *d = buffers[i];
+        if (d->held_by != rail) {
+            sim_fail(rail->sim, "p%u reposts a buffer that it does not hold", rail->proc->index);
+        }
+        d->held_by = NULL;
+        rail->held--;
+        rail->rx_bytes -= d->size + 256u;
+        memset(d->data, 0xdd, d->size);
+        free(d);
+    }
+}
+
+static int rail_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    rail_t *rail = (rail_t *) t;
+    uint32_t address;
+
+    if (len != rail->base.address_len) {
+        return -EINVAL;
+    }
+    memcpy(&address, bytes, sizeof(address));
+    if (address >= rail->sim->addresses) {
+        return -EINVAL;
+    }
+    if (address >= rail->refs_cap) {
+        uint32_t cap = rail->sim->addresses + 64;
+        rail->refs = realloc(rail->refs, cap * sizeof(*rail->refs));
+        memset(rail->refs + rail->refs_cap, 0, (cap - rail->refs_cap) * sizeof(*rail->refs));
+        rail->refs_cap = cap;
+    }
+    rail->refs[address]++;
+    *addr = HANDLE(address);
+    return 0;
+}
+
+static void rail_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    rail_t *rail = (rail_t *) t;
+    uint32_t address = ADDRESS(addr);
+
+    if (addr != HANDLE(address) || address >= rail->refs_cap || rail->refs[address] == 0) {
+        sim_fail(rail->sim, "p%u removes an address that it has not added", rail->proc->index);
+    }
+    rail->refs[address]--;
+}
+
+static int rail_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+{
+    rail_t *rail = (rail_t *) t;
+
+    *handle = NULL;
+    if (!t->attr.needs_registration) {
+        return 0;
+    }
+    const fault_t *fault =
+        fault_active(rail->sim, F_NO_MEMORY, rail->proc->index, rail->proc->index);
+    if (fault != NULL && rng_chance(&rail->sim->rng, fault->ppm)) {
+        fault_applied(rail->sim, F_NO_MEMORY);
+        return -ENOMEM;
+    }
+    region_t *region = malloc(sizeof(*region));
+    *region = (region_t){.next = rail->regions, .base = base, .size = size};
+    rail->regions = region;
+    *handle = region;
+    return 0;
+}
+
+static void rail_mem_deregister(btl_ib_transport_t *t, void *handle)
+{
+    rail_t *rail = (rail_t *) t;
+    region_t **at = &rail->regions;
+
+    if (!t->attr.needs_registration && handle == NULL) {
+        return;
+    }
+    while (*at != NULL && *at != handle) {
+        at = &(*at)->next;
+    }
+    if (*at == NULL) {
+        sim_fail(rail->sim, "p%u deregisters what is not registered", rail->proc->index);
+    }
+    region_t *region = *at;
+    rail_check_free(rail, region->base, region->size);
+    *at = region->next;
+    free(region);
+}
+
+static int rail_wait_fd(btl_ib_transport_t *t)
+{
+    (void) t;
+    return -1;
+}
+
+static void release_traffic(rail_t *rail)
+{
+    while (rail->rx_first != NULL) {
+        datagram_t *d = rail->rx_first;
+        rail->rx_first = d->next;
+        free(d);
+    }
+    while (rail->tx != NULL) {
+        pending_tx_t *tx = rail->tx;
+        rail->tx = tx->next;
+        free(tx);
+    }
+    while (rail->refusals != NULL) {
+        refusal_t *refusal = rail->refusals;
+        rail->refusals = refusal->next;
+        free(refusal);
+    }
+}
+
+static void rail_stop(btl_ib_transport_t *t)
+{
+    rail_t *rail = (rail_t *) t;
+
+    release_traffic(rail);
+    rail->stopped = true;
+    rail->sim->bound[rail->address] = NULL;
+}
+
+static void rail_close(btl_ib_transport_t *t)
+{
+    rail_t *rail = (rail_t *) t;
+
+    if (!rail->stopped || rail->held != 0) {
+        sim_fail(rail->sim,
+                 "p%u closes a transport that was not stopped, or holds %u of its buffers",
+                 rail->proc->index, rail->held);
+    }
+    if (rail->regions != NULL) {
+        sim_fail(rail->sim, "p%u closes a transport with memory still registered",
+                 rail->proc->index);
+    }
+    rail->proc->rails[rail->index] = NULL;
+    free(rail->refs);
+    free(rail);
+}
+
+static const btl_ib_transport_ops_t rail_ops = {
+    .send = rail_send,
+    .poll = rail_poll,
+    .repost = rail_repost,
+    .addr_add = rail_addr_add,
+    .addr_remove = rail_addr_remove,
+    .mem_register = rail_mem_register,
+    .mem_deregister = rail_mem_deregister,
+    .wait_fd = rail_wait_fd,
+    .stop = rail_stop,
+    .close = rail_close,
+};
+
+/*
+ * `address` may be one that an earlier life of the process had; UINT32_MAX: a new one. Addresses
+ * are given out in rows of one for each rail of each process, so that one tells whose it is.
+ */
+rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
+{
+    sim_t *sim = proc->sim;
+    uint32_t row = sim->nprocs * sim->nrails;
+    uint32_t place = proc->index * sim->nrails + index;
+
+    if (address == UINT32_MAX) {
+        address = place;
+        for (uint32_t life = 1; life < proc->life; life++) {
+            address += row;
+        }
+    }
+    if (address >= sim->bound_cap) {
+        uint32_t cap = (address / row + 4) * row;
+        sim->bound = realloc(sim->bound, cap * sizeof(rail_t *));
+        memset(sim->bound + sim->bound_cap, 0, (cap - sim->bound_cap) * sizeof(rail_t *));
+        sim->bound_cap = cap;
+    }
+    if (address / row >= sim->addresses / row) {
+        sim->addresses = (address / row + 1) * row;
+    }
+    rail_t *rail = calloc(1, sizeof(*rail));
+    rail->base.ops = &rail_ops;
+    rail->base.attr = proc->attr;
+    rail->base.address_len = 12;
+    memcpy(rail->base.address, &address, sizeof(address));
+    memcpy(rail->base.name, "sim", 4);
+    rail->sim = sim;
+    rail->proc = proc;
+    rail->index = index;
+    rail->address = address;
+    rail->id = (uint32_t) rng_next(&sim->rng);
+    rail->rx_last = &rail->rx_first;
+    sim->bound[address] = rail;
+    proc->rails[index] = rail;
+    return rail;
+}
+
+btl_ib_transport_t *rail_transport(rail_t *rail)
+{
+    return &rail->base;
+}
+
+void rail_deliver(rail_t *rail, datagram_t *d)
+{
+    sim_t *sim = rail->sim;
+    bool full = rail->rx_count + rail->held >= rail->base.attr.rx_depth
+                || (sim->rx_bytes_max != 0 && !sim->resting
+                    && rail->rx_bytes + d->size + 256u > sim->rx_bytes_max);
+
+    if (full || d->size > rail->base.attr.max_datagram) {
+        fault_applied(sim, F_RX_OVERFLOW);
+        sim_trace(sim, T_DROP, d->from, d->to, F_RX_OVERFLOW, 0, d->size, 0);
+        free(d);
+        return;
+    }
+    d->next = NULL;
+    *rail->rx_last = d;
+    rail->rx_last = &d->next;
+    rail->rx_count++;
+    rail->rx_bytes += d->size + 256u;
+    proc_wake(rail->proc, sim->now + 100);
+}
+
+void rail_refused(rail_t *rail, uint32_t address)
+{
+    refusal_t *refusal = malloc(sizeof(*refusal));
+
+    *refusal = (refusal_t){.next = rail->refusals, .address = address};
+    rail->refusals = refusal;
+    proc_wake(rail->proc, rail->sim->now + 100);
+}
+
+void rail_fail_device(rail_t *rail)
+{
+    rail->failed = true;
+    fault_applied(rail->sim, F_DEVICE);
+    proc_wake(rail->proc, rail->sim->now + 100);
+}
+
+bool rail_pending(const rail_t *rail)
+{
+    if (rail->failure_told) {
+        return false;
+    }
+    return rail->rx_first != NULL || rail->tx_completed > 0 || rail->refusals != NULL
+           || rail->failed;
+}
+
+uint32_t rail_held(const rail_t *rail)
+{
+    return rail->held;
+}
+
+uint32_t rail_address(const rail_t *rail)
+{
+    return rail->address;
+}
+
+void rail_check_free(rail_t *rail, const uint8_t *base, size_t size)
+{
+    for (const pending_tx_t *tx = rail->tx; tx != NULL; tx = tx->next) {
+        for (uint32_t i = 0; i < tx->niov; i++) {
+            const uint8_t *at = tx->iov[i].iov_base;
+            if (at < base + size && at + tx->iov[i].iov_len > base) {
+                sim_fail(rail->sim, "p%u gives memory back that a send still uses",
+                         rail->proc->index);
+            }
+        }
+    }
+}

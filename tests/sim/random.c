@@ -1,0 +1,557 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The scenario that a seed stands for: every choice is drawn from it, in one order. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const queue_strings[] = {
+    "P,128,256,128,16:S,1024,256,128,32:S,4096,256,128,32:S,65536,256,128,32",
+    "P,128,256,128,16:P,1024,32,16:P,4096,32,16:P,65536,32,16",
+    "P,128,16,4",
+    "P,80,4",
+    "P,256,8",
+    "S,256,16",
+    "P,128,2,1",
+    "S,128,64:S,2048,64",
+    "P,128,64:P,512,64:P,1472,64:P,9000,64",
+    "P,512,16,4:S,65000,4,2,1",
+    "S,1472,1024",
+};
+
+static uint32_t pick(sim_t *sim, const uint32_t *from, size_t n)
+{
+    return from[rng_range(&sim->rng, 0, n - 1)];
+}
+
+#define PICK(sim, ...)                                                                             \
+    pick(sim, (const uint32_t[]){__VA_ARGS__}, ARRAY(((const uint32_t[]){__VA_ARGS__})))
+
+static void choose_attr(sim_t *sim, proc_t *proc, uint32_t max_datagram)
+{
+    btl_ib_transport_attr_t *attr = &proc->attr;
+
+    attr->max_datagram = max_datagram;
+    attr->inline_size = PICK(sim, 0, 0, 64, 200, 65536);
+    attr->max_iov = PICK(sim, 1, 2, 3);
+    attr->max_batch = PICK(sim, 1, 4, 16, 64);
+    attr->tx_depth = PICK(sim, 4, 16, 256);
+    attr->headroom = PICK(sim, 0, 0, 40);
+    attr->knows_source = rng_chance(&sim->rng, 500000);
+    attr->needs_registration = rng_chance(&sim->rng, 300000);
+    if (attr->knows_source) {
+        fault_applied(sim, F_SOURCE_KNOWN);
+    }
+}
+
+static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small)
+{
+    config->ack_delay = PICK(sim, 25, 25, 5, 100);
+    config->idle_after = PICK(sim, 2000000, 2000000, 20000);
+    config->silence_limit = PICK(sim, 900000000, 900000000, 60000000, 5000000);
+    if (!small) {
+        return;
+    }
+    config->depth_peer = PICK(sim, 1, 2, 4, 16, 512);
+    config->depth_total = PICK(sim, 1, 8, 64, 8192);
+    config->depth_bytes = PICK(sim, 1, 4096, 65536, 16u << 20);
+    config->window_max = PICK(sim, 1, 2, 16, 64, 4096);
+    config->credit_pool = PICK(sim, 0, 16, 4096);
+    config->reassembly_max = PICK(sim, 0, 1, 64);
+    config->lookups_max = PICK(sim, 100, 2000);
+    config->rto_max = PICK(sim, 20000, 200000);
+}
+
+static void choose_processes(sim_t *sim)
+{
+    static const uint32_t sizes[] = {256, 576, 1472, 1472, 4096, 9000, 65000};
+    const char *queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
+    uint32_t max_datagram = pick(sim, sizes, ARRAY(sizes));
+    bool mixed = rng_chance(&sim->rng, 300000);
+    bool small = rng_chance(&sim->rng, 400000);
+    bool wrap = rng_chance(&sim->rng, 300000);
+    uint32_t first_seq = wrap ? (uint32_t) -rng_log(&sim->rng, 1, 200) : 1;
+    uint32_t eager_max = PICK(sim, 1000, 4096, 65536, 70000);
+    uint32_t credit_init = PICK(sim, 8, 8, 1, 2, 64);
+
+    if (wrap) {
+        fault_applied(sim, F_SEQUENCE_WRAP);
+    }
+    run_defaults(sim);
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        proc_t *proc = &sim->procs[i];
+        if (mixed && rng_chance(&sim->rng, 500000)) {
+            queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
+            max_datagram = pick(sim, sizes, ARRAY(sizes));
+        }
+        choose_attr(sim, proc, max_datagram);
+        choose_limits(sim, &proc->config, small);
+        snprintf(proc->queues, sizeof(proc->queues), "%s", queues);
+        proc->config.first_seq = first_seq;
+        proc->config.eager_max = eager_max;
+        proc->config.credit_init = credit_init;
+        proc->burst = (int) PICK(sim, 16, 64, 1, 4);
+        proc->step = PICK(sim, 200, 500, 2000);
+        proc->idle_polls = PICK(sim, 4, 4, 0, 10);
+        proc->idle_poll = rng_chance(&sim->rng, 500000) ? SIM_MS(5) : 0;
+        if (rng_chance(&sim->rng, 200000)) {
+            proc->clock_base = ((uint64_t) 3 << 32) - rng_log(&sim->rng, 1, 10000000);
+            fault_applied(sim, F_STAMP_WRAP);
+        }
+    }
+}
+
+/* ---- faults ---- */
+
+typedef struct plan {
+    uint64_t active; /* ns: messages begin in this time */
+    uint64_t end;    /* ns: the last fault ends */
+    bool ends_lives; /* restarts or closes: a lost CLOSE has to be found out by silence */
+} plan_t;
+
+static uint32_t any_proc(sim_t *sim)
+{
+    return (uint32_t) rng_range(&sim->rng, 0, sim->nprocs - 1);
+}
+
+static fault_t *window_fault(sim_t *sim, plan_t *plan, fault_kind_t kind, uint64_t longest,
+                             uint32_t ppm, uint64_t value)
+{
+    uint64_t from = sim->now + rng_range(&sim->rng, 0, plan->active);
+    uint64_t to = from + rng_log(&sim->rng, SIM_US(100), longest);
+
+    if (rng_chance(&sim->rng, 400000)) {
+        from = 0;
+        to = to < sim->now + plan->active ? sim->now + plan->active : to;
+    }
+    plan->end = to > plan->end ? to : plan->end;
+    fault_t *fault = fault_add(sim, kind, from, to, ppm, value);
+    if (rng_chance(&sim->rng, 400000)) {
+        fault->src = (int) any_proc(sim);
+        fault->dst = fault->src;
+        while (fault->dst == fault->src) {
+            fault->dst = (int) any_proc(sim);
+        }
+        fault->both = rng_chance(&sim->rng, 500000);
+    }
+    return fault;
+}
+
+static void local_fault(sim_t *sim, plan_t *plan, fault_kind_t kind, uint64_t longest, uint32_t ppm,
+                        uint64_t value)
+{
+    fault_t *fault = window_fault(sim, plan, kind, longest, ppm, value);
+
+    fault->src = rng_chance(&sim->rng, 500000) ? -1 : (int) any_proc(sim);
+    fault->dst = fault->src;
+}
+
+static void add_loss(sim_t *sim, plan_t *plan)
+{
+    uint32_t ppm = (uint32_t) rng_log(&sim->rng, 1000, 300000);
+
+    switch (rng_range(&sim->rng, 0, 4)) {
+    case 0:
+        window_fault(sim, plan, F_LOSS_BURST, SIM_MS(100), ppm / 10, 0);
+        break;
+    case 1:
+        window_fault(sim, plan, F_LOSS_ACK, SIM_MS(100), 3 * ppm, 0);
+        break;
+    case 2:
+        window_fault(sim, plan, F_LOSS_CONTROL, SIM_MS(100), 2 * ppm, 0);
+        break;
+    case 3: {
+        fault_t *fault = window_fault(sim, plan, F_LOSS_ONE_WAY, SIM_MS(100), ppm, 0);
+        if (fault->src < 0) {
+            fault->src = (int) any_proc(sim);
+        }
+        fault->both = false;
+        break;
+    }
+    default:
+        window_fault(sim, plan, F_LOSS, SIM_MS(100), ppm, 0);
+        break;
+    }
+}
+
+static void add_partition(sim_t *sim, plan_t *plan)
+{
+    bool both = rng_chance(&sim->rng, 500000);
+    fault_t *fault =
+        window_fault(sim, plan, both ? F_PARTITION : F_PARTITION_ONE_WAY, SIM_S(12), 1000000, 0);
+
+    if (fault->src < 0) {
+        fault->src = (int) any_proc(sim);
+    }
+    fault->both = both;
+    sim->death_ok = sim->death_ok || fault->to - fault->from > SIM_S(2);
+}
+
+static void garbage_event(sim_t *sim, void *arg, uint64_t value)
+{
+    (void) arg;
+    net_garbage(sim, (uint32_t) value);
+}
+
+static void replay_event(sim_t *sim, void *arg, uint64_t value)
+{
+    (void) arg;
+    (void) value;
+    net_replay(sim);
+}
+
+static void add_noise(sim_t *sim, plan_t *plan)
+{
+    bool replay = rng_chance(&sim->rng, 500000);
+
+    for (int i = 0; i < 40; i++) {
+        uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active * 2);
+        sim_at(sim, at, replay ? replay_event : garbage_event, NULL, any_proc(sim));
+    }
+    uint64_t end = sim->now + plan->active * 2;
+    plan->end = end > plan->end ? end : plan->end;
+    if (replay) {
+        fault_add(sim, F_REPLAY, 0, sim->now + plan->active, 0, 0);
+    }
+}
+
+static void compute_event(sim_t *sim, void *arg, uint64_t value)
+{
+    proc_compute(arg, sim->now + value);
+}
+
+static void add_compute(sim_t *sim, plan_t *plan)
+{
+    for (uint64_t n = rng_range(&sim->rng, 1, 3); n > 0; n--) {
+        uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active);
+        uint64_t time =
+            rng_log(&sim->rng, SIM_MS(1), rng_chance(&sim->rng, 150000) ? SIM_S(300) : SIM_S(1));
+        sim_at(sim, at, compute_event, &sim->procs[any_proc(sim)], time);
+        plan->end = at + time > plan->end ? at + time : plan->end;
+    }
+}
+
+static void leap_event(sim_t *sim, void *arg, uint64_t value)
+{
+    proc_t *proc = arg;
+    int64_t us = (int64_t) value;
+
+    if (us < 0 && (int64_t) (sim->now / 1000) + proc->clock_shift + us < 0) {
+        return;
+    }
+    proc->clock_shift += us;
+    proc->leaped += (uint64_t) (us < 0 ? -us : us);
+    fault_applied(sim, us < 0 ? F_CLOCK_BACK : F_CLOCK_FORWARD);
+    sim_trace(sim, T_PROC, proc->index, 3, proc->life, value, 0, 0);
+    proc_wake(proc, sim->now);
+}
+
+static void add_clock(sim_t *sim, plan_t *plan)
+{
+    proc_t *proc = &sim->procs[any_proc(sim)];
+
+    if (rng_chance(&sim->rng, 400000)) {
+        proc->clock_grain = PICK(sim, 1000, 4000);
+        fault_applied(sim, F_CLOCK_COARSE);
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        int64_t us = (int64_t) rng_log(&sim->rng, 100, 1000000);
+        us = rng_chance(&sim->rng, 400000) ? -us : us;
+        sim_at(sim, sim->now + rng_range(&sim->rng, 0, plan->active), leap_event, proc,
+               (uint64_t) us);
+    }
+}
+
+static void restart_event(sim_t *sim, void *arg, uint64_t moved)
+{
+    (void) sim;
+    proc_restart(arg, moved != 0);
+}
+
+static void close_event(sim_t *sim, void *arg, uint64_t value)
+{
+    proc_t *proc = arg;
+    uint32_t peer = (uint32_t) (value >> 8) % sim->nprocs;
+
+    if (peer != proc->index) {
+        app_close(proc, peer, (uint32_t) (value >> 1) % sim->nrails, value & 1);
+    }
+}
+
+static void add_destroy_event(sim_t *sim, void *arg, uint64_t value)
+{
+    proc_t *proc = arg;
+    uint32_t peer = (uint32_t) value % sim->nprocs;
+
+    if (peer == proc->index || !proc->up || proc->busy_until > sim->now) {
+        return;
+    }
+    link_t *link = proc_link(proc, peer, 0);
+    if (link->conn == NULL && link->passive == NULL && app_connect(proc, peer, 0)) {
+        app_destroy(proc, link);
+        fault_applied(sim, F_ADD_DESTROY);
+    }
+}
+
+static void add_end_of_life(sim_t *sim, plan_t *plan)
+{
+    bool restart = rng_chance(&sim->rng, 400000);
+
+    plan->ends_lives = true;
+    sim->refuses = rng_chance(&sim->rng, 500000);
+    sim->down_time = rng_log(&sim->rng, SIM_US(10), SIM_MS(500));
+    for (uint64_t n = rng_range(&sim->rng, 1, restart ? 2 : 4); n > 0; n--) {
+        uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active);
+        proc_t *proc = &sim->procs[any_proc(sim)];
+        if (restart) {
+            sim_at(sim, at, restart_event, proc, rng_chance(&sim->rng, 500000));
+            plan->end = at + sim->down_time > plan->end ? at + sim->down_time : plan->end;
+        } else if (rng_chance(&sim->rng, 300000)) {
+            sim_at(sim, at, add_destroy_event, proc, any_proc(sim));
+        } else {
+            sim_at(sim, at, close_event, proc, rng_next(&sim->rng) >> 8);
+        }
+    }
+}
+
+static void add_send_trouble(sim_t *sim, plan_t *plan)
+{
+    uint32_t ppm = PICK(sim, 50000, 300000, 1000000);
+
+    switch (rng_range(&sim->rng, 0, 4)) {
+    case 0:
+        local_fault(sim, plan, F_TX_PARTIAL, SIM_MS(10), ppm > 500000 ? 500000 : ppm, 0);
+        break;
+    case 1:
+        local_fault(sim, plan, F_TX_EAGAIN, SIM_MS(10), ppm, 0);
+        break;
+    case 2:
+        local_fault(sim, plan, F_TX_ENOBUFS, SIM_MS(10), ppm, 0);
+        break;
+    case 3:
+        local_fault(sim, plan, F_TX_EMSGSIZE, SIM_MS(100), ppm, PICK(sim, 200, 600, 1400));
+        break;
+    default:
+        local_fault(sim, plan, F_TX_LATE, SIM_MS(100), ppm, SIM_MS(20));
+        break;
+    }
+}
+
+/* What a receive buffer must hold at the least. */
+static uint32_t largest_datagram(const sim_t *sim)
+{
+    uint32_t largest = 0;
+
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        uint32_t size = sim->procs[i].attr.max_datagram;
+        largest = size > largest ? size : largest;
+    }
+    return largest + 256;
+}
+
+static void add_fault(sim_t *sim, plan_t *plan)
+{
+    switch (rng_range(&sim->rng, 0, 17)) {
+    case 0:
+    case 1:
+    case 2:
+        add_loss(sim, plan);
+        break;
+    case 3:
+        window_fault(sim, plan, F_DUPLICATE, SIM_MS(100), PICK(sim, 10000, 300000),
+                     PICK(sim, 10000, 5000000));
+        break;
+    case 4:
+        window_fault(sim, plan, F_REORDER, SIM_MS(100), PICK(sim, 10000, 300000),
+                     PICK(sim, 20000, 300000, 3000000));
+        break;
+    case 5:
+        window_fault(sim, plan, F_JITTER, SIM_MS(100), 1000000, PICK(sim, 10000, 200000, 2000000));
+        break;
+    case 6:
+        window_fault(sim, plan, F_CORRUPT, SIM_MS(100), PICK(sim, 10000, 200000), 0);
+        break;
+    case 7:
+        add_noise(sim, plan);
+        break;
+    case 8:
+        add_partition(sim, plan);
+        break;
+    case 9:
+        window_fault(sim, plan, F_HOLE, SIM_S(1), 0, PICK(sim, 200, 600, 1400));
+        break;
+    case 10:
+        window_fault(sim, plan, F_BOTTLENECK, SIM_MS(100), 0, PICK(sim, 10, 100, 1000));
+        break;
+    case 11:
+        sim->rx_bytes_max = PICK(sim, 4000, 16000, 66000) + largest_datagram(sim);
+        break;
+    case 12:
+        local_fault(sim, plan, F_NO_MEMORY, SIM_MS(50), PICK(sim, 50000, 500000, 1000000), 0);
+        break;
+    case 13:
+        add_compute(sim, plan);
+        break;
+    case 14:
+        add_clock(sim, plan);
+        break;
+    case 15:
+        add_end_of_life(sim, plan);
+        break;
+    case 16:
+        add_send_trouble(sim, plan);
+        break;
+    default:
+        local_fault(sim, plan, F_LOOKUP_FAILED, SIM_MS(20), 500000, 0);
+        sim->tag_from = sim->now + rng_log(&sim->rng, SIM_US(10), SIM_MS(100));
+        plan->end = sim->tag_from > plan->end ? sim->tag_from : plan->end;
+        break;
+    }
+}
+
+/* ---- messages ---- */
+
+static uint32_t choose_size(sim_t *sim, uint32_t eager_max)
+{
+    uint64_t dice = rng_range(&sim->rng, 0, 99);
+
+    if (dice < 10) {
+        return (uint32_t) rng_range(&sim->rng, 0, 3);
+    }
+    if (dice < 50) {
+        return (uint32_t) rng_range(&sim->rng, 4, 100);
+    }
+    if (dice < 55) {
+        return eager_max;
+    }
+    return (uint32_t) rng_log(&sim->rng, 64, eager_max);
+}
+
+/* The payload of the smallest full segment that anybody may have to use. */
+static uint32_t smallest_unit(sim_t *sim)
+{
+    uint32_t unit = UINT32_MAX;
+
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        const btl_ib_queue_table_t *table = &sim->procs[i].table;
+        uint32_t size = table->q[table->count - 1].size;
+        size = size < sim->procs[i].attr.max_datagram ? size : sim->procs[i].attr.max_datagram;
+        unit = size - 76 < unit ? size - 76 : unit;
+    }
+    return unit;
+}
+
+static void plan_burst(sim_t *sim, const plan_t *plan, uint32_t *budget, uint32_t unit)
+{
+    proc_t *proc = &sim->procs[any_proc(sim)];
+    uint32_t peer = any_proc(sim);
+    uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active);
+
+    if (rng_chance(&sim->rng, 300000)) {
+        at = sim->now + SIM_US(1); /* all at once: both sides connect at the same time */
+    }
+    while (peer == proc->index) {
+        peer = any_proc(sim);
+    }
+    for (uint64_t n = rng_log(&sim->rng, 1, 20); n > 0 && *budget > 0; n--) {
+        uint32_t size = choose_size(sim, proc->config.eager_max);
+        uint32_t rounds = rng_chance(&sim->rng, 200000) ? (uint32_t) rng_log(&sim->rng, 1, 16) : 0;
+        uint32_t chain = rng_chance(&sim->rng, 100000) ? (uint32_t) rng_log(&sim->rng, 1, 8) : 0;
+        uint32_t cost = size / unit + 1;
+        if (cost > *budget / 4) {
+            size = (uint32_t) rng_range(&sim->rng, 0, 100);
+            cost = size / unit + 1;
+        }
+        rounds = cost * (rounds + 1) > *budget / 8 ? 0 : rounds;
+        chain = cost * (chain + 1) > *budget / 8 ? 0 : chain;
+        cost *= 1 + rounds + chain;
+        *budget -= cost < *budget ? cost : *budget;
+        message_t *m = app_plan(proc, peer, size, at);
+        m->replies = (uint8_t) rounds;
+        m->chain = (uint8_t) chain;
+        if (sim->tag_from != 0 && rng_chance(&sim->rng, 200000)) {
+            m->tag = 200;
+        }
+    }
+}
+
+static void choose_faults(sim_t *sim, plan_t *plan)
+{
+    uint64_t dice = rng_range(&sim->rng, 0, 99);
+    uint64_t faults = dice < 8 ? 0 : dice < 35 ? 1 : rng_range(&sim->rng, 2, 6);
+
+    for (; faults > 0; faults--) {
+        add_fault(sim, plan);
+    }
+    sim->clean = dice < 8;
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        proc_t *proc = &sim->procs[i];
+        if (plan->ends_lives && proc->config.silence_limit > 60000000) {
+            proc->config.silence_limit = 5000000;
+        }
+        if (sim->clean) { /* what is slow to answer, or has no room, may be asked again */
+            proc->burst = 64;
+            proc->step = 200;
+            proc->attr.tx_depth = 256;
+        }
+    }
+}
+
+static void check_clean(sim_t *sim)
+{
+    uint64_t segments = 0, sent = 0;
+
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        segments += btl_ib_engine_counters(sim->procs[i].engine)->sent_segments;
+        sent += sim->procs[i].datagrams;
+    }
+    if (sent > 3 * segments + 16ull * sim->nprocs * sim->nprocs * sim->nrails) {
+        sim_fail(sim, "%llu datagrams for %llu segments on a clean network",
+                 (unsigned long long) sent, (unsigned long long) segments);
+    }
+    uint64_t bound = SIM_MS(5) + segments * (2 * sim->delay + SIM_US(60));
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        const message_t *m = &sim->messages[i];
+        if (m->delivered_at - m->accepted_at > bound) {
+            sim_fail(sim, "message %u took %llu us on a clean network", i,
+                     (unsigned long long) (m->delivered_at - m->accepted_at) / 1000);
+        }
+    }
+}
+
+void scenario_random(sim_t *sim)
+{
+    static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
+    plan_t plan = {.active = rng_log(&sim->rng, SIM_US(200), SIM_MS(60))};
+
+    sim_procs(sim, pick(sim, counts, ARRAY(counts)), rng_chance(&sim->rng, 150000) ? 2 : 1);
+    sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
+    choose_processes(sim);
+    choose_faults(sim, &plan);
+    run_start(sim);
+
+    uint32_t unit = smallest_unit(sim);
+    uint32_t budget = (uint32_t) rng_log(&sim->rng, 50, 2500);
+    while (budget > 0) {
+        plan_burst(sim, &plan, &budget, unit);
+    }
+    uint64_t until = plan.end > sim->now + plan.active ? plan.end : sim->now + plan.active;
+    sim_run_until(sim, until);
+    run_heal(sim);
+    uint64_t patience = plan.ends_lives ? 2 * run_longest_silence(sim) : 0;
+    run_settle(sim, SIM_S(30) + patience);
+    if (sim->clean) {
+        check_clean(sim);
+    }
+    run_quiet(sim, SIM_S(300) + 2 * run_longest_silence(sim));
+    run_rest_burst(sim);
+    run_farewell(sim);
+}

@@ -1,0 +1,486 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The simulator: real engines in one thread, joined by a virtual network and driven by a virtual
+ * clock, every choice of which follows from one seed. Nothing here reads a clock or an address of
+ * the machine, so a seed replays to the same events, in the same order.
+ *
+ *   main.c      command line, workers, totals
+ *   random.c    the scenario that a seed stands for
+ *   named.c     scenarios for exact situations
+ *   run.c       what all scenarios go through: faults, settling, rest, farewell
+ *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
+ *   app.c       what the application above an engine does: messages, connections
+ *   net.c       the network: which datagram gets there, when, and in what state
+ *   rail.c      the transport: one rail's end of the network
+ *   wiretap.c   what is demanded of the datagrams themselves
+ *   check.c     the ledger of messages, the trace, failures
+ *   core.c      the queue of events
+ */
+
+#ifndef BTL_IB_SIM_H
+#define BTL_IB_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "btl_ib_engine.h"
+#include "btl_ib_wire.h"
+
+/* ---- time: nanoseconds of virtual time ---- */
+
+#define SIM_US(x) ((uint64_t) (x) *1000u)
+#define SIM_MS(x) ((uint64_t) (x) *1000000u)
+#define SIM_S(x)  ((uint64_t) (x) *1000000000u)
+#define SIM_NEVER UINT64_MAX
+
+/* ---- random numbers: xoshiro256** seeded by splitmix64 (D. Blackman and S. Vigna, 2018) ---- */
+
+typedef struct rng {
+    uint64_t s[4];
+} rng_t;
+
+void rng_seed(rng_t *rng, uint64_t seed);
+uint64_t rng_next(rng_t *rng);
+/* lo..hi, both included. */
+uint64_t rng_range(rng_t *rng, uint64_t lo, uint64_t hi);
+/* True in `ppm` of a million cases. */
+bool rng_chance(rng_t *rng, uint32_t ppm);
+/* lo..hi, as many values in each octave as in any other. */
+uint64_t rng_log(rng_t *rng, uint64_t lo, uint64_t hi);
+uint64_t mix64(uint64_t x);
+
+/* ---- faults ---- */
+
+#define SIM_FAULTS(X)                                                                              \
+    X(LOSS, "datagrams lost")                                                                      \
+    X(LOSS_ONE_WAY, "datagrams lost in one direction only")                                        \
+    X(LOSS_BURST, "datagrams lost in bursts of 44")                                                \
+    X(LOSS_ACK, "acknowledgements lost")                                                           \
+    X(LOSS_CONTROL, "control segments lost")                                                       \
+    X(DUPLICATE, "datagrams duplicated")                                                           \
+    X(REORDER, "datagrams overtaken")                                                              \
+    X(JITTER, "datagrams delayed")                                                                 \
+    X(CORRUPT, "headers corrupted")                                                                \
+    X(GARBAGE, "random datagrams")                                                                 \
+    X(REPLAY, "old datagrams replayed")                                                            \
+    X(PARTITION_ONE_WAY, "datagrams lost to a one-way partition")                                  \
+    X(PARTITION, "datagrams lost to a partition")                                                  \
+    X(HOLE, "large datagrams lost")                                                                \
+    X(BOTTLENECK, "datagrams queued or dropped at a bottleneck")                                   \
+    X(RX_OVERFLOW, "datagrams lost to a full receive buffer")                                      \
+    X(RX_STARVED, "datagrams lost: a process got a new life")                                      \
+    X(REFUSED, "refusals reported")                                                                \
+    X(TX_PARTIAL, "sends taken in part")                                                           \
+    X(TX_EAGAIN, "sends refused, EAGAIN")                                                          \
+    X(TX_ENOBUFS, "sends refused, ENOBUFS")                                                        \
+    X(TX_EMSGSIZE, "sends refused, EMSGSIZE")                                                      \
+    X(TX_DEPTH, "sends refused, send queue full")                                                  \
+    X(TX_LATE, "sends that needed their memory for a while")                                       \
+    X(NO_MEMORY, "allocations failed")                                                             \
+    X(COMPUTE, "processes that stopped polling")                                                   \
+    X(CLOCK_COARSE, "processes with a coarse clock")                                               \
+    X(CLOCK_FORWARD, "leaps of a clock")                                                           \
+    X(CLOCK_BACK, "steps back of a clock")                                                         \
+    X(SEQUENCE_WRAP, "scenarios that start near the wrap of sequences")                            \
+    X(STAMP_WRAP, "processes that start near the wrap of time stamps")                             \
+    X(SOURCE_KNOWN, "processes whose transport names sources")                                     \
+    X(RESTART, "processes restarted")                                                              \
+    X(RESTART_MOVED, "processes restarted under another address")                                  \
+    X(CLOSE, "connections closed after a drain")                                                   \
+    X(CLOSE_ABRUPT, "connections closed without one")                                              \
+    X(RECREATE, "connections made again")                                                          \
+    X(ADD_DESTROY, "connections made and destroyed at once")                                       \
+    X(PASSIVE, "connections made by a peer")                                                       \
+    X(LOOKUP_FAILED, "lookups that failed")                                                        \
+    X(NO_TAG, "messages without a receiver for their tag yet")                                     \
+    X(SEND_IN_DELIVER, "sends from the receive callback")                                          \
+    X(SEND_IN_DONE, "sends from the completion callback")                                          \
+    X(DEVICE, "devices failed")                                                                    \
+    X(DEATH, "connections reported dead")
+
+typedef enum fault_kind {
+#define SIM_FAULT_ENUM(name, text) F_##name,
+    SIM_FAULTS(SIM_FAULT_ENUM)
+#undef SIM_FAULT_ENUM
+        F_COUNT
+} fault_kind_t;
+
+extern const char *const fault_names[F_COUNT];
+extern const char *const fault_texts[F_COUNT];
+
+/* A fault that is on for a while, on the way from one process to another or in one process. */
+typedef struct fault {
+    fault_kind_t kind;
+    uint64_t from; /* ns */
+    uint64_t to;   /* ns */
+    int src;       /* process, -1: any */
+    int dst;       /* process, -1: any */
+    bool both;     /* the other direction as well */
+    uint32_t ppm;
+    uint64_t value; /* bytes, ns or Mbit/s, by kind */
+    uint32_t left;  /* state of a burst */
+} fault_t;
+
+#define SIM_FAULTS_MAX  32
+#define SIM_CORRUPTIONS 15 /* value of F_CORRUPT: 1 to this for one of them, 0 for any */
+
+/* ---- trace ---- */
+
+typedef enum trace_kind {
+    T_TX,
+    T_RX,
+    T_DROP,
+    T_POLL,
+    T_SEND,
+    T_DELIVER,
+    T_SENT,
+    T_DONE,
+    T_DEAD,
+    T_CREATE,
+    T_DESTROY,
+    T_DRAIN,
+    T_PASSIVE,
+    T_LOOKUP,
+    T_FAULT,
+    T_PROC,
+    T_PHASE,
+    T_COUNT
+} trace_kind_t;
+
+typedef struct trace_line {
+    uint64_t at;
+    trace_kind_t kind;
+    uint64_t v[6];
+} trace_line_t;
+
+#define SIM_TRACE_LINES 256
+
+/* ---- messages ---- */
+
+typedef struct sim sim_t;
+typedef struct proc proc_t;
+typedef struct rail rail_t;
+typedef struct link link_t;
+
+typedef enum send_mode {
+    SEND_NORMAL,
+    SEND_INLINE, /* sendi, and if it declines the normal way */
+    SEND_ANY,    /* either, by chance */
+} send_mode_t;
+
+/* What the ledger knows of one message. */
+typedef struct message {
+    uint32_t id;
+    uint32_t src, dst, rail;
+    uint32_t src_life, dst_life; /* incarnations it is sent from and to */
+    uint32_t size;
+    uint8_t tag;
+    uint8_t replies; /* how often it is to go back and forth */
+    uint8_t chain;   /* how many follow it from on_done */
+    send_mode_t mode;
+    bool accepted;
+    bool kept;
+    bool chunked; /* seen in chunks */
+    bool sent;
+    bool done;
+    int status;
+    uint32_t delivered;
+    uint32_t attempts;
+    uint64_t accepted_at;
+    uint64_t delivered_at;
+    uint64_t link_made_at;
+    uint64_t handed; /* bytes handed to the transport */
+    uint32_t parts;  /* datagrams they were in */
+} message_t;
+
+/* A message with its memory, as the application holds it while the engine does. */
+typedef struct app_message {
+    btl_ib_msg_t msg;
+    struct app_message *next, *prev; /* of those that the process holds */
+    proc_t *proc;
+    link_t *link;
+    uint32_t id;
+    uint32_t gap; /* unused bytes between the two pieces */
+    uint8_t bytes[] __attribute__((aligned(8)));
+} app_message_t;
+
+/* ---- connections, as the application sees them ---- */
+
+/* Which message a fragment on the wire belongs to. */
+typedef struct fragment_of {
+    bool used;
+    uint32_t life, fragment, id;
+} fragment_of_t;
+
+#define SIM_FRAGMENTS 256
+
+struct link {
+    btl_ib_conn_t *conn;         /* ours, or NULL */
+    btl_ib_conn_t *passive;      /* the engine's, or NULL */
+    btl_ib_conn_t *passive_dead; /* died before it was adopted; to be destroyed */
+    uint32_t peer, rail;
+    uint32_t peer_life;
+    bool dead;
+    bool draining;
+    bool ever; /* there was one before */
+    uint64_t drain_until;
+    uint64_t made_at;
+    uint64_t closed_at;       /* last time that it was drained, destroyed or died, else 0 */
+    uint64_t aborted_at;      /* the same, but not after all was acknowledged */
+    uint64_t heard_at;        /* last time that a genuine datagram of the peer was handed up */
+    uint64_t heard_busy;      /* busy_total at that time */
+    uint64_t closings;        /* how often closed_at was set */
+    uint64_t closings_heard;  /* the peer's, by a CLOSE */
+    uint64_t close_heard_at;  /* when the first CLOSE of the last of them was handed up */
+    uint32_t kept;            /* messages that the engine holds */
+    fragment_of_t *fragments; /* SIM_FRAGMENTS, made when needed */
+};
+
+/* ---- processes ---- */
+
+typedef struct allocation allocation_t;
+
+struct proc {
+    sim_t *sim;
+    uint32_t index;
+    uint64_t name;
+    btl_ib_secret_t secret;
+    uint32_t life;
+    bool up;
+    btl_ib_engine_t *engine;
+    btl_ib_engine_config_t config;
+    char queues[160];
+    btl_ib_queue_table_t table; /* the same, as published */
+    btl_ib_transport_attr_t attr;
+    rail_t *rails[BTL_IB_RAILS_MAX];
+    link_t *links; /* peer * sim->nrails + rail */
+
+    /* clock */
+    uint64_t clock_base;  /* us */
+    uint64_t clock_grain; /* us, at least 1 */
+    int64_t clock_shift;  /* us */
+    uint64_t clock_max;   /* us: the latest that the engine was told */
+
+    /* polling */
+    uint64_t poll_at;
+    uint64_t poll_generation;
+    uint64_t busy_until;
+    uint64_t busy_total; /* ns spent computing until now */
+    uint32_t idle_polls; /* after each event, without one */
+    uint32_t idle_left;
+    uint32_t stuck;
+    int burst;
+    int received_in_progress;
+    bool in_progress;
+    uint64_t idle_poll; /* ns, 0: only when due */
+    uint64_t step;      /* ns between two polls with something to do */
+
+    /* memory */
+    allocation_t *allocations;
+    size_t bytes, bytes_peak;
+    uint64_t allocated;
+    app_message_t *held; /* what the engine was given */
+    uint32_t draining;   /* connections */
+    uint64_t leaped;     /* us: all leaps of the clock */
+    uint32_t fail_at;    /* fail this allocation, counted down; 0: none */
+
+    /* traffic, by what the transport saw */
+    uint64_t datagrams, again, acks, tiny_parts;
+};
+
+/* ---- the whole ---- */
+
+typedef void (*event_fn_t)(sim_t *sim, void *arg, uint64_t value);
+
+typedef struct event {
+    uint64_t at;
+    uint64_t order;
+    event_fn_t fn;
+    void *arg;
+    uint64_t value;
+} event_t;
+
+typedef struct datagram {
+    uint32_t src, dst; /* addresses */
+    uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
+    uint32_t rail;
+    uint32_t src_life, dst_life;
+    uint64_t closings; /* of the sender's link, when it was sent */
+    bool genuine;      /* neither corrupted, replayed nor made up */
+    uint64_t sent_at;
+    struct datagram *next;
+    rail_t *held_by;
+    uint32_t size;
+    uint8_t data[] __attribute__((aligned(8)));
+} datagram_t;
+
+#define SIM_REPLAYS 32
+
+/* What was promised and used on one direction of a connection, seen on the wire. */
+typedef struct promise {
+    bool known;
+    uint32_t limit[BTL_IB_QUEUES_MAX];
+    uint32_t arrived[BTL_IB_QUEUES_MAX]; /* sequences, at the granter */
+    uint32_t acked[BTL_IB_QUEUES_MAX];   /* below it all are acknowledged, as the sender knows */
+} promise_t;
+
+struct sim {
+    uint64_t seed;
+    const char *scenario;
+    rng_t rng;
+    uint64_t now;
+    uint64_t hash;
+    bool verbose;
+    bool terse; /* a failure is one line */
+
+    event_t *heap;
+    uint32_t heap_len, heap_cap;
+    uint64_t event_order, events, events_max;
+    uint32_t in_flight; /* datagrams on their way */
+
+    trace_line_t trace[SIM_TRACE_LINES];
+    uint64_t trace_len;
+
+    proc_t *procs;
+    uint32_t nprocs, nrails;
+    rail_t **bound; /* by address */
+    uint32_t addresses, bound_cap;
+    promise_t **promises;
+
+    fault_t faults[SIM_FAULTS_MAX];
+    uint32_t nfaults;
+    uint64_t applied[F_COUNT];
+    bool (*drop)(sim_t *sim, const datagram_t *d); /* a named scenario's own */
+    void (*on_deliver)(sim_t *sim, const message_t *m);
+    uint64_t scratch[8]; /* the same */
+    datagram_t *replays[SIM_REPLAYS];
+
+    uint64_t delay;        /* ns, one way */
+    uint64_t rx_bytes_max; /* of a receive buffer, 0: no limit */
+    bool refuses;
+    bool clean;          /* no fault at all: the strict rules apply */
+    bool resting;        /* the burst at rest: the same */
+    uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
+    uint64_t down_time;  /* ns between two lives */
+    uint64_t *link_free; /* of the bottleneck in front of each process */
+    bool death_ok;       /* a death without progress is to be expected */
+    bool stopping;       /* no new message is to be begun */
+
+    message_t *messages;
+    uint32_t nmessages, messages_cap;
+    uint32_t undelivered, undone, unaccepted;
+    uint64_t segments; /* that the messages need at least */
+};
+
+/* core.c */
+void sim_at(sim_t *sim, uint64_t at, event_fn_t fn, void *arg, uint64_t value);
+/* Run the next event, unless it is later than `until`. False if there was none. */
+bool sim_step(sim_t *sim, uint64_t until);
+void sim_run_until(sim_t *sim, uint64_t until);
+void sim_init(sim_t *sim, uint64_t seed, const char *scenario);
+/* Make the processes, still without engines. */
+void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails);
+void sim_free(sim_t *sim);
+
+/* check.c */
+void sim_trace(sim_t *sim, trace_kind_t kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+               uint64_t e, uint64_t f);
+void sim_trace_dump(const sim_t *sim, uint32_t lines);
+/* Say what is wrong, with seed, time and trace, and end the process with status 1. */
+void sim_fail(sim_t *sim, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+message_t *ledger_new(sim_t *sim);
+void content_fill(const sim_t *sim, const message_t *m, uint8_t *out);
+bool content_right(const sim_t *sim, const message_t *m, const uint8_t *data);
+/* Which message is it? NULL if none that is due. */
+message_t *ledger_match(sim_t *sim, uint32_t src, uint32_t dst, uint32_t rail, uint8_t tag,
+                        const uint8_t *data, uint32_t size);
+bool ledger_excused(const sim_t *sim, const message_t *m);
+bool ledger_settled(const sim_t *sim);
+const message_t *ledger_open(const sim_t *sim);
+
+/* net.c */
+fault_t *fault_add(sim_t *sim, fault_kind_t kind, uint64_t from, uint64_t to, uint32_t ppm,
+                   uint64_t value);
+fault_t *fault_active(sim_t *sim, fault_kind_t kind, uint32_t src, uint32_t dst);
+void fault_applied(sim_t *sim, fault_kind_t kind);
+void net_send(sim_t *sim, datagram_t *d);
+void net_garbage(sim_t *sim, uint32_t to);
+void net_replay(sim_t *sim);
+void net_release(sim_t *sim);
+
+/* rail.c */
+rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
+btl_ib_transport_t *rail_transport(rail_t *rail);
+void rail_deliver(rail_t *rail, datagram_t *d);
+void rail_refused(rail_t *rail, uint32_t address);
+void rail_fail_device(rail_t *rail);
+bool rail_pending(const rail_t *rail);
+uint32_t rail_held(const rail_t *rail);
+uint32_t rail_address(const rail_t *rail);
+/* The process freed this memory: does the device still read it? */
+void rail_check_free(rail_t *rail, const uint8_t *base, size_t size);
+
+/* wiretap.c */
+void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
+             uint32_t size);
+
+void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, uint32_t size);
+
+/* proc.c */
+void proc_start(proc_t *proc, bool new_address);
+void proc_stop(proc_t *proc);
+void proc_restart(proc_t *proc, bool new_address);
+void proc_wake(proc_t *proc, uint64_t at);
+void proc_compute(proc_t *proc, uint64_t until);
+uint64_t proc_busy(const proc_t *proc);
+uint64_t proc_clock(proc_t *proc);
+bool proc_quiet(const proc_t *proc);
+link_t *proc_link(proc_t *proc, uint32_t peer, uint32_t rail);
+proc_t *proc_by_name(sim_t *sim, uint64_t name);
+extern const btl_ib_engine_ops_t proc_ops;
+
+/* app.c */
+message_t *app_plan(proc_t *proc, uint32_t peer, uint32_t size, uint64_t at);
+void app_try(proc_t *proc, uint32_t id);
+bool app_connect(proc_t *proc, uint32_t peer, uint32_t rail);
+void app_close(proc_t *proc, uint32_t peer, uint32_t rail, bool drain);
+void app_poll(proc_t *proc);
+void app_forget_links(proc_t *proc);
+void app_destroy(proc_t *proc, link_t *link);
+bool app_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag);
+void app_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size);
+void app_on_sent(void *context, btl_ib_msg_t *msg);
+void app_on_done(void *context, btl_ib_msg_t *msg, int status);
+void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
+void app_passive(void *context, btl_ib_conn_t *conn);
+bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                btl_ib_peer_info_t *info);
+
+/* run.c */
+void run_defaults(sim_t *sim); /* one attr, queue table and configuration for all processes */
+void run_start(sim_t *sim);
+/* Until all messages are settled, at most `limit` ns longer. */
+void run_settle(sim_t *sim, uint64_t limit);
+void run_quiet(sim_t *sim, uint64_t limit);
+uint64_t run_longest_silence(const sim_t *sim);
+/* Are both sides connected as they were from the first? */
+bool run_steady(sim_t *sim, proc_t *a, proc_t *b, uint32_t rail);
+void run_rest_burst(sim_t *sim);
+void run_farewell(sim_t *sim);
+void run_heal(sim_t *sim);
+
+/* random.c, named.c */
+void scenario_random(sim_t *sim);
+typedef struct named_scenario {
+    const char *name;
+    const char *text;
+    void (*run)(sim_t *sim);
+} named_scenario_t;
+extern const named_scenario_t named_scenarios[];
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What is demanded of each datagram at the moment that an engine hands it to the transport: that it
+ * is well-formed, fits the receiver's queues, uses no credit that the receiver has not granted, and
+ * which message it carries (a send that was reported done must have been seen here).
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver, uint32_t rail)
+{
+    size_t at = ((size_t) sender->index * sim->nprocs + receiver) * sim->nrails + rail;
+
+    if (sim->promises[at] == NULL) {
+        sim->promises[at] = calloc(1, sizeof(promise_t));
+    }
+    return sim->promises[at];
+}
+
+static const btl_ib_queue_table_t *table_of(const proc_t *proc)
+{
+    return &proc->table;
+}
+
+/*
+ * The highest limits that `receiver` told `sender` since both have their present connection. After
+ * a restart or a close only the present connections count, and who of the two is ahead cannot be
+ * seen from here: then nothing is known.
+ */
+static promise_t *current_promise(sim_t *sim, proc_t *sender, proc_t *receiver, uint32_t rail)
+{
+    promise_t *promise = promise_of(sim, sender, receiver->index, rail);
+
+    if (!promise->known) {
+        promise->known = true;
+        for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
+            uint32_t num = i < table_of(receiver)->count ? table_of(receiver)->q[i].num : 0;
+            uint32_t init = table_of(receiver)->q[i].init;
+            promise->limit[i] = receiver->config.first_seq + (num < init ? num : init);
+            promise->acked[i] = receiver->config.first_seq;
+        }
+    }
+    bool first = sender->life == 1 && receiver->life == 1
+                 && proc_link(sender, receiver->index, rail)->closings == 0
+                 && proc_link(receiver, sender->index, rail)->closings == 0;
+    return first ? promise : NULL;
+}
+
+static void note_limit(proc_t *granter, promise_t *promise, uint32_t space, uint32_t ack,
+                       uint32_t limit)
+{
+    const btl_ib_queue_table_t *table = table_of(granter);
+
+    if (space >= table->count) {
+        sim_fail(granter->sim, "p%u acknowledges space %u, but has %u queues", granter->index,
+                 space, table->count);
+    }
+    if (table->q[space].type != BTL_IB_QUEUE_PER_PEER) {
+        return;
+    }
+    uint32_t open = limit - granter->config.first_seq - promise->arrived[space];
+    if (limit - ack > UINT16_MAX || (int32_t) open > (int32_t) table->q[space].num) {
+        sim_fail(granter->sim, "p%u has %u credits open on queue %u, but only %u buffers",
+                 granter->index, open, space, table->q[space].num);
+    }
+    if ((int32_t) (limit - promise->limit[space]) > 0) {
+        promise->limit[space] = limit;
+    }
+}
+
+static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    promise_t *promise = current_promise(proc->sim, peer, proc, rail);
+
+    if (promise == NULL) {
+        return;
+    }
+    if (view->flags & BTL_IB_FLAG_ACK) {
+        note_limit(proc, promise, view->ack_space, view->ack, view->limit);
+    }
+    if (view->type == BTL_IB_TYPE_ACK) {
+        btl_ib_ack_block_t block;
+        uint32_t offset = 0;
+        while (btl_ib_wire_next_block(view, &offset, &block)) {
+            note_limit(proc, promise, block.space, block.ack, block.limit);
+        }
+    }
+}
+
+static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    const btl_ib_queue_table_t *table = table_of(peer);
+
+    if (view->space >= table->count) {
+        sim_fail(proc->sim, "p%u sends on channel %u, but p%u has %u", proc->index, view->space,
+                 peer->index, table->count);
+    }
+    const promise_t *promise = current_promise(proc->sim, proc, peer, rail);
+    if (promise != NULL && table->q[view->space].type == BTL_IB_QUEUE_PER_PEER
+        && (int32_t) (view->seq - promise->limit[view->space]) >= 0) {
+        sim_fail(proc->sim, "p%u sends sequence %u of channel %u, but p%u granted up to %u",
+                 proc->index, view->seq, view->space, peer->index, promise->limit[view->space]);
+    }
+    bool strict = proc->sim->clean || proc->sim->resting; /* nothing is lost, nor known by SACK */
+    if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
+        && (int32_t) (view->seq + 1 - promise->acked[view->space])
+               > (int32_t) table->q[view->space].max_pending) {
+        sim_fail(proc->sim, "p%u has %u segments on the way on queue %u, at most %u are allowed",
+                 proc->index, view->seq + 1 - promise->acked[view->space], view->space,
+                 table->q[view->space].max_pending);
+    }
+}
+
+/* Which message is this a first transmission of? UINT32_MAX if it cannot be told. */
+static uint32_t message_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    fragment_of_t *f;
+    uint32_t id = UINT32_MAX;
+
+    if (view->type == BTL_IB_TYPE_DATA) {
+        if (view->size >= sizeof(id)) {
+            memcpy(&id, view->payload, sizeof(id));
+        }
+        return id;
+    }
+    link_t *link = proc_link(proc, peer, rail);
+    if (link->fragments == NULL) {
+        link->fragments = calloc(SIM_FRAGMENTS, sizeof(*link->fragments));
+    }
+    f = &link->fragments[view->chunk.fragment % SIM_FRAGMENTS];
+    if (view->chunk.offset == 0 && view->size >= sizeof(id)) {
+        memcpy(&id, view->payload, sizeof(id));
+        *f = (fragment_of_t){true, proc->life, view->chunk.fragment, id};
+        return id;
+    }
+    bool same = f->used && f->life == proc->life && f->fragment == view->chunk.fragment;
+    return same ? f->id : UINT32_MAX;
+}
+
+static void note_message(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    sim_t *sim = proc->sim;
+    uint32_t id = message_of(proc, peer, rail, view);
+
+    if (view->type == BTL_IB_TYPE_DATA && view->size < sizeof(id)) {
+        proc->tiny_parts++;
+        return;
+    }
+    if (id >= sim->nmessages || sim->messages[id].src != proc->index
+        || sim->messages[id].dst != peer) {
+        if (view->type == BTL_IB_TYPE_DATA) {
+            sim_fail(sim, "p%u sends p%u a segment that is no message of its", proc->index, peer);
+        }
+        return;
+    }
+    sim->messages[id].handed += view->size;
+    sim->messages[id].parts++;
+    sim->messages[id].chunked = view->type == BTL_IB_TYPE_CHUNK;
+}
+
+static void note_acked(promise_t *promise, uint32_t space, uint32_t ack)
+{
+    if (space < BTL_IB_QUEUES_MAX && (int32_t) (ack - promise->acked[space]) > 0) {
+        promise->acked[space] = ack;
+    }
+}
+
+static void note_acks(promise_t *promise, const btl_ib_view_t *view)
+{
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+
+    if (view->type == BTL_IB_TYPE_ACK) {
+        while (btl_ib_wire_next_block(view, &offset, &block)) {
+            note_acked(promise, block.space, block.ack);
+        }
+    } else if (view->flags & BTL_IB_FLAG_ACK) {
+        note_acked(promise, view->ack_space, view->ack);
+    }
+}
+
+/* A datagram of `from` was handed to the engine of `proc`: which credits were used up, and what is
+ * acknowledged? (Copies are counted as well, which errs on the engine's side.) */
+void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, uint32_t size)
+{
+    proc_t *peer = &proc->sim->procs[from];
+    btl_ib_view_t view;
+
+    if (btl_ib_wire_parse(data, size, &view) != BTL_IB_WIRE_OK) {
+        return;
+    }
+    if (view.type <= BTL_IB_TYPE_SKIP) {
+        promise_t *promise = promise_of(proc->sim, peer, proc->index, rail);
+        promise->arrived[view.space] += view.type == BTL_IB_TYPE_SKIP ? view.skip : 1;
+    }
+    if (view.type != BTL_IB_TYPE_CLOSE) {
+        promise_t *promise = current_promise(proc->sim, proc, peer, rail);
+        if (promise != NULL) {
+            note_acks(promise, &view);
+        }
+    }
+}
+
+void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
+             uint32_t size)
+{
+    sim_t *sim = proc->sim;
+    proc_t *to = &sim->procs[peer];
+    btl_ib_view_t view = {0};
+    btl_ib_wire_error_t error = btl_ib_wire_parse(data, size, &view);
+    uint64_t head = 0, pair, conn;
+
+    memcpy(&pair, data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));
+    memcpy(&head, data, 4);
+    memcpy(&conn, data + 4, 4);
+    sim_trace(sim, T_TX, proc->index, peer, proc->life, __builtin_bswap32((uint32_t) head),
+              pair << 32 | pair >> 32, (conn & 0xffffffffu) << 32 | size);
+    if (error != BTL_IB_WIRE_OK) {
+        sim_fail(sim, "p%u sends a malformed datagram (error %d)", proc->index, error);
+    }
+    if (table_of(to)->count > 0
+        && (channel >= table_of(to)->count || size > table_of(to)->q[channel].size
+            || size > to->attr.max_datagram)) {
+        sim_fail(sim, "p%u sends %u bytes on channel %u, too long for p%u", proc->index, size,
+                 channel, peer);
+    }
+    proc->datagrams++;
+    if (view.type == BTL_IB_TYPE_ACK) {
+        proc->acks++;
+    }
+    if (view.flags & BTL_IB_FLAG_AGAIN) {
+        proc->again++;
+        /* A SKIP may have waited for a sign of life of the peer. */
+        bool rest =
+            sim->resting && view.type != BTL_IB_TYPE_SKIP && run_steady(sim, proc, to, rail);
+        if (sim->clean || rest) {
+            sim_fail(sim, "p%u sends p%u sequence %u of channel %u again, on a clean network",
+                     proc->index, peer, view.seq, view.space);
+        }
+    }
+    note_grants(proc, to, rail, &view);
+    if (view.type <= BTL_IB_TYPE_SKIP) {
+        check_credit(proc, to, rail, &view);
+    }
+    if (view.type <= BTL_IB_TYPE_CHUNK && !(view.flags & BTL_IB_FLAG_AGAIN)) {
+        note_message(proc, peer, rail, &view);
+    }
+}

@@ -1,0 +1,449 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <cmocka.h>
+
+#include "btl_ib_credit.h"
+#include "support.h"
+
+/* A receiver and what its sender knows and did. */
+typedef struct pair {
+    btl_ib_credit_t credit;
+    btl_ib_credit_pool_t *pool;
+    const btl_ib_queue_t *queue;
+    uint32_t received; /* the next sequence, as nothing gets lost */
+    uint32_t sent;     /* the sender's next sequence */
+    uint32_t known;    /* the limit that the sender knows */
+} pair_t;
+
+static btl_ib_queue_t make_queue(uint32_t num, uint32_t low, uint32_t window)
+{
+    return (btl_ib_queue_t){
+        .type = BTL_IB_QUEUE_PER_PEER,
+        .size = 128,
+        .num = num,
+        .low = low,
+        .window = window,
+        .reserve = 1,
+    };
+}
+
+static bool legal(const btl_ib_queue_t *queue)
+{
+    btl_ib_queue_table_t table = {.count = 1, .q = {*queue}};
+
+    return btl_ib_queues_check(&table) == 0;
+}
+
+static void pair_init(pair_t *p, btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                      uint32_t init, uint32_t first)
+{
+    *p = (pair_t){.pool = pool, .queue = queue, .received = first, .sent = first};
+    btl_ib_credit_init(&p->credit, pool, queue, init, first);
+    p->known = first + btl_ib_credit_initial(queue, init);
+    assert_int_equal(p->credit.limit, p->known);
+    assert_int_equal(p->credit.told, p->known);
+}
+
+/* The guarantee: for each right that the peer has there is a buffer, and none is forgotten. */
+static void check(const pair_t *p)
+{
+    uint32_t outstanding = p->credit.limit - p->received;
+
+    assert_int_equal(p->credit.grant, outstanding + p->credit.used);
+    /* No batch is left waiting. */
+    uint32_t low = (uint32_t) ((uint64_t) p->queue->low * p->credit.grant / p->queue->num);
+    assert_true(outstanding > low);
+    assert_in_range(p->credit.grant, 1, p->queue->num);
+    assert_in_range(outstanding, 1, p->credit.grant);
+    assert_true((int32_t) (p->credit.limit - p->credit.told) >= 0);
+}
+
+static void receive(pair_t *p)
+{
+    uint32_t limit = p->credit.limit;
+
+    p->received++;
+    btl_ib_credit_use(&p->credit, p->pool, p->queue);
+    assert_true((int32_t) (p->credit.limit - limit) >= 0); /* it never goes back */
+    check(p);
+}
+
+static void tell(pair_t *p)
+{
+    p->credit.told = p->credit.limit;
+    p->known = p->credit.limit;
+}
+
+static void test_initial(void **state)
+{
+    const uint32_t firsts[] = {0, 5, 0xfffffff0, 0xffffffff};
+
+    (void) state;
+    for (int i = 0; i < 4; i++) {
+        btl_ib_credit_pool_t pool = {.depth = 20};
+        btl_ib_queue_t queue = make_queue(16, 8, 4);
+        pair_t a, b, c;
+
+        assert_int_equal(btl_ib_credit_initial(&queue, 4), 4);
+        assert_int_equal(btl_ib_credit_initial(&queue, 16), 16);
+        assert_int_equal(btl_ib_credit_initial(&queue, 17), 16);
+        pair_init(&a, &pool, &queue, 4, firsts[i]);
+        assert_int_equal(a.credit.limit, firsts[i] + 4);
+        assert_int_equal(pool.granted, 4);
+        pair_init(&b, &pool, &queue, 16, firsts[i]);
+        assert_int_equal(pool.granted, 20);
+        /* Also from a pool that is spent: the peer counts on it already. */
+        pair_init(&c, &pool, &queue, 4, firsts[i]);
+        assert_int_equal(pool.granted, 24);
+        check(&c);
+        assert_false(btl_ib_credit_due(&c.credit, &queue));
+        queue.window = 1; /* less than one of so small a grant: there must be something to return */
+        assert_false(btl_ib_credit_due(&c.credit, &queue));
+        btl_ib_credit_fini(&a.credit, &pool);
+        btl_ib_credit_fini(&b.credit, &pool);
+        btl_ib_credit_fini(&c.credit, &pool);
+        assert_int_equal(pool.granted, 0);
+    }
+}
+
+/* Credits come free in one batch, when `low` buffers are left. */
+static void test_batches(void **state)
+{
+    (void) state;
+    for (uint32_t num = 2; num <= 40; num++) {
+        for (uint32_t low = 1; low < num; low++) {
+            btl_ib_credit_pool_t pool = {.depth = 0};
+            btl_ib_queue_t queue = make_queue(num, low, 1);
+            pair_t p;
+
+            pair_init(&p, &pool, &queue, num, 0xffffffc0);
+            for (uint32_t n = 1; n <= 5 * num; n++) {
+                uint32_t batch = num - low;
+                receive(&p);
+                assert_int_equal(p.credit.used, n % batch);
+                assert_int_equal(p.credit.limit, 0xffffffc0 + num + n / batch * batch);
+                assert_int_equal(p.credit.grant, num);
+            }
+            assert_int_equal(pool.granted, num);
+        }
+    }
+}
+
+/* With the whole queue granted an explicit return is due when `window` credits are banked, not one
+ * earlier, and not again before as many are. */
+static void test_due(void **state)
+{
+    (void) state;
+    for (uint32_t num = 2; num <= 40; num++) {
+        for (uint32_t low = 1; low < num; low++) {
+            uint32_t batch = num - low;
+            for (uint32_t window = 1; window <= num / batch * batch; window++) {
+                btl_ib_credit_pool_t pool = {.depth = 0};
+                btl_ib_queue_t queue = make_queue(num, low, window);
+                pair_t p;
+                uint32_t banked = 0;
+
+                pair_init(&p, &pool, &queue, num, 7);
+                for (uint32_t n = 1; n <= 6 * num; n++) {
+                    receive(&p);
+                    banked += n % batch == 0 ? batch : 0;
+                    bool due = banked >= window;
+                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue), due);
+                    if (due) {
+                        tell(&p);
+                        banked = 0;
+                        assert_false(btl_ib_credit_due(&p.credit, &queue));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* A limit that went along with something else is no longer due. */
+static void test_piggybacked(void **state)
+{
+    btl_ib_credit_pool_t pool = {.depth = 0};
+    btl_ib_queue_t queue = make_queue(16, 8, 8);
+    pair_t p;
+
+    (void) state;
+    pair_init(&p, &pool, &queue, 16, 0xfffffff8);
+    for (int n = 0; n < 100; n++) {
+        receive(&p);
+        tell(&p);
+        assert_false(btl_ib_credit_due(&p.credit, &queue));
+    }
+}
+
+/* Who uses its grant up gets twice as much, up to num. */
+static void test_growth(void **state)
+{
+    btl_ib_credit_pool_t pool = {.depth = 1000};
+    btl_ib_queue_t queue = make_queue(100, 50, 25);
+    uint32_t grant = 3;
+    pair_t p;
+
+    (void) state;
+    pair_init(&p, &pool, &queue, 3, 0xfffffff0);
+    while (grant < 100) {
+        uint32_t low = 50 * grant / 100;
+        for (uint32_t n = grant; n > low + 1; n--) {
+            receive(&p);
+            assert_int_equal(p.credit.grant, grant);
+        }
+        receive(&p);
+        grant = 2 * grant < 100 ? 2 * grant : 100;
+        assert_int_equal(p.credit.grant, grant);
+        assert_int_equal(pool.granted, grant);
+        assert_int_equal(p.credit.limit - p.received, grant);
+    }
+    for (int n = 0; n < 1000; n++) {
+        receive(&p);
+        assert_int_equal(p.credit.grant, 100);
+    }
+    assert_int_equal(pool.granted, 100);
+}
+
+/* What others hold is not granted twice; what they leave is there for who comes next. */
+static void test_growth_stops(void **state)
+{
+    btl_ib_queue_t queue = make_queue(8, 4, 2);
+
+    (void) state;
+    for (uint32_t depth = 8; depth <= 40; depth++) {
+        btl_ib_credit_pool_t pool = {.depth = depth};
+        pair_t p[4];
+
+        for (int i = 0; i < 4; i++) {
+            pair_init(&p[i], &pool, &queue, 2, 0xfffffffe);
+        }
+        for (int n = 0; n < 400; n++) {
+            receive(&p[n % 4]);
+            assert_true(pool.granted <= depth);
+            assert_int_equal(pool.granted, p[0].credit.grant + p[1].credit.grant + p[2].credit.grant
+                                               + p[3].credit.grant);
+        }
+        /* Doubling from 2 to 8 leaves less unused than the next step of anyone. */
+        assert_true(pool.granted == 32 || pool.granted + 4 > depth);
+        uint32_t rest = pool.granted - p[0].credit.grant;
+        btl_ib_credit_fini(&p[0].credit, &pool);
+        assert_int_equal(pool.granted, rest);
+        for (int n = 0; n < 400; n++) {
+            receive(&p[1 + n % 3]);
+            assert_true(pool.granted <= depth);
+        }
+        assert_true(pool.granted == 24 || pool.granted + 4 > depth);
+    }
+}
+
+static void test_give_back(void **state)
+{
+    (void) state;
+    for (uint32_t low = 1; low < 16; low++) {
+        btl_ib_credit_pool_t pool = {.depth = 16};
+        btl_ib_queue_t queue = make_queue(16, low, 1);
+        pair_t p;
+
+        pair_init(&p, &pool, &queue, 16, 0xfffffffc);
+        for (int round = 0; round < 50; round++) {
+            /* The sender skips all but two of what it may use: those sequences never come. */
+            uint32_t count = p.credit.limit - p.received - 2;
+            uint32_t limit = p.credit.limit;
+            uint32_t granted = pool.granted;
+
+            btl_ib_credit_give_back(&p.credit, &pool, &queue, count);
+            p.received += count;
+            assert_true((int32_t) (p.credit.limit - limit) >= 0);
+            assert_int_equal(pool.granted, granted - count);
+            check(&p);
+            while (p.credit.grant < 16) { /* and works its way up again */
+                uint32_t grant = p.credit.grant;
+                receive(&p);
+                assert_in_range(p.credit.grant, grant, 2 * grant);
+            }
+            assert_int_equal(pool.granted, 16);
+            for (int n = 0; n < round % 16; n++) {
+                receive(&p);
+            }
+        }
+        btl_ib_credit_fini(&p.credit, &pool);
+        assert_int_equal(pool.granted, 0);
+    }
+}
+
+/*
+ * One-way traffic: nothing goes back but the explicit returns that are due. `late`: a return
+ * arrives only when the sender has used up what it knew.
+ */
+static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t depth, bool late)
+{
+    btl_ib_credit_pool_t pool = {.depth = depth};
+    pair_t p;
+    uint32_t news;
+
+    pair_init(&p, &pool, queue, init, 0xffffffe0);
+    news = p.known;
+    for (uint32_t n = 0; n < 5 * queue->num + 20; n++) {
+        if (p.sent == p.known) {
+            assert_int_not_equal(news, p.known); /* else both wait forever */
+            p.known = news;
+        }
+        p.sent++;
+        receive(&p);
+        if (btl_ib_credit_due(&p.credit, queue)) {
+            p.credit.told = p.credit.limit;
+            news = p.credit.limit;
+            if (!late) {
+                p.known = news;
+            }
+        }
+    }
+    assert_int_equal(pool.granted, p.credit.grant);
+}
+
+/* Every legal queue, and that the grammar's bound is the one that matters. */
+static void test_one_way_never_stalls(void **state)
+{
+    uint32_t runs = 0;
+
+    (void) state;
+    for (uint32_t num = 2; num <= 40; num++) {
+        for (uint32_t low = 1; low < num; low++) {
+            btl_ib_queue_t queue = make_queue(num, low, 1);
+            for (; legal(&queue); queue.window++) {
+                const uint32_t inits[] = {1, 2, 3, 1 + num / 3, num - 1, num};
+                for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++) {
+                    run_one_way(&queue, inits[i], i % 2 == 0 ? 0 : inits[i] + num / 2, true);
+                    run_one_way(&queue, inits[i], i % 2 == 0 ? inits[i] : 0, false);
+                    runs += 2;
+                }
+            }
+            assert_int_equal(queue.window - 1, num / (num - low) * (num - low));
+        }
+    }
+    assert_true(runs > 100000);
+}
+
+/* ---- limits that are lost, repeated and overtake each other ---- */
+
+enum { PEERS = 5, ON_THE_WAY = 6 };
+
+typedef struct network {
+    pair_t p[PEERS];
+    uint32_t update[PEERS][ON_THE_WAY]; /* limits that are still about */
+    uint32_t updates[PEERS];
+} network_t;
+
+/* Tell the limit; the message may come late, twice or never. */
+static void network_tell(network_t *net, int i)
+{
+    pair_t *p = &net->p[i];
+
+    p->credit.told = p->credit.limit;
+    net->update[i][net->updates[i]++ % ON_THE_WAY] = p->credit.limit;
+}
+
+/* One of the last few messages arrives, perhaps for the second time. */
+static void network_deliver(network_t *net, int i, test_random_t *r)
+{
+    pair_t *p = &net->p[i];
+
+    if (net->updates[i] > 0) {
+        uint32_t about = net->updates[i] < ON_THE_WAY ? net->updates[i] : ON_THE_WAY;
+        uint32_t limit = net->update[i][test_random_below(r, about)];
+        p->known = (int32_t) (limit - p->known) > 0 ? limit : p->known;
+    }
+    assert_true((int32_t) (p->credit.limit - p->known) >= 0); /* nothing invented */
+}
+
+static void network_step(network_t *net, int i, test_random_t *r)
+{
+    pair_t *p = &net->p[i];
+
+    switch (test_random_below(r, 8)) {
+    case 0:
+        network_tell(net, i);
+        break;
+    case 1:
+    case 2:
+        network_deliver(net, i, r);
+        break;
+    case 3:
+        if (test_random_below(r, 20) == 0 && p->known - p->sent > 1) {
+            uint32_t count = p->known - p->sent - 1;
+            btl_ib_credit_give_back(&p->credit, p->pool, p->queue, count);
+            p->sent += count;
+            p->received += count;
+            check(p);
+        }
+        break;
+    default:
+        if (p->sent != p->known) {
+            p->sent++;
+            receive(p);
+            if (btl_ib_credit_due(&p->credit, p->queue)) {
+                network_tell(net, i);
+            }
+        }
+        break;
+    }
+}
+
+static void test_bad_network(void **state)
+{
+    test_random_t r = TEST_RANDOM_SEED;
+
+    (void) state;
+    for (int run = 0; run < 100; run++) {
+        uint32_t num = 2 + test_random_below(&r, 64);
+        uint32_t low = 1 + test_random_below(&r, num - 1);
+        btl_ib_queue_t queue = make_queue(num, low, 1 + test_random_below(&r, num - low));
+        uint32_t init = 1 + test_random_below(&r, num);
+        btl_ib_credit_pool_t pool = {.depth = init * PEERS + test_random_below(&r, num * PEERS)};
+        network_t net = {.updates = {0}};
+
+        for (int i = 0; i < PEERS; i++) {
+            pair_init(&net.p[i], &pool, &queue, init, 0xffffffff - test_random_below(&r, 500));
+        }
+        for (int step = 0; step < 5000; step++) {
+            network_step(&net, (int) test_random_below(&r, PEERS), &r);
+            uint32_t sum = 0;
+            for (int i = 0; i < PEERS; i++) {
+                sum += net.p[i].credit.grant;
+            }
+            assert_int_equal(pool.granted, sum);
+            assert_true(sum <= pool.depth);
+        }
+        /* At rest: one message that gets through, and the sender knows all it has. */
+        for (int i = 0; i < PEERS; i++) {
+            tell(&net.p[i]);
+            check(&net.p[i]);
+            assert_int_equal(net.p[i].known - net.p[i].sent,
+                             net.p[i].credit.grant - net.p[i].credit.used);
+            btl_ib_credit_fini(&net.p[i].credit, &pool);
+        }
+        assert_int_equal(pool.granted, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_initial),     cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_due),         cmocka_unit_test(test_piggybacked),
+        cmocka_unit_test(test_growth),      cmocka_unit_test(test_growth_stops),
+        cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
+        cmocka_unit_test(test_bad_network),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "devices.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define LONG63 "x23456789012345678901234567890123456789012345678901234567890123"
+
+static struct sockaddr_storage address(const char *text)
+{
+    struct sockaddr_storage ip = {.ss_family = AF_UNSPEC};
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+
+    if (1 == inet_pton(AF_INET, text, &v4.sin_addr)) {
+        memcpy(&ip, &v4, sizeof(v4));
+    } else if (1 == inet_pton(AF_INET6, text, &v6.sin6_addr)) {
+        memcpy(&ip, &v6, sizeof(v6));
+    }
+    return ip;
+}
+
+static void parse(const char *text, btl_ib_device_list_t *list)
+{
+    btl_ib_devices_error_t error;
+
+    if (0 != btl_ib_devices_parse(text, list, &error)) {
+        fail_msg("%s: entry %u, %s: %s; expected %s", text, error.position, error.entry,
+                 error.problem, error.expected);
+    }
+}
+
+/* ---- what is accepted ---- */
+
+static const struct {
+    const char *text;
+    sa_family_t family;
+    uint8_t prefix_bits;
+    const char *ip;
+} good[] = {
+    {"mlx5_0", AF_UNSPEC, 0, NULL},
+    {"eth0.100", AF_UNSPEC, 0, NULL},
+    {"eth0:1", AF_UNSPEC, 0, NULL},
+    {"10", AF_UNSPEC, 0, NULL},
+    {"fd00", AF_UNSPEC, 0, NULL},
+    {LONG63, AF_UNSPEC, 0, NULL},
+    {"10.77.0.0/24", AF_INET, 24, "10.77.0.0"},
+    {"10.77.0.9/24", AF_INET, 24, "10.77.0.9"},
+    {"0.0.0.0/0", AF_INET, 0, "0.0.0.0"},
+    {"255.255.255.255/32", AF_INET, 32, "255.255.255.255"},
+    {"10.0.0.0/008", AF_INET, 8, "10.0.0.0"},
+    {"fd00::/64", AF_INET6, 64, "fd00::"},
+    {"::/0", AF_INET6, 0, "::"},
+    {"::1/128", AF_INET6, 128, "::1"},
+    {"ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255/128", AF_INET6, 128,
+     "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"},
+};
+
+static void assert_entry(const btl_ib_device_entry_t *entry, size_t i)
+{
+    uint8_t ip[16] = {0};
+
+    assert_string_equal(entry->text, good[i].text);
+    assert_int_equal(entry->family, good[i].family);
+    assert_int_equal(entry->prefix_bits, good[i].prefix_bits);
+    assert_false(entry->matched);
+    if (NULL != good[i].ip) {
+        assert_int_equal(inet_pton(good[i].family, good[i].ip, ip), 1);
+    }
+    assert_memory_equal(entry->ip, ip, sizeof(ip));
+}
+
+static void test_good(void **state)
+{
+    char all[2048] = "";
+    btl_ib_device_list_t list;
+
+    (void) state;
+    for (size_t i = 0; i < COUNT(good); i++) {
+        parse(good[i].text, &list);
+        assert_int_equal(list.count, 1);
+        assert_entry(&list.entry[0], i);
+        if (i > 0) {
+            strcat(all, ",");
+        }
+        strcat(all, good[i].text);
+    }
+    parse(all, &list);
+    assert_int_equal(list.count, COUNT(good));
+    for (size_t i = 0; i < COUNT(good); i++) {
+        assert_entry(&list.entry[i], i);
+    }
+}
+
+static void test_no_list(void **state)
+{
+    btl_ib_device_list_t list;
+
+    (void) state;
+    memset(&list, 0xa5, sizeof(list));
+    parse("", &list);
+    assert_int_equal(list.count, 0);
+    memset(&list, 0xa5, sizeof(list));
+    parse(NULL, &list);
+    assert_int_equal(list.count, 0);
+}
+
+/* ---- what is refused, and how ---- */
+
+static const struct {
+    const char *text;
+    uint32_t position;
+    const char *entry;
+    const char *problem;  /* a part of it */
+    const char *expected; /* a part of it */
+} bad[] = {
+    {"10.0.0.0/33", 1, "10.0.0.0/33", "longer than the address", "0 to 32"},
+    {"10.0.0/24", 1, "10.0.0/24", "no IP address", "10.77.0.0/24"},
+    {"eth0,10.0.0/24", 2, "10.0.0/24", "no IP address", "10.77.0.0/24"},
+    {"256.0.0.0/8", 1, "256.0.0.0/8", "no IP address", "0 to 255"},
+    {"10.0.0.0.0/8", 1, "10.0.0.0.0/8", "no IP address", "four numbers"},
+    {"/24", 1, "/24", "no IP address", "four numbers"},
+    {"eth0/24", 1, "eth0/24", "no IP address", "four numbers"},
+    {"fd00:/64", 1, "fd00:/64", "no IP address", "fd00::/64"},
+    {"fe80::1%eth0/64", 1, "fe80::1%eth0/64", "no IP address", "fd00::/64"},
+    {"10.0.0.0/", 1, "10.0.0.0/", "no length", "0 to 32"},
+    {"10.0.0.0/x", 1, "10.0.0.0/x", "no number", "0 to 32"},
+    {"10.0.0.0/8x", 1, "10.0.0.0/8x", "no number", "0 to 32"},
+    {"10.0.0.0/-1", 1, "10.0.0.0/-1", "no number", "0 to 32"},
+    {"10.0.0.0/+8", 1, "10.0.0.0/+8", "no number", "0 to 32"},
+    {"10.0.0.0/8/8", 1, "10.0.0.0/8/8", "no number", "0 to 32"},
+    {"10.0.0.0/4294967304", 1, "10.0.0.0/4294967304", "longer", "0 to 32"},
+    {"10.0.0.0/255.0.0.0", 1, "10.0.0.0/255.0.0.0", "longer", "0 to 32"},
+    {"fd00::/129", 1, "fd00::/129", "longer than the address", "0 to 128"},
+    {"10.77.0.1", 1, "10.77.0.1", "without the length", "10.77.0.1/32"},
+    {"10.77.0", 1, "10.77.0", "without the length", "10.77.0.0/24"},
+    {"fd00::1", 1, "fd00::1", "without the length", "fd00::/64"},
+    {",", 1, "", "empty", "commas"},
+    {",eth0", 1, "", "empty", "commas"},
+    {"eth0,", 2, "", "empty", "commas"},
+    {"eth0,,eth1", 2, "", "empty", "commas"},
+    {"eth0,eth1,,", 3, "", "empty", "commas"},
+    {" ", 1, " ", "space", "comma"},
+    {"eth0, eth1", 2, " eth1", "space", "comma"},
+    {"eth0,eth\n1\177,eth2", 2, "eth?1?", "control", "comma"},
+    {"a," LONG63 "4", 2, LONG63, "too long", "63"},
+    {"a," LONG63 LONG63 ",b", 2, LONG63, "too long", "63"},
+};
+
+static void test_bad(void **state)
+{
+    btl_ib_device_list_t list;
+    btl_ib_devices_error_t error;
+
+    (void) state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        memset(&error, 0xa5, sizeof(error));
+        if (-EINVAL != btl_ib_devices_parse(bad[i].text, &list, &error)) {
+            fail_msg("%s was accepted", bad[i].text);
+        }
+        if (error.position != bad[i].position || NULL == strstr(error.problem, bad[i].problem)
+            || NULL == strstr(error.expected, bad[i].expected)) {
+            fail_msg("%s: entry %u: %s; expected %s", bad[i].text, error.position, error.problem,
+                     error.expected);
+        }
+        assert_string_equal(error.entry, bad[i].entry);
+    }
+}
+
+static void test_too_many(void **state)
+{
+    char text[BTL_IB_DEVICE_ENTRIES_MAX * 2 + 8] = "";
+    btl_ib_device_list_t list;
+    btl_ib_devices_error_t error;
+
+    (void) state;
+    for (size_t i = 0; i < BTL_IB_DEVICE_ENTRIES_MAX; i++) {
+        strcat(text, i > 0 ? ",a" : "a");
+    }
+    parse(text, &list);
+    assert_int_equal(list.count, BTL_IB_DEVICE_ENTRIES_MAX);
+    strcat(text, ",last");
+    assert_int_equal(btl_ib_devices_parse(text, &list, &error), -EINVAL);
+    assert_int_equal(error.position, BTL_IB_DEVICE_ENTRIES_MAX + 1);
+    assert_string_equal(error.entry, "last");
+    snprintf(text, sizeof(text), "%d entries", BTL_IB_DEVICE_ENTRIES_MAX);
+    assert_non_null(strstr(error.expected, text));
+}
+
+/* ---- selecting ---- */
+
+static const struct {
+    const char *name, *interface, *ip;
+    bool loopback;
+} machine[] = {
+    {"lo", "lo", "127.0.0.1", true},
+    {"eth0", "eth0", "10.77.0.5", false},
+    {"mlx5_0", "ib0", "10.78.129.1", false},
+    {"eth6", "eth6", "fd00:0:0:1::5", false},
+    {"usnic_0", "", "", false},
+};
+
+/* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic. */
+static const char letters[] = "LEM6U";
+
+static const struct {
+    const char *there, *include, *exclude, *chosen;
+    uint32_t in_vain; /* bits: entries of the include list */
+} choices[] = {
+    /* No wishes: loopback only if it is alone. */
+    {"LEM6U", "", "", "EM6U", 0},
+    {"ELM", "", "", "EM", 0},
+    {"L", "", "", "L", 0},
+    {"", "", "", "", 0},
+    /* By name, by interface; the machine's order stays. */
+    {"LEM6U", "mlx5_0", "", "M", 0},
+    {"LEM6U", "ib0", "", "M", 0},
+    {"LEM6U", "ib0,mlx5_0", "", "M", 0},
+    {"LEM6U", "usnic_0,eth0", "", "EU", 0},
+    {"UE", "eth0,usnic_0", "", "UE", 0},
+    {"LEM6U", "lo", "", "L", 0},
+    {"LEM6U", "lo,eth0", "", "LE", 0},
+    {"LEM6U", "eth", "", "", 1},
+    {"LEM6U", "eth00", "", "", 1},
+    {"LEM6U", "ETH0", "", "", 1},
+    /* By subnet. */
+    {"LEM6U", "10.77.0.0/24", "", "E", 0},
+    {"LEM6U", "10.77.0.77/24", "", "E", 0},
+    {"LEM6U", "10.77.0.4/31", "", "E", 0},
+    {"LEM6U", "10.77.0.6/31", "", "", 1},
+    {"LEM6U", "10.77.0.5/32", "", "E", 0},
+    {"LEM6U", "10.77.1.0/24", "", "", 1},
+    {"LEM6U", "10.76.0.0/15", "", "E", 0},
+    {"LEM6U", "10.78.128.0/17", "", "M", 0},
+    {"LEM6U", "10.78.0.0/17", "", "", 1},
+    {"LEM6U", "10.0.0.0/8", "", "EM", 0},
+    {"LEM6U", "0.0.0.0/0", "", "LEM", 0},
+    {"LEM6U", "::/0", "", "6", 0},
+    {"LEM6U", "fd00:0:0:1::/64", "", "6", 0},
+    {"LEM6U", "fd00::/63", "", "6", 0},
+    {"LEM6U", "fd00::/64", "", "", 1},
+    {"LEM6U", "127.0.0.0/8", "", "L", 0},
+    /* In vain, in part. */
+    {"LEM6U", "eth7,eth0,10.9.0.0/16", "", "E", 1 | 4},
+    {"", "eth0", "", "", 1},
+    /* Left out. */
+    {"LEM6U", "", "eth0", "M6U", 0},
+    {"LEM6U", "", "eth0,ib0,usnic_0", "6", 0},
+    {"LEM6U", "", "10.0.0.0/8,eth6,usnic_0", "L", 0},
+    {"LEM6U", "", "lo", "EM6U", 0},
+    {"LEM6U", "", "nobody", "EM6U", 0},
+    {"L", "", "lo", "", 0},
+    {"LE", "", "0.0.0.0/0", "", 0},
+};
+
+static char turned_down[16];
+static uint32_t told_in_vain;
+static bool told_of_transport;
+
+/* Which device or entry a line of the log is about. */
+static void overhear(void *context, int level, const char *format, ...)
+{
+    char line[256];
+    char name[64];
+    unsigned entry;
+    va_list args;
+
+    assert_ptr_equal(context, turned_down);
+    va_start(args, format);
+    assert_true(vsnprintf(line, sizeof(line), format, args) < (int) sizeof(line));
+    va_end(args);
+    if (1 == sscanf(line, "btl_ib_if_include: entry %u, ", &entry)) {
+        assert_int_equal(level, 1);
+        assert_int_equal(told_of_transport, NULL != strstr(line, " of transport test"));
+        told_in_vain |= 1u << (entry - 1);
+        return;
+    }
+    assert_int_equal(level, 10);
+    assert_int_equal(sscanf(line, "device %63s turned down: ", name), 1);
+    for (size_t i = 0; i < COUNT(machine); i++) {
+        if (0 == strcmp(name, machine[i].name)) {
+            strncat(turned_down, &letters[i], 1);
+        }
+    }
+}
+
+static void add_device(btl_ib_device_t *device, size_t which)
+{
+    memset(device, 0, sizeof(*device));
+    strcpy(device->transport, "test");
+    strcpy(device->name, machine[which].name);
+    strcpy(device->interface, machine[which].interface);
+    device->ip = address(machine[which].ip);
+    device->loopback = machine[which].loopback;
+    device->handle = (void *) (uintptr_t) &letters[which];
+}
+
+static void assert_choice(size_t which)
+{
+    static btl_ib_device_filter_t filter;
+    btl_ib_device_t list[8];
+    const btl_ib_log_t log = {.print = overhear, .context = turned_down};
+    const int count = (int) strlen(choices[which].there);
+    char got[8] = "";
+    char rest[8] = "";
+    int chosen;
+
+    for (int i = 0; i < count; i++) {
+        add_device(&list[i], (size_t) (strchr(letters, choices[which].there[i]) - letters));
+    }
+    parse(choices[which].include, &filter.include);
+    parse(choices[which].exclude, &filter.exclude);
+    turned_down[0] = '\0';
+    told_in_vain = 0;
+    told_of_transport = count > 0;
+    chosen = btl_ib_devices_select(list, count, &filter, &log);
+    for (int i = 0; i < count; i++) {
+        strncat(i < chosen ? got : rest, list[i].handle, 1);
+    }
+    if (0 != strcmp(got, choices[which].chosen)) {
+        fail_msg("of %s, include '%s', exclude '%s': %s", choices[which].there,
+                 choices[which].include, choices[which].exclude, got);
+    }
+    /* The others are all still there, and were told of. */
+    assert_int_equal(strlen(rest), strlen(turned_down));
+    assert_int_equal(strspn(rest, turned_down), strlen(rest));
+    assert_int_equal(strlen(got) + strlen(rest), strlen(choices[which].there));
+    assert_int_equal(strcspn(rest, got), strlen(rest));
+    for (uint32_t i = 0; i < filter.include.count; i++) {
+        assert_int_equal(!filter.include.entry[i].matched, choices[which].in_vain >> i & 1);
+    }
+    assert_int_equal(told_in_vain, choices[which].in_vain);
+}
+
+static void test_select(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < COUNT(choices); i++) {
+        assert_choice(i);
+    }
+}
+
+/* A second transport's devices don't undo what the first one's matched; nobody has to listen. */
+static void test_two_transports(void **state)
+{
+    static btl_ib_device_filter_t filter;
+    const btl_ib_log_t silent = {.print = NULL};
+    btl_ib_device_t device;
+
+    (void) state;
+    parse("eth0,mlx5_0,eth9", &filter.include);
+    add_device(&device, 1);
+    assert_int_equal(btl_ib_devices_select(&device, 1, &filter, &silent), 1);
+    add_device(&device, 2);
+    assert_int_equal(btl_ib_devices_select(&device, 1, &filter, &silent), 1);
+    assert_int_equal(btl_ib_devices_select(NULL, 0, &filter, &silent), 0);
+    assert_true(filter.include.entry[0].matched);
+    assert_true(filter.include.entry[1].matched);
+    assert_false(filter.include.entry[2].matched);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_no_list),
+        cmocka_unit_test(test_bad),    cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_select), cmocka_unit_test(test_two_transports),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

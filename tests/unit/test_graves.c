@@ -1,0 +1,137 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "btl_ib_graves.h"
+#include "support.h"
+
+static test_memory_t memory;
+static btl_ib_graves_t graves;
+
+static int setup(void **state)
+{
+    (void) state;
+    test_memory_init(&memory);
+    btl_ib_graves_init(&graves, &memory.mem);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    btl_ib_graves_fini(&graves);
+    return memory.live == 0 ? 0 : -1;
+}
+
+static btl_ib_grave_t grave(uint64_t name, uint32_t epoch)
+{
+    return (btl_ib_grave_t){
+        .name = name,
+        .secret = 7,
+        .token = name * 1000 + epoch,
+        .rail = 1,
+        .remote_rail = 2,
+        .epoch = epoch,
+    };
+}
+
+static void bury(uint64_t name, uint32_t epoch)
+{
+    btl_ib_grave_t it = grave(name, epoch);
+    btl_ib_graves_add(&graves, &it);
+}
+
+static void test_found_by_all_that_a_connect_shows(void **state)
+{
+    (void) state;
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    bury(5, 9);
+    btl_ib_grave_t same = grave(5, 9);
+    same.secret = 0; /* a CONNECT does not show it */
+    assert_true(btl_ib_graves_has(&graves, &same));
+    for (int field = 0; field < 5; field++) {
+        btl_ib_grave_t other = grave(5, 9);
+        other.name += field == 0;
+        other.token += field == 1;
+        other.rail += field == 2;
+        other.remote_rail += field == 3;
+        other.epoch += field == 4;
+        assert_false(btl_ib_graves_has(&graves, &other));
+    }
+}
+
+static void test_floor_is_above_the_latest_life(void **state)
+{
+    (void) state;
+    btl_ib_grave_t peer = grave(5, 0);
+
+    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
+    bury(5, 9);
+    bury(5, 11);
+    bury(5, 10);
+    bury(6, 99);
+    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 12);
+    peer.secret++; /* a new process under the old name begins at the beginning */
+    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
+}
+
+static void test_epochs_wrap(void **state)
+{
+    (void) state;
+    btl_ib_grave_t peer = grave(5, 0);
+
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    bury(5, 3);
+    bury(5, UINT32_MAX - 1);
+    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 4);
+}
+
+static void test_the_last_hundreds_are_kept(void **state)
+{
+    (void) state;
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
+        bury(5, epoch);
+    }
+    for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
+        btl_ib_grave_t it = grave(5, epoch);
+        assert_int_equal(btl_ib_graves_has(&graves, &it), epoch > 2000 - 512);
+    }
+}
+
+static void test_memory_is_had_before_it_is_needed(void **state)
+{
+    (void) state;
+    memory.allowed = 0;
+    assert_int_equal(btl_ib_graves_prepare(&graves), -ENOMEM);
+    memory.allowed = 1;
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    uint64_t calls = memory.calls;
+    for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
+        bury(5, epoch);
+    }
+    assert_int_equal(memory.calls, calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_found_by_all_that_a_connect_shows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_floor_is_above_the_latest_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_epochs_wrap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_hundreds_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_is_had_before_it_is_needed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,452 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What processes publish of themselves: packing, strict unpacking, and who talks to whom.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "btl_ib_modex_wire.h"
+
+/* Where fields of the packed form are, for tests that spoil them. */
+#define AT_VERSION  4
+#define AT_RESERVED 6
+#define AT_SIZE     8
+#define AT_MSG_MAX  28
+#define AT_HOST     32
+#define AT_RAILS(n) (33 + (n)) /* n: length of the host's name */
+
+static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a, uint8_t b,
+                     uint8_t c, uint8_t d, uint8_t bits)
+{
+    btl_ib_queues_error_t error;
+    const uint8_t ip[4] = {a, b, c, d};
+
+    memset(rail, 0, sizeof(*rail));
+    snprintf(rail->transport, sizeof(rail->transport), "ofi");
+    snprintf(rail->provider, sizeof(rail->provider), "%s", provider);
+    rail->address_len = 16;
+    memset(rail->address, d, rail->address_len);
+    rail->family = 4;
+    rail->prefix_bits = bits;
+    memcpy(rail->ip, ip, sizeof(ip));
+    rail->loopback = 127 == a;
+    rail->max_datagram = 1472;
+    rail->bandwidth = 10000;
+    rail->ack_delay = 25;
+    assert_int_equal(
+        0, btl_ib_queues_parse("P,128,256,128,16:S,1472,256,128,32", &rail->queues, &error));
+}
+
+static btl_ib_modex_t *make(uint32_t rails)
+{
+    btl_ib_modex_t *modex = calloc(1, sizeof(*modex));
+
+    assert_non_null(modex);
+    modex->secret.k[0] = UINT64_C(0x0102030405060708);
+    modex->secret.k[1] = UINT64_C(0x1112131415161718);
+    modex->message_max = 66048;
+    snprintf(modex->host, sizeof(modex->host), "node7");
+    modex->rail_count = rails;
+    for (uint32_t i = 0; i < rails; ++i) {
+        set_rail(&modex->rails[i], "udp", 10, (uint8_t) i, 0, 7, 16);
+    }
+    return modex;
+}
+
+static int pack(const btl_ib_modex_t *modex, uint8_t *bytes)
+{
+    const int size = btl_ib_modex_pack(modex, bytes, BTL_IB_MODEX_SIZE_MAX);
+
+    assert_true(size > 0);
+    return size;
+}
+
+/* The bytes in memory of their exact size, so that a sanitizer sees a read beyond the end. */
+static int unpack_exact(btl_ib_modex_t *modex, const uint8_t *bytes, size_t size)
+{
+    uint8_t *copy = malloc(size > 0 ? size : 1);
+    int rc;
+
+    assert_non_null(copy);
+    memcpy(copy, bytes, size);
+    rc = btl_ib_modex_unpack(modex, copy, size);
+    free(copy);
+    return rc;
+}
+
+static void test_round_trip(void **state)
+{
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out;
+
+    (void) state;
+    for (uint32_t rails = 1; rails <= BTL_IB_RAILS_MAX; ++rails) {
+        btl_ib_modex_t *in = make(rails);
+        const int size = pack(in, bytes);
+
+        memset(&out, 0, sizeof(out));
+        assert_int_equal(0, unpack_exact(&out, bytes, (size_t) size));
+        assert_memory_equal(in, &out, sizeof(out));
+        free(in);
+    }
+}
+
+static void test_every_field_full(void **state)
+{
+    btl_ib_modex_t *in = make(BTL_IB_RAILS_MAX);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out = {.rail_count = 0};
+    int size;
+
+    (void) state;
+    memset(in->host, 'h', sizeof(in->host) - 1);
+    for (uint32_t i = 0; i < in->rail_count; ++i) {
+        btl_ib_modex_rail_t *rail = &in->rails[i];
+
+        memset(rail->transport, 't', sizeof(rail->transport) - 1);
+        memset(rail->provider, 'p', sizeof(rail->provider) - 1);
+        rail->address_len = BTL_IB_ADDR_BYTES;
+        rail->family = 6;
+        rail->prefix_bits = 128;
+        memset(rail->ip, 0xfd, sizeof(rail->ip));
+        memset(rail->address, 0xff, sizeof(rail->address));
+        rail->queues.count = 0;
+        for (uint32_t q = 0; q < BTL_IB_QUEUES_MAX; ++q) {
+            btl_ib_queue_table_t one;
+            btl_ib_queues_error_t error;
+
+            assert_int_equal(0, btl_ib_queues_parse("S,128,256", &one, &error));
+            one.q[0].size += q;
+            rail->queues.q[rail->queues.count++] = one.q[0];
+        }
+    }
+    size = pack(in, bytes);
+    assert_int_equal(0, unpack_exact(&out, bytes, (size_t) size));
+    assert_memory_equal(in, &out, sizeof(out));
+    free(in);
+}
+
+/* The bytes are the same on every machine. */
+static void test_byte_order(void **state)
+{
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 1, 0, 0};
+    btl_ib_modex_t *in = make(1);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    const int size = pack(in, bytes);
+
+    (void) state;
+    assert_memory_equal(head, bytes, sizeof(head));
+    assert_int_equal(size, bytes[AT_SIZE] << 24 | bytes[AT_SIZE + 1] << 16 | bytes[AT_SIZE + 2] << 8
+                               | bytes[AT_SIZE + 3]);
+    assert_int_equal(0x01, bytes[12]);
+    assert_int_equal(0x18, bytes[27]);
+    assert_int_equal(0x02, bytes[AT_MSG_MAX + 2]); /* 66048 = 0x00010200 */
+    assert_int_equal(5, bytes[AT_HOST]);
+    assert_int_equal(1, bytes[AT_RAILS(5)]);
+    free(in);
+}
+
+static void test_truncated_and_longer(void **state)
+{
+    btl_ib_modex_t *in = make(2);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX] = {0};
+    btl_ib_modex_t out;
+    const int size = pack(in, bytes);
+
+    (void) state;
+    for (int cut = 0; cut < size; ++cut) {
+        assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, (size_t) cut));
+    }
+    for (int cut = 12; cut < size; ++cut) {
+        /* The size field agrees, the contents do not. */
+        uint8_t copy[BTL_IB_MODEX_SIZE_MAX];
+
+        memcpy(copy, bytes, (size_t) size);
+        copy[AT_SIZE + 2] = (uint8_t) (cut >> 8);
+        copy[AT_SIZE + 3] = (uint8_t) cut;
+        assert_int_equal(-EBADMSG, unpack_exact(&out, copy, (size_t) cut));
+    }
+    assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, (size_t) size + 1));
+    bytes[AT_SIZE + 3] = (uint8_t) (bytes[AT_SIZE + 3] + 1);
+    assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, (size_t) size + 1));
+    free(in);
+}
+
+static void test_versions(void **state)
+{
+    btl_ib_modex_t *in = make(1);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out;
+    const size_t size = (size_t) pack(in, bytes);
+
+    (void) state;
+    bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION + 1;
+    assert_int_equal(-EPROTONOSUPPORT, unpack_exact(&out, bytes, size));
+    bytes[AT_VERSION + 1] = BTL_IB_MODEX_VERSION;
+    bytes[AT_RESERVED] = 1;
+    assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
+    bytes[AT_RESERVED] = 0;
+    bytes[0] ^= 1;
+    assert_int_equal(-EBADMSG, unpack_exact(&out, bytes, size));
+    free(in);
+}
+
+/* Whatever one byte is changed to, the result is refused or makes sense. */
+static void test_every_byte(void **state)
+{
+    btl_ib_modex_t *in = make(1);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    uint8_t again[BTL_IB_MODEX_SIZE_MAX];
+    btl_ib_modex_t out;
+    const int size = pack(in, bytes);
+
+    (void) state;
+    for (int at = 0; at < size; ++at) {
+        for (int bit = 0; bit < 8; ++bit) {
+            bytes[at] ^= (uint8_t) (1 << bit);
+            if (0 == unpack_exact(&out, bytes, (size_t) size)) {
+                assert_int_equal(size, btl_ib_modex_pack(&out, again, sizeof(again)));
+                assert_memory_equal(bytes, again, (size_t) size);
+            }
+            bytes[at] ^= (uint8_t) (1 << bit);
+        }
+    }
+    free(in);
+}
+
+typedef void (*spoil_t)(btl_ib_modex_t *modex);
+
+static void spoil_no_rail(btl_ib_modex_t *modex)
+{
+    modex->rail_count = 0;
+}
+
+static void spoil_many_rails(btl_ib_modex_t *modex)
+{
+    modex->rail_count = BTL_IB_RAILS_MAX + 1;
+}
+
+static void spoil_message_max(btl_ib_modex_t *modex)
+{
+    modex->message_max = 0;
+}
+
+static void spoil_host(btl_ib_modex_t *modex)
+{
+    modex->host[1] = '\n';
+}
+
+static void spoil_transport(btl_ib_modex_t *modex)
+{
+    modex->rails[0].transport[0] = '\0';
+}
+
+static void spoil_address(btl_ib_modex_t *modex)
+{
+    modex->rails[0].address_len = 0;
+}
+
+static void spoil_address_long(btl_ib_modex_t *modex)
+{
+    modex->rails[0].address_len = BTL_IB_ADDR_BYTES + 1;
+}
+
+static void spoil_family(btl_ib_modex_t *modex)
+{
+    modex->rails[0].family = 5;
+}
+
+static void spoil_prefix(btl_ib_modex_t *modex)
+{
+    modex->rails[0].prefix_bits = 33;
+}
+
+static void spoil_datagram(btl_ib_modex_t *modex)
+{
+    modex->rails[0].max_datagram = BTL_IB_QUEUE_SIZE_MIN - 1;
+}
+
+static void spoil_ack_delay(btl_ib_modex_t *modex)
+{
+    modex->rails[0].ack_delay = BTL_IB_MODEX_ACK_DELAY_MAX + 1;
+}
+
+static void spoil_no_queue(btl_ib_modex_t *modex)
+{
+    modex->rails[0].queues.count = 0;
+}
+
+static void spoil_queue(btl_ib_modex_t *modex)
+{
+    modex->rails[0].queues.q[0].num = 0;
+}
+
+static void test_nonsense_is_not_packed(void **state)
+{
+    static const spoil_t spoils[] = {
+        spoil_no_rail,   spoil_many_rails,   spoil_message_max, spoil_host,   spoil_transport,
+        spoil_address,   spoil_address_long, spoil_family,      spoil_prefix, spoil_datagram,
+        spoil_ack_delay, spoil_no_queue,     spoil_queue,
+    };
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(spoils) / sizeof(spoils[0]); ++i) {
+        btl_ib_modex_t *in = make(1);
+
+        spoils[i](in);
+        assert_int_equal(-EINVAL, btl_ib_modex_pack(in, bytes, sizeof(bytes)));
+        free(in);
+    }
+}
+
+static void test_no_space(void **state)
+{
+    btl_ib_modex_t *in = make(3);
+    uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
+    const int size = pack(in, bytes);
+
+    (void) state;
+    assert_int_equal(size, btl_ib_modex_pack(in, bytes, (size_t) size));
+    for (int room = 0; room < size; ++room) {
+        assert_int_equal(-ENOSPC, btl_ib_modex_pack(in, bytes, (size_t) room));
+    }
+    free(in);
+}
+
+static void test_same_subnet(void **state)
+{
+    btl_ib_modex_rail_t a;
+    btl_ib_modex_rail_t b;
+
+    (void) state;
+    set_rail(&a, "udp", 10, 1, 2, 3, 24);
+    set_rail(&b, "udp", 10, 1, 2, 200, 24);
+    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    b.ip[2] = 3;
+    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    a.prefix_bits = 23; /* 10.1.2.0/23 holds 10.1.3.200 */
+    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    b.ip[2] = 4;
+    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    a.prefix_bits = b.prefix_bits = 32;
+    b = a;
+    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    b.family = 6;
+    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    a.family = b.family = 0;
+    a.prefix_bits = b.prefix_bits = 0;
+    assert_true(btl_ib_modex_same_subnet(&a, &b));
+}
+
+static void assert_choice(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
+                          int first, int second)
+{
+    int choice[BTL_IB_RAILS_MAX];
+
+    btl_ib_modex_match(ours, theirs, same_host, choice);
+    assert_int_equal(first, choice[0]);
+    assert_int_equal(second, choice[1]);
+    for (int i = 2; i < BTL_IB_RAILS_MAX; ++i) {
+        assert_int_equal(-1, choice[i]);
+    }
+}
+
+static void test_match_subnets(void **state)
+{
+    btl_ib_modex_t *ours = make(2);
+    btl_ib_modex_t *theirs = make(2);
+
+    (void) state;
+    assert_choice(ours, theirs, false, 0, 1);
+    theirs->rails[0].ip[1] = 1; /* listed the other way round */
+    theirs->rails[1].ip[1] = 0;
+    assert_choice(ours, theirs, false, 1, 0);
+    theirs->rail_count = 1; /* only the subnet of our second rail */
+    assert_choice(ours, theirs, false, -1, 0);
+    theirs->rail_count = 2;
+    theirs->rails[0].ip[0] = 11; /* nothing in common: routed */
+    theirs->rails[1].ip[0] = 11;
+    assert_choice(ours, theirs, false, 0, 1);
+    theirs->rail_count = 1;
+    assert_choice(ours, theirs, false, 0, -1);
+    free(ours);
+    free(theirs);
+}
+
+static void test_match_same_subnet_twice(void **state)
+{
+    btl_ib_modex_t *ours = make(2);
+    btl_ib_modex_t *theirs = make(2);
+
+    (void) state;
+    ours->rails[1].ip[1] = 0;
+    theirs->rails[1].ip[1] = 0;
+    assert_choice(ours, theirs, false, 0, 1);
+    free(ours);
+    free(theirs);
+}
+
+static void test_match_kinds(void **state)
+{
+    btl_ib_modex_t *ours = make(2);
+    btl_ib_modex_t *theirs = make(2);
+
+    (void) state;
+    set_rail(&theirs->rails[0], "verbs", 10, 0, 0, 9, 16);
+    assert_choice(ours, theirs, false, -1, 1);
+    snprintf(theirs->rails[1].transport, sizeof(theirs->rails[1].transport), "udp");
+    assert_choice(ours, theirs, false, -1, -1);
+    free(ours);
+    free(theirs);
+}
+
+static void test_match_loopback(void **state)
+{
+    btl_ib_modex_t *ours = make(1);
+    btl_ib_modex_t *theirs = make(1);
+
+    (void) state;
+    set_rail(&ours->rails[0], "udp", 127, 0, 0, 1, 8);
+    assert_choice(ours, theirs, true, -1, -1);
+    set_rail(&theirs->rails[0], "udp", 127, 0, 0, 1, 8);
+    assert_choice(ours, theirs, true, 0, -1);
+    assert_choice(ours, theirs, false, -1, -1);
+    free(ours);
+    free(theirs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_every_field_full),
+        cmocka_unit_test(test_byte_order),
+        cmocka_unit_test(test_truncated_and_longer),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_nonsense_is_not_packed),
+        cmocka_unit_test(test_no_space),
+        cmocka_unit_test(test_same_subnet),
+        cmocka_unit_test(test_match_subnets),
+        cmocka_unit_test(test_match_same_subnet_twice),
+        cmocka_unit_test(test_match_kinds),
+        cmocka_unit_test(test_match_loopback),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_pool.h"
+#include "support.h"
+
+enum { REGIONS = 64, MANY = 1000 };
+
+/* A transport of which only the registration works. */
+typedef struct fake {
+    btl_ib_transport_t transport;
+    struct {
+        uint8_t *base;
+        size_t size;
+    } region[REGIONS];
+    uint32_t registered;
+    uint32_t deregistered;
+    int error; /* what mem_register() returns */
+} fake_t;
+
+static fake_t fake;
+static test_memory_t memory;
+static btl_ib_pool_t pool;
+static btl_ib_segment_t *got[MANY];
+
+static int fake_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+{
+    assert_ptr_equal(t, &fake.transport);
+    if (fake.error != 0) {
+        return fake.error;
+    }
+    assert_true(fake.registered < REGIONS);
+    fake.region[fake.registered].base = base;
+    fake.region[fake.registered].size = size;
+    *handle = &fake.region[fake.registered++];
+    return 0;
+}
+
+static void fake_deregister(btl_ib_transport_t *t, void *handle)
+{
+    uint8_t *base = fake.region[fake.deregistered].base;
+
+    (void) t;
+    assert_ptr_equal(handle, &fake.region[fake.deregistered]);
+    fake.deregistered++;
+    *base = 1; /* the memory is there until now, as the sanitizer knows */
+}
+
+static const btl_ib_transport_ops_t ops = {
+    .mem_register = fake_register,
+    .mem_deregister = fake_deregister,
+};
+
+static void start(uint32_t max_datagram, uint32_t headroom, bool registration, uint32_t limit)
+{
+    memset(&fake, 0, sizeof(fake));
+    fake.transport.ops = &ops;
+    fake.transport.attr.max_datagram = max_datagram;
+    fake.transport.attr.headroom = headroom;
+    fake.transport.attr.needs_registration = registration;
+    test_memory_init(&memory);
+    btl_ib_pool_init(&pool, &memory.mem, &fake.transport, limit);
+}
+
+static void finish(void)
+{
+    btl_ib_pool_fini(&pool);
+    assert_int_equal(memory.live, 0);
+    assert_int_equal(fake.registered, fake.deregistered);
+}
+
+/* Take segments of `size` until there are no more. */
+static uint32_t take_all(uint32_t size)
+{
+    uint32_t count = 0;
+
+    while ((got[count] = btl_ib_pool_get(&pool, size)) != NULL) {
+        count++;
+        assert_true(count < MANY);
+    }
+    return count;
+}
+
+static void put_all(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_pool_put(&pool, got[i]);
+    }
+}
+
+static void test_kinds(void **state)
+{
+    (void) state;
+    start(1472, 0, false, 10);
+    static const uint32_t sizes[] = {0, 1, 255, 256, 257, 1472};
+    for (int i = 0; i < 6; i++) {
+        btl_ib_segment_t *segment = btl_ib_pool_get(&pool, sizes[i]);
+        assert_non_null(segment);
+        assert_int_equal(segment->large, sizes[i] > 256);
+        assert_true(btl_ib_list_empty(&segment->link));
+        assert_int_equal(pool.kind[segment->large].in_use, 1);
+        btl_ib_pool_put(&pool, segment);
+        assert_int_equal(pool.kind[segment->large].in_use, 0);
+    }
+    finish();
+    /* Where the largest datagram is small, there is one kind. */
+    start(128, 0, false, 10);
+    got[0] = btl_ib_pool_get(&pool, 128);
+    assert_int_equal(got[0]->large, 0);
+    btl_ib_pool_put(&pool, got[0]);
+    finish();
+}
+
+/* Each kind has its own limit, and the last slab is no larger than what is left. */
+static void test_limit(void **state)
+{
+    static const uint32_t limits[] = {1, 3, 4, 5, 63, 64, 65, 200, 777};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        start(4096, 40, false, limits[i]);
+        assert_int_equal(take_all(4096), limits[i]);
+        assert_int_equal(pool.kind[1].made, limits[i]);
+        assert_int_equal(pool.kind[1].in_use, limits[i]);
+        assert_null(btl_ib_pool_get(&pool, 257));
+        put_all(limits[i]);
+        assert_int_equal(take_all(100), limits[i]);
+        btl_ib_pool_put(&pool, got[0]);
+        assert_ptr_equal(btl_ib_pool_get(&pool, 100), got[0]);
+        assert_null(btl_ib_pool_get(&pool, 100));
+        assert_int_equal(take_all(4096), limits[i]); /* those of before, without memory */
+        assert_int_equal(pool.kind[1].made, limits[i]);
+        finish(); /* whatever is in use */
+    }
+}
+
+/* Every byte of every buffer, and the headroom before it, is that buffer's alone. */
+static void test_buffers(void **state)
+{
+    static const uint32_t datagrams[] = {80, 255, 256, 257, 1471, 1472, 8973, 65507};
+    static const uint32_t headrooms[] = {0, 1, 8, 40};
+
+    (void) state;
+    for (int i = 0; i < 32; i++) {
+        uint32_t size = datagrams[i / 4];
+        uint32_t headroom = headrooms[i % 4];
+        start(size, headroom, false, 70);
+        uint32_t count = 0;
+        for (; count < 140 && size > 256; count++) {
+            got[count] = btl_ib_pool_get(&pool, count % 2 == 0 ? 256 : size);
+        }
+        count = count > 0 ? count : take_all(size);
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t room = got[k]->large || size < 256 ? size : 256;
+            assert_int_equal((uintptr_t) got[k]->wire % 8, 0);
+            memset(got[k]->wire - headroom, (int) k, headroom + room);
+            got[k]->order = k; /* the descriptors are elsewhere */
+        }
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t room = got[k]->large || size < 256 ? size : 256;
+            for (uint32_t b = 0; b < headroom + room; b++) {
+                assert_int_equal(*(got[k]->wire - headroom + b), (uint8_t) k);
+            }
+            assert_int_equal(got[k]->order, k);
+        }
+        finish();
+    }
+}
+
+static void test_registration(void **state)
+{
+    (void) state;
+    start(1472, 40, true, 200);
+    uint32_t count = take_all(1472);
+    assert_int_equal(count, 200);
+    assert_true(fake.registered > 1);
+    got[count] = btl_ib_pool_get(&pool, 1);
+    for (uint32_t i = 0; i <= count; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < fake.registered; k++) {
+            if (got[i]->mem == &fake.region[k]) {
+                found = true;
+                assert_true(got[i]->wire - 40 >= fake.region[k].base);
+                assert_true(got[i]->wire + (got[i]->large ? 1472 : 256)
+                            <= fake.region[k].base + fake.region[k].size);
+            }
+        }
+        assert_true(found);
+    }
+    finish();
+    /* Nobody asks where it is not wanted. */
+    start(1472, 0, false, 200);
+    got[0] = btl_ib_pool_get(&pool, 1472);
+    assert_null(got[0]->mem);
+    assert_int_equal(fake.registered, 0);
+    finish();
+}
+
+/* A slab that cannot be had or registered is no slab; what there is goes on working. */
+static void test_no_memory(void **state)
+{
+    (void) state;
+    for (int registration = 0; registration < 2; registration++) {
+        start(1472, 0, true, 200);
+        if (registration) {
+            fake.error = -ENOMEM;
+        } else {
+            memory.allowed = 0;
+        }
+        assert_null(btl_ib_pool_get(&pool, 1472));
+        assert_null(btl_ib_pool_get(&pool, 1));
+        assert_int_equal(memory.live, 0);
+        assert_int_equal(pool.kind[0].made + pool.kind[1].made, 0);
+        assert_int_equal(pool.kind[0].in_use + pool.kind[1].in_use, 0);
+        fake.error = 0;
+        memory.allowed = 1;
+        uint32_t count = take_all(1472);
+        assert_in_range(count, 1, 199);
+        assert_int_equal(memory.live, 1);
+        memory.allowed = UINT64_MAX;
+        fake.error = -ENOSPC;
+        assert_null(btl_ib_pool_get(&pool, 1472));
+        assert_int_equal(memory.live, 1);
+        btl_ib_pool_put(&pool, got[0]);
+        assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
+        fake.error = 0;
+        assert_non_null(btl_ib_pool_get(&pool, 1472));
+        finish();
+    }
+}
+
+/* What the transport still reads is not used for something else. */
+static void test_busy(void **state)
+{
+    (void) state;
+    start(1472, 0, false, 2);
+    assert_int_equal(take_all(1472), 2);
+    got[0]->busy = true;
+    btl_ib_pool_put(&pool, got[0]);
+    assert_int_equal(pool.kind[1].in_use, 2);
+    assert_null(btl_ib_pool_get(&pool, 1472));
+    btl_ib_pool_sent(&pool, got[0]);
+    assert_int_equal(pool.kind[1].in_use, 1);
+    assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
+    assert_false(got[0]->busy);
+    assert_false(got[0]->done);
+    /* The other way round: sent, and later put. */
+    got[0]->busy = true;
+    btl_ib_pool_sent(&pool, got[0]);
+    assert_null(btl_ib_pool_get(&pool, 1472));
+    btl_ib_pool_put(&pool, got[0]);
+    assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
+    finish();
+}
+
+/* Nothing of its former life is left in a segment. */
+static void test_cleared(void **state)
+{
+    int something;
+
+    (void) state;
+    start(1472, 0, false, 1);
+    btl_ib_segment_t *segment = btl_ib_pool_get(&pool, 1472);
+    segment->conn = (struct btl_ib_conn *) (void *) &something;
+    segment->msg = (struct btl_ib_msg *) (void *) &something;
+    segment->copies = 5;
+    segment->outside = 6;
+    segment->payload = 7;
+    segment->last = true;
+    segment->flags = 8;
+    segment->tag = 9;
+    segment->lost = true;
+    segment->probe = true;
+    btl_ib_pool_put(&pool, segment);
+    assert_ptr_equal(btl_ib_pool_get(&pool, 300), segment);
+    assert_null(segment->conn);
+    assert_null(segment->msg);
+    assert_int_equal(segment->copies + segment->outside + segment->payload, 0);
+    assert_int_equal(segment->flags + segment->tag, 0);
+    assert_false(segment->last || segment->lost || segment->probe);
+    assert_false(segment->busy || segment->done);
+    finish();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kinds),     cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_buffers),   cmocka_unit_test(test_registration),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_cleared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,504 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_reasm.h"
+#include "support.h"
+
+enum { SIZE = 5003, PEERS = 4 };
+
+static test_memory_t memory;
+static btl_ib_reasm_pool_t pool;
+static btl_ib_reasm_peer_t peer[PEERS];
+static btl_ib_reasm_t *whole;
+
+static int setup_extra(uint32_t extra_max)
+{
+    test_memory_init(&memory);
+    btl_ib_reasm_pool_init(&pool, &memory.mem, SIZE, extra_max);
+    for (int i = 0; i < PEERS; i++) {
+        btl_ib_reasm_peer_init(&peer[i]);
+    }
+    whole = NULL;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void) state;
+    return setup_extra(3);
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    for (int i = 0; i < PEERS; i++) {
+        btl_ib_reasm_drop(&pool, &peer[i]);
+    }
+    btl_ib_reasm_pool_fini(&pool);
+    return memory.live == 0 && pool.extra == 0 ? 0 : -1;
+}
+
+/* Byte `at` of a fragment: no two fragments, and no two chunks of one, are alike. */
+static uint8_t byte_of(uint32_t fragment, uint32_t at)
+{
+    return (uint8_t) (fragment * 31 + at * 7 + at / 256 * 13 + 1);
+}
+
+static uint32_t chunks_of(uint32_t total, uint32_t unit)
+{
+    return (total + unit - 1) / unit;
+}
+
+static btl_ib_reasm_result_t add(int from, uint32_t fragment, uint32_t total, uint32_t unit,
+                                 uint32_t index)
+{
+    static uint8_t payload[UINT16_MAX];
+    uint32_t offset = index * unit;
+    uint32_t size = total - offset < unit ? total - offset : unit;
+    btl_ib_view_t view = {
+        .type = BTL_IB_TYPE_CHUNK,
+        .chunk = {fragment, total, offset, index, unit},
+        .payload = payload,
+        .size = size,
+    };
+
+    for (uint32_t i = 0; i < size; i++) {
+        payload[i] = byte_of(fragment, offset + i);
+    }
+    whole = NULL;
+    return btl_ib_reasm_add(&pool, &peer[from], &view, &whole);
+}
+
+/* `whole` is that fragment, byte by byte; give it back. */
+static void check_whole(uint32_t fragment, uint32_t total)
+{
+    assert_non_null(whole);
+    assert_int_equal(whole->fragment, fragment);
+    assert_int_equal(whole->total, total);
+    assert_int_equal((uintptr_t) whole->data % 8, 0);
+    assert_true(btl_ib_list_empty(&whole->link));
+    for (uint32_t i = 0; i < total; i++) {
+        assert_int_equal(whole->data[i], byte_of(fragment, i));
+    }
+    /* The owner may write into it. */
+    memset(whole->data, 0xee, SIZE);
+    btl_ib_reasm_put(&pool, whole);
+}
+
+static void shuffle(uint32_t *order, uint32_t count, test_random_t *r)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t j = test_random_below(r, i);
+        uint32_t swap = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = swap;
+    }
+}
+
+/* Fragments of a peer are numbered from `first` on. */
+static void number_from(int p, uint32_t first)
+{
+    btl_ib_rx_window_init(&peer[p].finished, first);
+}
+
+/* Every edge of chunks, words of the bitmap and bytes of the buffer; numbers wrap underway. */
+static void test_any_order(void **state)
+{
+    static const uint32_t totals[] = {1, 3, 4, 5, 63, 64, 255, 256, 257, 260, 4999, 5002, 5003};
+    static const uint32_t units[] = {4, 5, 7, 64, 79, 1000, 5002, 5003, 65535};
+    const uint32_t ways = 3; /* up, down, anyhow */
+    test_random_t r = TEST_RANDOM_SEED;
+    uint32_t order[SIZE];
+    uint32_t fragment = 0xffffff80;
+
+    (void) state;
+    number_from(0, fragment);
+    for (size_t n = 0; n < sizeof(totals) / sizeof(totals[0]) * sizeof(units) / sizeof(units[0]);
+         n++) {
+        uint32_t total = totals[n % (sizeof(totals) / sizeof(totals[0]))];
+        uint32_t unit = units[n / (sizeof(totals) / sizeof(totals[0]))];
+        uint32_t count = chunks_of(total, unit);
+        for (uint32_t way = 0; way < ways; way++, fragment++) {
+            shuffle(order, count, &r);
+            for (uint32_t i = 0; i < count; i++) {
+                uint32_t index = way == 0 ? i : way == 1 ? count - 1 - i : order[i];
+                assert_int_equal(add(0, fragment, total, unit, index),
+                                 i + 1 < count ? BTL_IB_REASM_STORED : BTL_IB_REASM_COMPLETE);
+                assert_int_equal(whole != NULL, i + 1 == count);
+            }
+            check_whole(fragment, total);
+            assert_true(btl_ib_list_empty(&peer[0].fragments));
+        }
+    }
+    assert_int_equal(memory.live, 1); /* one buffer did it all */
+}
+
+static void test_interleaved(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < 49; i++) {
+        assert_int_equal(add(0, 0, 500, 10, i), BTL_IB_REASM_STORED);
+        assert_int_equal(add(0, 1, 400, 8, 49 - i), BTL_IB_REASM_STORED);
+        assert_int_equal(add(1, 0, 5000, 100, i), BTL_IB_REASM_STORED); /* of another peer */
+    }
+    assert_int_equal(add(0, 1, 400, 8, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(1, 400);
+    assert_int_equal(add(1, 0, 5000, 100, 49), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 5000);
+    assert_int_equal(add(0, 0, 500, 10, 49), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 500);
+}
+
+static void test_wrong(void **state)
+{
+    (void) state;
+    number_from(0, 0xffffffff);
+    assert_int_equal(add(0, 0xffffffff, 300, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0xffffffff, 300, 100, 1), BTL_IB_REASM_WRONG); /* twice */
+    assert_int_equal(add(0, 0xffffffff, 299, 100, 2), BTL_IB_REASM_WRONG); /* another total */
+    assert_int_equal(add(0, 0xffffffff, 301, 100, 3), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0xffffffff, 300, 99, 2), BTL_IB_REASM_WRONG); /* another unit */
+    assert_int_equal(add(0, 0xffffffff, 300, 4, 74), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0xffffffff, SIZE + 1, 100, 2), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0, SIZE + 1, 100, 0), BTL_IB_REASM_WRONG); /* longer than any */
+    assert_int_equal(add(1, 0, UINT32_MAX, 65535, 0), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0, 300, 3, 0), BTL_IB_REASM_WRONG); /* no queue cuts that small */
+    assert_int_equal(add(1, 0, 300, 1, 299), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0xfffffffe, 300, 100, 0), BTL_IB_REASM_WRONG); /* was finished */
+    assert_int_equal(add(0, 0x80000000, 300, 100, 0), BTL_IB_REASM_WRONG); /* no such number */
+    assert_int_equal(add(0, BTL_IB_WINDOW_LIMIT - 1, 300, 100, 0), BTL_IB_REASM_WRONG);
+    assert_true(btl_ib_list_empty(&peer[1].fragments));
+    assert_int_equal(pool.extra, 0);
+    assert_int_equal(memory.live, 1);
+    /* None of that left a trace. */
+    assert_int_equal(add(0, 0xffffffff, 300, 100, 2), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0xffffffff, 300, 100, 2), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0xffffffff, 300, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(0xffffffff, 300);
+}
+
+/* No chunk of a fragment that is finished opens it again, however late it comes. */
+static void test_finished(void **state)
+{
+    (void) state;
+    number_from(0, 0xfffffffe);
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_WRONG);
+    assert_int_equal(add(0, 0xfffffffe, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0xffffffff, 50, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(0xffffffff, 50);
+    assert_int_equal(add(0, 0xfffffffe, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0xfffffffe, 200);
+    for (uint32_t fragment = 0xfffffff0; fragment != 1; fragment++) {
+        assert_int_equal(add(0, fragment, 200, 100, 0), BTL_IB_REASM_WRONG);
+    }
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+}
+
+/* One buffer for each peer and three more for all. */
+static void test_bounded(void **state)
+{
+    (void) state;
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(add(i, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    }
+    assert_int_equal(pool.extra, 0);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(1, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(pool.extra, 3);
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(add(i, 7, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_null(whole);
+    }
+    assert_int_equal(pool.extra, 3);
+    assert_int_equal(memory.live, PEERS + 3);
+    /* Who began can finish, and makes room for one more. */
+    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    btl_ib_reasm_t *finished = whole;
+    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED); /* it is still in use */
+    whole = finished;
+    check_whole(2, 200);
+    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(2, 8, 200, 100, 1), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(2, 7, 200, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(7, 200);
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(add(i, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(0, 200);
+    }
+    assert_int_equal(memory.live, PEERS + 3); /* nothing was allocated since */
+}
+
+/* A peer's own buffer is kept for its oldest fragment, whatever came first. */
+static void test_oldest_first(void **state)
+{
+    (void) state;
+    number_from(0, 0xffffffff);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
+        assert_int_equal(pool.extra, i + 1);
+    }
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(1, 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0xffffffff, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(pool.extra, 3);
+    assert_int_equal(add(0, 0xffffffff, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0xffffffff, 200);
+    /* 0 to 2 have one of the others, so the own one waits for 3, which is not the oldest yet. */
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(add(0, i, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(i, 200);
+    }
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(pool.extra, 0);
+}
+
+static void test_none_extra(void **state)
+{
+    (void) state;
+    btl_ib_reasm_pool_fini(&pool);
+    setup_extra(0);
+    for (uint32_t f = 0; f < 10; f += 2) {
+        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_int_equal(add(0, f, 200, 100, 0), BTL_IB_REASM_STORED);
+        assert_int_equal(add(0, f + 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+        assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+        assert_int_equal(add(0, f, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(f, 200);
+        /* One chunk is a fragment as well. */
+        assert_int_equal(add(0, f + 1, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+        check_whole(f + 1, 100);
+        btl_ib_reasm_drop(&pool, &peer[1]);
+    }
+}
+
+static void test_drop(void **state)
+{
+    (void) state;
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2000, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(2, 100);
+    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    btl_ib_reasm_drop(&pool, &peer[0]);
+    assert_true(btl_ib_list_empty(&peer[0].fragments));
+    assert_int_equal(pool.extra, 0);
+    assert_int_equal(memory.live, pool.idle_count + 1); /* and no map of what is finished */
+    btl_ib_reasm_drop(&pool, &peer[0]);
+    /* What was dropped is forgotten: the first chunk is new, the second not enough. */
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 1, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    /* The other peer's is untouched. */
+    assert_int_equal(add(1, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+}
+
+static void test_no_memory(void **state)
+{
+    (void) state;
+    memory.allowed = 0;
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_true(btl_ib_list_empty(&peer[0].fragments));
+    memory.allowed = 1;
+    assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_REFUSED);
+    assert_int_equal(pool.extra, 0);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    /* What came back is used again, for another peer and another kind, without memory. */
+    assert_int_equal(pool.idle_count, 1);
+    assert_int_equal(add(1, 64, 200, 100, 0), BTL_IB_REASM_REFUSED); /* so far ahead takes some */
+    assert_int_equal(pool.idle_count, 1);
+    assert_int_equal(add(1, 0, SIZE, 4, 1250), BTL_IB_REASM_STORED);
+    assert_int_equal(pool.idle_count, 0);
+}
+
+/* Many at once do not stay allocated for ever after. */
+static void test_idle_bounded(void **state)
+{
+    (void) state;
+    btl_ib_reasm_pool_fini(&pool);
+    setup_extra(99);
+    for (uint32_t i = 0; i < 60; i++) {
+        assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
+    }
+    assert_int_equal(memory.live, 60);
+    for (uint32_t i = 60; i > 0; i--) {
+        assert_int_equal(add(0, i - 1, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(i - 1, 200);
+    }
+    assert_int_equal(pool.extra, 0);
+    assert_in_range(memory.live, 1, 32);
+    assert_int_equal(memory.live, pool.idle_count);
+    uint64_t calls = memory.calls;
+    for (uint32_t i = 60; i < 160; i++) {
+        assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
+        assert_int_equal(add(0, i, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+        check_whole(i, 200);
+    }
+    assert_int_equal(memory.calls, calls);
+}
+
+/* ---- against a model that cannot be wrong ---- */
+
+enum { OPEN_MAX = 3 };
+
+typedef struct model {
+    bool open[PEERS][OPEN_MAX];
+    bool extra[PEERS][OPEN_MAX];
+    uint32_t fragment[PEERS][OPEN_MAX];
+    uint32_t total[PEERS][OPEN_MAX];
+    uint32_t unit[PEERS][OPEN_MAX];
+    bool got[PEERS][OPEN_MAX][SIZE];
+    uint32_t missing[PEERS][OPEN_MAX];
+    bool finished[PEERS][50000];
+    uint32_t oldest[PEERS];
+    uint32_t extras;
+    uint32_t refused;
+    uint32_t completed;
+} model_t;
+
+static void model_finish(model_t *m, int p, uint32_t number)
+{
+    m->finished[p][number] = true;
+    while (m->finished[p][m->oldest[p]]) {
+        m->oldest[p]++;
+    }
+    m->completed++;
+}
+
+static void model_begin(model_t *m, int p, int f, test_random_t *r)
+{
+    uint32_t number = m->oldest[p] + test_random_below(r, 4);
+    bool extra = number != m->oldest[p];
+
+    for (int i = 0; i < OPEN_MAX; i++) {
+        if (m->open[p][i] && m->fragment[p][i] == number) {
+            return;
+        }
+        extra = extra || (m->open[p][i] && !m->extra[p][i]);
+    }
+    uint32_t total = 1 + test_random_below(r, SIZE);
+    uint32_t unit = 4 + test_random_below(r, total / (1 + test_random_below(r, 20)) + 1);
+    uint32_t index = test_random_below(r, chunks_of(total, unit));
+    btl_ib_reasm_result_t result = add(p, number, total, unit, index);
+
+    if (m->finished[p][number]) {
+        assert_int_equal(result, BTL_IB_REASM_WRONG);
+        return;
+    }
+    if (extra && m->extras == pool.extra_max) {
+        assert_int_equal(result, BTL_IB_REASM_REFUSED);
+        m->refused++;
+        return;
+    }
+    if (chunks_of(total, unit) == 1) {
+        assert_int_equal(result, BTL_IB_REASM_COMPLETE);
+        check_whole(number, total);
+        model_finish(m, p, number);
+        return;
+    }
+    assert_int_equal(result, BTL_IB_REASM_STORED);
+    m->open[p][f] = true;
+    m->extra[p][f] = extra;
+    m->extras += extra;
+    m->fragment[p][f] = number;
+    m->total[p][f] = total;
+    m->unit[p][f] = unit;
+    m->missing[p][f] = chunks_of(total, unit) - 1;
+    memset(m->got[p][f], 0, sizeof(m->got[p][f]));
+    m->got[p][f][index] = true;
+}
+
+static void model_continue(model_t *m, int p, int f, test_random_t *r)
+{
+    uint32_t total = m->total[p][f];
+    uint32_t unit = m->unit[p][f];
+    uint32_t index = test_random_below(r, chunks_of(total, unit));
+    btl_ib_reasm_result_t result = add(p, m->fragment[p][f], total, unit, index);
+
+    if (m->got[p][f][index]) {
+        assert_int_equal(result, BTL_IB_REASM_WRONG);
+        return;
+    }
+    m->got[p][f][index] = true;
+    m->missing[p][f]--;
+    if (m->missing[p][f] > 0) {
+        assert_int_equal(result, BTL_IB_REASM_STORED);
+        return;
+    }
+    assert_int_equal(result, BTL_IB_REASM_COMPLETE);
+    check_whole(m->fragment[p][f], total);
+    m->open[p][f] = false;
+    m->extras -= m->extra[p][f];
+    model_finish(m, p, m->fragment[p][f]);
+}
+
+static void test_model(void **state)
+{
+    static model_t m;
+    test_random_t r = TEST_RANDOM_SEED;
+
+    (void) state;
+    memset(&m, 0, sizeof(m));
+    for (int step = 0; step < 100000; step++) {
+        int p = (int) test_random_below(&r, PEERS);
+        int f = (int) test_random_below(&r, OPEN_MAX);
+        if (test_random_below(&r, 3000) == 0) {
+            btl_ib_reasm_drop(&pool, &peer[p]);
+            for (int i = 0; i < OPEN_MAX; i++) {
+                m.extras -= m.open[p][i] && m.extra[p][i];
+                m.open[p][i] = false;
+            }
+            memset(m.finished[p], 0, sizeof(m.finished[p]));
+            m.oldest[p] = 0;
+        } else if (!m.open[p][f]) {
+            model_begin(&m, p, f, &r);
+        } else {
+            model_continue(&m, p, f, &r);
+        }
+        assert_int_equal(pool.extra, m.extras);
+    }
+    assert_true(m.completed > 200 && m.refused > 1000); /* the test tests something */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_any_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interleaved, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_oldest_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_none_extra, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

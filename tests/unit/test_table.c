@@ -1,0 +1,337 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_table.h"
+#include "support.h"
+
+enum { CONNS = 5000 };
+
+static test_memory_t memory;
+static btl_ib_table_t table;
+static char conns[CONNS]; /* only their addresses are used */
+
+static int setup(void **state)
+{
+    (void) state;
+    test_memory_init(&memory);
+    btl_ib_table_init(&table, &memory.mem);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    btl_ib_table_fini(&table);
+    return memory.live == 0 ? 0 : -1;
+}
+
+static struct btl_ib_conn *conn(uint32_t i)
+{
+    return (struct btl_ib_conn *) (void *) &conns[i];
+}
+
+static uint32_t add(uint32_t i, uint64_t name, uint32_t rail, uint32_t remote_rail)
+{
+    uint32_t id = 0;
+
+    assert_int_equal(btl_ib_table_add(&table, conn(i), name, rail, remote_rail, &id), 0);
+    assert_int_not_equal(id, 0);
+    assert_ptr_equal(btl_ib_table_by_id(&table, id), conn(i));
+    assert_ptr_equal(btl_ib_table_by_name(&table, name, rail, remote_rail), conn(i));
+    return id;
+}
+
+static void test_empty(void **state)
+{
+    (void) state;
+    assert_null(btl_ib_table_by_id(&table, 0));
+    assert_null(btl_ib_table_by_id(&table, 1u << 20));
+    assert_null(btl_ib_table_by_id(&table, UINT32_MAX));
+    assert_null(btl_ib_table_by_name(&table, 0, 0, 0));
+    btl_ib_table_remove(&table, 5);
+    btl_ib_table_unname(&table, 5);
+    assert_int_equal(table.used, 0);
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_one(void **state)
+{
+    (void) state;
+    uint32_t id = add(1, 0, 0, 0);
+    assert_int_equal(table.used, 1);
+    for (int bit = 0; bit < 32; bit++) {
+        assert_null(btl_ib_table_by_id(&table, id ^ (1u << bit)));
+    }
+    assert_null(btl_ib_table_by_id(&table, 0));
+    for (int bit = 0; bit < 64; bit++) {
+        assert_null(btl_ib_table_by_name(&table, UINT64_C(1) << bit, 0, 0));
+    }
+    btl_ib_table_remove(&table, id ^ (1u << 20)); /* somebody else's */
+    assert_ptr_equal(btl_ib_table_by_id(&table, id), conn(1));
+    btl_ib_table_remove(&table, id);
+    assert_int_equal(table.used, 0);
+    assert_null(btl_ib_table_by_id(&table, id));
+    assert_null(btl_ib_table_by_name(&table, 0, 0, 0));
+    btl_ib_table_remove(&table, id);
+    btl_ib_table_unname(&table, id);
+    assert_int_equal(table.used, 0);
+}
+
+static void test_rails(void **state)
+{
+    uint32_t id[16];
+
+    (void) state;
+    for (uint32_t i = 0; i < 16; i++) {
+        id[i] = add(i, 77, i / 4, i % 4);
+    }
+    assert_null(btl_ib_table_by_name(&table, 77, 0, 4));
+    assert_null(btl_ib_table_by_name(&table, 77, 4, 0));
+    assert_null(btl_ib_table_by_name(&table, 78, 0, 0));
+    for (uint32_t gone = 0; gone < 16; gone++) {
+        btl_ib_table_remove(&table, id[(7 * gone) % 16]);
+        for (uint32_t i = 0; i <= gone; i++) {
+            uint32_t c = (7 * i) % 16;
+            assert_null(btl_ib_table_by_name(&table, 77, c / 4, c % 4));
+        }
+        for (uint32_t i = gone + 1; i < 16; i++) {
+            uint32_t c = (7 * i) % 16;
+            assert_ptr_equal(btl_ib_table_by_name(&table, 77, c / 4, c % 4), conn(c));
+        }
+    }
+    /* The highest rail number that travels. */
+    add(3, UINT64_MAX, 255, 255);
+    add(4, UINT64_MAX, 255, 0);
+    add(5, UINT64_MAX, 0, 255);
+    assert_ptr_equal(btl_ib_table_by_name(&table, UINT64_MAX, 255, 255), conn(3));
+}
+
+static void test_growth(void **state)
+{
+    static uint32_t id[CONNS];
+
+    (void) state;
+    for (uint32_t i = 0; i < CONNS; i++) {
+        uint32_t size = table.size;
+        id[i] = add(i, UINT64_C(0x100000000) * (i / 100) + i % 100, i % 3, 0);
+        assert_int_equal(table.used, i + 1);
+        assert_true(table.size == size || size == i); /* it grows when it is full, not before */
+        if (i % 3 == 0) {
+            btl_ib_table_unname(&table, id[i]);
+        }
+        for (uint32_t k = i & (i + 1) ? i : 0; k <= i; k++) { /* all at each power of two */
+            assert_ptr_equal(btl_ib_table_by_id(&table, id[k]), conn(k));
+            assert_ptr_equal(
+                btl_ib_table_by_name(&table, UINT64_C(0x100000000) * (k / 100) + k % 100, k % 3, 0),
+                k % 3 == 0 ? NULL : conn(k));
+        }
+    }
+    for (uint32_t i = 0; i < CONNS; i++) {
+        btl_ib_table_remove(&table, id[i]);
+        assert_null(btl_ib_table_by_id(&table, id[i]));
+    }
+    assert_int_equal(table.used, 0);
+}
+
+/* Under its name comes a new one; who still uses the old id gets the old one. */
+static void test_unname(void **state)
+{
+    (void) state;
+    uint32_t old = add(1, 5, 0, 1);
+    uint32_t other = add(2, 5, 1, 0);
+    btl_ib_table_unname(&table, old);
+    assert_null(btl_ib_table_by_name(&table, 5, 0, 1));
+    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 1, 0), conn(2));
+    assert_ptr_equal(btl_ib_table_by_id(&table, old), conn(1));
+    btl_ib_table_unname(&table, old);
+    uint32_t new = add(3, 5, 0, 1);
+    assert_int_not_equal(new, old);
+    btl_ib_table_unname(&table, old); /* is no name of its any more */
+    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 0, 1), conn(3));
+    assert_ptr_equal(btl_ib_table_by_id(&table, old), conn(1));
+    btl_ib_table_remove(&table, old);
+    assert_null(btl_ib_table_by_id(&table, old));
+    assert_ptr_equal(btl_ib_table_by_name(&table, 5, 0, 1), conn(3));
+    assert_ptr_equal(btl_ib_table_by_id(&table, other), conn(2));
+    assert_int_equal(table.used, 2);
+}
+
+/* More users of one slot than there are generations: an id is never 0, and never that of one of
+ * the last 4000 before. */
+static void test_generations(void **state)
+{
+    static uint32_t ids[12345];
+
+    (void) state;
+    for (uint32_t others = 0; others < 3; others++) {
+        for (uint32_t n = 0; n < 12345; n++) {
+            ids[n] = add(0, n, 0, 0);
+            for (uint32_t back = 1; back <= 4000 && back <= n; back += back < 10 ? 1 : 173) {
+                assert_int_not_equal(ids[n], ids[n - back]);
+                assert_null(btl_ib_table_by_id(&table, ids[n - back]));
+            }
+            btl_ib_table_remove(&table, ids[n]);
+            assert_null(btl_ib_table_by_id(&table, ids[n]));
+        }
+        add(1, UINT64_MAX - others, 0, 0); /* take this slot, go on with the next */
+    }
+}
+
+static void test_no_memory(void **state)
+{
+    uint32_t id[64];
+    uint32_t count = 0;
+    uint32_t none = 4711;
+
+    (void) state;
+    for (uint64_t allowed = 0; allowed < 2; allowed++) {
+        memory.allowed = allowed;
+        assert_int_equal(btl_ib_table_add(&table, conn(0), 1, 0, 0, &none), -ENOMEM);
+        assert_int_equal(memory.live, 0);
+    }
+    memory.allowed = UINT64_MAX;
+    memory.fail_at = memory.calls + 1; /* the first of the two, not the second */
+    assert_int_equal(btl_ib_table_add(&table, conn(0), 1, 0, 0, &none), -ENOMEM);
+    assert_int_equal(memory.live, 0);
+    memory.allowed = 2;
+    while (btl_ib_table_add(&table, conn(count), count, 0, 0, &id[count]) == 0) {
+        count++;
+    }
+    assert_in_range(count, 1, 63);
+    for (uint64_t allowed = 0; allowed < 2; allowed++) {
+        memory.allowed = allowed;
+        assert_int_equal(btl_ib_table_add(&table, conn(0), 999, 0, 0, &none), -ENOMEM);
+        assert_int_equal(memory.live, 2);
+        assert_int_equal(table.used, count);
+        assert_null(btl_ib_table_by_name(&table, 999, 0, 0));
+        for (uint32_t i = 0; i < count; i++) {
+            assert_ptr_equal(btl_ib_table_by_id(&table, id[i]), conn(i));
+            assert_ptr_equal(btl_ib_table_by_name(&table, i, 0, 0), conn(i));
+        }
+    }
+    /* A place that comes free needs no memory. */
+    btl_ib_table_remove(&table, id[count / 2]);
+    add(60, 999, 0, 0);
+    memory.allowed = UINT64_MAX;
+    add(61, 1000, 0, 0);
+    assert_ptr_equal(btl_ib_table_by_id(&table, id[0]), conn(0));
+}
+
+/* ---- against a model that cannot be wrong ---- */
+
+enum { MODEL = 300, GONE = 256 };
+
+typedef struct model {
+    bool there[MODEL];
+    bool named[MODEL];
+    uint64_t name[MODEL];
+    uint32_t rail[MODEL];
+    uint32_t id[MODEL];
+    uint32_t gone[GONE]; /* ids that were removed not long ago */
+    uint32_t removed;
+    uint32_t used;
+} model_t;
+
+/* Who has this name, or MODEL. */
+static uint32_t model_find(const model_t *m, uint64_t name, uint32_t rail)
+{
+    for (uint32_t i = 0; i < MODEL; i++) {
+        if (m->there[i] && m->named[i] && m->name[i] == name && m->rail[i] == rail) {
+            return i;
+        }
+    }
+    return MODEL;
+}
+
+static void model_check(const model_t *m, test_random_t *r)
+{
+    uint64_t name = test_random_below(r, 200);
+    uint32_t rail = test_random_below(r, 3);
+    uint32_t found = model_find(m, name, rail);
+    uint32_t i = test_random_below(r, MODEL);
+
+    assert_int_equal(table.used, m->used);
+    assert_ptr_equal(btl_ib_table_by_name(&table, name, rail, 2 - rail),
+                     found == MODEL ? NULL : conn(found));
+    if (m->there[i]) {
+        assert_ptr_equal(btl_ib_table_by_id(&table, m->id[i]), conn(i));
+    }
+    if (m->removed >= GONE) {
+        assert_null(btl_ib_table_by_id(&table, m->gone[test_random_below(r, GONE)]));
+    }
+}
+
+static void model_step(model_t *m, test_random_t *r, uint32_t crowd)
+{
+    uint32_t i = test_random_below(r, crowd);
+    uint64_t name = test_random_below(r, 200);
+    uint32_t rail = test_random_below(r, 3);
+
+    if (!m->there[i]) {
+        uint32_t holder = model_find(m, name, rail);
+        if (holder != MODEL) { /* as an engine does: there is one of a name */
+            btl_ib_table_unname(&table, m->id[holder]);
+            m->named[holder] = false;
+        }
+        memory.allowed = test_random_below(r, 4) == 0 ? test_random_below(r, 2) : UINT64_MAX;
+        if (btl_ib_table_add(&table, conn(i), name, rail, 2 - rail, &m->id[i]) == 0) {
+            m->there[i] = true;
+            m->named[i] = true;
+            m->name[i] = name;
+            m->rail[i] = rail;
+            m->used++;
+        }
+    } else if (test_random_below(r, 3) == 0) {
+        btl_ib_table_unname(&table, m->id[i]);
+        m->named[i] = false;
+    } else {
+        btl_ib_table_remove(&table, m->id[i]);
+        m->there[i] = false;
+        m->used--;
+        m->gone[m->removed++ % GONE] = m->id[i];
+    }
+}
+
+static void test_model(void **state)
+{
+    static model_t m;
+    test_random_t r = TEST_RANDOM_SEED;
+
+    (void) state;
+    for (int run = 0; run < 10; run++) {
+        memset(&m, 0, sizeof(m));
+        for (uint32_t step = 0; step < 20000; step++) {
+            model_step(&m, &r, 1 + (MODEL - 1) * (step / 100 % 20 + 1) / 20);
+            model_check(&m, &r);
+        }
+        btl_ib_table_fini(&table);
+        assert_int_equal(memory.live, 0);
+        btl_ib_table_init(&table, &memory.mem);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_growth, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unname, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_generations, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_model, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

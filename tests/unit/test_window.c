@@ -1,0 +1,570 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_window.h"
+#include "btl_ib_wire.h"
+#include "support.h"
+
+#define LIMIT BTL_IB_WINDOW_LIMIT
+
+/* Where sequence spaces start in these tests: before, at and behind every kind of wrap. */
+static const uint32_t starts[] = {
+    0,          1,          63,         64,         12345,      0x7fffffc0,
+    0x7fffffff, 0x80000000, 0xffffbfff, 0xffffffc0, 0xfffffffe, 0xffffffff,
+};
+enum { STARTS = sizeof(starts) / sizeof(starts[0]) };
+
+static test_memory_t memory;
+static const btl_ib_mem_t *mem = &memory.mem;
+static char segments[40000]; /* only their addresses are used */
+
+static int setup(void **state)
+{
+    (void) state;
+    test_memory_init(&memory);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    return memory.live == 0 ? 0 : -1;
+}
+
+static void test_before(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        uint32_t s = starts[i];
+        assert_false(btl_ib_seq_before(s, s));
+        assert_true(btl_ib_seq_before(s, s + 1));
+        assert_false(btl_ib_seq_before(s + 1, s));
+        assert_true(btl_ib_seq_before(s, s + 0x7fffffff));
+        assert_false(btl_ib_seq_before(s + 0x7fffffff, s));
+    }
+}
+
+/* ---- the sending side ---- */
+
+static void push(btl_ib_tx_window_t *window, void *segment)
+{
+    uint32_t next = window->next;
+
+    assert_int_equal(btl_ib_tx_window_reserve(window, mem), 0);
+    assert_int_equal(btl_ib_tx_window_push(window, segment), next);
+    assert_int_equal(window->next, next + 1);
+}
+
+static void test_tx_in_order(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_tx_window_t window;
+        btl_ib_tx_window_init(&window, starts[i]);
+        assert_int_equal(window.first, starts[i]);
+        assert_null(btl_ib_tx_window_at(&window, starts[i]));
+        for (uint32_t n = 0; n < 1000; n++) {
+            push(&window, &segments[n]);
+        }
+        assert_null(btl_ib_tx_window_at(&window, starts[i] - 1));
+        assert_null(btl_ib_tx_window_at(&window, starts[i] + 1000));
+        assert_null(btl_ib_tx_window_at(&window, starts[i] + window.size));
+        for (uint32_t n = 0; n < 1000; n++) {
+            assert_ptr_equal(btl_ib_tx_window_at(&window, starts[i] + n), &segments[n]);
+        }
+        for (uint32_t n = 0; n < 1000; n++) {
+            assert_int_equal(window.first, starts[i] + n);
+            btl_ib_tx_window_clear(&window, starts[i] + n);
+            assert_null(btl_ib_tx_window_at(&window, starts[i] + n));
+        }
+        assert_int_equal(window.first, window.next);
+        btl_ib_tx_window_shrink(&window, mem);
+        assert_int_equal(memory.live, 0);
+    }
+}
+
+/* The ring grows with what is in flight, not with what was ever sent. */
+static void test_tx_memory_bounded(void **state)
+{
+    btl_ib_tx_window_t window;
+
+    (void) state;
+    btl_ib_tx_window_init(&window, 0xfffffff0);
+    for (uint32_t n = 0; n < 10000; n++) {
+        push(&window, &segments[n]);
+        if (n >= 7) {
+            btl_ib_tx_window_clear(&window, window.first);
+        }
+    }
+    assert_true(window.size >= 8 && window.size <= 16);
+    assert_true(memory.calls <= 2);
+    btl_ib_tx_window_drop(&window, mem);
+}
+
+/* The oldest one missing holds `first` back; with it all that were waiting go. */
+static void test_tx_out_of_order(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_tx_window_t window;
+        btl_ib_tx_window_init(&window, starts[i]);
+        for (uint32_t n = 0; n < 100; n++) {
+            push(&window, &segments[n]);
+        }
+        for (uint32_t n = 50; n > 0; n--) {
+            btl_ib_tx_window_clear(&window, starts[i] + 2 * n - 1);
+            assert_int_equal(window.first, starts[i]);
+        }
+        btl_ib_tx_window_clear(&window, starts[i]);
+        assert_int_equal(window.first, starts[i] + 2);
+        for (uint32_t n = 98; n > 2; n -= 2) {
+            btl_ib_tx_window_clear(&window, starts[i] + n);
+            assert_int_equal(window.first, starts[i] + 2);
+        }
+        /* Growing keeps the gaps. */
+        for (uint32_t n = 100; n < 300; n++) {
+            push(&window, &segments[n]);
+        }
+        assert_null(btl_ib_tx_window_at(&window, starts[i] + 3));
+        assert_ptr_equal(btl_ib_tx_window_at(&window, starts[i] + 2), &segments[2]);
+        btl_ib_tx_window_clear(&window, starts[i] + 2);
+        assert_int_equal(window.first, starts[i] + 100);
+        assert_int_equal(window.next, starts[i] + 300);
+        btl_ib_tx_window_drop(&window, mem);
+        assert_int_equal(window.first, window.next);
+        assert_null(btl_ib_tx_window_at(&window, starts[i] + 150));
+        assert_int_equal(memory.live, 0);
+    }
+}
+
+static void test_tx_unpush(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_tx_window_t window;
+        btl_ib_tx_window_init(&window, starts[i]);
+        for (uint32_t n = 0; n < 20; n++) {
+            push(&window, &segments[1]);
+            btl_ib_tx_window_unpush(&window);
+            assert_int_equal(window.next, starts[i] + n);
+            assert_null(btl_ib_tx_window_at(&window, window.next));
+            push(&window, &segments[2]);
+            assert_ptr_equal(btl_ib_tx_window_at(&window, window.next - 1), &segments[2]);
+        }
+        for (uint32_t n = 20; n > 0; n--) {
+            btl_ib_tx_window_unpush(&window);
+        }
+        assert_int_equal(window.first, starts[i]);
+        assert_int_equal(window.next, starts[i]);
+        /* What was taken back is not found in the place of a later one. */
+        push(&window, &segments[3]);
+        push(&window, &segments[4]);
+        btl_ib_tx_window_clear(&window, starts[i]);
+        assert_int_equal(window.first, starts[i] + 1);
+        btl_ib_tx_window_unpush(&window);
+        assert_int_equal(window.first, window.next);
+        btl_ib_tx_window_drop(&window, mem);
+    }
+}
+
+static void test_tx_jump(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_tx_window_t window;
+        btl_ib_tx_window_init(&window, starts[i]);
+        btl_ib_tx_window_jump(&window, 1000);
+        push(&window, &segments[1]);
+        assert_int_equal(window.first, starts[i] + 1000);
+        assert_null(btl_ib_tx_window_at(&window, starts[i] + 999));
+        btl_ib_tx_window_unpush(&window);
+        btl_ib_tx_window_jump(&window, -1000);
+        assert_int_equal(window.first, starts[i]);
+        assert_int_equal(window.next, starts[i]);
+        push(&window, &segments[2]);
+        assert_ptr_equal(btl_ib_tx_window_at(&window, starts[i]), &segments[2]);
+        btl_ib_tx_window_drop(&window, mem);
+    }
+}
+
+/* A shrink with somebody in flight, and growth without memory, change nothing. */
+static void test_tx_memory(void **state)
+{
+    btl_ib_tx_window_t window;
+
+    (void) state;
+    btl_ib_tx_window_init(&window, 0xfffffffc);
+    memory.allowed = 0;
+    assert_int_equal(btl_ib_tx_window_reserve(&window, mem), -ENOMEM);
+    btl_ib_tx_window_shrink(&window, mem);
+    memory.allowed = 1;
+    uint32_t n = 0;
+    while (btl_ib_tx_window_reserve(&window, mem) == 0) {
+        btl_ib_tx_window_push(&window, &segments[n++]);
+    }
+    assert_int_equal(n, window.size);
+    btl_ib_tx_window_shrink(&window, mem);
+    for (uint32_t s = 0; s < n; s++) {
+        assert_ptr_equal(btl_ib_tx_window_at(&window, 0xfffffffc + s), &segments[s]);
+    }
+    memory.allowed = UINT64_MAX;
+    push(&window, &segments[n]);
+    for (uint32_t s = 0; s <= n; s++) {
+        assert_ptr_equal(btl_ib_tx_window_at(&window, 0xfffffffc + s), &segments[s]);
+    }
+    assert_int_equal(memory.live, 1);
+    btl_ib_tx_window_drop(&window, mem);
+}
+
+/* The model: who is in flight under the n-th sequence of all, without any wrap. */
+typedef struct tx_model {
+    void *at[60000];
+    uint32_t base;
+    uint32_t first;
+    uint32_t next;
+} tx_model_t;
+
+static void tx_model_clear(tx_model_t *m, btl_ib_tx_window_t *window, uint32_t n)
+{
+    if (m->at[n] == NULL) {
+        return;
+    }
+    btl_ib_tx_window_clear(window, m->base + n);
+    m->at[n] = NULL;
+    while (m->first < m->next && m->at[m->first] == NULL) {
+        m->first++;
+    }
+}
+
+static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random_t *r)
+{
+    uint32_t flight = m->next - m->first;
+
+    switch (test_random_below(r, 8)) {
+    case 0:
+        if (flight > 0 && m->at[m->next - 1] != NULL) {
+            btl_ib_tx_window_unpush(window);
+            m->at[--m->next] = NULL;
+        }
+        break;
+    case 1:
+        if (flight > 0) {
+            tx_model_clear(m, window, m->first);
+        } else {
+            btl_ib_tx_window_jump(window, 3);
+            m->first += 3;
+            m->next += 3;
+        }
+        btl_ib_tx_window_shrink(window, mem);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        if (flight > 0) {
+            tx_model_clear(m, window, m->first + test_random_below(r, flight));
+        }
+        break;
+    default:
+        memory.allowed = test_random_below(r, 10) == 0 ? 0 : UINT64_MAX;
+        if (btl_ib_tx_window_reserve(window, mem) == 0) {
+            m->at[m->next] = &segments[test_random_below(r, sizeof(segments))];
+            assert_int_equal(btl_ib_tx_window_push(window, m->at[m->next]), m->base + m->next);
+            m->next++;
+        }
+        break;
+    }
+}
+
+static void test_tx_model(void **state)
+{
+    static tx_model_t m;
+    test_random_t r = TEST_RANDOM_SEED;
+    btl_ib_tx_window_t window;
+
+    (void) state;
+    memset(&m, 0, sizeof(m));
+    m.base = 0xffffffff - 10000;
+    btl_ib_tx_window_init(&window, m.base);
+    for (int step = 0; step < 200000 && m.next < 59000; step++) {
+        tx_model_step(&m, &window, &r);
+        if (m.next - m.first > 1500) { /* the oldest was acknowledged at last */
+            tx_model_clear(&m, &window, m.first);
+        }
+        assert_int_equal(window.first, m.base + m.first);
+        assert_int_equal(window.next, m.base + m.next);
+        uint32_t n = m.first + test_random_below(&r, m.next - m.first + 20);
+        assert_ptr_equal(btl_ib_tx_window_at(&window, m.base + n), m.at[n]);
+        for (n = step % 200 == 0 ? m.first : m.next; n < m.next; n++) {
+            assert_ptr_equal(btl_ib_tx_window_at(&window, m.base + n), m.at[n]);
+        }
+    }
+    assert_true(m.next > 20000); /* it did go through the wrap */
+    btl_ib_tx_window_drop(&window, mem);
+}
+
+/* ---- the receiving side ---- */
+
+static void receive(btl_ib_rx_window_t *window, uint32_t seq)
+{
+    assert_int_equal(btl_ib_rx_window_classify(window, seq), BTL_IB_SEQ_NEW);
+    assert_int_equal(btl_ib_rx_window_reserve(window, seq, mem), 0);
+    btl_ib_rx_window_mark(window, seq);
+    assert_int_equal(btl_ib_rx_window_classify(window, seq), BTL_IB_SEQ_DUPLICATE);
+}
+
+static void test_rx_classify_edges(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_rx_window_t window;
+        uint32_t s = starts[i];
+        btl_ib_rx_window_init(&window, s);
+        for (int round = 0; round < 3; round++, s++) {
+            assert_int_equal(btl_ib_rx_window_classify(&window, s), BTL_IB_SEQ_NEW);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s + LIMIT - 1), BTL_IB_SEQ_NEW);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s + LIMIT), BTL_IB_SEQ_OUTSIDE);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s + 0x80000000),
+                             BTL_IB_SEQ_OUTSIDE);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s - 1), BTL_IB_SEQ_DUPLICATE);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s - LIMIT), BTL_IB_SEQ_DUPLICATE);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s - LIMIT - 1), BTL_IB_SEQ_OUTSIDE);
+            receive(&window, s);
+        }
+        assert_int_equal(memory.live, 0);
+    }
+}
+
+/* The farthest one that is accepted, then everything else backwards. */
+static void test_rx_farthest(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_rx_window_t window;
+        uint32_t s = starts[i];
+        uint32_t from = s;
+        uint32_t to = 0;
+        btl_ib_rx_window_init(&window, s);
+        receive(&window, s + LIMIT - 1);
+        assert_int_equal(window.next, s);
+        assert_int_equal(window.top, s + LIMIT);
+        assert_int_equal(window.above, 1);
+        assert_true(btl_ib_rx_window_range(&window, &from, &to));
+        assert_int_equal(from, s + LIMIT - 1);
+        assert_int_equal(to, s + LIMIT);
+        for (uint32_t n = LIMIT - 2; n > 0; n--) {
+            receive(&window, s + n);
+        }
+        from = s;
+        assert_true(btl_ib_rx_window_range(&window, &from, &to));
+        assert_int_equal(from, s + 1);
+        assert_int_equal(to, s + LIMIT);
+        from = to;
+        assert_false(btl_ib_rx_window_range(&window, &from, &to));
+        receive(&window, s);
+        assert_int_equal(window.next, s + LIMIT);
+        assert_int_equal(window.top, s + LIMIT);
+        assert_int_equal(window.above, 0);
+        assert_int_equal(btl_ib_rx_window_classify(&window, s + LIMIT), BTL_IB_SEQ_NEW);
+        btl_ib_rx_window_shrink(&window, mem);
+        assert_int_equal(memory.live, 0);
+        receive(&window, s + LIMIT + 63);
+        assert_int_equal(memory.live, 0);
+        btl_ib_rx_window_drop(&window, mem);
+    }
+}
+
+/* 64 fit without memory; the 65th asks for some, and can be refused without harm. */
+static void test_rx_no_memory(void **state)
+{
+    (void) state;
+    for (int i = 0; i < STARTS; i++) {
+        btl_ib_rx_window_t window;
+        uint32_t s = starts[i];
+        uint32_t from = s;
+        uint32_t to = 0;
+        btl_ib_rx_window_init(&window, s);
+        memory.allowed = 0;
+        receive(&window, s + 63);
+        receive(&window, s + 5);
+        for (uint32_t bits = 64; bits < LIMIT; bits *= 2) {
+            assert_int_equal(btl_ib_rx_window_reserve(&window, s + bits, mem), -ENOMEM);
+            assert_int_equal(btl_ib_rx_window_classify(&window, s + bits), BTL_IB_SEQ_NEW);
+            assert_int_equal(btl_ib_rx_window_reserve(&window, s + bits - 1, mem), 0);
+            memory.allowed = 1;
+            assert_int_equal(btl_ib_rx_window_reserve(&window, s + bits, mem), 0);
+            assert_int_equal(memory.live, 1);
+            assert_int_equal(memory.allowed, 0);
+            /* Reserved is not received. */
+            assert_int_equal(btl_ib_rx_window_classify(&window, s + bits), BTL_IB_SEQ_NEW);
+            from = s;
+            assert_true(btl_ib_rx_window_range(&window, &from, &to));
+            assert_int_equal(from, s + 5);
+            assert_int_equal(to, s + 6);
+            from = to;
+            assert_true(btl_ib_rx_window_range(&window, &from, &to));
+            assert_int_equal(from, s + 63);
+            assert_int_equal(to, s + 64);
+            from = to;
+            assert_false(btl_ib_rx_window_range(&window, &from, &to));
+        }
+        btl_ib_rx_window_shrink(&window, mem); /* not while something is ahead of a gap */
+        assert_int_equal(btl_ib_rx_window_classify(&window, s + 5), BTL_IB_SEQ_DUPLICATE);
+        assert_int_equal(memory.live, 1);
+        btl_ib_rx_window_drop(&window, mem);
+        memory.allowed = UINT64_MAX;
+    }
+}
+
+/* The model: has the n-th sequence of all arrived? No wrap, no ring. */
+typedef struct rx_model {
+    bool got[400000];
+    uint32_t base;
+    uint32_t next;
+    uint32_t top;
+    uint32_t above;
+} rx_model_t;
+
+static void rx_model_mark(rx_model_t *m, uint32_t n)
+{
+    m->got[n] = true;
+    m->above++;
+    m->top = n + 1 > m->top ? n + 1 : m->top;
+    while (m->got[m->next]) {
+        m->next++;
+        m->above--;
+    }
+    m->top = m->top > m->next ? m->top : m->next;
+}
+
+static btl_ib_seq_class_t rx_model_classify(const rx_model_t *m, int64_t n)
+{
+    if (n < (int64_t) m->next - LIMIT || n >= (int64_t) m->next + LIMIT) {
+        return BTL_IB_SEQ_OUTSIDE;
+    }
+    return n < (int64_t) m->next || m->got[n] ? BTL_IB_SEQ_DUPLICATE : BTL_IB_SEQ_NEW;
+}
+
+/* All ranges from `start` on, against the naive way. */
+static void rx_model_ranges(const rx_model_t *m, const btl_ib_rx_window_t *window, uint32_t start)
+{
+    uint32_t from = m->base + start;
+    uint32_t to = 0;
+    uint32_t n = start;
+
+    while (btl_ib_rx_window_range(window, &from, &to)) {
+        while (!m->got[n]) {
+            n++;
+            assert_true(n < m->top);
+        }
+        assert_int_equal(from, m->base + n);
+        while (m->got[n]) {
+            n++;
+        }
+        assert_int_equal(to, m->base + n);
+        from = to;
+    }
+    for (; n < m->top; n++) {
+        assert_false(m->got[n]);
+    }
+}
+
+/* How far ahead (or behind) the next one is: mostly near, sometimes anywhere. */
+static int64_t rx_model_pick(const rx_model_t *m, uint32_t spread, test_random_t *r)
+{
+    switch (test_random_below(r, 16)) {
+    case 0:
+        return (int64_t) m->next + test_random_below(r, 2 * LIMIT + 20) - LIMIT - 10;
+    case 1:
+        return (int64_t) m->next + LIMIT - 2 + test_random_below(r, 4);
+    case 2:
+        return (int64_t) m->next - LIMIT - 2 + test_random_below(r, 4);
+    case 3:
+    case 4:
+    case 5:
+        return m->next;
+    default:
+        return (int64_t) m->next + test_random_below(r, spread);
+    }
+}
+
+static void rx_model_run(rx_model_t *m, uint32_t base, uint32_t far, uint32_t steps)
+{
+    test_random_t r = TEST_RANDOM_SEED;
+    btl_ib_rx_window_t window;
+
+    memset(m, 0, sizeof(*m));
+    m->base = base;
+    btl_ib_rx_window_init(&window, base);
+    for (uint32_t step = 0; step < steps; step++) {
+        uint32_t spread = step / 5000 % 2 == 0 ? 40 : far;
+        int64_t n = rx_model_pick(m, spread, &r);
+        btl_ib_seq_class_t class = rx_model_classify(m, n);
+        uint32_t seq = base + (uint32_t) n;
+
+        assert_int_equal(btl_ib_rx_window_classify(&window, seq), class);
+        /* Far ones that only leave holes behind are taken less often. */
+        bool take = n < (int64_t) m->next + far || test_random_below(&r, 50) == 0;
+        memory.allowed = test_random_below(&r, 10) == 0 ? 0 : UINT64_MAX;
+        if (class == BTL_IB_SEQ_NEW && take && btl_ib_rx_window_reserve(&window, seq, mem) == 0) {
+            btl_ib_rx_window_mark(&window, seq);
+            rx_model_mark(m, (uint32_t) n);
+        }
+        assert_int_equal(window.next, base + m->next);
+        assert_int_equal(window.top, base + m->top);
+        assert_int_equal(window.above, m->above);
+        if (step % 100 == 0) {
+            rx_model_ranges(m, &window, m->next + test_random_below(&r, m->top - m->next + 1));
+            rx_model_ranges(m, &window, m->next);
+            btl_ib_rx_window_shrink(&window, mem);
+        }
+        if (m->above == 0 && step % 7 == 0) {
+            btl_ib_rx_window_shrink(&window, mem);
+            assert_int_equal(memory.live, 0);
+        }
+    }
+    btl_ib_rx_window_drop(&window, mem);
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_rx_model(void **state)
+{
+    static rx_model_t m;
+
+    (void) state;
+    rx_model_run(&m, 0xffffffff - 20000, 300, 300000);
+    assert_true(m.next > 40000); /* it did go through the wrap */
+    rx_model_run(&m, 0x7fffffff - 5000, 5000, 200000);
+    assert_true(m.next > 10000);
+    rx_model_run(&m, 0xffffffff - 30, 20, 20000);
+    assert_true(m.next > 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_memory_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_out_of_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_unpush, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_jump, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tx_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rx_classify_edges, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rx_farthest, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rx_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rx_model, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,612 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Datagrams are made by hand, byte by byte: the structs of the code under test are not used. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_wire.h"
+
+enum { HEADER = 40, CONNECT = 24, CHUNK = 12, BLOCK = 12 };
+
+static uint8_t bytes[HEADER + 0x10000];
+static uint32_t used;
+static btl_ib_view_t view;
+static uint8_t *datagram; /* of the exact size, so that the address sanitizer sees a read beyond */
+
+static int teardown(void **state)
+{
+    (void) state;
+    free(datagram);
+    datagram = NULL;
+    return 0;
+}
+
+static void put(uint64_t value, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bytes[used++] = (uint8_t) (value >> (8 * i));
+    }
+}
+
+static void poke16(uint32_t at, uint32_t value)
+{
+    bytes[at] = (uint8_t) value;
+    bytes[at + 1] = (uint8_t) (value >> 8);
+}
+
+/* A header with nothing wrong in it. */
+static void begin(uint8_t type, uint8_t flags)
+{
+    static const uint8_t header[HEADER] = {
+        0x10, 0x00, 0xa5, 0x77,
+        0x04, 0x03, 0x02, 0x01, /* version, flags, spaces, tag, connection */
+        0x18, 0x17, 0x16, 0x15,
+        0x14, 0x13, 0x12, 0x11, /* token */
+        0x24, 0x23, 0x22, 0x21,
+        0xf4, 0xff, 0xff, 0xff, /* seq, ack */
+        0x34, 0x12, 0x00, 0x00,
+        0x44, 0x43, 0x42, 0x41, /* credits, length, stamp */
+        0x54, 0x53, 0x52, 0x51,
+        0x62, 0x61, 0x00, 0x00, /* echo, hold, reserved */
+    };
+
+    memcpy(bytes, header, HEADER);
+    bytes[0] |= type;
+    bytes[1] = flags;
+    used = HEADER;
+}
+
+static void put_connect(void)
+{
+    put(0x0102030405060708, 8);
+    put(0x0a0b0c0d, 4);
+    put(0xdeadbeef, 4);
+    put(0x21, 1);
+    put(0x43, 1);
+    put(0, 2);
+    put(0x73727170, 4);
+}
+
+static void put_chunk(uint32_t total, uint32_t index, uint32_t unit)
+{
+    put(0x99887766, 4);
+    put(total, 4);
+    put(index, 2);
+    put(unit, 2);
+}
+
+static void put_block(uint8_t space, uint8_t ranges, uint32_t ack, uint32_t limit)
+{
+    put(space, 1);
+    put(ranges, 1);
+    put(0, 2);
+    put(ack, 4);
+    put(limit, 4);
+}
+
+static void put_range(uint32_t offset, uint32_t count)
+{
+    put(offset, 2);
+    put(count, 2);
+}
+
+/* The first `size` bytes as a datagram, whatever its length field says. */
+static btl_ib_wire_error_t parse_raw(uint32_t size)
+{
+    free(datagram);
+    datagram = malloc(size > 0 ? size : 1);
+    assert_non_null(datagram);
+    memcpy(datagram, bytes, size);
+    memset(&view, 0, sizeof(view));
+    btl_ib_wire_error_t error = btl_ib_wire_parse(datagram, size, &view);
+    assert_memory_equal(datagram, bytes, size);
+    return error;
+}
+
+/* The same with the right length. */
+static btl_ib_wire_error_t parse_cut(uint32_t size)
+{
+    poke16(26, size - HEADER);
+    return parse_raw(size);
+}
+
+static btl_ib_wire_error_t parse(void)
+{
+    return parse_cut(used);
+}
+
+/* ---- the header ---- */
+
+static void test_header(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_DATA, 0x3e);
+    put(0x636261, 3);
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_int_equal(view.type, 1);
+    assert_int_equal(view.flags, 0x3e);
+    assert_int_equal(view.space, 0x5);
+    assert_int_equal(view.ack_space, 0xa);
+    assert_int_equal(view.tag, 0x77);
+    assert_int_equal(view.connection, 0x01020304);
+    assert_int_equal(view.token, 0x1112131415161718);
+    assert_int_equal(view.seq, 0x21222324);
+    assert_int_equal(view.ack, 0xfffffff4);
+    assert_int_equal(view.limit, 0x1228); /* goes on behind the wrap */
+    assert_int_equal(view.stamp, 0x41424344);
+    assert_int_equal(view.echo, 0x51525354);
+    assert_int_equal(view.hold, 0x6162);
+    assert_int_equal(view.size, 3);
+    assert_ptr_equal(view.payload, datagram + HEADER);
+}
+
+/* No byte of it is overlooked. */
+static void test_header_every_byte(void **state)
+{
+    btl_ib_view_t before;
+
+    (void) state;
+    begin(BTL_IB_TYPE_DATA, 0);
+    put(0, 1);
+    for (uint32_t i = 0; i < HEADER; i++) {
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        before = view;
+        before.payload = NULL;
+        for (int bit = 0; bit < 8; bit++) {
+            bytes[i] ^= (uint8_t) (1 << bit);
+            btl_ib_wire_error_t error = parse_raw(used);
+            view.payload = NULL;
+            assert_true(error != BTL_IB_WIRE_OK || memcmp(&view, &before, sizeof(view)) != 0);
+            bytes[i] ^= (uint8_t) (1 << bit);
+        }
+    }
+}
+
+static void test_short(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_CLOSE, 0);
+    for (uint32_t size = 0; size < HEADER; size++) {
+        assert_int_equal(parse_raw(size), BTL_IB_WIRE_SHORT);
+    }
+    assert_int_equal(parse_raw(HEADER), BTL_IB_WIRE_OK);
+}
+
+static void test_version(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_DATA, 0);
+    for (unsigned version = 0; version < 16; version++) {
+        bytes[0] = (uint8_t) (version << 4 | BTL_IB_TYPE_DATA);
+        assert_int_equal(parse(), version == 1 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_VERSION_UNKNOWN);
+    }
+    /* Another version may mean anything by the rest: it is named first. */
+    bytes[0] = 0x2f;
+    bytes[1] = 0xff;
+    poke16(26, 999);
+    assert_int_equal(parse_raw(used), BTL_IB_WIRE_VERSION_UNKNOWN);
+}
+
+static void test_type(void **state)
+{
+    (void) state;
+    for (uint8_t type = 0; type < 16; type++) {
+        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_CLOSE;
+        begin(type, 0);
+        assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);
+        begin(type, BTL_IB_FLAG_CONNECT);
+        put_connect();
+        assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);
+    }
+}
+
+static void test_flags_and_reserved(void **state)
+{
+    (void) state;
+    for (int bit = 0; bit < 8; bit++) {
+        begin(BTL_IB_TYPE_DATA, (uint8_t) (1 << bit));
+        put_connect(); /* just payload where the flag is another */
+        assert_int_equal(parse(), bit < 6 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);
+        if (bit < 6) {
+            assert_int_equal(view.size, bit == 0 ? 0 : CONNECT);
+        }
+    }
+    for (int bit = 0; bit < 16; bit++) {
+        begin(BTL_IB_TYPE_DATA, 0);
+        poke16(38, 1u << bit);
+        assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+    }
+}
+
+static void test_length(void **state)
+{
+    (void) state;
+    for (uint32_t size = 0; size < 200; size++) {
+        begin(BTL_IB_TYPE_DATA, 0);
+        used += size;
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        assert_int_equal(view.size, size);
+        poke16(26, size + 1);
+        assert_int_equal(parse_raw(used), BTL_IB_WIRE_LENGTH);
+        poke16(26, size - 1);
+        assert_int_equal(parse_raw(used), BTL_IB_WIRE_LENGTH);
+        poke16(26, size + HEADER);
+        assert_int_equal(parse_raw(used), BTL_IB_WIRE_LENGTH);
+    }
+    begin(BTL_IB_TYPE_DATA, 0);
+    assert_int_equal(parse_cut(HEADER + 0xffff), BTL_IB_WIRE_OK);
+    assert_int_equal(view.size, 0xffff);
+    assert_int_equal(BTL_IB_DATAGRAM_MAX, HEADER + 0xffff);
+    /* One more, of which 16 bits say nothing. */
+    assert_int_equal(parse_cut(HEADER + 0x10000), BTL_IB_WIRE_LENGTH);
+}
+
+/* ---- the CONNECT block ---- */
+
+static void test_connect(void **state)
+{
+    static const uint8_t types[] = {BTL_IB_TYPE_DATA, BTL_IB_TYPE_ACK, BTL_IB_TYPE_CLOSE};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(types); i++) {
+        begin(types[i], BTL_IB_FLAG_CONNECT);
+        put_connect();
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        assert_int_equal(view.connect.name, 0x0102030405060708);
+        assert_int_equal(view.connect.connection, 0x0a0b0c0d);
+        assert_int_equal(view.connect.epoch, 0xdeadbeef);
+        assert_int_equal(view.connect.from_rail, 0x21);
+        assert_int_equal(view.connect.to_rail, 0x43);
+        assert_int_equal(view.connect.floor, 0x73727170);
+        assert_int_equal(view.size, 0);
+        assert_ptr_equal(view.payload, datagram + HEADER + CONNECT);
+        for (uint32_t size = HEADER; size < used; size++) {
+            assert_int_equal(parse_cut(size), BTL_IB_WIRE_SHORT);
+        }
+    }
+    begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT);
+    put_connect();
+    put(0x6261, 2);
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_int_equal(view.size, 2);
+    assert_int_equal(view.payload[1], 'b');
+}
+
+static void test_connect_wrong(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT);
+    put_connect();
+    for (uint32_t i = HEADER + 18; i < HEADER + 20; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            bytes[i] = (uint8_t) (1 << bit);
+            assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+        }
+        bytes[i] = 0;
+    }
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    memset(bytes + HEADER + 8, 0, 4); /* there is no connection 0 */
+    assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+    bytes[HEADER + 11] = 0x80;
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+}
+
+/* ---- chunks ---- */
+
+static void test_chunk(void **state)
+{
+    (void) state;
+    for (int connect = 0; connect < 2; connect++) {
+        begin(BTL_IB_TYPE_CHUNK, connect ? BTL_IB_FLAG_CONNECT : 0);
+        if (connect) {
+            put_connect();
+        }
+        uint32_t body = used;
+        put_chunk(0x00030303, 0x0102, 0x0203);
+        memset(bytes + used, 0x5a, 0x203);
+        used += 0x203;
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        assert_int_equal(view.chunk.fragment, 0x99887766);
+        assert_int_equal(view.chunk.total, 0x00030303);
+        assert_int_equal(view.chunk.index, 0x0102);
+        assert_int_equal(view.chunk.unit, 0x0203);
+        assert_int_equal(view.chunk.offset, 0x0102 * 0x0203);
+        assert_int_equal(view.size, 0x203);
+        assert_ptr_equal(view.payload, datagram + body + CHUNK);
+        for (uint32_t size = body; size < used; size++) {
+            assert_int_equal(parse_cut(size),
+                             size < body + CHUNK ? BTL_IB_WIRE_SHORT : BTL_IB_WIRE_CHUNK_WRONG);
+        }
+        used++;
+        assert_int_equal(parse(), BTL_IB_WIRE_CHUNK_WRONG);
+    }
+}
+
+static void test_chunk_arithmetic(void **state)
+{
+    static const struct {
+        uint32_t total;
+        uint32_t index;
+        uint32_t unit;
+        uint32_t size;
+        bool right;
+    } cases[] = {
+        {0, 0, 0, 0, false},
+        {0, 0, 100, 0, false},
+        {100, 0, 0, 0, false},
+        {100, 0, 0, 100, false},
+        {1, 0, 1, 1, true},
+        {1, 0, 1, 0, false},
+        {1, 1, 1, 1, false},
+        {1, 1, 1, 0, false},
+        {100, 0, 100, 100, true},
+        {100, 1, 100, 0, false},
+        {100, 1, 100, 100, false},
+        {101, 1, 100, 1, true},
+        {101, 1, 100, 100, false},
+        {101, 0, 100, 101, false},
+        {199, 1, 100, 99, true},
+        {199, 1, 100, 100, false},
+        {200, 1, 100, 100, true},
+        {200, 2, 100, 0, false},
+        /* One chunk alone may be announced with a larger unit. */
+        {50, 0, 100, 50, true},
+        {50, 0, 100, 100, false},
+        {65536, 65535, 1, 1, true},
+        {65535, 65535, 1, 1, false},
+        /* The largest offset that can be: 0xfffe0001. */
+        {0xfffe0001, 0xffff, 0xffff, 0, false},
+        {0xfffe0000, 0xffff, 0xffff, 100, false},
+        {0xfffe0065, 0xffff, 0xffff, 100, true},
+        {0xfffe0065, 0xffff, 0xffff, 101, false},
+        {0xffffffff, 0xffff, 0xfff3, 0xfff3, true},
+        {0xffffffff, 0xfffe, 0xfff3, 0xfff3, true},
+        {0xffffffff, 0xffff, 0xffff, 0xfff3, false},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(BTL_IB_TYPE_CHUNK, 0);
+        put_chunk(cases[i].total, cases[i].index, cases[i].unit);
+        used += cases[i].size;
+        assert_int_equal(parse(), cases[i].right ? BTL_IB_WIRE_OK : BTL_IB_WIRE_CHUNK_WRONG);
+        if (cases[i].right) {
+            assert_int_equal(view.chunk.offset, cases[i].index * cases[i].unit);
+            assert_true((uint64_t) view.chunk.offset + view.size <= cases[i].total);
+        }
+    }
+}
+
+/* ---- SKIP and CLOSE ---- */
+
+static void test_skip(void **state)
+{
+    (void) state;
+    for (int connect = 0; connect < 2; connect++) {
+        begin(BTL_IB_TYPE_SKIP, connect ? BTL_IB_FLAG_CONNECT : 0);
+        if (connect) {
+            put_connect();
+        }
+        uint32_t body = used;
+        put(0xfedcba98, 4);
+        put(0, 4);
+        for (uint32_t size = 0; size <= 8; size++) {
+            assert_int_equal(parse_cut(body + size),
+                             size == 4 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH);
+        }
+        assert_int_equal(parse_cut(body + 4), BTL_IB_WIRE_OK);
+        assert_int_equal(view.skip, 0xfedcba98);
+        assert_int_equal(view.size, 0);
+        memset(bytes + body, 0, 4);
+        assert_int_equal(parse_cut(body + 4), BTL_IB_WIRE_LENGTH);
+        bytes[body + 3] = 1;
+        assert_int_equal(parse_cut(body + 4), BTL_IB_WIRE_OK);
+        assert_int_equal(view.skip, 0x01000000);
+    }
+}
+
+static void test_close(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_CLOSE, 0);
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_int_equal(view.type, BTL_IB_TYPE_CLOSE);
+    put(0, 1);
+    assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
+    begin(BTL_IB_TYPE_CLOSE, BTL_IB_FLAG_CONNECT);
+    put_connect();
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    put(0, 1);
+    assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
+}
+
+/* ---- ACK ---- */
+
+static void check_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t from, uint32_t to)
+{
+    uint32_t got_from = 0;
+    uint32_t got_to = 0;
+
+    btl_ib_wire_range(block, i, &got_from, &got_to);
+    assert_int_equal(got_from, from);
+    assert_int_equal(got_to, to);
+}
+
+static void check_blocks(uint32_t body)
+{
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(offset, BLOCK + 8);
+    assert_int_equal(block.space, 3);
+    assert_int_equal(block.ranges, 2);
+    assert_int_equal(block.ack, 0xfffffffe);
+    assert_int_equal(block.limit, 0x11223344);
+    assert_ptr_equal(block.range, datagram + body + BLOCK);
+    check_range(&block, 0, 0xffffffff, 1); /* across the wrap */
+    check_range(&block, 1, 0x102, 0x306);
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(block.space, 0);
+    assert_int_equal(block.ranges, 0);
+    assert_int_equal(block.ack, 0x55667788);
+    assert_int_equal(block.limit, 0x55667799);
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(block.space, 15);
+    assert_int_equal(block.ranges, 1);
+    check_range(&block, 0, 7, 8);
+    assert_int_equal(offset, view.size);
+    assert_false(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_false(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(offset, view.size);
+}
+
+static void test_ack(void **state)
+{
+    (void) state;
+    for (int connect = 0; connect < 2; connect++) {
+        begin(BTL_IB_TYPE_ACK, connect ? BTL_IB_FLAG_CONNECT : 0);
+        if (connect) {
+            put_connect();
+        }
+        uint32_t body = used;
+        put_block(3, 2, 0xfffffffe, 0x11223344);
+        put_range(1, 2);
+        put_range(0x104, 0x204);
+        uint32_t first = used;
+        put_block(0, 0, 0x55667788, 0x55667799);
+        uint32_t second = used;
+        put_block(15, 1, 1, 1);
+        put_range(6, 1);
+        /* Cut off at every byte: right only between two blocks. */
+        for (uint32_t size = body; size <= used; size++) {
+            bool whole = size == body || size == first || size == second || size == used;
+            assert_int_equal(parse_cut(size), whole ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG);
+        }
+        assert_int_equal(view.size, used - body);
+        assert_ptr_equal(view.payload, datagram + body);
+        check_blocks(body);
+    }
+}
+
+static void test_ack_reserved(void **state)
+{
+    (void) state;
+    for (int bit = 0; bit < 16; bit++) {
+        begin(BTL_IB_TYPE_ACK, 0);
+        put_block(1, 0, 5, 6);
+        uint32_t second = used;
+        put_block(2, 0, 5, 6);
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        poke16(second + 2, 1u << bit);
+        assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
+        poke16(second + 2, 0);
+        poke16(HEADER + 2, 1u << bit);
+        assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
+    }
+}
+
+static void test_ack_ranges(void **state)
+{
+    static const uint32_t acks[] = {0, 1, 0x7ffffffe, 0xffffc000, 0xfffffffe, 0xffffffff};
+    static const struct {
+        uint32_t range[2][2];
+        uint8_t count;
+        bool right;
+    } cases[] = {
+        {{{1, 1}}, 1, true},
+        {{{0, 1}}, 1, false}, /* `ack` itself is what is missing */
+        {{{0, 0}}, 1, false},
+        {{{1, 0}}, 1, false},
+        {{{1, 16383}}, 1, true}, /* up to the last that a receiver accepts */
+        {{{1, 16384}}, 1, false},
+        {{{16383, 1}}, 1, true},
+        {{{16383, 2}}, 1, false},
+        {{{16384, 1}}, 1, false},
+        {{{16384, 0}}, 1, false},
+        {{{65535, 1}}, 1, false},
+        {{{1, 65535}}, 1, false},
+        {{{65535, 65535}}, 1, false},
+        {{{1, 1}, {3, 1}}, 2, true},
+        {{{1, 1}, {2, 1}}, 2, false}, /* adjacent: that is one range */
+        {{{1, 1}, {1, 1}}, 2, false},
+        {{{5, 1}, {2, 1}}, 2, false}, /* descending */
+        {{{2, 5}, {4, 9}}, 2, false}, /* overlapping */
+        {{{2, 5}, {3, 1}}, 2, false},
+        {{{2, 5}, {8, 16376}}, 2, true},
+        {{{2, 5}, {8, 16377}}, 2, false},
+        {{{2, 5}, {8, 0}}, 2, false},
+        {{{2, 5}, {0, 1}}, 2, false},
+    };
+
+    (void) state;
+    for (size_t a = 0; a < sizeof(acks) / sizeof(acks[0]); a++) {
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            begin(BTL_IB_TYPE_ACK, 0);
+            put_block(9, 0, 77, 88); /* what is wrong in a later block counts as well */
+            put_block(1, cases[i].count, acks[a], acks[a] + 9);
+            for (int r = 0; r < cases[i].count; r++) {
+                put_range(cases[i].range[r][0], cases[i].range[r][1]);
+            }
+            assert_int_equal(parse(), cases[i].right ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG);
+        }
+    }
+}
+
+static void test_ack_most_ranges(void **state)
+{
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+
+    (void) state;
+    begin(BTL_IB_TYPE_ACK, 0);
+    put_block(1, 255, 0xffffff80, 0);
+    for (uint32_t i = 0; i < 255; i++) {
+        put_range(2 * i + 1, 1);
+    }
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(block.ranges, 255);
+    for (uint32_t i = 0; i < 255; i++) {
+        check_range(&block, i, 0xffffff80 + 2 * i + 1, 0xffffff80 + 2 * i + 2);
+    }
+    assert_false(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_int_equal(parse_cut(used - 4), BTL_IB_WIRE_ACK_WRONG);
+    /* More bytes than ranges: the next block begins, and is cut off. */
+    put(0, 4);
+    assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_header, teardown),
+        cmocka_unit_test_teardown(test_header_every_byte, teardown),
+        cmocka_unit_test_teardown(test_short, teardown),
+        cmocka_unit_test_teardown(test_version, teardown),
+        cmocka_unit_test_teardown(test_type, teardown),
+        cmocka_unit_test_teardown(test_flags_and_reserved, teardown),
+        cmocka_unit_test_teardown(test_length, teardown),
+        cmocka_unit_test_teardown(test_connect, teardown),
+        cmocka_unit_test_teardown(test_connect_wrong, teardown),
+        cmocka_unit_test_teardown(test_chunk, teardown),
+        cmocka_unit_test_teardown(test_chunk_arithmetic, teardown),
+        cmocka_unit_test_teardown(test_skip, teardown),
+        cmocka_unit_test_teardown(test_close, teardown),
+        cmocka_unit_test_teardown(test_ack, teardown),
+        cmocka_unit_test_teardown(test_ack_reserved, teardown),
+        cmocka_unit_test_teardown(test_ack_ranges, teardown),
+        cmocka_unit_test_teardown(test_ack_most_ranges, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,32 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Lets every mpirun of this shell find the component ib beside this file, help texts included:
+#   . build/env.sh
+#   mpirun --mca btl ib,self ...
+# Works where the tree was moved to, too: the directory is that of this file. bash and zsh know it;
+# for other shells it is that of the file env.sh which the shell is just reading.
+if [ -n "${BASH_SOURCE:-}" ]; then
+    _btl_ib_dir=$(cd "$(dirname "${BASH_SOURCE}")" && pwd)
+elif [ -n "${ZSH_VERSION:-}" ]; then
+    eval '_btl_ib_dir=${${(%):-%x}:A:h}'
+else
+    _btl_ib_dir=
+    for _btl_ib_file in "/proc/$$/fd/"*; do
+        _btl_ib_file=$(readlink "$_btl_ib_file")
+        case $_btl_ib_file in
+        */env.sh) _btl_ib_dir=${_btl_ib_file%/*} ;;
+        esac
+    done
+    unset _btl_ib_file
+fi
+if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
+    case :${OMPI_MCA_mca_base_component_path:=SYS_DEFAULT:USER_DEFAULT}: in
+    *:"$_btl_ib_dir/plugin":*) ;;
+    *) OMPI_MCA_mca_base_component_path=$_btl_ib_dir/plugin:$OMPI_MCA_mca_base_component_path ;;
+    esac
+    export OMPI_MCA_mca_base_component_path
+else
+    echo "env.sh: no component in ${_btl_ib_dir:-this directory}/plugin" >&2
+fi
+unset _btl_ib_dir

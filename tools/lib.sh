@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What tools/quickstart and tools/check share: packages, the build, how jobs are started. Sourced.
+# shellcheck disable=SC2034  # arrays for the scripts that source this
+
+export LC_ALL=C
+# Where apt-get and ip are for users whose PATH leaves these out.
+PATH=$PATH:/usr/sbin:/sbin
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+me=${0##*/}
+
+say() { printf '%s: %s\n' "$me" "$*"; }
+die() {
+    printf '%s: %s\n' "$me" "$*" >&2
+    exit 1
+}
+
+build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
+    libopenmpi-dev openmpi-bin libfabric-dev)
+job_packages=(netpipe-openmpi)
+check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
+    python3-mpi4py python3-numpy valgrind)
+
+installed() { # PACKAGE
+    [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+# Installs those of the Debian packages named that are not there.
+need_packages() {
+    local package missing=() apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qy
+        -o DPkg::Lock::Timeout=300)
+    for package; do
+        installed "$package" || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    command -v dpkg-query >/dev/null || die "this is no Debian; install what stands for: ${missing[*]}"
+    if ((EUID)); then
+        command -v sudo >/dev/null ||
+            die "missing, and neither root nor sudo to install it: apt-get install ${missing[*]}"
+        sudo true || die "sudo was refused; an administrator can: apt-get install ${missing[*]}"
+        apt=(sudo "${apt[@]}")
+    fi
+    say "installing ${missing[*]}"
+    # An update that fails for some other repository need not stop us.
+    "${apt[@]}" update >"$build/apt.log" 2>&1 || :
+    "${apt[@]}" install --no-install-recommends "${missing[@]}" >>"$build/apt.log" 2>&1 || {
+        tail -n 15 "$build/apt.log" >&2
+        die "apt-get failed (all of it: $build/apt.log); missing: ${missing[*]}"
+    }
+}
+
+newest_of() { # FILE...: is the first newer than all others?
+    local first=$1 other
+    [[ -e $first ]] || return 1
+    for other in "${@:2}"; do
+        [[ ! $other -nt $first ]] || return 1
+    done
+}
+
+# configure_in DIR ARGS...: configures there unless that was done, with these arguments, in this place.
+configure_in() {
+    local dir=$1 stamp
+    shift
+    mkdir -p "$dir"
+    stamp="$root $dir $*"
+    if ! newest_of "$dir/config.status" "$root/configure" ||
+        [[ $(cat "$dir/.configured" 2>/dev/null) != "$stamp" ]]; then
+        say "configuring ${dir#"$root"/}"
+        rm -f "$dir/.configured"
+        # What was made in another place or with other arguments must not be taken for ours.
+        (cd "$dir" && rm -rf -- *.la *.lo *.o .libs .deps engine transport tests &&
+            "$root/configure" --quiet "$@" >configure.log 2>&1) || {
+            tail -n 15 "$dir/configure.log" >&2
+            die "configure failed (all of it: $dir/configure.log)"
+        }
+        printf '%s\n' "$stamp" >"$dir/.configured"
+    fi
+}
+
+make_in() { # DIR TARGET...
+    local dir=$1
+    shift
+    make -C "$dir" -j"$(nproc)" --no-print-directory "$@" >"$dir/make.log" 2>&1 || {
+        grep -E -A3 'error:|undefined reference|\*\*\*' "$dir/make.log" | head -n 40 >&2 || :
+        die "make failed (all of it: $dir/make.log)"
+    }
+}
+
+prepare_configure() {
+    newest_of "$root/configure" "$root"/{configure.ac,configure.m4,Makefile.am,tests/local.mk} && return
+    say "making configure"
+    "$root/autogen.sh" >"$build/autogen.log" 2>&1 || {
+        tail -n 15 "$build/autogen.log" >&2
+        die "autogen.sh failed (all of it: $build/autogen.log)"
+    }
+}
+
+# Builds the component in build/ and leaves build/env.sh. One at a time for each tree.
+build_component() { # [TARGET]: besides the component
+    [[ $root != *[:,]* ]] || die "Open MPI cannot load components from a path with ':' or ',': $root"
+    mkdir -p "$build"
+    {
+        flock 9
+        prepare_configure
+        configure_in "$build"
+        say "building"
+        make_in "$build" all ${1:+"$1"}
+        install -m 644 "$root/tools/env.sh" "$build/env.sh"
+    } 9>"$build/.lock"
+}
+
+# What any job of ours needs from the environment.
+job_environment() {
+    # shellcheck source=/dev/null
+    . "$build/env.sh"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    # Small machines: more ranks than cores, and no rank nailed to one.
+    mpirun=(mpirun --oversubscribe --bind-to none)
+    ! command -v mpirun.openmpi >/dev/null || mpirun[0]=mpirun.openmpi
+}

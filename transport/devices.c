@@ -1,0 +1,265 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "devices.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- addresses ---- */
+
+static unsigned ip_bits(sa_family_t family)
+{
+    return AF_INET == family ? 32 : 128;
+}
+
+/* The bytes of an IP address, in network order; NULL if it is none. */
+static const uint8_t *ip_bytes(const struct sockaddr_storage *ip)
+{
+    if (AF_INET == ip->ss_family) {
+        return (const uint8_t *) &((const struct sockaddr_in *) (const void *) ip)->sin_addr;
+    }
+    if (AF_INET6 == ip->ss_family) {
+        return (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) ip)->sin6_addr;
+    }
+    return NULL;
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    return 0 == memcmp(a, b, whole) && (0 == rest || 0 == (a[whole] ^ b[whole]) >> (8 - rest));
+}
+
+/* ---- parsing ---- */
+
+static int refuse(btl_ib_devices_error_t *error, const char *problem, const char *expected)
+{
+    error->problem = problem;
+    snprintf(error->expected, sizeof(error->expected), "%s", expected);
+    return -EINVAL;
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char) c < ' ' || '\177' == c;
+}
+
+/* Show an entry that may turn out to be wrong. */
+static void point_at(btl_ib_devices_error_t *error, uint32_t position, const char *text, size_t len)
+{
+    size_t shown = len < sizeof(error->entry) ? len : sizeof(error->entry) - 1;
+
+    memset(error, 0, sizeof(*error));
+    error->position = position;
+    for (size_t i = 0; i < shown; i++) {
+        error->entry[i] = is_control(text[i]) ? '?' : text[i];
+    }
+}
+
+static bool parse_address(btl_ib_device_entry_t *entry, const char *address)
+{
+    entry->family = NULL != strchr(address, ':') ? AF_INET6 : AF_INET;
+    return 1 == inet_pton(entry->family, address, entry->ip);
+}
+
+static int parse_prefix(btl_ib_device_entry_t *entry, const char *prefix,
+                        btl_ib_devices_error_t *error)
+{
+    const unsigned max = ip_bits(entry->family);
+    char expected[64];
+    unsigned bits = 0;
+
+    snprintf(expected, sizeof(expected), "a number of bits from 0 to %u after the '/'", max);
+    if ('\0' == *prefix) {
+        return refuse(error, "no length of the prefix", expected);
+    }
+    for (; '\0' != *prefix; prefix++) {
+        if (*prefix < '0' || *prefix > '9') {
+            return refuse(error, "the length of the prefix is no number", expected);
+        }
+        bits = bits * 10 + (unsigned) (*prefix - '0');
+        if (bits > max) {
+            return refuse(error, "the prefix is longer than the address", expected);
+        }
+    }
+    entry->prefix_bits = (uint8_t) bits;
+    return 0;
+}
+
+/* An address where a subnet should be, or something that was meant as one: no device and no
+ * interface has such a name. */
+static bool is_bare_address(const char *text)
+{
+    btl_ib_device_entry_t scratch;
+
+    if (parse_address(&scratch, text)) {
+        return true;
+    }
+    return NULL != strchr(text, '.') && strlen(text) == strspn(text, "0123456789.");
+}
+
+/* The entry's text is there and neither empty nor too long. */
+static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *error)
+{
+    char address[sizeof(entry->text)];
+    char *slash;
+
+    for (const char *c = entry->text; '\0' != *c; c++) {
+        if (' ' == *c || is_control(*c)) {
+            return refuse(error, "a space or a control character in it",
+                          "names or subnets, separated by a comma and nothing else");
+        }
+    }
+    memcpy(address, entry->text, sizeof(address));
+    slash = strchr(address, '/');
+    if (NULL == slash) {
+        if (!is_bare_address(entry->text)) {
+            return 0;
+        }
+        return refuse(error, "an address without the length of its prefix",
+                      "a subnet as 10.77.0.0/24 or fd00::/64 (one address: 10.77.0.1/32)");
+    }
+    *slash = '\0';
+    if (!parse_address(entry, address)) {
+        return refuse(error, "no IP address before the '/'",
+                      "four numbers from 0 to 255 as in 10.77.0.0/24, or IPv6 as in fd00::/64");
+    }
+    return parse_prefix(entry, slash + 1, error);
+}
+
+int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
+                         btl_ib_devices_error_t *error)
+{
+    memset(list, 0, sizeof(*list));
+    if (NULL == text || '\0' == *text) {
+        return 0;
+    }
+    for (;;) {
+        const size_t len = strcspn(text, ",");
+        btl_ib_device_entry_t *entry;
+        int rc;
+
+        point_at(error, list->count + 1, text, len);
+        if (0 == len) {
+            return refuse(error, "empty",
+                          "a name or a subnet before, between and after the commas");
+        }
+        if (BTL_IB_DEVICE_ENTRIES_MAX == list->count) {
+            return refuse(error, "one entry too many", "64 entries at most");
+        }
+        entry = &list->entry[list->count++];
+        if (len >= sizeof(entry->text)) {
+            return refuse(error, "too long", "63 characters at most");
+        }
+        memcpy(entry->text, text, len);
+        rc = parse_entry(entry, error);
+        if (0 != rc) {
+            return rc;
+        }
+        if ('\0' == text[len]) {
+            return 0;
+        }
+        text += len + 1;
+    }
+}
+
+/* ---- selecting ---- */
+
+static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
+{
+    if (AF_UNSPEC == entry->family) {
+        return 0 == strcmp(entry->text, device->name)
+               || 0 == strcmp(entry->text, device->interface);
+    }
+    return entry->family == device->ip.ss_family
+           && same_bits(entry->ip, ip_bytes(&device->ip), entry->prefix_bits);
+}
+
+/* Looks at all entries even after one fits: each is to know whether it was in vain. */
+static bool list_fits(btl_ib_device_list_t *list, const btl_ib_device_t *device)
+{
+    bool fits = false;
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (entry_fits(&list->entry[i], device)) {
+            list->entry[i].matched = true;
+            fits = true;
+        }
+    }
+    return fits;
+}
+
+static const char *turned_down(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
+{
+    if (filter->include.count > 0 && !list_fits(&filter->include, device)) {
+        return "not in btl_ib_if_include";
+    }
+    return list_fits(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
+}
+
+static const char *lonely(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
+{
+    (void) filter;
+    return device->loopback ? "it reaches this host only, and there are others" : NULL;
+}
+
+/* Sort those for which `why_not` has an answer behind the others. Returns how many others. */
+static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
+                     const char *(*why_not)(btl_ib_device_filter_t *, const btl_ib_device_t *),
+                     const btl_ib_log_t *log)
+{
+    int wanted = 0;
+
+    for (int i = 0; i < count; i++) {
+        const btl_ib_device_t device = list[i];
+        const char *reason = why_not(filter, &device);
+
+        if (NULL == reason) {
+            memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
+            list[wanted++] = device;
+        } else if (NULL != log->print) {
+            log->print(log->context, 10, "device %s turned down: %s", device.name, reason);
+        }
+    }
+    return wanted;
+}
+
+static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
+                           int count, const btl_ib_log_t *log)
+{
+    for (uint32_t i = 0; i < list->count && NULL != log->print; i++) {
+        bool fits = false;
+
+        for (int j = 0; j < count && !fits; j++) {
+            fits = entry_fits(&list->entry[i], &devices[j]);
+        }
+        if (!fits) {
+            log->print(log->context, 1, "btl_ib_if_include: entry %u, %s, matches no device%s%s",
+                       i + 1, list->entry[i].text, count > 0 ? " of transport " : "",
+                       count > 0 ? devices[0].transport : "");
+        }
+    }
+}
+
+int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
+                          const btl_ib_log_t *log)
+{
+    bool far = false;
+    int wanted;
+
+    tell_unmatched(&filter->include, list, count, log);
+    wanted = partition(list, count, filter, turned_down, log);
+    for (int i = 0; i < wanted; i++) {
+        far = far || !list[i].loopback;
+    }
+    return far && 0 == filter->include.count ? partition(list, wanted, filter, lonely, log)
+                                             : wanted;
+}

@@ -1,0 +1,76 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Which devices a user wants: btl_ib_if_include and btl_ib_if_exclude.
+ *
+ *   list  := [ entry { ',' entry } ]
+ *   entry := name of a device (mlx5_0) | name of a network interface (eth0) | address '/' prefix
+ *
+ * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix don't count. It
+ * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere.
+ */
+
+#ifndef BTL_IB_DEVICES_H
+#define BTL_IB_DEVICES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "transport.h"
+
+#define BTL_IB_DEVICE_ENTRIES_MAX 64
+
+typedef struct btl_ib_device_entry {
+    char text[64];       /* as the user wrote it */
+    sa_family_t family;  /* AF_UNSPEC: a name */
+    uint8_t prefix_bits; /* of a subnet */
+    uint8_t ip[16];      /* of a subnet, in network order */
+    bool matched;        /* btl_ib_devices_select() saw a device that it fits */
+} btl_ib_device_entry_t;
+
+typedef struct btl_ib_device_list {
+    uint32_t count;
+    btl_ib_device_entry_t entry[BTL_IB_DEVICE_ENTRIES_MAX];
+} btl_ib_device_list_t;
+
+/* At most one of the two may have entries; whoever reads the parameters sees to it. All zero: no
+ * wishes. */
+typedef struct btl_ib_device_filter {
+    btl_ib_device_list_t include;
+    btl_ib_device_list_t exclude;
+} btl_ib_device_filter_t;
+
+/* Why a list was refused. */
+typedef struct btl_ib_devices_error {
+    char entry[64];      /* the entry as it stands in the list, cut to fit, controls shown as '?' */
+    uint32_t position;   /* which entry, counted from 1 */
+    const char *problem; /* what is wrong with it; a literal */
+    char expected[128];  /* what would have been right, in words */
+} btl_ib_devices_error_t;
+
+/*
+ * Parse `text` (NULL and "" are lists without entries) into `list`. Strict: nothing is skipped or
+ * guessed. Returns 0, or -EINVAL with `error` filled in and `list` undefined.
+ */
+int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
+                         btl_ib_devices_error_t *error);
+
+/*
+ * Move the devices that are wanted to the front of `list`, in the order that they had; the others
+ * follow, so that the list can be given back whole. Without an include list a loopback device is
+ * wanted only if nothing else is left. Returns how many are wanted, 0..count (count is at least 0).
+ *
+ * Sets `matched` of each entry that fits a device and never clears it: after all transports had
+ * their turn, an include entry without it was in vain, and whoever wrote it wants to hear of that.
+ * `log` hears of devices turned down (level 10) and of include entries without a device in this
+ * list (level 1).
+ */
+int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
+                          const btl_ib_log_t *log);
+
+#endif

@@ -1,0 +1,622 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "ofi.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "ofi_devices.h"
+
+enum {
+    ADDRESS_VERSION = 1,
+    ADDRESS_HEAD = 2, /* version and libfabric's address format, before the address itself */
+    BATCH = 16,
+    TX_DEPTH = 256,
+    CQ_SPARE = 16,
+    LARGEST = 65536, /* nobody asks for more in one datagram, and buffers have this size */
+    ALIGN = 64,
+};
+
+/* What libfabric hands back with a completion. It may want the context for itself (FI_CONTEXT,
+ * FI_CONTEXT2), so that comes first. */
+typedef struct ofi_op {
+    struct fi_context2 context;
+    bool is_recv;
+    union {
+        uint8_t *data; /* of a receive: where its datagram is */
+        void *caller;  /* of a send: the context of whoever sent */
+    };
+    struct ofi_op *next; /* of sends: free ones; of receives: those that could not be posted */
+} ofi_op_t;
+
+typedef struct ofi {
+    btl_ib_transport_t base;
+    btl_ib_log_t log;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct fid_mr *rx_mr;
+    size_t tx_prefix; /* bytes that the provider wants before each datagram sent */
+    size_t rx_prefix; /* and before each one received */
+    size_t rx_size;   /* bytes of ours that a receive buffer holds */
+    uint64_t rx_dropped;
+    uint64_t next_key; /* of registrations: some providers want them to differ */
+    int tx_error;      /* the last one that was logged */
+    bool rx_busy;      /* the last poll() found something */
+    uint8_t *rx_memory;
+    ofi_op_t *rx_ops;
+    ofi_op_t *rx_waiting;
+    ofi_op_t *tx_ops;
+    ofi_op_t *tx_free;
+} ofi_t;
+
+static ofi_t *ofi_of(btl_ib_transport_t *t)
+{
+    return (ofi_t *) t;
+}
+
+/* Say what went wrong and translate it. libfabric's codes are errnos up to 255. */
+static int failed(const ofi_t *ofi, const char *call, int rc)
+{
+    if (ofi->log.print != NULL) {
+        ofi->log.print(ofi->log.context, 1, "%s: %s: %s", ofi->base.name, call, fi_strerror(-rc));
+    }
+    return -rc < 256 ? rc : -EIO;
+}
+
+/* ---- sending ---- */
+
+/* libfabric's errno for one datagram, 0 if it is on its way. */
+static int send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
+{
+    uint8_t *data = (uint8_t *) tx->iov[0].iov_base - ofi->tx_prefix;
+    size_t size = tx->size + ofi->tx_prefix;
+    ssize_t rc;
+
+    if (tx->size > ofi->base.attr.max_datagram) {
+        return EMSGSIZE;
+    }
+    if (tx->size <= ofi->base.attr.inline_size) {
+        rc = fi_inject(ofi->ep, data, size, tx->to);
+        return (int) -rc;
+    }
+    ofi_op_t *op = ofi->tx_free;
+    if (op == NULL) {
+        return EAGAIN;
+    }
+    op->caller = tx->context;
+    rc = fi_send(ofi->ep, data, size, tx->mem != NULL ? fi_mr_desc(tx->mem) : NULL, tx->to,
+                 &op->context);
+    if (rc == 0) {
+        ofi->tx_free = op->next;
+    }
+    return (int) -rc;
+}
+
+/* Full queues are not worth a word, and the same trouble again isn't either. */
+static void tell_send_error(ofi_t *ofi, const char *call, int error)
+{
+    if (error == EAGAIN || error == ENOBUFS || error == ofi->tx_error || ofi->log.print == NULL) {
+        return;
+    }
+    ofi->tx_error = error;
+    ofi->log.print(ofi->log.context, 10, "%s: a send failed: %s: %s", ofi->base.name, call,
+                   fi_strerror(error));
+}
+
+static int ofi_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    for (int i = 0; i < n; i++) {
+        int rc = send_one(ofi_of(t), &batch[i]);
+        if (rc != 0) {
+            tell_send_error(ofi_of(t),
+                            batch[i].size <= t->attr.inline_size ? "fi_inject" : "fi_send", rc);
+            *error = rc < 256 ? rc : EIO;
+            return i;
+        }
+    }
+    return n;
+}
+
+/* ---- receiving ---- */
+
+/* One byte more than we take: the udp provider says nothing of a datagram that it had to cut. */
+static size_t posted_size(const ofi_t *ofi)
+{
+    return ofi->rx_prefix + ofi->rx_size + 1;
+}
+
+static int post(ofi_t *ofi, ofi_op_t *op, uint64_t flags)
+{
+    struct iovec iov = {
+        .iov_base = op->data - ofi->rx_prefix,
+        .iov_len = posted_size(ofi),
+    };
+    void *desc = ofi->rx_mr != NULL ? fi_mr_desc(ofi->rx_mr) : NULL;
+    struct fi_msg msg = {
+        .msg_iov = &iov,
+        .desc = &desc,
+        .iov_count = 1,
+        .addr = FI_ADDR_UNSPEC,
+        .context = &op->context,
+    };
+    return (int) fi_recvmsg(ofi->ep, &msg, flags);
+}
+
+/* Those that there was no room for come first. */
+static void post_waiting(ofi_t *ofi)
+{
+    while (ofi->rx_waiting != NULL && post(ofi, ofi->rx_waiting, 0) == 0) {
+        ofi->rx_waiting = ofi->rx_waiting->next;
+    }
+}
+
+static void ofi_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    ofi_t *ofi = ofi_of(t);
+
+    post_waiting(ofi);
+    for (int i = 0; i < n; i++) {
+        ofi_op_t *op = buffers[i];
+        int rc = post(ofi, op, i + 1 < n ? FI_MORE : 0);
+        if (rc != 0) { /* it keeps till the next time */
+            op->next = ofi->rx_waiting;
+            ofi->rx_waiting = op;
+            if (rc != -FI_EAGAIN) {
+                failed(ofi, "fi_recvmsg", rc);
+            }
+        }
+    }
+}
+
+static void drop(ofi_t *ofi, ofi_op_t *op, const char *why)
+{
+    void *buffer = op;
+
+    ofi->rx_dropped++;
+    if (ofi->log.print != NULL) {
+        ofi->log.print(ofi->log.context, 10, "%s: datagram dropped: %s (%llu so far)",
+                       ofi->base.name, why, (unsigned long long) ofi->rx_dropped);
+    }
+    ofi_repost(&ofi->base, &buffer, 1);
+}
+
+static void sent(ofi_t *ofi, ofi_op_t *op, btl_ib_event_t *event)
+{
+    event->type = BTL_IB_EVENT_SENT;
+    event->context = op->caller;
+    op->next = ofi->tx_free;
+    ofi->tx_free = op;
+}
+
+/* A completion with an error: of one datagram (it is lost, its memory is not) or of the device.
+ * Returns how many events that makes. */
+static int read_error(ofi_t *ofi, btl_ib_event_t *event)
+{
+    struct fi_cq_err_entry entry = {0};
+
+    if (fi_cq_readerr(ofi->cq, &entry, 0) != 1) {
+        return 0;
+    }
+    ofi_op_t *op = entry.op_context;
+    if (op != NULL && op->is_recv
+        && (entry.err == FI_ETRUNC || entry.err == FI_EMSGSIZE || entry.err == FI_EADDRNOTAVAIL)) {
+        drop(ofi, op, fi_strerror(entry.err));
+        return 0;
+    }
+    if (op != NULL && !op->is_recv) {
+        tell_send_error(ofi, "fi_cq_readerr", entry.err);
+        sent(ofi, op, event);
+        return 1;
+    }
+    failed(ofi, "fi_cq_readerr", -entry.err);
+    event->type = BTL_IB_EVENT_FAILED;
+    event->error = entry.err < 256 ? entry.err : EIO;
+    return 1;
+}
+
+/* Turn a completion into an event. Returns how many that makes. */
+static int take(ofi_t *ofi, const struct fi_cq_msg_entry *entry, fi_addr_t from,
+                btl_ib_event_t *event)
+{
+    ofi_op_t *op = entry->op_context;
+
+    if (!op->is_recv) {
+        sent(ofi, op, event);
+        return 1;
+    }
+    if (entry->len > ofi->rx_prefix + ofi->rx_size) {
+        drop(ofi, op, "too long");
+        return 0;
+    }
+    event->type = BTL_IB_EVENT_RECV;
+    event->data = op->data;
+    event->size = entry->len > ofi->rx_prefix ? (uint32_t) (entry->len - ofi->rx_prefix) : 0;
+    event->from = from == FI_ADDR_NOTAVAIL ? BTL_IB_ADDR_UNKNOWN : from;
+    event->buffer = op;
+    return 1;
+}
+
+/* Read completions once. Returns how many events they made; *more says whether to ask again. */
+static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
+{
+    struct fi_cq_msg_entry entries[BATCH];
+    fi_addr_t from[BATCH];
+    size_t want = max < BATCH ? (size_t) max : BATCH;
+    bool knows = ofi->base.attr.knows_source;
+    int count = 0;
+    ssize_t n =
+        knows ? fi_cq_readfrom(ofi->cq, entries, want, from) : fi_cq_read(ofi->cq, entries, want);
+
+    *more = n > 0 || n == -FI_EAVAIL;
+    if (n == -FI_EAGAIN) {
+        return 0;
+    }
+    if (n == -FI_EAVAIL) {
+        return read_error(ofi, events);
+    }
+    if (n < 0) {
+        failed(ofi, "fi_cq_read", (int) n);
+        events[0].type = BTL_IB_EVENT_FAILED;
+        events[0].error = -n < 256 ? (int) -n : EIO;
+        return 1;
+    }
+    for (ssize_t i = 0; i < n; i++) {
+        count += take(ofi, &entries[i], knows ? from[i] : FI_ADDR_NOTAVAIL, &events[count]);
+    }
+    return count;
+}
+
+/*
+ * A provider may make one completion a call (udp: one system call, one datagram), so that filling a
+ * batch takes asking until there is no more. But the first datagram after a silence is handed up
+ * at once: whoever waits for an answer gains nothing by another look.
+ */
+static int ofi_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    ofi_t *ofi = ofi_of(t);
+    bool more = true;
+    int count = 0;
+
+    if (ofi->rx_waiting != NULL) {
+        post_waiting(ofi);
+    }
+    for (int calls = 0; more && count < max && calls < max; calls++) {
+        count += read_some(ofi, events + count, max - count, &more);
+        more = more && ofi->rx_busy;
+    }
+    ofi->rx_busy = count > 0;
+    return count;
+}
+
+/* ---- addresses and memory ---- */
+
+static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    ofi_t *ofi = ofi_of(t);
+    const uint8_t *head = bytes;
+    fi_addr_t found = FI_ADDR_NOTAVAIL;
+
+    /* Ours is of the same kind, so what differs in kind or length is none. */
+    if (len != ofi->base.address_len || head[0] != ADDRESS_VERSION
+        || memcmp(head, ofi->base.address, ADDRESS_HEAD) != 0) {
+        return -EINVAL;
+    }
+    if (ofi->info->addr_format == FI_SOCKADDR_IN || ofi->info->addr_format == FI_SOCKADDR_IN6) {
+        struct sockaddr ours, theirs; /* unaligned in the blob */
+        memcpy(&ours, ofi->base.address + ADDRESS_HEAD, sizeof(ours));
+        memcpy(&theirs, head + ADDRESS_HEAD, sizeof(theirs));
+        if (ours.sa_family != theirs.sa_family) {
+            return -EINVAL;
+        }
+    }
+    uint64_t copy[BTL_IB_ADDR_BYTES / sizeof(uint64_t)];
+    memcpy(copy, head + ADDRESS_HEAD, len - ADDRESS_HEAD);
+    int rc = fi_av_insert(ofi->av, copy, 1, &found, 0, NULL);
+    if (rc != 1 || found == FI_ADDR_NOTAVAIL) {
+        return rc < 0 ? failed(ofi, "fi_av_insert", rc) : -EHOSTUNREACH;
+    }
+    *addr = found;
+    return 0;
+}
+
+static void ofi_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    fi_addr_t gone = addr;
+    (void) fi_av_remove(ofi_of(t)->av, &gone, 1, 0);
+}
+
+static int ofi_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+{
+    ofi_t *ofi = ofi_of(t);
+    struct fid_mr *mr;
+
+    *handle = NULL;
+    if (!ofi->base.attr.needs_registration) {
+        return 0;
+    }
+    int rc = fi_mr_reg(ofi->domain, base, size, FI_SEND, 0, ofi->next_key++, 0, &mr, NULL);
+    if (rc != 0) {
+        return failed(ofi, "fi_mr_reg", rc);
+    }
+    *handle = mr;
+    return 0;
+}
+
+static void ofi_mem_deregister(btl_ib_transport_t *t, void *handle)
+{
+    (void) t;
+    if (handle != NULL) {
+        fi_close(&((struct fid_mr *) handle)->fid);
+    }
+}
+
+static int ofi_wait_fd(btl_ib_transport_t *t)
+{
+    (void) t;
+    return -1; /* a completion queue that can be waited for costs a system call a datagram */
+}
+
+/* ---- opening and closing ---- */
+
+static void close_fid(void *object)
+{
+    struct fid *fid = object;
+    if (fid != NULL) {
+        (void) fi_close(fid);
+    }
+}
+
+static void ofi_stop(btl_ib_transport_t *t)
+{
+    ofi_t *ofi = ofi_of(t);
+
+    close_fid(ofi->ep);
+    ofi->ep = NULL;
+}
+
+static void ofi_close(btl_ib_transport_t *t)
+{
+    ofi_t *ofi = ofi_of(t);
+
+    ofi_stop(t);
+    close_fid(ofi->rx_mr);
+    close_fid(ofi->cq);
+    close_fid(ofi->av);
+    close_fid(ofi->domain);
+    close_fid(ofi->fabric);
+    fi_freeinfo(ofi->info);
+    free(ofi->rx_memory);
+    free(ofi->rx_ops);
+    free(ofi->tx_ops);
+    free(ofi);
+}
+
+static const btl_ib_transport_ops_t ofi_ops = {
+    .send = ofi_send,
+    .poll = ofi_poll,
+    .repost = ofi_repost,
+    .addr_add = ofi_addr_add,
+    .addr_remove = ofi_addr_remove,
+    .mem_register = ofi_mem_register,
+    .mem_deregister = ofi_mem_deregister,
+    .wait_fd = ofi_wait_fd,
+    .stop = ofi_stop,
+    .close = ofi_close,
+};
+
+/* `mode` is that of the direction: verbs wants room before what it receives only. */
+static size_t prefix_of(const struct fi_info *info, uint64_t mode)
+{
+    return mode & FI_MSG_PREFIX ? info->ep_attr->msg_prefix_size : 0;
+}
+
+static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
+{
+    size_t prefix = prefix_of(info, info->tx_attr->mode);
+    size_t counted = info->ep_attr->msg_prefix_size; /* in max_msg_size: by some, not by all */
+
+    if (info->ep_attr->max_msg_size <= counted) {
+        return -EINVAL;
+    }
+    size_t largest = info->ep_attr->max_msg_size - counted;
+    bool local = info->domain_attr->mr_mode & FI_MR_LOCAL;
+    size_t inject = info->tx_attr->inject_size;
+    *attr = (btl_ib_transport_attr_t){
+        .max_datagram = largest < LARGEST ? (uint32_t) largest : LARGEST,
+        .inline_size = inject > prefix ? (uint32_t) (inject - prefix) : 0,
+        .max_iov = 1, /* fi_inject() of one piece is the cheapest way out; gathering needs more */
+        .max_batch = BATCH,
+        .tx_depth = TX_DEPTH < info->tx_attr->size ? TX_DEPTH : (uint32_t) info->tx_attr->size,
+        .rx_depth = (uint32_t) info->rx_attr->size,
+        .headroom = (uint32_t) prefix,
+        .needs_registration = local,
+        .ordered = false,
+        .reliable = false,
+        .knows_source = info->caps & FI_SOURCE,
+        .rdma = false,
+    };
+    return 0;
+}
+
+static int ofi_query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+{
+    int rc = query_info(device->handle, attr);
+    attr->bandwidth = rc == 0 ? device->bandwidth : 0;
+    return rc;
+}
+
+/* The objects of libfabric, in the order in which they depend on each other. */
+static int open_objects(ofi_t *ofi)
+{
+    struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type};
+    struct fi_cq_attr cq = {
+        .size = ofi->base.attr.rx_depth + ofi->base.attr.tx_depth + CQ_SPARE,
+        .format = FI_CQ_FORMAT_MSG,
+        .wait_obj = FI_WAIT_NONE,
+    };
+    int rc;
+
+    if ((rc = fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL)) != 0) {
+        return failed(ofi, "fi_fabric", rc);
+    }
+    if ((rc = fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL)) != 0) {
+        return failed(ofi, "fi_domain", rc);
+    }
+    if ((rc = fi_av_open(ofi->domain, &av, &ofi->av, NULL)) != 0) {
+        return failed(ofi, "fi_av_open", rc);
+    }
+    if ((rc = fi_cq_open(ofi->domain, &cq, &ofi->cq, NULL)) != 0) {
+        return failed(ofi, "fi_cq_open", rc);
+    }
+    if ((rc = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL)) != 0) {
+        return failed(ofi, "fi_endpoint", rc);
+    }
+    if ((rc = fi_ep_bind(ofi->ep, &ofi->av->fid, 0)) != 0
+        || (rc = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV)) != 0) {
+        return failed(ofi, "fi_ep_bind", rc);
+    }
+    if ((rc = fi_enable(ofi->ep)) != 0) {
+        return failed(ofi, "fi_enable", rc);
+    }
+    return 0;
+}
+
+static int make_buffers(ofi_t *ofi)
+{
+    uint32_t tx_depth = ofi->base.attr.tx_depth;
+    uint32_t rx_depth = ofi->base.attr.rx_depth;
+    size_t lead = (ofi->rx_prefix + 7) / 8 * 8; /* so that what follows the prefix is aligned */
+    size_t stride = (lead - ofi->rx_prefix + posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
+    size_t total = stride * rx_depth;
+    int rc;
+
+    ofi->rx_memory = aligned_alloc(ALIGN, total);
+    ofi->rx_ops = calloc(rx_depth, sizeof(*ofi->rx_ops));
+    ofi->tx_ops = calloc(tx_depth, sizeof(*ofi->tx_ops));
+    if (ofi->rx_memory == NULL || ofi->rx_ops == NULL || ofi->tx_ops == NULL) {
+        return -ENOMEM;
+    }
+    if (ofi->base.attr.needs_registration
+        && (rc = fi_mr_reg(ofi->domain, ofi->rx_memory, total, FI_RECV, 0, ofi->next_key++, 0,
+                           &ofi->rx_mr, NULL))
+               != 0) {
+        return failed(ofi, "fi_mr_reg", rc);
+    }
+    for (uint32_t i = 0; i < tx_depth; i++) {
+        ofi->tx_ops[i].next = ofi->tx_free;
+        ofi->tx_free = &ofi->tx_ops[i];
+    }
+    for (uint32_t i = 0; i < rx_depth; i++) {
+        ofi->rx_ops[i].is_recv = true;
+        ofi->rx_ops[i].data = ofi->rx_memory + i * stride + lead;
+        if ((rc = post(ofi, &ofi->rx_ops[i], i + 1 < rx_depth ? FI_MORE : 0)) != 0) {
+            return failed(ofi, "fi_recvmsg", rc);
+        }
+    }
+    return 0;
+}
+
+static int publish(ofi_t *ofi)
+{
+    uint64_t name[BTL_IB_ADDR_BYTES / sizeof(uint64_t)];
+    size_t len = sizeof(name) - ADDRESS_HEAD;
+    int rc = fi_getname(&ofi->ep->fid, name, &len);
+
+    if (rc != 0) {
+        return failed(ofi, "fi_getname", rc);
+    }
+    ofi->base.address[0] = ADDRESS_VERSION;
+    ofi->base.address[1] = (uint8_t) ofi->info->addr_format;
+    memcpy(ofi->base.address + ADDRESS_HEAD, name, len);
+    ofi->base.address_len = (uint32_t) len + ADDRESS_HEAD;
+    return 0;
+}
+
+/* The device once more, with sources of datagrams if the provider tells them. */
+static struct fi_info *choose_info(const struct fi_info *device)
+{
+    struct fi_info *hints = fi_dupinfo(device);
+    struct fi_info *info = NULL;
+
+    if (hints == NULL) {
+        return NULL;
+    }
+    hints->caps = FI_MSG | FI_SOURCE;
+    hints->tx_attr->caps = 0;
+    hints->rx_attr->caps = 0;
+    if (fi_getinfo(BTL_IB_OFI_VERSION, NULL, NULL, 0, hints, &info) != 0) {
+        fi_freeinfo(hints);
+        return fi_dupinfo(device);
+    }
+    fi_freeinfo(hints);
+    return info;
+}
+
+static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
+                    btl_ib_transport_t **out)
+{
+    ofi_t *ofi = calloc(1, sizeof(*ofi));
+    int rc;
+
+    if (ofi == NULL) {
+        return -ENOMEM;
+    }
+    ofi->base.ops = &ofi_ops;
+    ofi->log = params->log;
+    snprintf(ofi->base.name, sizeof(ofi->base.name), "ofi/%.20s:%.38s", device->provider,
+             device->name);
+    ofi->info = choose_info(device->handle);
+    rc = ofi->info == NULL ? -ENOMEM : query_info(ofi->info, &ofi->base.attr);
+    if (rc == 0) {
+        uint32_t largest = ofi->base.attr.max_datagram;
+        ofi->base.attr.bandwidth = device->bandwidth;
+        ofi->tx_prefix = prefix_of(ofi->info, ofi->info->tx_attr->mode);
+        ofi->rx_prefix = prefix_of(ofi->info, ofi->info->rx_attr->mode);
+        ofi->rx_size =
+            params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
+        if (params->rx_depth != 0 && params->rx_depth < ofi->base.attr.rx_depth) {
+            ofi->base.attr.rx_depth = params->rx_depth;
+        }
+        if (params->tx_depth != 0 && params->tx_depth < ofi->base.attr.tx_depth) {
+            ofi->base.attr.tx_depth = params->tx_depth;
+        }
+        rc = open_objects(ofi);
+    }
+    if (rc == 0) {
+        rc = make_buffers(ofi);
+    }
+    if (rc == 0) {
+        rc = publish(ofi);
+    }
+    if (rc != 0) {
+        ofi_close(&ofi->base);
+        return rc;
+    }
+    *out = &ofi->base;
+    return 0;
+}
+
+const btl_ib_transport_type_t btl_ib_ofi_type = {
+    .name = "ofi",
+    .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
+    .devices = btl_ib_ofi_devices,
+    .devices_free = btl_ib_ofi_devices_free,
+    .query = ofi_query,
+    .open = ofi_open,
+};

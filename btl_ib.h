@@ -63,6 +63,7 @@ typedef struct btl_ib_component {
     uint32_t modules_in_use; /* not finalized yet */
     uint32_t endpoint_count; /* of all modules */
     bool told_limits;        /* that a peer has other limits */
+    bool told_guard;         /* that a peer protects its datagrams otherwise */
     uint32_t draining;       /* del_procs or finalize calls going on: a death is no news then */
     uint64_t drain_started;  /* us: procs deleted one after the other share one bound */
     uint64_t drain_ended;

@@ -238,6 +238,7 @@ static bool create_engine(start_t *start)
         return false;
     }
     describe_self(component->self, &component->limits);
+    component->self->guard = btl_ib_params_guard(params);
     if (getrandom(&component->self->secret, sizeof(component->self->secret), 0)
         != (ssize_t) sizeof(component->self->secret)) {
         BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
@@ -246,6 +247,7 @@ static bool create_engine(start_t *start)
     btl_ib_engine_config_default(&config);
     config.name = btl_ib_name_pack(component->name);
     config.secret = component->self->secret;
+    config.guard = component->self->guard;
     config.eager_max = component->self->message_max;
     config.ack_delay = (uint32_t) params->ack_delay;
     config.rto_min = (uint32_t) params->rto_min;

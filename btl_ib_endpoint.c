@@ -50,6 +50,32 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
     return btl_ib_conn_create(engine, rail, &info, endpoint, &endpoint->conn);
 }
 
+/* Do limits and protection agree? Says once of each if they do not. */
+static bool agrees(const btl_ib_modex_t *peer)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_modex_t *self = component->self;
+
+    if (peer->message_max != self->message_max) {
+        if (!component->told_limits) {
+            component->told_limits = true;
+            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "limits differ", opal_process_info.nodename,
+                                    peer->host);
+        }
+        return false;
+    }
+    if (peer->guard != self->guard) {
+        if (!component->told_guard) {
+            component->told_guard = true;
+            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "protection differs",
+                                    opal_process_info.nodename, btl_ib_guard_ops(self->guard)->name,
+                                    peer->host, btl_ib_guard_ops(peer->guard)->name);
+        }
+        return false;
+    }
+    return true;
+}
+
 /* The rail of the peer that this module shall talk to, or -1, and why not. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
                        const btl_ib_modex_t *peer)
@@ -58,12 +84,7 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     const bool same_host = OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
     int choice[BTL_IB_RAILS_MAX];
 
-    if (peer->message_max != self->message_max) {
-        if (!mca_btl_ib_component.told_limits) {
-            mca_btl_ib_component.told_limits = true;
-            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "limits differ", opal_process_info.nodename,
-                                    peer->host);
-        }
+    if (!agrees(peer)) {
         return -1;
     }
     btl_ib_modex_match(self, peer, same_host, choice);

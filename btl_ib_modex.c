@@ -103,6 +103,7 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
     memset(info, 0, sizeof(*info));
     info->name = btl_ib_name_pack(*name);
     info->secret = modex->secret;
+    info->guard = modex->guard;
     info->rail = rail;
     info->ack_delay = in->ack_delay;
     info->max_datagram = in->max_datagram;

@@ -172,13 +172,21 @@ static bool register_strings(btl_ib_params_t *params)
                              "is there)",
                              OPAL_INFO_LVL_3)
         && ok;
+    params->checksum = (char *) "none";
+    ok = 0 <= register_string(&params->checksum, "checksum",
+                              "Checksum of header and data of each datagram, beyond what the "
+                              "network itself checks; the same on all hosts (text: none or crc32c, "
+                              "4 bytes found by the processor's own instruction if it has one; "
+                              "default: none)",
+                              OPAL_INFO_LVL_4)
+         && ok;
     queues = register_string(
         &params->receive_queues, "receive_queues",
         "Receive queues (text: one or more of P,size,num[,low_watermark"
         "[,window[,reserve]]] for buffers of each peer and S,size,num"
         "[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
         "all peers share, in ascending order of size, separated by colons; "
-        "sizes in bytes, 80 to 1048576; num 2 to 1048576, the others from 1; default: empty, "
+        "sizes in bytes, 104 to 1048576; num 2 to 1048576, the others from 1; default: empty, "
         "what suits the transport)",
         OPAL_INFO_LVL_4);
     ok = 0 <= queues && ok;
@@ -318,6 +326,34 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
     return false;
 }
 
+static const char *text_of(const char *value)
+{
+    return NULL != value ? value : "";
+}
+
+static bool check_choice(const char *name, const char *value, const char *const *choices)
+{
+    for (size_t i = 0; NULL != choices[i]; ++i) {
+        if (0 == strcmp(text_of(value), choices[i])) {
+            return true;
+        }
+    }
+    BTL_IB_SHOW_HELP("unknown choice", name, text_of(value), choices[0], choices[1]);
+    return false;
+}
+
+static bool check_guard(const btl_ib_params_t *params)
+{
+    static const char *const checksums[] = {"none", "crc32c", NULL};
+
+    return check_choice("checksum", params->checksum, checksums);
+}
+
+btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
+{
+    return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
+}
+
 /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
 static bool check_limits(const mca_btl_base_module_t *limits)
 {
@@ -344,7 +380,7 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
         BTL_IB_SHOW_HELP("include and exclude", params->if_include, params->if_exclude);
         return false;
     }
-    return params->registered && check_limits(limits)
+    return params->registered && check_guard(params) && check_limits(limits)
            && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
            && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
            && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "btl_ib_guard.h"
+
 struct mca_btl_base_module_t;
 
 typedef struct btl_ib_params {
@@ -24,6 +26,7 @@ typedef struct btl_ib_params {
     char *if_exclude;     /* NULL or empty: none */
     char *ofi_provider;   /* NULL or empty: any */
     char *receive_queues; /* NULL: the transport's own default */
+    char *checksum;       /* the name of a guard */
     int poll_burst;       /* datagrams in one progress call */
     int depth_peer;       /* segments in flight to one peer */
     int depth_total;      /* segments in flight in all */
@@ -60,5 +63,8 @@ int btl_ib_params_register(btl_ib_params_t *params, struct mca_btl_base_module_t
  * was expected. To be called only when ib was asked for.
  */
 bool btl_ib_params_check(const btl_ib_params_t *params, const struct mca_btl_base_module_t *limits);
+
+/* What is to protect datagrams, as valid parameters say. */
+btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params);
 
 #endif

@@ -40,6 +40,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
         const btl_ib_modex_rail_t *theirs = &modex->rails[remote_rail];
 
         fits = modex->message_max == component->self->message_max
+               && modex->guard == component->self->guard
                && 0 == strcmp(ours->transport, theirs->transport)
                && 0 == strcmp(ours->provider, theirs->provider);
         btl_ib_modex_peer_info(modex, &peer, remote_rail, info);

@@ -312,7 +312,8 @@ static void put_off(btl_ib_conn_t *conn)
 
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 {
-    uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t));
+    uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
+                       + conn->engine->guard.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
     progress_t at = {.spaces = spaces_to_tell(conn)};
     int sent = 0;

@@ -156,10 +156,12 @@ static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rai
                                  const btl_ib_peer_info_t *info)
 {
     uint32_t overhead = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
-                                    + sizeof(btl_ib_wire_chunk_t));
+                                    + sizeof(btl_ib_wire_chunk_t))
+                        + engine->guard.ops->trailer;
     uint32_t largest;
 
-    if (info->rail >= BTL_IB_RAILS_MAX || btl_ib_queues_check(&info->queues) != 0) {
+    if (info->rail >= BTL_IB_RAILS_MAX || info->guard != engine->guard.kind
+        || btl_ib_queues_check(&info->queues) != 0) {
         return 0;
     }
     largest = min_u32(rail->transport->attr.max_datagram, info->max_datagram);

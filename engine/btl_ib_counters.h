@@ -42,6 +42,7 @@
     X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
+    X(dropped_checksum, "datagrams whose checksum is wrong")                                       \
     X(dropped_version, "datagrams of another protocol version")                                    \
     X(dropped_type, "datagrams of an unknown type")                                                \
     X(dropped_length, "datagrams whose length does not add up")                                    \

@@ -49,7 +49,7 @@ static bool config_is_possible(const btl_ib_engine_config_t *config)
            && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
            && config->depth_bytes > 0 && config->window_max > 0
            && config->window_max <= BTL_IB_WINDOW_LIMIT / 2 && config->credit_init > 0
-           && config->idle_after > 0;
+           && config->idle_after > 0 && btl_ib_guard_ops(config->guard) != NULL;
 }
 
 btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
@@ -69,6 +69,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->ops = ops;
     engine->ops_context = ops_context;
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
+    btl_ib_guard_init(&engine->guard, config->guard);
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
@@ -180,6 +181,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     memset(info, 0, sizeof(*info));
     info->name = engine->config.name;
     info->secret = engine->config.secret;
+    info->guard = engine->config.guard;
     info->rail = rail;
     info->ack_delay = engine->config.ack_delay;
     info->max_datagram = transport->attr.max_datagram;

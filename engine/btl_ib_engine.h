@@ -26,6 +26,7 @@
 #include <sys/uio.h>
 
 #include "btl_ib_counters.h"
+#include "btl_ib_guard.h"
 #include "btl_ib_list.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_token.h"
@@ -40,11 +41,12 @@ typedef struct btl_ib_msg btl_ib_msg_t;
 
 /* What one process publishes of one of its rails, and what a peer must know to talk to it. */
 typedef struct btl_ib_peer_info {
-    uint64_t name;          /* the process, unique within everything that can meet */
-    btl_ib_secret_t secret; /* its secret: new with every start of the process */
-    uint32_t rail;          /* which of its rails, < BTL_IB_RAILS_MAX */
-    uint32_t ack_delay;     /* us: how long it may hold an acknowledgement back */
-    uint32_t max_datagram;  /* the largest that the rail's transport takes */
+    uint64_t name;             /* the process, unique within everything that can meet */
+    btl_ib_secret_t secret;    /* its secret: new with every start of the process */
+    btl_ib_guard_kind_t guard; /* what protects its datagrams: as ours, or we cannot talk */
+    uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
+    uint32_t ack_delay;        /* us: how long it may hold an acknowledgement back */
+    uint32_t max_datagram;     /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
     btl_ib_queue_table_t queues;        /* its receive queues: senders obey them */
@@ -125,8 +127,9 @@ typedef struct btl_ib_engine_ops {
 
 /* Defaults in btl_ib_engine_config_default(); the limits are checked by btl_ib_engine_create(). */
 typedef struct btl_ib_engine_config {
-    uint64_t name;          /* our own process */
-    btl_ib_secret_t secret; /* our own secret */
+    uint64_t name;             /* our own process */
+    btl_ib_secret_t secret;    /* our own secret */
+    btl_ib_guard_kind_t guard; /* what protects datagrams; alike in all processes (NONE) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
     uint32_t ack_delay;     /* us: hold an acknowledgement back at most this long (50) */
     uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */

@@ -27,9 +27,9 @@
 
 /* A channel number travels in four bits. */
 #define BTL_IB_QUEUES_MAX 16
-/* The smallest queue must hold our header, a CONNECT block and one acknowledgement; btl_ib_wire.h
- * asserts that it does. */
-#define BTL_IB_QUEUE_SIZE_MIN 80u
+/* The smallest queue must hold our header, a CONNECT block, one acknowledgement and the longest
+ * trailer of a guard; btl_ib_wire.h asserts that it does. */
+#define BTL_IB_QUEUE_SIZE_MIN 104u
 #define BTL_IB_QUEUE_SIZE_MAX (1u << 20)
 #define BTL_IB_QUEUE_NUM_MAX  (1u << 20)
 /* What the default comes to for the most buffers and a window of one. */

@@ -221,15 +221,35 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
+/* Check the guard's trailer, then everything that needs no connection. */
+static bool take_apart(btl_ib_engine_t *engine, const btl_ib_event_t *event, btl_ib_view_t *view)
+{
+    const btl_ib_guard_t *guard = &engine->guard;
+    uint32_t size = event->size - guard->ops->trailer;
+
+    if (event->size < guard->ops->trailer) {
+        engine->count.dropped_short++;
+        return false;
+    }
+    if (guard->ops->trailer > 0 && !guard->ops->open(guard, event->data, size)) {
+        engine->count.dropped_checksum++;
+        return false;
+    }
+    btl_ib_wire_error_t error = btl_ib_wire_parse(event->data, size, view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(&engine->count, error);
+        return false;
+    }
+    return true;
+}
+
 void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_view_t view;
 
     engine->count.received_datagrams++;
-    btl_ib_wire_error_t error = btl_ib_wire_parse(event->data, event->size, &view);
-    if (error != BTL_IB_WIRE_OK) {
-        count_wire_error(&engine->count, error);
+    if (!take_apart(engine, event, &view)) {
         return;
     }
     btl_ib_conn_t *conn = btl_ib_contact(rail, &view, event->from);

@@ -168,6 +168,7 @@ struct btl_ib_engine {
     const btl_ib_engine_ops_t *ops;
     void *ops_context;
     btl_ib_mem_t mem;
+    btl_ib_guard_t guard;
     uint64_t now;        /* us: never goes back */
     uint64_t turned_at;  /* us: the last progress call */
     uint64_t resumed_at; /* us: end of the last long pause between two progress calls */

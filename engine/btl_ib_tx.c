@@ -18,9 +18,15 @@ static uint32_t header_bytes(const btl_ib_conn_t *conn)
            + (conn->peer_knows ? 0 : (uint32_t) sizeof(btl_ib_wire_connect_t));
 }
 
+/* What a datagram carries besides its payload. */
+static uint32_t overhead(const btl_ib_conn_t *conn)
+{
+    return header_bytes(conn) + conn->engine->guard.ops->trailer;
+}
+
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
 {
-    return conn->datagram_max - header_bytes(conn);
+    return conn->datagram_max - overhead(conn);
 }
 
 static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
@@ -39,7 +45,7 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
     uint32_t header = header_bytes(conn);
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->rail->pool, header + size);
+    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->rail->pool, overhead(conn) + size);
 
     if (segment == NULL) {
         return NULL;
@@ -98,12 +104,19 @@ static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_s
     memcpy(segment->wire, &header, sizeof(header));
 }
 
+/* Everything is written: protect it, and say what is to be sent. */
 static void fill_tx(const btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_tx_t *tx)
 {
+    const btl_ib_guard_t *guard = &conn->engine->guard;
+    uint32_t size = segment->size + guard->ops->trailer;
+
+    if (guard->ops->trailer > 0) {
+        guard->ops->seal(guard, segment->wire, segment->size);
+    }
     tx->to = conn->address;
     tx->niov = 1;
-    tx->size = segment->size + segment->outside;
-    tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = segment->size};
+    tx->size = size + segment->outside;
+    tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = size};
     tx->mem = segment->mem;
     tx->context = segment;
     tx->channel = segment->space;
@@ -116,7 +129,8 @@ static void fill_tx(const btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib
 }
 
 /* The transport took a datagram, or it is as if it had and the network lost it. */
-static void left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_space, bool taken)
+static void left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t size, uint32_t ack_space,
+                 bool taken)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -126,7 +140,7 @@ static void left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_sp
     if (!taken) {
         return;
     }
-    segment->busy = segment->size + segment->outside > conn->rail->transport->attr.inline_size;
+    segment->busy = size > conn->rail->transport->attr.inline_size;
     conn->no_tag = false;
     if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
         btl_ib_ack_left(conn, ack_space);
@@ -155,7 +169,7 @@ int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         int error = 0;
         int taken = transport->ops->send(transport, batch + done, count - done, &error);
         for (int i = 0; i < taken; i++) {
-            left(conn, segments[done + i], ack_space, true);
+            left(conn, segments[done + i], batch[done + i].size, ack_space, true);
         }
         done += taken;
         if (done == count) {
@@ -168,7 +182,8 @@ int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
                    BTL_IB_NAME_ARGS(conn->name), transport->name, batch[done].size,
                    strerror(error));
-        left(conn, segments[done++], ack_space, false);
+        left(conn, segments[done], batch[done].size, ack_space, false);
+        done++;
     }
     return done;
 }
@@ -314,11 +329,13 @@ static void finish(btl_ib_msg_t *msg, int status)
     queue_event(msg);
 }
 
-/* Memory that the transport would still read after send() must be ours. */
+/* Memory that the transport would still read after send() must be ours; a guard wants all of a
+ * datagram in one piece. */
 static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
-    return size <= attr->inline_size && attr->max_iov >= 3 && !attr->needs_registration;
+    return size <= attr->inline_size && attr->max_iov >= 3 && !attr->needs_registration
+           && conn->engine->guard.ops->trailer == 0;
 }
 
 static btl_ib_segment_t *next_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
@@ -335,7 +352,7 @@ static btl_ib_segment_t *next_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
         .index = BTL_IB_LE16(msg->offset / msg->unit),
         .unit = BTL_IB_LE16(msg->unit),
     };
-    bool outside = can_refer(conn, header_bytes(conn) + (uint32_t) sizeof(chunk) + size);
+    bool outside = can_refer(conn, overhead(conn) + (uint32_t) sizeof(chunk) + size);
     btl_ib_segment_t *segment = btl_ib_send_prepare(
         conn, BTL_IB_TYPE_CHUNK, (uint32_t) sizeof(chunk) + (outside ? 0 : size));
     if (segment == NULL) {
@@ -679,7 +696,7 @@ void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
         || size > conn->engine->config.eager_max) {
         return NULL;
     }
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, header_bytes(conn) + size);
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!btl_ib_list_empty(&tx->pending) || may_send(conn, space) != GO
         || btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) != 0) {
@@ -751,7 +768,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     msg->done_due = false;
     uint32_t largest = btl_ib_conn_segment_max(conn);
     uint32_t space = btl_ib_queues_channel(
-        conn->peer_queues, header_bytes(conn) + (msg->size < largest ? msg->size : largest));
+        conn->peer_queues, overhead(conn) + (msg->size < largest ? msg->size : largest));
     btl_ib_list_push_tail(&conn->tx[space].pending, &msg->link);
     engine->depth++;
     btl_ib_send_push(conn);

@@ -59,6 +59,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "btl_ib_guard.h"
 #include "btl_ib_queues.h"
 
 #define BTL_IB_WIRE_VERSION 1
@@ -155,7 +156,7 @@ static_assert(sizeof(btl_ib_wire_ack_t) == 12, "ACK block");
 static_assert(sizeof(btl_ib_wire_range_t) == 4, "ACK range");
 static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
                                            + sizeof(btl_ib_wire_ack_t)
-                                           + sizeof(btl_ib_wire_range_t),
+                                           + sizeof(btl_ib_wire_range_t) + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
 
 /* The length field has 16 bits. */

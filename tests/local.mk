@@ -17,6 +17,7 @@ endif
 # Unit tests: tests/unit/test_NAME.c, one program each
 #
 unit_tests = \
+    tests/unit/test_crc32c \
     tests/unit/test_credit \
     tests/unit/test_cwnd \
     tests/unit/test_devices \
@@ -45,6 +46,8 @@ endif
 unit_cppflags = $(lower_cppflags) $(CMOCKA_CFLAGS)
 unit_ldadd = $(lower_layers) $(CMOCKA_LIBS) -lm
 
+tests_unit_test_crc32c_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_crc32c_LDADD = $(unit_ldadd)
 tests_unit_test_credit_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_credit_LDADD = $(unit_ldadd)
 tests_unit_test_cwnd_CPPFLAGS = $(unit_cppflags)
@@ -89,6 +92,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/app.c \
     tests/sim/check.c \
     tests/sim/core.c \
+    tests/sim/guard.c \
     tests/sim/main.c \
     tests/sim/named.c \
     tests/sim/net.c \

@@ -70,7 +70,7 @@ static void check_clamp(btl_ib_queue_table_t table, uint32_t max_datagram)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint32_t datagrams[] = {0, 80, 128, 548, 1472, 4096, 8972, 65507, UINT32_MAX};
+    static const uint32_t datagrams[] = {0, 104, 128, 548, 1472, 4096, 8972, 65507, UINT32_MAX};
     btl_ib_queue_table_t table;
     btl_ib_queues_error_t error;
     char *spec = malloc(size + 1);

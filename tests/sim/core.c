@@ -152,6 +152,7 @@ void sim_init(sim_t *sim, uint64_t seed, const char *scenario)
     sim->hash = mix64(seed);
     sim->events_max = 8000000;
     sim->delay = SIM_US(10);
+    guard_choose(sim, BTL_IB_GUARD_NONE);
 }
 
 void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails)

@@ -255,6 +255,34 @@ static void forged(sim_t *sim)
     }
 }
 
+/* Any bit of every fifth datagram may have changed on the way: with a guard nothing of that is ever
+ * believed, and everything gets there. */
+static void flipped(sim_t *sim)
+{
+    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < BTL_IB_GUARD_KINDS; kind++) {
+        uint64_t dropped = 0;
+        if (kind > BTL_IB_GUARD_CRC32C) {
+            again(sim, kind);
+        }
+        two(sim);
+        guard_choose(sim, (btl_ib_guard_kind_t) kind);
+        run_start(sim);
+        fault_add(sim, F_FLIP, 0, sim->now + SIM_MS(50), 200000, 0);
+        for (uint32_t i = 0; i < 300; i++) {
+            say(sim, 0, 1, 13 * i, SIM_US(30) * i)->replies = i % 3;
+            say(sim, 1, 0, 7 * i, SIM_US(30) * i);
+        }
+        run_settle(sim, SIM_S(2));
+        for (int i = 0; i < 2; i++) {
+            dropped += btl_ib_engine_counters(sim->procs[i].engine)->dropped_checksum;
+        }
+        must_be_within(sim, "flipped datagrams that were not found", sim->applied[F_FLIP] - dropped,
+                       0);
+        run_heal(sim);
+        finish(sim);
+    }
+}
+
 static bool drop_44(sim_t *sim, const datagram_t *d)
 {
     if (type_of(d) > BTL_IB_TYPE_CHUNK) {
@@ -737,6 +765,7 @@ const named_scenario_t named_scenarios[] = {
     {"each_lost", "each datagram of a short exchange is lost in turn", each_lost},
     {"each_duplicated", "every datagram arrives twice", each_duplicated},
     {"forged", "acknowledgements and limits that cannot be", forged},
+    {"flipped", "bits change on the way, behind the network's own checksum", flipped},
     {"burst_loss", "44 segments in a row are lost", burst_loss},
     {"pingpong_loss", "latency of a ping-pong at 1 % loss", pingpong_loss},
     {"credit_update_lost", "news of credits is lost", credit_update_lost},

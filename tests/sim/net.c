@@ -250,6 +250,24 @@ static datagram_t *corrupt(sim_t *sim, datagram_t *d, uint32_t which)
     return other;
 }
 
+/* Bits that change after every checksum below ours was made: a few anywhere, or a row of them. */
+static void flip(sim_t *sim, datagram_t *d)
+{
+    uint64_t bits = d->size * 8ull;
+    uint64_t count = rng_range(&sim->rng, 1, 8);
+    bool row = rng_chance(&sim->rng, 300000);
+    uint64_t first = rng_range(&sim->rng, 0, bits - 1);
+
+    fault_applied(sim, F_FLIP);
+    d->genuine = false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bit = i == 0 ? first : row ? first + i : rng_range(&sim->rng, first, bits - 1);
+        if (bit < bits && (i == 0 || bit != first)) {
+            d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        }
+    }
+}
+
 static void arrive(sim_t *sim, void *arg, uint64_t value)
 {
     datagram_t *d = arg;
@@ -345,6 +363,10 @@ void net_send(sim_t *sim, datagram_t *d)
         uint64_t which =
             fault->value > 0 ? fault->value - 1 : rng_range(&sim->rng, 0, SIM_CORRUPTIONS - 1);
         d = corrupt(sim, d, (uint32_t) which);
+    }
+    fault = fault_active(sim, F_FLIP, d->from, d->to);
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        flip(sim, d);
     }
     schedule(sim, d, delay);
 }

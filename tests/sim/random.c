@@ -16,7 +16,7 @@ static const char *const queue_strings[] = {
     "P,128,256,128,16:S,1024,256,128,32:S,4096,256,128,32:S,65536,256,128,32",
     "P,128,256,128,16:P,1024,32,16:P,4096,32,16:P,65536,32,16",
     "P,128,16,4",
-    "P,80,4",
+    "P,104,4",
     "P,256,8",
     "S,256,16",
     "P,128,2,1",
@@ -377,7 +377,12 @@ static void add_fault(sim_t *sim, plan_t *plan)
         window_fault(sim, plan, F_JITTER, SIM_MS(100), 1000000, PICK(sim, 10000, 200000, 2000000));
         break;
     case 6:
-        window_fault(sim, plan, F_CORRUPT, SIM_MS(100), PICK(sim, 10000, 200000), 0);
+        /* Without a guard the payload is the network's business. */
+        window_fault(sim, plan,
+                     sim->guard.kind != BTL_IB_GUARD_NONE && rng_chance(&sim->rng, 700000)
+                         ? F_FLIP
+                         : F_CORRUPT,
+                     SIM_MS(100), PICK(sim, 10000, 200000), 0);
         break;
     case 7:
         add_noise(sim, plan);
@@ -444,7 +449,7 @@ static uint32_t smallest_unit(sim_t *sim)
         const btl_ib_queue_table_t *table = &sim->procs[i].table;
         uint32_t size = table->q[table->count - 1].size;
         size = size < sim->procs[i].attr.max_datagram ? size : sim->procs[i].attr.max_datagram;
-        unit = size - 76 < unit ? size - 76 : unit;
+        unit = size - 76 - BTL_IB_TRAILER_MAX < unit ? size - 76 - BTL_IB_TRAILER_MAX : unit;
     }
     return unit;
 }
@@ -534,6 +539,7 @@ void scenario_random(sim_t *sim)
 
     sim_procs(sim, pick(sim, counts, ARRAY(counts)), rng_chance(&sim->rng, 150000) ? 2 : 1);
     sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
+    guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, BTL_IB_GUARD_KINDS - 1));
     choose_processes(sim);
     choose_faults(sim, &plan);
     run_start(sim);

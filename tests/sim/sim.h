@@ -17,6 +17,7 @@
  *   net.c       the network: which datagram gets there, when, and in what state
  *   rail.c      the transport: one rail's end of the network
  *   wiretap.c   what is demanded of the datagrams themselves
+ *   guard.c     what protects them, as seen from outside
  *   check.c     the ledger of messages, the trace, failures
  *   core.c      the queue of events
  */
@@ -66,6 +67,7 @@ uint64_t mix64(uint64_t x);
     X(REORDER, "datagrams overtaken")                                                              \
     X(JITTER, "datagrams delayed")                                                                 \
     X(CORRUPT, "headers corrupted")                                                                \
+    X(FLIP, "bits flipped anywhere")                                                               \
     X(GARBAGE, "random datagrams")                                                                 \
     X(REPLAY, "old datagrams replayed")                                                            \
     X(PARTITION_ONE_WAY, "datagrams lost to a one-way partition")                                  \
@@ -360,6 +362,7 @@ struct sim {
     uint64_t scratch[8]; /* the same */
     datagram_t *replays[SIM_REPLAYS];
 
+    btl_ib_guard_t guard;  /* of all processes */
     uint64_t delay;        /* ns, one way */
     uint64_t rx_bytes_max; /* of a receive buffer, 0: no limit */
     bool refuses;
@@ -424,6 +427,11 @@ uint32_t rail_held(const rail_t *rail);
 uint32_t rail_address(const rail_t *rail);
 /* The process freed this memory: does the device still read it? */
 void rail_check_free(rail_t *rail, const uint8_t *base, size_t size);
+
+/* guard.c */
+void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind);
+/* Without the guard's trailer: the size of the datagram proper, 0 if the trailer does not fit it. */
+uint32_t guard_open(const sim_t *sim, const uint8_t *data, uint32_t size);
 
 /* wiretap.c */
 void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,

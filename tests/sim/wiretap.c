@@ -193,7 +193,8 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
     proc_t *peer = &proc->sim->procs[from];
     btl_ib_view_t view;
 
-    if (btl_ib_wire_parse(data, size, &view) != BTL_IB_WIRE_OK) {
+    size = guard_open(proc->sim, data, size);
+    if (size == 0 || btl_ib_wire_parse(data, size, &view) != BTL_IB_WIRE_OK) {
         return;
     }
     if (view.type <= BTL_IB_TYPE_SKIP) {
@@ -214,7 +215,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
     sim_t *sim = proc->sim;
     proc_t *to = &sim->procs[peer];
     btl_ib_view_t view = {0};
-    btl_ib_wire_error_t error = btl_ib_wire_parse(data, size, &view);
+    btl_ib_wire_error_t error = btl_ib_wire_parse(data, guard_open(sim, data, size), &view);
     uint64_t head = 0, pair, conn;
 
     memcpy(&pair, data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));

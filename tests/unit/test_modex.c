@@ -25,9 +25,9 @@
 #define AT_VERSION  4
 #define AT_RESERVED 6
 #define AT_SIZE     8
-#define AT_MSG_MAX  28
-#define AT_HOST     32
-#define AT_RAILS(n) (33 + (n)) /* n: length of the host's name */
+#define AT_MSG_MAX  29
+#define AT_HOST     33
+#define AT_RAILS(n) (34 + (n)) /* n: length of the host's name */
 
 static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a, uint8_t b,
                      uint8_t c, uint8_t d, uint8_t bits)
@@ -58,6 +58,7 @@ static btl_ib_modex_t *make(uint32_t rails)
     assert_non_null(modex);
     modex->secret.k[0] = UINT64_C(0x0102030405060708);
     modex->secret.k[1] = UINT64_C(0x1112131415161718);
+    modex->guard = BTL_IB_GUARD_CRC32C;
     modex->message_max = 66048;
     snprintf(modex->host, sizeof(modex->host), "node7");
     modex->rail_count = rails;
@@ -245,6 +246,11 @@ static void spoil_message_max(btl_ib_modex_t *modex)
     modex->message_max = 0;
 }
 
+static void spoil_guard(btl_ib_modex_t *modex)
+{
+    modex->guard = BTL_IB_GUARD_KINDS;
+}
+
 static void spoil_host(btl_ib_modex_t *modex)
 {
     modex->host[1] = '\n';
@@ -298,9 +304,9 @@ static void spoil_queue(btl_ib_modex_t *modex)
 static void test_nonsense_is_not_packed(void **state)
 {
     static const spoil_t spoils[] = {
-        spoil_no_rail,   spoil_many_rails,   spoil_message_max, spoil_host,   spoil_transport,
-        spoil_address,   spoil_address_long, spoil_family,      spoil_prefix, spoil_datagram,
-        spoil_ack_delay, spoil_no_queue,     spoil_queue,
+        spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_guard,  spoil_host,
+        spoil_transport, spoil_address,    spoil_address_long, spoil_family, spoil_prefix,
+        spoil_datagram,  spoil_ack_delay,  spoil_no_queue,     spoil_queue,
     };
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
 

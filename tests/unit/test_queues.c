@@ -58,27 +58,27 @@ static const struct {
     {"S,128,128,100,7,35", "S,128,128,100,7,35,6"},
     {"P,128,100,50,3", "P,128,100,50,3,66"},
     /* ... but at least 1. */
-    {"P,80,2", "P,80,2,1,1,3"},
-    {"P,80,3", "P,80,3,1,1,5"},
-    {"S,80,2", "S,80,2,1,1,1,1"},
-    {"S,80,21,3,9,5", "S,80,21,3,9,5,1"},
+    {"P,104,2", "P,104,2,1,1,3"},
+    {"P,104,3", "P,104,3,1,1,5"},
+    {"S,104,2", "S,104,2,1,1,1,1"},
+    {"S,104,21,3,9,5", "S,104,21,3,9,5,1"},
     /* The bounds. */
-    {"P,80,2,1,2,1", "P,80,2,1,2,1"},
+    {"P,104,2,1,2,1", "P,104,2,1,2,1"},
     {"P,1048576,1048576,1048575,1048576,2097151", "P,1048576,1048576,1048575,1048576,2097151"},
-    {"P,80,1048576,1", "P,80,1048576,1,1,2097151"},
+    {"P,104,1048576,1", "P,104,1048576,1,1,2097151"},
     {"S,1048576,1048576,1048575,1048576,1048576,1048576",
      "S,1048576,1048576,1048575,1048576,1048576,1048576"},
-    {"S,80,2,1,1,2,2", "S,80,2,1,1,2,2"},
+    {"S,104,2,1,1,2,2", "S,104,2,1,1,2,2"},
     {"P,128,16,4,12", "P,128,16,4,12,2"},
     {"P,128,100,70,90", "P,128,100,70,90,2"},
-    {"P,80,2:S,81,2", "P,80,2,1,1,3:S,81,2,1,1,1,1"},
+    {"P,104,2:S,105,2", "P,104,2,1,1,3:S,105,2,1,1,1,1"},
     {"P,00128,016", "P,128,16,8,4,7"},
-    {"S,80,2:S,81,2:S,82,2:S,83,2:S,84,2:S,85,2:S,86,2:S,87,2:"
-     "S,88,2:S,89,2:S,90,2:S,91,2:S,92,2:S,93,2:S,94,2:S,95,2",
-     "S,80,2,1,1,1,1:S,81,2,1,1,1,1:S,82,2,1,1,1,1:S,83,2,1,1,1,1:"
-     "S,84,2,1,1,1,1:S,85,2,1,1,1,1:S,86,2,1,1,1,1:S,87,2,1,1,1,1:"
-     "S,88,2,1,1,1,1:S,89,2,1,1,1,1:S,90,2,1,1,1,1:S,91,2,1,1,1,1:"
-     "S,92,2,1,1,1,1:S,93,2,1,1,1,1:S,94,2,1,1,1,1:S,95,2,1,1,1,1"},
+    {"S,104,2:S,105,2:S,106,2:S,107,2:S,108,2:S,109,2:S,110,2:S,111,2:"
+     "S,112,2:S,113,2:S,114,2:S,115,2:S,116,2:S,117,2:S,118,2:S,119,2",
+     "S,104,2,1,1,1,1:S,105,2,1,1,1,1:S,106,2,1,1,1,1:S,107,2,1,1,1,1:"
+     "S,108,2,1,1,1,1:S,109,2,1,1,1,1:S,110,2,1,1,1,1:S,111,2,1,1,1,1:"
+     "S,112,2,1,1,1,1:S,113,2,1,1,1,1:S,114,2,1,1,1,1:S,115,2,1,1,1,1:"
+     "S,116,2,1,1,1,1:S,117,2,1,1,1,1:S,118,2,1,1,1,1:S,119,2,1,1,1,1"},
 };
 
 static void test_good(void **state)
@@ -97,14 +97,14 @@ static void test_good(void **state)
 /* Each number lands in its own field, and the other type's fields are 0. */
 static void test_fields(void **state)
 {
-    btl_ib_queue_table_t table = parse("P,101,102,95,97,99:S,201,202,103,104,105,94");
+    btl_ib_queue_table_t table = parse("P,111,102,95,97,99:S,201,202,103,104,105,94");
     const btl_ib_queue_t *p = &table.q[0];
     const btl_ib_queue_t *s = &table.q[1];
 
     (void) state;
     assert_int_equal(table.count, 2);
     assert_int_equal(p->type, BTL_IB_QUEUE_PER_PEER);
-    assert_int_equal(p->size, 101);
+    assert_int_equal(p->size, 111);
     assert_int_equal(p->num, 102);
     assert_int_equal(p->low, 95);
     assert_int_equal(p->window, 97);
@@ -127,8 +127,8 @@ static void test_fields(void **state)
 
 #define GOOD_Q "S,128,16"
 #define GOOD_16                                                                                    \
-    "S,80,2:S,81,2:S,82,2:S,83,2:S,84,2:S,85,2:S,86,2:S,87,2:"                                     \
-    "S,88,2:S,89,2:S,90,2:S,91,2:S,92,2:S,93,2:S,94,2:S,95,2"
+    "S,104,2:S,105,2:S,106,2:S,107,2:S,108,2:S,109,2:S,110,2:S,111,2:"                             \
+    "S,112,2:S,113,2:S,114,2:S,115,2:S,116,2:S,117,2:S,118,2:S,119,2"
 
 static const struct {
     const char *spec;
@@ -145,8 +145,8 @@ static const struct {
     {":" GOOD_Q, 1, "type", "", 1, "P (per peer) or S (shared)"},
     {GOOD_Q ":", 2, "type", "", 10, "P (per peer) or S (shared), for ':' joins"},
     {GOOD_Q "::S,256,16", 2, "type", "", 10, "P (per peer) or S (shared)"},
-    {GOOD_16 ":S,96,2", 17, "type", "S", 113, "at most 16 queues"},
-    {GOOD_16 ":", 17, "type", "", 113, "at most 16 queues"},
+    {GOOD_16 ":S,120,2", 17, "type", "S", 129, "at most 16 queues"},
+    {GOOD_16 ":", 17, "type", "", 129, "at most 16 queues"},
     /* type */
     {"p,128,16", 1, "type", "p", 1, "P (per peer) or S (shared)"},
     {"s,128,16", 1, "type", "s", 1, "P (per peer) or S (shared)"},
@@ -170,17 +170,17 @@ static const struct {
     {"P,128,16,4,2,15,", 1, "extra field", "", 17, "no more fields than P,<size>"},
     {"S,128,16,8,2,4,1,9,9", 1, "extra field", "9", 18, "no more fields than S,<size>"},
     /* not a number, in every field */
-    {"P,,16", 1, "size", "", 3, "a whole number from 80 to 1048576"},
-    {"P,12abc,16", 1, "size", "12abc", 3, "a whole number from 80 to 1048576"},
-    {"P,-128,16", 1, "size", "-128", 3, "a whole number from 80 to 1048576"},
-    {"P,+128,16", 1, "size", "+128", 3, "a whole number from 80 to 1048576"},
-    {"P, 128,16", 1, "size", " 128", 3, "a whole number from 80 to 1048576"},
-    {"P,128 ,16", 1, "size", "128 ", 3, "a whole number from 80 to 1048576"},
-    {"P,128k,16", 1, "size", "128k", 3, "a whole number from 80 to 1048576"},
-    {"P,0x80,16", 1, "size", "0x80", 3, "a whole number from 80 to 1048576"},
-    {"P,1e3,16", 1, "size", "1e3", 3, "a whole number from 80 to 1048576"},
-    {"P,128.0,16", 1, "size", "128.0", 3, "a whole number from 80 to 1048576"},
-    {"P,128;16", 1, "size", "128;16", 3, "a whole number from 80 to 1048576"},
+    {"P,,16", 1, "size", "", 3, "a whole number from 104 to 1048576"},
+    {"P,12abc,16", 1, "size", "12abc", 3, "a whole number from 104 to 1048576"},
+    {"P,-128,16", 1, "size", "-128", 3, "a whole number from 104 to 1048576"},
+    {"P,+128,16", 1, "size", "+128", 3, "a whole number from 104 to 1048576"},
+    {"P, 128,16", 1, "size", " 128", 3, "a whole number from 104 to 1048576"},
+    {"P,128 ,16", 1, "size", "128 ", 3, "a whole number from 104 to 1048576"},
+    {"P,128k,16", 1, "size", "128k", 3, "a whole number from 104 to 1048576"},
+    {"P,0x80,16", 1, "size", "0x80", 3, "a whole number from 104 to 1048576"},
+    {"P,1e3,16", 1, "size", "1e3", 3, "a whole number from 104 to 1048576"},
+    {"P,128.0,16", 1, "size", "128.0", 3, "a whole number from 104 to 1048576"},
+    {"P,128;16", 1, "size", "128;16", 3, "a whole number from 104 to 1048576"},
     {"P,128,", 1, "num", "", 7, "a whole number from 2 to 1048576"},
     {"P,128,16\n", 1, "num", "16?", 7, "a whole number from 2 to 1048576"},
     {"P,128,16,", 1, "low_watermark", "", 10, "a whole number from 1 to 15: less than num"},
@@ -193,10 +193,10 @@ static const struct {
     {"S,128,16,4,2,4,/", 1, "limit", "/", 16, "a whole number from 1 to 4: not more than init"},
     {GOOD_Q ":P,256,16,8,4,:", 2, "reserve", "", 23, "a whole number from 1 to 2097151"},
     /* out of range, zero, overflow */
-    {"P,79,16", 1, "size", "79", 3, "a whole number from 80 to 1048576"},
-    {"P,0,16", 1, "size", "0", 3, "a whole number from 80 to 1048576"},
-    {"P,1048577,16", 1, "size", "1048577", 3, "a whole number from 80 to 1048576"},
-    {"P,4294967424,16", 1, "size", "4294967424", 3, "a whole number from 80 to 1048576"},
+    {"P,103,16", 1, "size", "103", 3, "a whole number from 104 to 1048576"},
+    {"P,0,16", 1, "size", "0", 3, "a whole number from 104 to 1048576"},
+    {"P,1048577,16", 1, "size", "1048577", 3, "a whole number from 104 to 1048576"},
+    {"P,4294967424,16", 1, "size", "4294967424", 3, "a whole number from 104 to 1048576"},
     {"P,18446744073709551744,16", 1, "size", "18446744073709551744", 3, "a whole number"},
     {"P,128,99999999999999999999999999999999999999", 1, "num", "9999999999999999999999999999999", 7,
      "a whole number from 2 to 1048576"},
@@ -225,7 +225,7 @@ static const struct {
     {GOOD_Q ":P,127,16", 2, "size", "127", 12, "a whole number from 129 to 1048576: sizes ascend"},
     {"S,1048575,2:S,1048575,2", 2, "size", "1048575", 15, "1048576: sizes ascend"},
     {"S,1048576,2:S,1048577,2", 2, "size", "1048577", 15, "no queue after one of the largest"},
-    {"P,100,16:P,300,16:P,200,16", 3, "size", "200", 21, "a whole number from 301 to 1048576"},
+    {"P,110,16:P,300,16:P,200,16", 3, "size", "200", 21, "a whole number from 301 to 1048576"},
 };
 
 static void test_bad(void **state)
@@ -270,9 +270,9 @@ static const struct {
     {"P,128,256,128,16:P,1024,32,16:P,4096,32,16:P,65536,32,16", 1000, 3,
      "P,128,256,128,16,31:P,1000,96,48,24,21"},
     /* the type of the first; the others with that type's defaults: P,32,20,10,6 */
-    {"P,128,16,4,3,9:S,1024,32,20,7,8,8", 100, 2, "P,100,48,24,13,15"},
+    {"P,128,16,4,3,9:S,1024,32,20,7,8,8", 110, 2, "P,110,48,24,13,15"},
     /* S,16,4,1,4,1 */
-    {"S,128,32,20,7,8,8:P,1024,16,4,3,9", 100, 2, "S,100,48,24,8,12,9"},
+    {"S,128,32,20,7,8,8:P,1024,16,4,3,9", 110, 2, "S,110,48,24,8,12,9"},
     /* windows 12 of 6 and 2 of 2: floor(15 / 8) * 8 is what is possible */
     {"P,128,12,6,12,1:P,256,3,1,2,1", 128, 1, "P,128,15,7,8,2"},
     /* sums beyond the bounds */
@@ -282,8 +282,8 @@ static const struct {
      128, 1, "S,128,1048576,1048575,1048576,1048576,1048576"},
     {"S,128,2,1,1,2,2:S,256,2,1,1,2,2", 128, 1, "S,128,4,2,2,4,4"},
     /* a transport that should have been refused */
-    {"P,128,16,4:S,1024,16", 0, 2, "P,80,32,12,6,22"},
-    {"P,128,16,4:S,1024,16", 79, 2, "P,80,32,12,6,22"},
+    {"P,128,16,4:S,1024,16", 0, 2, "P,104,32,12,6,22"},
+    {"P,128,16,4:S,1024,16", 103, 2, "P,104,32,12,6,22"},
     {"P,128,16,4:S,1024,16", UINT32_MAX, 0, "P,128,16,4,2,15:S,1024,16,8,2,4,1"},
 };
 
@@ -323,10 +323,10 @@ static void test_clamp_all(void **state)
         };
     }
     assert_int_equal(btl_ib_queues_check(&table), 0);
-    assert_int_equal(btl_ib_queues_clamp(&table, 100), 16);
+    assert_int_equal(btl_ib_queues_clamp(&table, 110), 16);
     assert_int_equal(btl_ib_queues_check(&table), 0);
     /* lows 1 to 16; windows 1 of each P, and low/2, at least 1, of each S */
-    assert_formats(&table, "P,100,1048576,136,44,2097151");
+    assert_formats(&table, "P,110,1048576,136,44,2097151");
 }
 
 /* ---- small questions ---- */
@@ -397,8 +397,8 @@ static void test_check_fields(void **state)
         size_t offset;
         uint32_t low, high;
     } cases[] = {
-        {0, offsetof(btl_ib_queue_t, size), 80, 999},
-        {1, offsetof(btl_ib_queue_t, size), 101, 1048576},
+        {0, offsetof(btl_ib_queue_t, size), 104, 999},
+        {1, offsetof(btl_ib_queue_t, size), 111, 1048576},
         {0, offsetof(btl_ib_queue_t, num), 5, 1048576},
         {1, offsetof(btl_ib_queue_t, num), 9, 1048576},
         {0, offsetof(btl_ib_queue_t, low), 1, 15},
@@ -415,7 +415,7 @@ static void test_check_fields(void **state)
         {1, offsetof(btl_ib_queue_t, limit), 1, 6},
     };
     /* P: a window of 1 is possible with any num > low. */
-    const btl_ib_queue_table_t origin = parse("P,100,16,4,1,15:S,1000,16,8,2,6,3");
+    const btl_ib_queue_table_t origin = parse("P,110,16,4,1,15:S,1000,16,8,2,6,3");
 
     (void) state;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -440,7 +440,7 @@ static void test_check_fields(void **state)
 
 static void test_check_garbage(void **state)
 {
-    const btl_ib_queue_table_t origin = parse("P,100,16,4,1,15:S,1000,16,8,2,6,3");
+    const btl_ib_queue_table_t origin = parse("P,110,16,4,1,15:S,1000,16,8,2,6,3");
     btl_ib_queue_table_t table = origin;
     struct {
         btl_ib_queue_table_t table;

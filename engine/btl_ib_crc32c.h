@@ -1,0 +1,30 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * CRC-32C (Castagnoli): the checksum of iSCSI (RFC 3720, 12.1 and B.4) and SCTP. Finds every error
+ * of up to 32 bits in a row, and all but one in 2^32 of the others.
+ */
+
+#ifndef BTL_IB_CRC32C_H
+#define BTL_IB_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The checksum of `len` bytes that follow others whose checksum is `crc` (0: none). `data` may have
+ * any alignment, and be NULL if `len` is 0. */
+typedef uint32_t (*btl_ib_crc32c_fn_t)(uint32_t crc, const void *data, size_t len);
+
+/* By tables, eight bytes at a time: on any machine. */
+uint32_t btl_ib_crc32c_software(uint32_t crc, const void *data, size_t len);
+
+/* By the processor's own instruction (SSE 4.2, ARMv8 CRC), or NULL if it has none. */
+btl_ib_crc32c_fn_t btl_ib_crc32c_hardware(void);
+
+/* The faster of the two. */
+btl_ib_crc32c_fn_t btl_ib_crc32c_best(void);
+
+#endif

@@ -23,7 +23,7 @@ build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
     libopenmpi-dev openmpi-bin libfabric-dev)
 job_packages=(netpipe-openmpi)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
-    python3-mpi4py python3-numpy valgrind)
+    python3-mpi4py python3-numpy spin valgrind)
 
 installed() { # PACKAGE
     [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]

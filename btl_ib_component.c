@@ -264,6 +264,7 @@ static bool create_engine(start_t *start)
     config.reassembly_max = (uint32_t) params->reassembly_max;
     config.credit_init = (uint32_t) params->credit_init;
     config.credit_pool = (uint32_t) params->credit_pool;
+    (void) btl_ib_cc_parse(params->cc, &config.cc); /* it was checked */
     config.log = logger;
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
     return NULL != component->engine;

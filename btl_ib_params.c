@@ -40,13 +40,13 @@ static const number_t numbers[] = {
     INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
               "Receive at most this many in one call of the progress function; a low value shares "
               "the processor more evenly with other components"),
-    INT_PARAM(depth_peer, 512, 2, 65536, "segments", 5,
+    INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
               "Keep at most this many in flight to one peer"),
-    INT_PARAM(depth_total, 8192, 2, 1048576, "segments", 5,
+    INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,
               "Keep at most this many in flight to all peers together"),
-    SIZE_PARAM(depth_bytes, 16 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
+    SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
                "Keep at most this many in flight to all peers together"),
-    INT_PARAM(window_max, 4096, 16, 8192, "sequence numbers", 8,
+    INT_PARAM(window_max, 32768, 16, 32768, "sequence numbers", 8,
               "Send at most this far beyond the oldest segment that was not acknowledged"),
     INT_PARAM(ack_delay, 50, 0, 10000, "microseconds", 6,
               "Hold an acknowledgement back at most this long, so that it can travel with data; "
@@ -67,7 +67,7 @@ static const number_t numbers[] = {
               "Ask the runtime at most this often in a second who an unknown sender is"),
     INT_PARAM(idle_ms, 2000, 1, 3600000, "milliseconds", 8,
               "Give memory and spare credits of a peer back after this time without traffic"),
-    INT_PARAM(reassembly_max, 64, 1, 65536, "buffers", 7,
+    INT_PARAM(reassembly_max, 512, 1, 65536, "buffers", 7,
               "Reassemble at most this many messages at once beyond one for each peer; each takes "
               "as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
     INT_PARAM(credit_init, 16, 1, 65536, "credits", 7,
@@ -148,6 +148,7 @@ static bool register_strings(btl_ib_params_t *params)
     bool ok = true;
 
     params->transport = (char *) "auto";
+    params->cc = (char *) "auto";
     ok =
         0 <= register_string(&params->transport, "transport",
                              "What moves the datagrams (text: auto or the name of a transport that "
@@ -179,6 +180,11 @@ static bool register_strings(btl_ib_params_t *params)
                               "4 bytes found by the processor's own instruction if it has one; "
                               "default: none)",
                               OPAL_INFO_LVL_4)
+         && ok;
+    ok = 0 <= register_string(&params->cc, "cc",
+                              "Congestion control (text: auto, none, swift or cubic; default: "
+                              "auto, none where the transport loses nothing, else swift)",
+                              OPAL_INFO_LVL_5)
          && ok;
     queues = register_string(
         &params->receive_queues, "receive_queues",
@@ -370,6 +376,8 @@ static bool check_limits(const mca_btl_base_module_t *limits)
 
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
+    btl_ib_cc_kind_t kind;
+
     for (size_t i = 0; i < NUMBER_COUNT; ++i) {
         if (!check_number(params, &numbers[i])) {
             return false;
@@ -378,6 +386,10 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
     if (NULL != params->if_include && '\0' != params->if_include[0] && NULL != params->if_exclude
         && '\0' != params->if_exclude[0]) {
         BTL_IB_SHOW_HELP("include and exclude", params->if_include, params->if_exclude);
+        return false;
+    }
+    if (!btl_ib_cc_parse(params->cc, &kind)) {
+        BTL_IB_SHOW_HELP("unknown congestion control", params->cc);
         return false;
     }
     return params->registered && check_guard(params) && check_limits(limits)

@@ -25,6 +25,7 @@ typedef struct btl_ib_params {
     char *if_include;     /* NULL or empty: all */
     char *if_exclude;     /* NULL or empty: none */
     char *ofi_provider;   /* NULL or empty: any */
+    char *cc;             /* "auto" or a congestion control's name */
     char *receive_queues; /* NULL: the transport's own default */
     char *checksum;       /* the name of a guard */
     int poll_burst;       /* datagrams in one progress call */

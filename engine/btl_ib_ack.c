@@ -100,7 +100,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
 
 void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    bool limited = conn->in_flight >= conn->cwnd.window;
+    bool limited = conn->in_flight >= conn->cc.window;
     bool credit = false;
     uint32_t news = 0;
 
@@ -128,7 +128,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (news > 0) {
         conn->peer_no_tag = false;
-        btl_ib_cwnd_acked(&conn->cwnd, news, limited);
+        btl_ib_loss_acked(conn, news, limited);
         btl_ib_loss_detect(conn);
     }
 }

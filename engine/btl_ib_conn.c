@@ -95,7 +95,8 @@ static void begin(btl_ib_conn_t *conn)
         conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
-    btl_ib_cwnd_init(&conn->cwnd, config->depth_peer);
+    btl_ib_cc_init(&conn->cc, conn->rail->cc, config->depth_peer);
+    conn->pace_at = 0;
     conn->next_fragment = 0;
     conn->reorder_scale = 1;
     conn->reorder_calm = 0;
@@ -142,6 +143,7 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_list_remove(&conn->ready);
     btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle_timer.guest);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->pace_timer.guest);
     conn->blocked_since = 0;
     conn->probes = 0;
 }
@@ -184,10 +186,13 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->all);
     btl_ib_guest_init(&conn->timer.guest);
     btl_ib_guest_init(&conn->idle_timer.guest);
+    btl_ib_guest_init(&conn->pace_timer.guest);
     conn->timer.kind = BTL_IB_TIMER_LOSS;
     conn->idle_timer.kind = BTL_IB_TIMER_IDLE;
+    conn->pace_timer.kind = BTL_IB_TIMER_PACE;
     conn->timer.conn = conn;
     conn->idle_timer.conn = conn;
+    conn->pace_timer.conn = conn;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_list_init(&conn->tx[i].pending);
     }
@@ -319,13 +324,14 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         pending += !btl_ib_list_empty(&conn->tx[i].pending);
     }
-    return snprintf(out, len,
-                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
-                    "%u probes since progress, window %u, SRTT %u us, heard %" PRIu64 " us ago",
-                    states[conn->state], conn->bound ? ", connected" : "",
-                    conn->draining ? ", draining" : "", conn->epoch, conn->in_flight, pending,
-                    conn->probes, conn->cwnd.window, btl_ib_rtt_smoothed(&conn->rtt, 0),
-                    conn->heard_at == 0 || now < conn->heard_at ? 0 : now - conn->heard_at);
+    return snprintf(
+        out, len,
+        "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
+        "%u probes since progress, window %u (%s), SRTT %u us, heard %" PRIu64 " us ago",
+        states[conn->state], conn->bound ? ", connected" : "", conn->draining ? ", draining" : "",
+        conn->epoch, conn->in_flight, pending, conn->probes, conn->cc.window, conn->cc.ops->name,
+        btl_ib_rtt_smoothed(&conn->rtt, 0),
+        conn->heard_at == 0 || now < conn->heard_at ? 0 : now - conn->heard_at);
 }
 
 const char *btl_ib_death_string(btl_ib_death_t reason)

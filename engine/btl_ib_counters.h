@@ -29,6 +29,7 @@
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \
+    X(blocked_pace, "sends put off because congestion control sets a pace")                        \
     X(blocked_memory, "sends put off for want of memory")                                          \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \

@@ -29,13 +29,13 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .rto_max = 200 * 1000,
         .rto_initial = 2000,
         .silence_limit = UINT64_C(900) * 1000 * 1000,
-        .depth_peer = 512,
-        .depth_total = 8192,
-        .depth_bytes = 16 * 1024 * 1024,
-        .window_max = 4096,
+        .depth_peer = 16384,
+        .depth_total = 24576,
+        .depth_bytes = 32 * 1024 * 1024,
+        .window_max = 32768,
         .passive_max = 4096,
         .lookups_max = 2000,
-        .reassembly_max = 64,
+        .reassembly_max = 512,
         .credit_init = 16,
         .credit_pool = 4096,
         .first_seq = 1,
@@ -161,6 +161,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->transport = transport;
     rail->index = engine->rail_count;
     rail->queues = *queues;
+    rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
     for (uint32_t i = 0; i < queues->count; i++) {
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             rail->queues.q[i].init =
@@ -317,6 +318,8 @@ static void evicted(void *context, btl_ib_guest_t *guest)
     (void) context;
     if (timer->kind == BTL_IB_TIMER_IDLE) {
         btl_ib_conn_idle(conn);
+    } else if (timer->kind == BTL_IB_TIMER_PACE) {
+        btl_ib_conn_ready(conn);
     } else if (conn->state == BTL_IB_CONN_CLOSING) {
         btl_ib_conn_linger(conn);
     } else {
@@ -352,7 +355,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (now > engine->turned_at + LONG_PAUSE) {
         engine->resumed_at = now;
     }
-    engine->turned_at = now > engine->turned_at ? now : engine->turned_at;
+    uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
+    engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+    engine->turned_at += away;
     btl_ib_engine_clock(engine, now);
     engine->depth++;
     uint32_t finished = engine->finished;

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "btl_ib_cc.h"
 #include "btl_ib_counters.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
@@ -136,17 +137,18 @@ typedef struct btl_ib_engine_config {
     uint32_t rto_max;       /* us: cap of its backoff (200000) */
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
-    uint32_t depth_peer;    /* segments in flight to one peer (512) */
-    uint32_t depth_total;   /* segments in flight in all (8192) */
-    uint64_t depth_bytes;   /* bytes in flight in all (16 MiB) */
-    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (4096) */
+    uint32_t depth_peer;    /* segments in flight to one peer (16384) */
+    uint32_t depth_total;   /* segments in flight in all (24576) */
+    uint64_t depth_bytes;   /* bytes in flight in all (32 MiB) */
+    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (32768) */
     uint32_t passive_max;   /* connections from peers that were never added (4096) */
     uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
-    uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (64) */
+    uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
     uint32_t credit_init;    /* P: credits that a new or idle peer holds (16) */
     uint32_t credit_pool;    /* P: credits in all of one queue, within what the transport holds; 0:
                               * that alone limits them (4096) */
     uint32_t first_seq;      /* sequence that every space starts with; alike in all processes (1) */
+    btl_ib_cc_kind_t cc;     /* congestion control of all rails (by the transport) */
     uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
     btl_ib_log_t log;
 } btl_ib_engine_config_t;

@@ -26,6 +26,7 @@ enum {
 
 void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
+    conn->sample = 0;
     if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
         || (conn->rtt.srtt8 != 0 && !btl_ib_seq_before(conn->sample_echo, view->echo)
             && conn->engine->now - conn->sample_at <= BTL_IB_STAMP_AGE)) {
@@ -43,6 +44,11 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     conn->sample_echo = view->echo;
     conn->sample_at = conn->engine->now;
     btl_ib_rtt_sample(&conn->rtt, sample < bound ? sample : bound);
+    conn->sample = sample == 0 ? 1 : sample;
+    /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
+     * nobody looked. */
+    uint64_t hosts = (uint64_t) conn->engine->away + view->away;
+    conn->sample_hosts = hosts < sample ? (uint32_t) hosts : sample;
 }
 
 /* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. */
@@ -52,7 +58,7 @@ static void was_not_lost(btl_ib_conn_t *conn)
     if (conn->reorder_scale < REORDER_SCALE_MAX) {
         conn->reorder_scale *= 2;
     }
-    btl_ib_cwnd_undo(&conn->cwnd);
+    conn->cc.ops->undo(&conn->cc);
 }
 
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
@@ -74,6 +80,19 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
         conn->rack_sent = segment->last_sent;
         conn->rack_at = conn->engine->now;
     }
+}
+
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+{
+    btl_ib_cc_ack_t ack = {
+        .now = conn->engine->now,
+        .sent_at = conn->rack_sent,
+        .count = count,
+        .rtt = conn->sample,
+        .delay = conn->sample == 0 ? 0 : conn->sample - conn->sample_hosts,
+        .limited = limited,
+    };
+    conn->cc.ops->acked(&conn->cc, &ack);
 }
 
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
@@ -113,7 +132,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_cwnd_lost(&conn->cwnd, segment->last_sent, engine->now);
+    conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->now);
     btl_ib_send_lost(conn, segment);
     engine->count.losses++;
     if (++conn->reorder_calm >= REORDER_CALM) {
@@ -246,7 +265,10 @@ static void probe(btl_ib_conn_t *conn)
     if (segment == NULL || !btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
-    engine->count.timeouts += conn->probes > 0;
+    if (conn->probes > 0) {
+        engine->count.timeouts++;
+        conn->cc.ops->restart(&conn->cc);
+    }
     engine->count.sent_probes++;
     conn->probes++;
     conn->probe_base = engine->now;

@@ -74,6 +74,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->echo_valid = true;
         conn->echo = view->stamp;
         conn->echo_at = engine->now;
+        conn->echo_away = engine->away;
     }
     if (view->flags & BTL_IB_FLAG_NO_TAG) {
         conn->peer_no_tag = true;

@@ -19,8 +19,8 @@
 #ifndef BTL_IB_STATE_H
 #define BTL_IB_STATE_H
 
+#include "btl_ib_cc.h"
 #include "btl_ib_credit.h"
-#include "btl_ib_cwnd.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_graves.h"
 #include "btl_ib_hotel.h"
@@ -54,6 +54,7 @@ typedef struct btl_ib_rx_space {
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
     BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
+    BTL_IB_TIMER_PACE, /* the next segments may leave */
 } btl_ib_timer_kind_t;
 
 typedef struct btl_ib_timer {
@@ -108,15 +109,22 @@ struct btl_ib_conn {
     bool echo_valid;
     uint32_t echo;                 /* the peer's newest stamp */
     uint64_t echo_at;              /* us: when it came */
+    uint32_t echo_away;            /* us: how long it may have lain there before */
     uint64_t ack_at;               /* us: when the acknowledgement is due */
     btl_ib_list_t acks;            /* on the engine's list: an acknowledgement is due */
     btl_ib_reasm_peer_t fragments; /* being reassembled */
+
+    /* Congestion. */
+    btl_ib_cc_t cc;
+    uint64_t pace_at; /* ns: when the next segment would leave without bursts */
+    btl_ib_timer_t pace_timer;
+    uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */
+    uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
 
     /* Loss. */
     btl_ib_list_t sent; /* segments in flight, by the time they were last sent */
     btl_ib_list_t lost; /* segments to be sent again, in order of discovery */
     btl_ib_rtt_t rtt;
-    btl_ib_cwnd_t cwnd;
     uint64_t rack_sent;     /* us: when the newest segment known to have arrived was sent */
     uint64_t rack_order;    /* its place among all that was sent */
     uint32_t rack_space;    /* and its channel */
@@ -154,6 +162,7 @@ typedef struct btl_ib_rail {
     btl_ib_queue_table_t queues; /* ours */
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;
+    const btl_ib_cc_ops_t *cc;
     bool failed;
 } btl_ib_rail_t;
 
@@ -175,6 +184,7 @@ struct btl_ib_engine {
     uint32_t batches;    /* of events taken from transports; wraps */
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
+    uint32_t away;       /* us between this progress call and the one before */
     uint32_t in_flight;  /* segments, all connections */
     uint64_t bytes_in_flight;
     uint32_t next_epoch;
@@ -348,6 +358,10 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo);
+
+/* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
+ * back. For the congestion control. */
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 
 /* After acknowledgements were taken in: find what is lost, set the timer. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);

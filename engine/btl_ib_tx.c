@@ -10,6 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+    PENDING_TIME = 50, /* us */
+    WINDOW_SMALL = 16, /* segments: a receiver would hold its acknowledgement back for so many */
+};
+
 /* ---- making segments ---- */
 
 static uint32_t header_bytes(const btl_ib_conn_t *conn)
@@ -100,6 +105,7 @@ static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_s
         header.flags |= BTL_IB_FLAG_ECHO;
         header.echo = BTL_IB_LE32(conn->echo);
         header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
+        header.away = BTL_IB_LE16(conn->echo_away < UINT16_MAX ? conn->echo_away : UINT16_MAX);
     }
     memcpy(segment->wire, &header, sizeof(header));
 }
@@ -203,6 +209,28 @@ static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int 
     conn->engine->bytes_in_flight += sign > 0 ? bytes : -bytes;
 }
 
+/* One segment more has had its time, were it sent without bursts. */
+static void spend_time(btl_ib_conn_t *conn)
+{
+    uint64_t now = conn->engine->now * 1000;
+
+    if (conn->cc.pace != 0) {
+        conn->pace_at = (conn->pace_at > now ? conn->pace_at : now) + conn->cc.pace;
+    }
+}
+
+/* After a silence that is longer than a timeout what was known of the path is old. */
+static void notice_silence(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, engine->config.rto_initial);
+
+    timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
+    if (conn->in_flight == 0 && engine->now > conn->probe_base + timeout) {
+        conn->cc.ops->restart(&conn->cc);
+    }
+}
+
 /* Give a new segment its sequence and count it; undone by withdraw() if it cannot leave. */
 static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
 {
@@ -211,9 +239,14 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
     if (segment->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
         conn->probes = 0;
     }
+    notice_silence(conn);
     conn->unacked++;
     conn->skips += segment->type == BTL_IB_TYPE_SKIP;
     in_flight(conn, segment, +1);
+    spend_time(conn);
+    if (conn->in_flight >= conn->cc.window && conn->cc.window < WINDOW_SMALL) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW; /* nothing more can go before its acknowledgement */
+    }
 }
 
 static void withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -221,6 +254,9 @@ static void withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     conn->unacked--;
     conn->skips -= segment->type == BTL_IB_TYPE_SKIP;
     in_flight(conn, segment, -1);
+    if (conn->cc.pace != 0) {
+        conn->pace_at -= conn->cc.pace;
+    }
     btl_ib_tx_window_unpush(&conn->tx[segment->space].window);
     btl_ib_pool_put(&conn->rail->pool, segment);
 }
@@ -247,7 +283,33 @@ typedef enum verdict {
     NO_CREDIT,
     NO_WINDOW,
     NO_DEPTH, /* a limit on all connections together */
+    TOO_SOON, /* congestion control sets a pace */
 } verdict_t;
+
+/*
+ * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
+ * receiver; where the round trip is long most of them are in the network, so it counts for each
+ * PENDING_TIME of the shortest round trip.
+ */
+static uint32_t pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+{
+    uint32_t times = conn->rtt.min / PENDING_TIME;
+
+    if (times <= 1) {
+        return queue->max_pending;
+    }
+    uint64_t max = (uint64_t) queue->max_pending * times;
+    return max < BTL_IB_WINDOW_LIMIT ? (uint32_t) max : BTL_IB_WINDOW_LIMIT;
+}
+
+/* Must the next segment wait for its time? */
+static bool too_soon(const btl_ib_conn_t *conn)
+{
+    const btl_ib_cc_t *cc = &conn->cc;
+
+    return cc->pace != 0
+           && conn->pace_at > conn->engine->now * 1000 + (uint64_t) cc->burst * cc->pace;
+}
 
 static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
 {
@@ -259,13 +321,16 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
         if (!btl_ib_seq_before(tx->window.next, tx->limit)) {
             return NO_CREDIT;
         }
-    } else if (tx->in_flight >= queue->max_pending) {
+    } else if (tx->in_flight >= pending_max(conn, queue)) {
         return NO_WINDOW;
     }
     /* SKIPs may rest there for long, and do not count. */
     if (tx->window.next - tx->window.first >= engine->config.window_max + conn->skips
-        || conn->in_flight >= conn->cwnd.window) {
+        || conn->in_flight >= conn->cc.window) {
         return NO_WINDOW;
+    }
+    if (too_soon(conn)) {
+        return TOO_SOON;
     }
     if (engine->in_flight >= engine->config.depth_total
         || engine->bytes_in_flight >= engine->config.depth_bytes) {
@@ -510,6 +575,7 @@ bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
     segment->order = ++conn->order;
     segment->probe = flags & BTL_IB_FLAG_ACK_NOW;
     segment->copies++;
+    spend_time(conn);
     engine->count.retransmits++;
     conn->probe_base = engine->now;
     return true;
@@ -530,8 +596,11 @@ static verdict_t push_lost(btl_ib_conn_t *conn, bool *full)
 
     while ((item = btl_ib_list_first(&conn->lost)) != NULL) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        if (conn->in_flight >= conn->cwnd.window) {
+        if (conn->in_flight >= conn->cc.window) {
             return NO_WINDOW;
+        }
+        if (too_soon(conn)) {
+            return TOO_SOON;
         }
         if (segment->busy) { /* its SENT event makes the connection ready again */
             return NO_WINDOW;
@@ -552,10 +621,14 @@ static void wait_for(btl_ib_conn_t *conn, verdict_t verdict, bool full)
 
     engine->count.blocked_credit += verdict == NO_CREDIT;
     engine->count.blocked_window += verdict == NO_WINDOW || verdict == NO_DEPTH;
+    engine->count.blocked_pace += verdict == TOO_SOON;
     if (full) {
         btl_ib_conn_ready(conn);
     } else if (verdict == NO_DEPTH && btl_ib_list_empty(&conn->ready)) {
         btl_ib_list_push_tail(&engine->starved, &conn->ready);
+    } else if (verdict == TOO_SOON) {
+        /* When a whole burst may go, and not one by one. */
+        btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
     } else if (verdict == NO_CREDIT && conn->in_flight == 0 && conn->blocked_since == 0) {
         conn->blocked_since = engine->now;
         conn->probe_base = engine->now;
@@ -570,7 +643,8 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     if (verdict != GO || full) {
         wait_for(conn, verdict, full);
     }
-    for (uint32_t space = 0; space < conn->peer_queues->count && !full && verdict != NO_DEPTH;
+    for (uint32_t space = 0;
+         space < conn->peer_queues->count && !full && verdict != NO_DEPTH && verdict != TOO_SOON;
          space++) {
         if (!btl_ib_list_empty(&conn->tx[space].pending)) {
             verdict = push_space(conn, space, &full);

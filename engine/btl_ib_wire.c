@@ -123,7 +123,8 @@ btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_
     if (BTL_IB_LE16(header.length) != size - sizeof(header)) {
         return BTL_IB_WIRE_LENGTH;
     }
-    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0 || header.reserved != 0) {
+    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0
+        || (header.away != 0 && !(header.flags & BTL_IB_FLAG_ECHO))) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
     view->type = header.version_type & 0xf;
@@ -139,6 +140,7 @@ btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_
     view->stamp = BTL_IB_LE32(header.stamp);
     view->echo = BTL_IB_LE32(header.echo);
     view->hold = BTL_IB_LE16(header.hold);
+    view->away = BTL_IB_LE16(header.away);
     view->payload = data + sizeof(header);
     view->size = size - (uint32_t) sizeof(header);
 

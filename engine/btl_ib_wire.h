@@ -26,7 +26,7 @@
  *   +------+------+------+------+------+------+------+------+
  * 24|  credits    |   length    |          stamp            |  credits: limit of `as` minus ack
  *   +------+------+------+------+------+------+------+------+  length: bytes after this header
- * 32|          echo             |    hold     |  reserved   |  us: stamp, echo, hold
+ * 32|          echo             |    hold     |    away     |  us: stamp, echo, hold, away
  *   +------+------+------+------+------+------+------+------+
  *
  * CONNECT block (flag CONNECT), directly after the header:
@@ -96,7 +96,7 @@ typedef struct btl_ib_wire_header {
     uint32_t stamp;
     uint32_t echo;
     uint16_t hold;
-    uint16_t reserved;
+    uint16_t away;
 } btl_ib_wire_header_t;
 
 typedef struct btl_ib_wire_connect {
@@ -140,7 +140,7 @@ BTL_IB_WIRE_AT(btl_ib_wire_header_t, length, 26);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, stamp, 28);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, echo, 32);
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, hold, 36);
-BTL_IB_WIRE_AT(btl_ib_wire_header_t, reserved, 38);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, away, 38);
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, connection, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, epoch, 12);
 BTL_IB_WIRE_AT(btl_ib_wire_connect_t, from_rail, 16);
@@ -161,10 +161,12 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 
 /* The length field has 16 bits. */
 #define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)
-/* `hold` of a reply whose sender held it for longer than the field can say: not to be used. */
+/* `hold` of a reply whose sender held it for longer than the field can say: not to be used. `away`
+ * is the time that the process had not looked when the echoed datagram was found: it may have lain
+ * there for up to so long, at most UINT16_MAX. */
 #define BTL_IB_HOLD_UNKNOWN UINT16_MAX
 /* How far ahead of the oldest missing sequence a receiver accepts: part of the protocol. */
-#define BTL_IB_WINDOW_LIMIT 16384u
+#define BTL_IB_WINDOW_LIMIT 65536u
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BTL_IB_LE16(x) __builtin_bswap16(x)
@@ -184,6 +186,7 @@ typedef struct btl_ib_view {
     uint8_t ack_space;
     uint8_t tag;
     uint16_t hold;
+    uint16_t away;
     uint32_t connection;
     uint64_t token;
     uint32_t seq;

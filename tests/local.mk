@@ -18,8 +18,10 @@ endif
 #
 unit_tests = \
     tests/unit/test_crc32c \
+    tests/unit/test_cc \
+    tests/unit/test_cc_cubic \
+    tests/unit/test_cc_swift \
     tests/unit/test_credit \
-    tests/unit/test_cwnd \
     tests/unit/test_devices \
     tests/unit/test_graves \
     tests/unit/test_hotel \
@@ -48,10 +50,14 @@ unit_ldadd = $(lower_layers) $(CMOCKA_LIBS) -lm
 
 tests_unit_test_crc32c_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_crc32c_LDADD = $(unit_ldadd)
+tests_unit_test_cc_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_cc_LDADD = $(unit_ldadd)
+tests_unit_test_cc_cubic_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_cc_cubic_LDADD = $(unit_ldadd)
+tests_unit_test_cc_swift_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_cc_swift_LDADD = $(unit_ldadd)
 tests_unit_test_credit_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_credit_LDADD = $(unit_ldadd)
-tests_unit_test_cwnd_CPPFLAGS = $(unit_cppflags)
-tests_unit_test_cwnd_LDADD = $(unit_ldadd)
 tests_unit_test_devices_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_devices_LDADD = $(unit_ldadd)
 tests_unit_test_graves_CPPFLAGS = $(unit_cppflags)

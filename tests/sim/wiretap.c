@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_state.h"
 #include "sim.h"
 
 static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver, uint32_t rail)
@@ -94,6 +95,16 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
     }
 }
 
+/* As engine/btl_ib_tx.c understands max_pending_sends: for each 50 us of the round trip. */
+static uint32_t pending_max(proc_t *proc, const proc_t *peer, uint32_t rail, uint32_t space)
+{
+    const link_t *link = proc_link(proc, peer->index, rail);
+    const btl_ib_conn_t *conn = link->conn != NULL ? link->conn : link->passive;
+    uint32_t times = conn == NULL ? 1 : conn->rtt.min / 50;
+
+    return table_of(peer)->q[space].max_pending * (times > 1 ? times : 1);
+}
+
 static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
 {
     const btl_ib_queue_table_t *table = table_of(peer);
@@ -111,10 +122,10 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
     bool strict = proc->sim->clean || proc->sim->resting; /* nothing is lost, nor known by SACK */
     if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
         && (int32_t) (view->seq + 1 - promise->acked[view->space])
-               > (int32_t) table->q[view->space].max_pending) {
+               > (int32_t) pending_max(proc, peer, rail, view->space)) {
         sim_fail(proc->sim, "p%u has %u segments on the way on queue %u, at most %u are allowed",
                  proc->index, view->seq + 1 - promise->acked[view->space], view->space,
-                 table->q[view->space].max_pending);
+                 pending_max(proc, peer, rail, view->space));
     }
 }
 

@@ -220,10 +220,15 @@ static void test_flags_and_reserved(void **state)
             assert_int_equal(view.size, bit == 0 ? 0 : CONNECT);
         }
     }
+    /* The time away belongs to an echo. */
     for (int bit = 0; bit < 16; bit++) {
         begin(BTL_IB_TYPE_DATA, 0);
         poke16(38, 1u << bit);
         assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+        begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_ECHO);
+        poke16(38, 1u << bit);
+        assert_int_equal(parse(), BTL_IB_WIRE_OK);
+        assert_int_equal(view.away, 1u << bit);
     }
 }
 
@@ -527,14 +532,11 @@ static void test_ack_ranges(void **state)
         {{{0, 1}}, 1, false}, /* `ack` itself is what is missing */
         {{{0, 0}}, 1, false},
         {{{1, 0}}, 1, false},
-        {{{1, 16383}}, 1, true}, /* up to the last that a receiver accepts */
-        {{{1, 16384}}, 1, false},
-        {{{16383, 1}}, 1, true},
-        {{{16383, 2}}, 1, false},
-        {{{16384, 1}}, 1, false},
-        {{{16384, 0}}, 1, false},
-        {{{65535, 1}}, 1, false},
-        {{{1, 65535}}, 1, false},
+        {{{1, 65535}}, 1, true}, /* up to the last that a receiver accepts */
+        {{{2, 65535}}, 1, false},
+        {{{65535, 1}}, 1, true},
+        {{{65535, 2}}, 1, false},
+        {{{65535, 0}}, 1, false},
         {{{65535, 65535}}, 1, false},
         {{{1, 1}, {3, 1}}, 2, true},
         {{{1, 1}, {2, 1}}, 2, false}, /* adjacent: that is one range */
@@ -542,8 +544,8 @@ static void test_ack_ranges(void **state)
         {{{5, 1}, {2, 1}}, 2, false}, /* descending */
         {{{2, 5}, {4, 9}}, 2, false}, /* overlapping */
         {{{2, 5}, {3, 1}}, 2, false},
-        {{{2, 5}, {8, 16376}}, 2, true},
-        {{{2, 5}, {8, 16377}}, 2, false},
+        {{{2, 5}, {8, 65528}}, 2, true},
+        {{{2, 5}, {8, 65529}}, 2, false},
         {{{2, 5}, {8, 0}}, 2, false},
         {{{2, 5}, {0, 1}}, 2, false},
     };

@@ -1,0 +1,49 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_cc.h"
+
+#include <string.h>
+
+bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind)
+{
+    static const char *const names[] = {
+        [BTL_IB_CC_AUTO] = "auto",
+        [BTL_IB_CC_NONE] = "none",
+        [BTL_IB_CC_SWIFT] = "swift",
+        [BTL_IB_CC_CUBIC] = "cubic",
+    };
+
+    if (name == NULL || name[0] == '\0') {
+        name = names[BTL_IB_CC_AUTO];
+    }
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *kind = (btl_ib_cc_kind_t) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable)
+{
+    switch (kind) {
+    case BTL_IB_CC_NONE:
+        return &btl_ib_cc_none;
+    case BTL_IB_CC_SWIFT:
+        return &btl_ib_cc_swift;
+    case BTL_IB_CC_CUBIC:
+        return &btl_ib_cc_cubic;
+    default:
+        return reliable ? &btl_ib_cc_none : &btl_ib_cc_swift;
+    }
+}
+
+void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max)
+{
+    *cc = (btl_ib_cc_t){.ops = ops, .max = max};
+    ops->init(cc);
+}

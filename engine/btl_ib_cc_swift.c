@@ -1,0 +1,296 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Congestion control by delay, after Swift (G. Kumar et al., "Swift: Delay is Simple and Effective
+ * for Congestion Control in the Datacenter", SIGCOMM 2020): additive increase while the delay is
+ * below a target, a decrease in proportion to the excess above it, at most once a round trip; a
+ * higher target for smaller windows, so that many flows can share a queue (its flow scaling);
+ * windows below one segment, which are paced. What differs, and why:
+ *
+ * - Fabrics here are not known: round trips are from 10 us to many ms. The target is the shortest
+ *   round trip seen lately plus an allowance for the queue, not a constant. It is
+ *   forgotten after a while, as routes change.
+ * - Delays are measured by processes that share processors. What may have been a host that did not
+ *   look is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
+ *   the network delays all, a pause of a host some.
+ * - The increase grows while no queue shows (hyperactive increase, R. Mittal et al., "TIMELY",
+ *   SIGCOMM 2015), and starts by doubling: one segment a round trip fills no long path.
+ * - Losses. Swift cuts for each. Here a link may lose 1 or 5 % at random, and a smaller window
+ *   would cure nothing. But a queue may overflow without a delay that anybody sees (a receiver's
+ *   small socket buffer, a shallow switch): then a good part of a window is lost, and only a
+ *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
+ *   window by that share, to what evidently got through. If such a cut does not lower the share,
+ *   the losses do not come from us: that share (up to a third) is borne from then on. Losses of
+ *   what delay would have told anyway cost nothing more.
+ * - Delay alone takes the window to two segments, not below: on a slow link the time that a
+ *   segment itself takes would look like a queue. Losses take it lower.
+ */
+
+#include "btl_ib_cc.h"
+
+enum {
+    SEGMENT = 256, /* unit of windows */
+
+    WINDOW_MIN = SEGMENT / 64,
+    DELAY_FLOOR = 2 * SEGMENT,
+
+    ALLOWANCE_MIN = 30,    /* us of queue: below it is noise, and bursts of 16 segments */
+    ALLOWANCE_SHARE = 4,   /* or that part of the base delay */
+    SCALING_RANGE = 2,     /* allowances that the target of one segment is higher */
+    SCALING_TOP = 8,       /* root of the window (segments) at which that has gone */
+    SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
+    BASE_PERIOD = 5000000, /* us */
+
+    CALM_ROUNDS = 5,       /* before the increase grows */
+    INCREASE_SHARE = 8,    /* to that part of the window in a round at most */
+    CUT_MAX = SEGMENT / 2, /* in a round: leave at least this much of each segment */
+
+    JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
+    LOSS_BORNE = SEGMENT / 8,
+    LOSS_BORNE_MAX = SEGMENT / 3,
+
+    PACE_RTT = 500, /* us: shorter paths are paced enough by their acknowledgements */
+    PACE_BURST = 16,
+};
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rounded down. */
+static uint32_t root(uint32_t x)
+{
+    uint32_t result = 0;
+
+    for (uint32_t bit = 1u << 15; bit != 0; bit >>= 1) {
+        if ((result + bit) * (result + bit) <= x) {
+            result += bit;
+        }
+    }
+    return result;
+}
+
+/* ---- window and pace ---- */
+
+/* Twice the rate that the window stands for while it doubles, 5/4 of it else. */
+static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
+{
+    uint64_t round = (uint64_t) swift->base * 1000 * SEGMENT;
+
+    if (swift->window < SEGMENT) {
+        return min_u32((uint32_t) (round / swift->window), UINT32_MAX / 2);
+    }
+    if (swift->base < PACE_RTT) {
+        return 0;
+    }
+    round /= swift->window;
+    return (uint32_t) (swift->window < swift->slow_start ? round / 2 : round * 4 / 5);
+}
+
+static void set_window(btl_ib_cc_t *cc, uint64_t window)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint64_t max = (uint64_t) cc->max * SEGMENT;
+
+    window = window > max ? max : window;
+    swift->window = window < WINDOW_MIN ? WINDOW_MIN : (uint32_t) window;
+    cc->window = max_u32(swift->window / SEGMENT, 1);
+    cc->pace = pace_of(swift);
+    cc->burst = swift->window < SEGMENT ? 0 : PACE_BURST;
+}
+
+static void init(btl_ib_cc_t *cc)
+{
+    cc->swift.delay = UINT32_MAX;
+    cc->swift.slow_start = UINT32_MAX;
+    set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
+}
+
+/* ---- delay ---- */
+
+static void note_base(btl_ib_cc_swift_t *swift, uint32_t rtt, uint64_t now)
+{
+    if (now >= swift->base_until) {
+        swift->base = swift->base_next;
+        swift->base_next = 0;
+        swift->base_until = now + BASE_PERIOD;
+    }
+    if (swift->base_next == 0 || rtt < swift->base_next) {
+        swift->base_next = rtt;
+    }
+    if (swift->base == 0 || swift->base_next < swift->base) {
+        swift->base = swift->base_next;
+    }
+}
+
+static uint32_t target(const btl_ib_cc_swift_t *swift)
+{
+    uint32_t allowance = max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
+    uint32_t width = root(swift->window); /* 16 times the root of segments */
+    uint32_t scaling = 0;
+
+    width = max_u32(width, 16);
+    if (width < 16 * SCALING_TOP) { /* range * (1/root - 1/top) / (1 - 1/top) */
+        scaling =
+            SCALING_RANGE * allowance * (16 * SCALING_TOP - width) / (width * (SCALING_TOP - 1));
+    }
+    return swift->base + allowance + scaling;
+}
+
+/* The delay is above the target: less of the window by 4/5 of the excess. */
+static void cut_for_delay(btl_ib_cc_t *cc, uint32_t delay, uint32_t aim)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint64_t excess = (uint64_t) (delay - aim) * SEGMENT * 4 / 5 / delay;
+    uint64_t window = swift->window * (SEGMENT - (excess < CUT_MAX ? excess : CUT_MAX)) / SEGMENT;
+
+    swift->calm = 0;
+    swift->slow_start = 0;
+    if (window < DELAY_FLOOR) {
+        window = min_u32(DELAY_FLOOR, swift->window);
+    }
+    set_window(cc, window);
+}
+
+/* One segment more; the longer no queue shows the more. Windows below one segment grow by their own
+ * measure, or many that share a queue would overflow it again at once. */
+static void increase(btl_ib_cc_t *cc)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint32_t most = max_u32(SEGMENT, swift->window / INCREASE_SHARE);
+    uint32_t doublings = ++swift->calm > CALM_ROUNDS ? swift->calm - CALM_ROUNDS : 0;
+    uint32_t more = SEGMENT << min_u32(doublings, 20);
+
+    set_window(cc, (uint64_t) swift->window + min_u32(min_u32(more, most), swift->window));
+}
+
+/* ---- losses ---- */
+
+static uint32_t borne(const btl_ib_cc_swift_t *swift)
+{
+    return max_u32(LOSS_BORNE, swift->bearable);
+}
+
+/* Would the window be cut if it were judged now? Then it had better not grow until it is. */
+static bool losing(const btl_ib_cc_swift_t *swift)
+{
+    return (uint64_t) swift->lost * SEGMENT > (uint64_t) swift->seen * borne(swift);
+}
+
+static void judge_losses(btl_ib_cc_t *cc)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint32_t share = (uint32_t) ((uint64_t) swift->lost * SEGMENT / swift->seen);
+
+    swift->seen = 0;
+    swift->lost = 0;
+    if (swift->share != 0 && share >= swift->share / 4 * 3) { /* the last cut did not help */
+        swift->bearable = min_u32(share + share / 4, LOSS_BORNE_MAX);
+    } else if (share < swift->bearable / 2) {
+        swift->bearable = 0;
+    }
+    swift->share = 0;
+    swift->undo = 0;
+    if (share > borne(swift)) {
+        swift->share = share;
+        swift->undo = swift->window;
+        swift->calm = 0;
+        swift->slow_start = 0;
+        set_window(cc, (uint64_t) swift->window * (SEGMENT - min_u32(share, CUT_MAX)) / SEGMENT);
+    }
+}
+
+static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
+{
+    (void) sent_at;
+    (void) now;
+    cc->swift.seen++;
+    cc->swift.lost++;
+}
+
+static void undo(btl_ib_cc_t *cc)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+
+    if (swift->lost > 0) {
+        swift->lost--;
+    } else if (swift->undo != 0) { /* it was among those that the window was cut for */
+        set_window(cc, max_u32(swift->undo, swift->window));
+        swift->undo = 0;
+        swift->share = 0;
+    }
+}
+
+/* ---- rounds ---- */
+
+static void end_round(btl_ib_cc_t *cc, uint64_t now)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint32_t aim = target(swift);
+    bool queue = swift->delay != UINT32_MAX && swift->delay > aim;
+
+    if (queue) {
+        cut_for_delay(cc, swift->delay, aim);
+    } else if (swift->limited && swift->window >= swift->slow_start && !losing(swift)) {
+        increase(cc);
+    }
+    if (swift->seen >= JUDGE_LOSSES) {
+        judge_losses(cc);
+    }
+    swift->round_at = now;
+    swift->delay = UINT32_MAX;
+    swift->samples = 0;
+    swift->limited = false;
+}
+
+static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+
+    swift->seen += ack->count;
+    swift->limited = swift->limited || ack->limited;
+    if (ack->rtt != 0) {
+        note_base(swift, ack->rtt, ack->now);
+        swift->delay = min_u32(swift->delay, ack->delay);
+        swift->samples++;
+    }
+    if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
+        set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
+        /* Doubling for a whole round more would be once too often. */
+        if (swift->samples >= SAMPLES_START && swift->delay > target(swift)) {
+            end_round(cc, ack->now);
+            return;
+        }
+    }
+    if (ack->sent_at >= swift->round_at) {
+        end_round(cc, ack->now);
+    }
+}
+
+static void restart(btl_ib_cc_t *cc)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+
+    if (swift->window > BTL_IB_CC_INIT * SEGMENT) {
+        swift->slow_start = max_u32(swift->slow_start, swift->window);
+        set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
+    }
+}
+
+const btl_ib_cc_ops_t btl_ib_cc_swift = {
+    .name = "swift",
+    .init = init,
+    .acked = acked,
+    .lost = lost,
+    .undo = undo,
+    .restart = restart,
+};

@@ -1,0 +1,188 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* CUBIC: what RFC 9438 says of the window. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "btl_ib_cc.h"
+#include "support.h"
+
+#define MAX 16384u
+
+static btl_ib_cc_t cc;
+static uint64_t now;
+
+static int setup(void **state)
+{
+    (void) state;
+    now = 1000000;
+    btl_ib_cc_init(&cc, &btl_ib_cc_cubic, MAX);
+    return 0;
+}
+
+static void round_trip(uint32_t rtt)
+{
+    uint32_t window = cc.window;
+
+    for (uint32_t i = 0; i < window; i++) {
+        btl_ib_cc_ack_t ack = {now + (uint64_t) rtt * i / window, now - rtt, 1, rtt, rtt, true};
+        cc.ops->acked(&cc, &ack);
+    }
+    now += rtt;
+}
+
+static void lose(void)
+{
+    cc.ops->lost(&cc, now, now);
+    now++;
+}
+
+static void test_slow_start(void **state)
+{
+    (void) state;
+    for (uint32_t window = 64; window < MAX; window *= 2) {
+        assert_int_equal(cc.window, window);
+        round_trip(100);
+    }
+    assert_int_equal(cc.window, MAX);
+}
+
+/* To 7/10, once for each round trip, never below two. */
+static void test_cut(void **state)
+{
+    (void) state;
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    uint64_t sent_at = now;
+    now += 100;
+    for (int i = 0; i < 50; i++) {
+        cc.ops->lost(&cc, sent_at + (uint64_t) i, now);
+        assert_int_equal(cc.window, 716);
+    }
+    cc.ops->lost(&cc, now, now + 100);
+    assert_int_equal(cc.window, 501);
+    now += 200;
+    for (int i = 0; i < 50; i++) {
+        lose();
+    }
+    assert_int_equal(cc.window, 2);
+}
+
+/* Long round trips: along C (t - K)^3 + W_max. */
+static void test_curve(void **state)
+{
+    (void) state;
+    while (cc.window < 4096) {
+        round_trip(100000);
+    }
+    lose();
+    double top = 4096, from = cc.window, k = cbrt((top - from) / 0.4);
+    uint64_t begun = now;
+    for (int i = 0; i < 250; i++) {
+        round_trip(100000);
+        double t = (double) (now - begun) / 1e6;
+        double wanted = 0.4 * pow(t - k, 3) + top;
+        wanted = wanted < MAX ? wanted : MAX;
+        assert_true(fabs((double) cc.window - wanted) < wanted * 0.03 + 3);
+    }
+    assert_true(cc.window > 4096);
+}
+
+/* Short round trips: at least what Reno would have: + 9/17 for each window. */
+static void test_friendly(void **state)
+{
+    (void) state;
+    round_trip(100);
+    lose();
+    double wanted = cc.window;
+    while (wanted < 120) {
+        round_trip(100);
+        wanted += 9.0 / 17.0;
+        assert_true(fabs((double) cc.window - wanted) <= 2);
+    }
+}
+
+/* Who had more before leaves room: W_max is a bit less than what was reached. */
+static void test_fast_convergence(void **state)
+{
+    (void) state;
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    lose();
+    assert_int_equal(cc.cubic.top, 1024);
+    lose();
+    assert_int_equal(cc.cubic.top, 716 * 17 / 20);
+}
+
+static void test_undo(void **state)
+{
+    (void) state;
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    lose();
+    assert_true(cc.window < 1024);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, 1024);
+    round_trip(100); /* slow start goes on as well */
+    assert_int_equal(cc.window, 2048);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, 2048);
+}
+
+static void test_not_limited(void **state)
+{
+    (void) state;
+    lose();
+    uint32_t window = cc.window;
+    for (int i = 0; i < 1000; i++) {
+        now += 10000;
+        btl_ib_cc_ack_t ack = {now, now - 100, 10, 100, 100, false};
+        cc.ops->acked(&cc, &ack);
+    }
+    assert_int_equal(cc.window, window);
+    round_trip(100); /* the time that passed unused makes no leap */
+    assert_in_range(cc.window, window, window + 2);
+}
+
+static void test_restart(void **state)
+{
+    (void) state;
+    while (cc.window < 1024) {
+        round_trip(100);
+    }
+    lose();
+    uint32_t window = cc.window;
+    cc.ops->restart(&cc);
+    assert_int_equal(cc.window, BTL_IB_CC_INIT);
+    for (int i = 0; i < 4; i++) {
+        round_trip(100);
+    }
+    assert_in_range(cc.window, window, window + 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_slow_start, setup),
+        cmocka_unit_test_setup(test_cut, setup),
+        cmocka_unit_test_setup(test_curve, setup),
+        cmocka_unit_test_setup(test_friendly, setup),
+        cmocka_unit_test_setup(test_fast_convergence, setup),
+        cmocka_unit_test_setup(test_undo, setup),
+        cmocka_unit_test_setup(test_not_limited, setup),
+        cmocka_unit_test_setup(test_restart, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

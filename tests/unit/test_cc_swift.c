@@ -1,0 +1,350 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Congestion control by delay. A round trip of 100 us: the target is 130 us and, for small windows,
+ * up to 60 us more. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "btl_ib_cc.h"
+#include "support.h"
+
+#define BASE   100u
+#define MAX    4096u
+#define TARGET 130u
+
+static btl_ib_cc_t cc;
+static uint64_t now;
+
+static int setup(void **state)
+{
+    (void) state;
+    now = 1000000;
+    btl_ib_cc_init(&cc, &btl_ib_cc_swift, MAX);
+    return 0;
+}
+
+/* One round trip: a window of segments is acknowledged, `lost` of them are not there. */
+static void full_round(uint32_t delay, uint32_t lost, bool limited)
+{
+    uint64_t sent_at = now;
+    uint32_t count = cc.window > lost ? cc.window - lost : 1;
+
+    now += delay;
+    for (uint32_t i = 0; i < lost; i++) {
+        cc.ops->lost(&cc, sent_at, now);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        /* All of it was sent when the round began, so that the first ends it: the rest is nobody's
+         * news of a later one. */
+        btl_ib_cc_ack_t ack = {now, i + 1 == count ? sent_at : 0, 1, delay, delay, limited};
+        cc.ops->acked(&cc, &ack);
+    }
+    now++;
+}
+
+static void round_trip(uint32_t delay)
+{
+    full_round(delay, 0, true);
+}
+
+/* Learn the base delay, leave the doubling behind with a window of about `window`. */
+static void settle_at(uint32_t window)
+{
+    full_round(BASE, 0, false);
+    while (cc.window < window) {
+        round_trip(BASE);
+    }
+    while (cc.window > window) {
+        round_trip(TARGET + 70);
+    }
+    for (int i = 0; i < 3; i++) { /* nothing is left of all that */
+        full_round(BASE, 0, false);
+    }
+}
+
+static void test_doubles_at_first(void **state)
+{
+    (void) state;
+    full_round(BASE, 0, false);
+    assert_int_equal(cc.window, 64);
+    for (uint32_t window = 128; window <= MAX; window *= 2) {
+        round_trip(BASE);
+        assert_int_equal(cc.window, window);
+    }
+    round_trip(BASE);
+    assert_int_equal(cc.window, MAX);
+}
+
+/* A queue ends the doubling within the round that shows it. */
+static void test_doubling_ends(void **state)
+{
+    (void) state;
+    full_round(BASE, 0, false);
+    round_trip(BASE);
+    assert_int_equal(cc.window, 128);
+    full_round(TARGET + 100, 0, true);
+    assert_true(cc.window < 128);
+    uint32_t window = cc.window;
+    round_trip(BASE);
+    assert_int_equal(cc.window, window + 1);
+}
+
+/* In proportion to the excess, and at most half in a round trip. */
+static void test_cut(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    uint32_t window = cc.window;
+    round_trip(TARGET + 2);
+    assert_in_range(cc.window, window - window / 50, window - 1);
+    window = cc.window;
+    round_trip(2 * TARGET);
+    assert_in_range(cc.window, window * 59 / 100, window * 61 / 100);
+    window = cc.window;
+    round_trip(1000 * TARGET);
+    assert_in_range(cc.window, window / 2, window / 2 + 1);
+}
+
+/* However many samples a round has, it is one cut, and the shortest delay decides. */
+static void test_shortest_counts(void **state)
+{
+    (void) state;
+    settle_at(500);
+    uint32_t window = cc.window;
+    uint64_t sent_at = now;
+    now += 1000;
+    for (int i = 0; i < 300; i++) {
+        btl_ib_cc_ack_t ack = {now, 0, 1, 1000, 1000, true};
+        cc.ops->acked(&cc, &ack);
+        assert_int_equal(cc.window, window);
+    }
+    btl_ib_cc_ack_t ack = {now, sent_at, 1, BASE + 1, BASE + 1, true};
+    cc.ops->acked(&cc, &ack);
+    assert_true(cc.window >= window);
+}
+
+/* What a host may have caused is no reason to send less. */
+static void test_hosts_do_not_count(void **state)
+{
+    (void) state;
+    settle_at(500);
+    uint32_t window = cc.window;
+    for (int i = 0; i < 50; i++) {
+        now += 4000;
+        btl_ib_cc_ack_t ack = {now, now - 4000, 10, 4000, 20, true};
+        cc.ops->acked(&cc, &ack);
+        assert_true(cc.window >= window);
+    }
+}
+
+static void test_increase_grows(void **state)
+{
+    (void) state;
+    settle_at(500);
+    uint32_t window = cc.window;
+    round_trip(2 * TARGET); /* calm begins anew */
+    window = cc.window;
+    for (uint32_t i = 0; i < 5; i++) {
+        round_trip(BASE);
+        assert_int_equal(cc.window, ++window);
+    }
+    for (uint32_t more = 2; more < window / 8; more *= 2) {
+        round_trip(BASE);
+        window += more;
+        assert_in_range(cc.window, window - 1, window + 1);
+    }
+    uint32_t before = cc.window;
+    round_trip(BASE);
+    assert_in_range(cc.window, before + before / 8 - 1, before + before / 8 + 1);
+}
+
+static void test_unlimited_learns_nothing(void **state)
+{
+    (void) state;
+    settle_at(500);
+    uint32_t window = cc.window;
+    for (int i = 0; i < 100; i++) {
+        full_round(BASE, 0, false);
+    }
+    assert_int_equal(cc.window, window);
+}
+
+/* Delay alone leaves two segments, in which a segment's own time cannot be told from a queue. */
+static void test_floor(void **state)
+{
+    (void) state;
+    settle_at(100);
+    for (int i = 0; i < 100; i++) {
+        round_trip(100 * TARGET);
+    }
+    assert_int_equal(cc.window, 2);
+    assert_int_equal(cc.pace, 0);
+}
+
+/* The target of a small window is higher. */
+static void test_flow_scaling(void **state)
+{
+    (void) state;
+    settle_at(4);
+    uint32_t window = cc.window;
+    round_trip(TARGET + 10); /* 64 and more: above the target; 4: below */
+    assert_int_equal(cc.window, window + 1);
+    settle_at(200);
+    window = cc.window;
+    round_trip(TARGET + 10);
+    assert_true(cc.window < window);
+}
+
+/* 1 and 5 % of loss without delay change nothing; nor does a loss in a window of a few. */
+static void test_random_loss(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    uint32_t window = cc.window;
+    for (int i = 0; i < 20; i++) {
+        full_round(BASE, i % 2 ? 10 : 50, false);
+        assert_int_equal(cc.window, window);
+    }
+    settle_at(10);
+    window = cc.window;
+    for (int i = 0; i < 40; i++) {
+        full_round(BASE, i % 4 == 0, false);
+        assert_int_equal(cc.window, window);
+    }
+}
+
+/* A queue of 200 overflows without a delay: the window comes down to it within few round trips. */
+static void test_overflow(void **state)
+{
+    uint32_t sent = 0, lost = 0;
+
+    (void) state;
+    settle_at(1000);
+    for (int i = 0; i < 6; i++) {
+        full_round(BASE, cc.window > 200 ? cc.window - 200 : 0, true);
+    }
+    assert_in_range(cc.window, 100, 230);
+    for (int i = 0; i < 1000; i++) {
+        uint32_t over = cc.window > 200 ? cc.window - 200 : 0;
+        sent += cc.window;
+        lost += over;
+        full_round(BASE, over, true);
+    }
+    assert_true(lost < sent / 10);          /* no endless retransmission */
+    assert_true(sent - lost > 1000 * 180u); /* and no collapse */
+}
+
+/* A fifth of everything is lost whatever the window: one cut shows that, and it grows again. */
+static void test_incurable_loss(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    for (int i = 0; i < 60; i++) {
+        full_round(BASE, cc.window / 5, true);
+        assert_true(cc.window > 300);
+    }
+    assert_int_equal(cc.window, MAX);
+}
+
+/* Losses can take the window below one segment, which is then paced; it comes back. */
+static void test_below_one(void **state)
+{
+    (void) state;
+    settle_at(10);
+    for (int i = 0; i < 2000 && cc.pace == 0; i++) {
+        full_round(BASE, 4 * cc.window, true);
+    }
+    assert_int_equal(cc.window, 1);
+    assert_true(cc.pace > BASE * 1000);
+    for (int i = 0; i < 2000; i++) {
+        full_round(BASE, 4 * cc.window, true);
+    }
+    assert_true(cc.pace >= 30 * BASE * 1000 && cc.pace <= 70 * BASE * 1000);
+    for (int i = 0; i < 200 && cc.pace != 0; i++) {
+        round_trip(BASE);
+    }
+    assert_int_equal(cc.pace, 0);
+}
+
+static void test_undo(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    uint32_t window = cc.window;
+    full_round(BASE, window / 4, false);
+    assert_true(cc.window < window);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, window);
+    cc.ops->undo(&cc);
+    assert_int_equal(cc.window, window);
+    /* Before it was cut: as if it had not been counted. */
+    for (uint32_t i = 0; i < window / 2; i++) {
+        cc.ops->lost(&cc, now, now);
+        cc.ops->undo(&cc);
+    }
+    full_round(BASE, 0, false);
+    assert_int_equal(cc.window, window);
+}
+
+/* After a silence it begins with few again, and is soon where it was, and not beyond. */
+static void test_restart(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    uint32_t window = cc.window;
+    cc.ops->restart(&cc);
+    assert_int_equal(cc.window, BTL_IB_CC_INIT);
+    cc.ops->restart(&cc);
+    for (int i = 0; i < 4; i++) {
+        round_trip(BASE);
+    }
+    assert_in_range(cc.window, window, window + 2);
+    settle_at(20);
+    cc.ops->restart(&cc);
+    assert_in_range(cc.window, 12, 20);
+}
+
+/* The route changes to a longer one: the window is back within two periods of 5 s. */
+static void test_longer_route(void **state)
+{
+    (void) state;
+    settle_at(500);
+    uint64_t begun = now;
+    while (now < begun + 11000000) {
+        round_trip(3000);
+    }
+    assert_true(cc.window > 500);
+    assert_true(cc.pace > 0); /* and long enough to be paced */
+    assert_in_range((uint64_t) cc.pace * cc.window, 2200000, 2450000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_doubles_at_first, setup),
+        cmocka_unit_test_setup(test_doubling_ends, setup),
+        cmocka_unit_test_setup(test_cut, setup),
+        cmocka_unit_test_setup(test_shortest_counts, setup),
+        cmocka_unit_test_setup(test_hosts_do_not_count, setup),
+        cmocka_unit_test_setup(test_increase_grows, setup),
+        cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
+        cmocka_unit_test_setup(test_floor, setup),
+        cmocka_unit_test_setup(test_flow_scaling, setup),
+        cmocka_unit_test_setup(test_random_loss, setup),
+        cmocka_unit_test_setup(test_overflow, setup),
+        cmocka_unit_test_setup(test_incurable_loss, setup),
+        cmocka_unit_test_setup(test_below_one, setup),
+        cmocka_unit_test_setup(test_undo, setup),
+        cmocka_unit_test_setup(test_restart, setup),
+        cmocka_unit_test_setup(test_longer_route, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -66,6 +66,10 @@ static void log_print(void *context, int level, const char *format, ...)
     va_list args;
 
     (void) context;
+    /* Open MPI's output keeps others out only if it knows of threads. */
+    if (mca_btl_ib_component.kicker.kicking && !opal_using_threads()) {
+        return;
+    }
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
@@ -262,6 +266,7 @@ static bool create_engine(start_t *start)
     config.lookups_max = (uint32_t) params->lookups_max;
     config.idle_after = (uint64_t) params->idle_ms * 1000u;
     config.reassembly_max = (uint32_t) params->reassembly_max;
+    config.store_max = params->kicker_store;
     config.credit_init = (uint32_t) params->credit_init;
     config.credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config.cc); /* it was checked */
@@ -528,6 +533,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
+    btl_ib_kicker_prepare();
     component->name = OPAL_PROC_MY_NAME;
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (NULL == modules || !start_modules(&start)) {
@@ -553,8 +559,7 @@ static int component_progress(void)
         return 0;
     }
     if (OPAL_LIKELY(NULL != component->engine)) {
-        events =
-            btl_ib_engine_progress(component->engine, btl_ib_now(), component->params.poll_burst);
+        events = btl_ib_turn(btl_ib_now());
     }
     btl_ib_unlock();
     return events;
@@ -602,16 +607,17 @@ static void print_stats(const btl_ib_component_t *component)
     fprintf(stderr,
             "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
             " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
-            " spurious), timeouts %" PRIu64 ", dropped %s\n",
+            " spurious), timeouts %" PRIu64 ", kicks %" PRIu64 ", dropped %s\n",
             component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
             c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
-            c->timeouts, dropped);
+            c->timeouts, c->kicks, dropped);
 }
 
 void btl_ib_component_stop(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
+    btl_ib_kicker_stop();
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_linger();
     if (component->params.stats) {

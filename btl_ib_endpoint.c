@@ -192,13 +192,12 @@ static void drain_end(void)
  * there is time left. */
 static bool drain_poll(uint64_t deadline)
 {
-    const btl_ib_component_t *component = &mca_btl_ib_component;
     const uint64_t now = btl_ib_now();
 
     if (now >= deadline) {
         return false;
     }
-    if (0 == btl_ib_engine_progress(component->engine, now, component->params.poll_burst)) {
+    if (0 == btl_ib_turn(now)) {
         btl_ib_unlock();
         usleep(DRAIN_PAUSE);
         btl_ib_lock();

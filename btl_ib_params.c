@@ -80,6 +80,12 @@ static const number_t numbers[] = {
               "sum of the nums of btl_ib_receive_queues"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
+    INT_PARAM(kicker_ms, 10, 1, 10000, "milliseconds", 6,
+              "While something is unacknowledged and the application makes no progress for this long, "
+              "a thread sends again and acknowledges in its place (btl_ib_kicker)"),
+    SIZE_PARAM(kicker_store, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
+               "Messages that arrive meanwhile are kept in at most this much memory; what is more is "
+               "left to come again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
                "Copy fragments up to this size, so that their memory is free at once; longer ones "
                "that are contiguous are sent from where they are, and their memory is free when "
@@ -281,6 +287,14 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
                        "Print one line with what was sent, received, repeated and dropped when MPI "
                        "ends, from each process (0 or 1, default: 0)",
                        OPAL_INFO_LVL_4)
+         && ok;
+    params->kicker = true;
+    ok = register_bool(
+             &params->kicker, "kicker",
+             "Let a thread send again and acknowledge while the application computes "
+             "without calling MPI; it sleeps while nothing is on the way (0 or 1, default: "
+             "1)",
+             OPAL_INFO_LVL_4)
          && ok;
     ok = register_strings(params) && ok;
     for (size_t i = 0; i < NUMBER_COUNT; ++i) {

@@ -21,6 +21,7 @@ struct mca_btl_base_module_t;
 typedef struct btl_ib_params {
     bool use_auto;        /* offer ib although nobody named it */
     bool stats;           /* print a line of counters at the end */
+    bool kicker;          /* there may be a kicker thread */
     char *transport;      /* "auto" or a transport's name */
     char *if_include;     /* NULL or empty: all */
     char *if_exclude;     /* NULL or empty: none */
@@ -46,6 +47,8 @@ typedef struct btl_ib_params {
     int credit_pool;      /* P: of one queue in all, 0: its share of buffers */
     int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
     int drain_ms;         /* ms */
+    int kicker_ms;        /* without progress before the kicker kicks */
+    size_t kicker_store;  /* bytes of messages that kicks may keep for progress */
     size_t copy_limit;    /* bytes: what is longer is sent from where it is */
     int free_list_num;    /* descriptors made at first */
     int free_list_inc;    /* and each time they run out */

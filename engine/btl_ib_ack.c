@@ -335,17 +335,32 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     return true;
 }
 
+/* Nobody comes to carry it: in a kick that is certain. */
+static bool is_due(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return conn->ack_now || engine->now >= conn->ack_at || engine->idle_calls >= IDLE_CALLS
+           || engine->kicking;
+}
+
 void btl_ib_ack_turn(btl_ib_engine_t *engine)
 {
-    btl_ib_list_t *item;
+    /* What is put off goes behind this one, to wait for the next turn. */
+    const btl_ib_list_t *last = btl_ib_list_last(&engine->acks);
+    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
+    uint32_t full = 0; /* rails that take nothing now; the others must not wait for them */
 
-    while ((item = btl_ib_list_first(&engine->acks)) != NULL) {
+    while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, acks);
-        if (!conn->ack_now && engine->idle_calls < IDLE_CALLS && engine->now < conn->ack_at) {
+        uint32_t rail = 1u << conn->rail->index;
+
+        item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
+        if (!is_due(conn)) {
             return;
         }
-        if (!btl_ib_ack_send(conn, 0) || conn->ack_due != 0) {
-            return;
+        if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {
+            full |= rail;
         }
     }
 }

@@ -144,6 +144,8 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle_timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->pace_timer.guest);
+    engine->lively -= !conn->idle;
+    conn->idle = true;
     conn->blocked_since = 0;
     conn->probes = 0;
 }
@@ -319,6 +321,8 @@ bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn)
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
 {
     static const char *const states[] = {"open", "closing", "dead", "gone"};
+    const btl_ib_engine_t *engine = conn->engine;
+    uint64_t since_turn = now < engine->turned_at ? 0 : now - engine->turned_at;
     uint32_t pending = 0;
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
@@ -331,7 +335,7 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
         states[conn->state], conn->bound ? ", connected" : "", conn->draining ? ", draining" : "",
         conn->epoch, conn->in_flight, pending, conn->probes, conn->cc.window, conn->cc.ops->name,
         btl_ib_rtt_smoothed(&conn->rtt, 0),
-        conn->heard_at == 0 || now < conn->heard_at ? 0 : now - conn->heard_at);
+        conn->heard_at == 0 ? 0 : engine->awake - conn->heard_at + since_turn);
 }
 
 const char *btl_ib_death_string(btl_ib_death_t reason)
@@ -371,6 +375,7 @@ void btl_ib_conn_active(btl_ib_conn_t *conn)
     conn->active_at = engine->now;
     if (conn->idle) {
         conn->idle = false;
+        engine->lively++;
         btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
                               engine->now + engine->config.idle_after);
     }
@@ -388,6 +393,7 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn)
         return;
     }
     conn->idle = true;
+    engine->lively--;
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
     }
@@ -448,6 +454,7 @@ static void retire(btl_ib_conn_t *conn, int status)
 {
     bury(conn);
     btl_ib_send_give_back(conn, status, status);
+    btl_ib_store_drop(&conn->engine->store, conn);
     end(conn);
     btl_ib_table_unname(&conn->engine->table, conn->id);
     if (!conn->adopted) {
@@ -460,10 +467,12 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
 {
     btl_ib_engine_t *engine = conn->engine;
 
+    engine->depth++;
+    btl_ib_recv_stored(engine); /* what it said before it died, and had acknowledged */
     if (!btl_ib_conn_alive(conn)) {
+        btl_ib_engine_leave(engine);
         return;
     }
-    engine->depth++;
     engine->count.connections_dead++;
     BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->name),
                btl_ib_death_string(reason));

@@ -87,7 +87,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (!may_look_up(engine) || (old == NULL && engine->passive >= engine->config.passive_max)) {
+    if (engine->kicking || !may_look_up(engine)
+        || (old == NULL && engine->passive >= engine->config.passive_max)) {
         engine->count.dropped_lookup++;
         return NULL;
     }

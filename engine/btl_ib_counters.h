@@ -40,6 +40,7 @@
     X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
     X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
     X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
+    X(refused_no_store, "segments left unacknowledged in a kick: no room to keep their message")   \
     X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
@@ -56,7 +57,8 @@
     X(dropped_ack, "acknowledgements of what was never sent")                                      \
     X(dropped_credit, "credit limits beyond what the queue can grant")                             \
     X(dropped_chunk, "chunks that disagree with their fragment")                                   \
-    X(dropped_lookup, "CONNECTs from unknown senders beyond the rate or number allowed")           \
+    X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
+    X(kicks, "quiet turns, while the application did not call progress")                           \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

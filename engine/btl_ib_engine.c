@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    LONG_PAUSE = 1000 * 1000,  /* us between two progress calls: it was we who were away */
+    LONG_PAUSE = 1000 * 1000,  /* us between two turns: for the rest it was we who were away */
     REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them */
     EVICTIONS = 64,            /* timers in one turn */
     RETRY_AFTER = 10,          /* us: when a full transport is worth another try */
@@ -36,6 +36,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .passive_max = 4096,
         .lookups_max = 2000,
         .reassembly_max = 512,
+        .store_max = 4 * 1024 * 1024,
         .credit_init = 16,
         .credit_pool = 4096,
         .first_seq = 1,
@@ -68,11 +69,13 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->config = *config;
     engine->ops = ops;
     engine->ops_context = ops_context;
+    engine->awake = 1;
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
     btl_ib_guard_init(&engine->guard, config->guard);
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
+    btl_ib_store_init(&engine->store, &engine->mem, &engine->reasm, config->store_max);
     btl_ib_graves_init(&engine->graves, &engine->mem);
     btl_ib_list_init(&engine->conns);
     btl_ib_list_init(&engine->ready);
@@ -114,6 +117,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     free_all(&engine->closing);
     free_all(&engine->gone);
     btl_ib_graves_fini(&engine->graves);
+    btl_ib_store_fini(&engine->store);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);
     while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
@@ -223,7 +227,7 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
             btl_ib_conn_reset(conn);
         } else if (conn->refused_since == 0) {
             conn->refused_since = engine->now;
-        } else if (engine->now - conn->refused_since >= REFUSED_LONG) {
+        } else if (!engine->kicking && engine->now - conn->refused_since >= REFUSED_LONG) {
             btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
             after = NULL;
         }
@@ -231,15 +235,25 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
-static void failed(btl_ib_rail_t *rail, int error)
+/* The device is gone, and with it all its connections. */
+static void mourn(const btl_ib_rail_t *rail)
 {
     btl_ib_conn_t *conn;
 
+    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
+    }
+}
+
+static void failed(btl_ib_rail_t *rail, int error)
+{
     BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
                strerror(error));
     rail->failed = true;
-    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
-        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
+    if (rail->engine->kicking) {
+        rail->engine->mourning = true;
+    } else {
+        mourn(rail);
     }
 }
 
@@ -282,7 +296,9 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     }
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
-        btl_ib_send_callbacks(rail->engine);
+        if (!rail->engine->kicking) {
+            btl_ib_send_callbacks(rail->engine);
+        }
     }
     *datagrams += received;
     return count;
@@ -350,33 +366,86 @@ void btl_ib_engine_leave(btl_ib_engine_t *engine)
     }
 }
 
-int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
+/* A turn begins. Of a pause we were there for LONG_PAUSE at most, so that whoever comes seldom counts
+ * silence slowly, but does count it. */
+static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 {
-    if (now > engine->turned_at + LONG_PAUSE) {
-        engine->resumed_at = now;
-    }
     uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
+
+    engine->awake += away < LONG_PAUSE ? away : LONG_PAUSE;
     engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     engine->turned_at += away;
     btl_ib_engine_clock(engine, now);
-    engine->depth++;
-    uint32_t finished = engine->finished;
-    int received = poll_rails(engine, burst);
-    engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
+}
+
+static void evict_and_push(btl_ib_engine_t *engine)
+{
     btl_ib_hotel_evict(&engine->hotel, engine->now, EVICTIONS, evicted, NULL);
     if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
         push_ready(engine);
     }
+}
+
+/* What kicks left to be done, because only the owner's own turn may call up. */
+static bool kicks_left_work(const btl_ib_engine_t *engine)
+{
+    return !btl_ib_list_empty(&engine->store.messages) || engine->mourning;
+}
+
+static uint32_t after_kicks(btl_ib_engine_t *engine)
+{
+    uint32_t count = btl_ib_recv_stored(engine);
+
+    if (engine->mourning) {
+        engine->mourning = false;
+        for (uint32_t i = 0; i < engine->rail_count; i++) {
+            if (engine->rails[i]->failed) {
+                mourn(engine->rails[i]);
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
+{
+    uint32_t late = 0;
+
+    turn_begins(engine, now);
+    engine->depth++;
+    uint32_t finished = engine->finished;
+    if (kicks_left_work(engine)) {
+        late = after_kicks(engine);
+    }
+    int received = poll_rails(engine, burst);
+    engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
+    evict_and_push(engine);
     btl_ib_send_callbacks(engine);
     if (!btl_ib_list_empty(&engine->acks)) {
         btl_ib_ack_turn(engine);
     }
     finished = engine->finished - finished;
     btl_ib_engine_leave(engine);
-    return received + (int) finished;
+    return received + (int) (finished + late);
 }
 
-uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
+int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
+{
+    turn_begins(engine, now);
+    engine->depth++;
+    engine->kicking = true;
+    engine->count.kicks++;
+    int received = poll_rails(engine, burst);
+    evict_and_push(engine);
+    btl_ib_ack_turn(engine);
+    engine->kicking = false;
+    btl_ib_engine_leave(engine);
+    return received;
+}
+
+/* When there is something to do for a turn of either kind. */
+static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
     btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
@@ -390,6 +459,20 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
         due = engine->now + RETRY_AFTER;
     }
     return due;
+}
+
+uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
+{
+    return kicks_left_work(engine) || !btl_ib_list_empty(&engine->events) ? engine->now
+                                                                          : turn_due(engine);
+}
+
+uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
+{
+    bool rests = btl_ib_hotel_guests(&engine->hotel) == engine->lively
+                 && btl_ib_list_empty(&engine->acks) && btl_ib_list_empty(&engine->ready);
+
+    return rests ? UINT64_MAX : turn_due(engine);
 }
 
 static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)

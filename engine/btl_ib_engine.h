@@ -144,12 +144,13 @@ typedef struct btl_ib_engine_config {
     uint32_t passive_max;   /* connections from peers that were never added (4096) */
     uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
-    uint32_t credit_init;    /* P: credits that a new or idle peer holds (16) */
-    uint32_t credit_pool;    /* P: credits in all of one queue, within what the transport holds; 0:
+    uint64_t store_max;   /* bytes: messages that arrive in kicks and wait for progress (4 MiB) */
+    uint32_t credit_init; /* P: credits that a new or idle peer holds (16) */
+    uint32_t credit_pool; /* P: credits in all of one queue, within what the transport holds; 0:
                               * that alone limits them (4096) */
-    uint32_t first_seq;      /* sequence that every space starts with; alike in all processes (1) */
-    btl_ib_cc_kind_t cc;     /* congestion control of all rails (by the transport) */
-    uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
+    uint32_t first_seq;   /* sequence that every space starts with; alike in all processes (1) */
+    btl_ib_cc_kind_t cc;  /* congestion control of all rails (by the transport) */
+    uint64_t idle_after;  /* us without traffic after which a peer shrinks to its idle size (2 s) */
     btl_ib_log_t log;
 } btl_ib_engine_config_t;
 
@@ -179,15 +180,28 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
                              btl_ib_peer_info_t *info);
 
 /*
- * One turn: receive at most `burst` datagrams in all, then timers that are due, queued sends,
- * acknowledgements that are due. Returns the number of datagrams received and messages finished
- * (0: idle).
+ * One turn: deliver what came in kicks, receive at most `burst` datagrams in all, then timers that
+ * are due, queued sends, acknowledgements that are due. Returns the number of datagrams received and
+ * of messages finished or delivered late (0: idle).
  */
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
+
+/*
+ * A quiet turn, for whoever looks after the engine while its owner does something else: receives,
+ * acknowledges, sends again, sends what waits, as progress does, but calls nothing up except
+ * deliverable, zalloc and free. Messages that arrive are kept for the next progress call (at most
+ * store_max bytes of them; what is more comes again), and so are completions; nobody dies, and
+ * unknown senders have to come again. Returns the number of datagrams received.
+ */
+int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /* When progress must be called again if nothing arrives before: a time on the `now` clock, UINT64_MAX if
  * nothing is due ever. Never too late; may be too early. */
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
+
+/* The same for kicks: they have nothing to do with what only waits to be called up, and need not come
+ * for connections to become idle (UINT64_MAX if only that is due). */
+uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
 
 /* We are about to leave: refuse peers that are not known yet from now on, and destroy the
  * connections that nobody adopted. */

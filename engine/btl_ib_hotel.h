@@ -105,4 +105,10 @@ static inline uint64_t btl_ib_hotel_next_due(const btl_ib_hotel_t *hotel)
     return hotel->next;
 }
 
+/* How many stay. */
+static inline uint64_t btl_ib_hotel_guests(const btl_ib_hotel_t *hotel)
+{
+    return hotel->guests;
+}
+
 #endif

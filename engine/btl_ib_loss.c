@@ -221,22 +221,21 @@ static uint64_t waiting_since(const btl_ib_conn_t *conn)
     return oldest_of(&conn->lost, since);
 }
 
-/* Has the silence limit passed? A pause of our own does not count. */
+/* Has the silence limit passed? Pauses of our own do not count. In a kick nobody can be told. */
 static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (engine->config.silence_limit == 0 || conn->probes < DEATH_PROBES) {
+    if (engine->config.silence_limit == 0 || conn->probes < DEATH_PROBES || engine->kicking) {
         return false;
     }
     uint64_t since = waiting_since(conn);
-    since = since > engine->resumed_at ? since : engine->resumed_at;
-    if (since == UINT64_MAX || engine->now < since + engine->config.silence_limit) {
+    if (since == UINT64_MAX || engine->awake < since + engine->config.silence_limit) {
         return false;
     }
     if (conn->peer_no_tag) {
         *reason = BTL_IB_DEATH_NO_TAG;
-    } else if (engine->now - conn->heard_at < engine->config.silence_limit / 2) {
+    } else if (engine->awake - conn->heard_at < engine->config.silence_limit / 2) {
         *reason = BTL_IB_DEATH_NO_PROGRESS;
     } else {
         *reason = BTL_IB_DEATH_SILENCE;

@@ -31,7 +31,7 @@ typedef struct btl_ib_segment {
     btl_ib_list_t link;       /* free, in flight (by time of sending), or lost */
     struct btl_ib_conn *conn; /* NULL: on no connection's account */
     struct btl_ib_msg *msg;   /* the message that a chunk belongs to */
-    uint64_t first_sent;      /* us */
+    uint64_t first_sent;      /* us of the engine's clock `awake` */
     uint64_t last_sent;       /* us */
     uint64_t order;           /* grows with each datagram of the connection */
     uint32_t seq;

@@ -99,6 +99,13 @@ static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *pee
     return reasm;
 }
 
+bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t *view)
+{
+    const btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
+
+    return reasm != NULL ? reasm->missing == 1 : view->size == view->chunk.total;
+}
+
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view, btl_ib_reasm_t **whole)
 {

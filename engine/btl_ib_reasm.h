@@ -72,6 +72,9 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view, btl_ib_reasm_t **whole);
 
+/* Would this chunk, if it is right, complete its fragment? */
+bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t *view);
+
 /* Give a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 

@@ -7,6 +7,8 @@
 
 #include "btl_ib_state.h"
 
+#include <string.h>
+
 static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error)
 {
     switch (error) {
@@ -67,7 +69,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->heard_at = engine->now;
+    conn->heard_at = engine->awake;
     conn->refused_since = 0;
     if (!conn->echo_valid || btl_ib_seq_before(conn->echo, view->stamp)
         || engine->now - conn->echo_at > BTL_IB_STAMP_AGE) {
@@ -117,6 +119,36 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
+uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
+{
+    btl_ib_stored_t *stored;
+    uint32_t count = 0;
+
+    while ((stored = btl_ib_store_pop(&engine->store)) != NULL) {
+        deliver(stored->conn, stored->tag,
+                stored->whole != NULL ? stored->whole->data : stored->data, stored->size);
+        btl_ib_store_put(&engine->store, stored);
+        count++;
+    }
+    return count;
+}
+
+/* In a kick: a place for a message until it can be delivered. */
+static btl_ib_stored_t *store(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t size)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_stored_t *stored =
+        btl_ib_store_get(&engine->store, size, view->type == BTL_IB_TYPE_DATA);
+
+    if (stored == NULL) {
+        engine->count.refused_no_store++;
+        return NULL;
+    }
+    stored->conn = conn;
+    stored->tag = view->tag;
+    return stored;
+}
+
 /* Can it be taken in now? If not it is left unacknowledged and comes again. */
 static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
@@ -145,18 +177,62 @@ static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
+/* As recv_data(), in a kick. */
+static void keep_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_stored_t *stored = store(conn, view, view->size);
+
+    if (stored == NULL) {
+        answer_probe(conn, view);
+        return;
+    }
+    take_in(conn, view);
+    memcpy(stored->data, view->payload, view->size);
+    btl_ib_store_add(&conn->engine->store, stored);
+}
+
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
+    if (conn->engine->kicking && !conn->draining) {
+        keep_data(conn, view);
+        return;
+    }
     take_in(conn, view);
     deliver(conn, view->tag, view->payload, view->size);
+}
+
+/* The last chunk of a fragment came: hand it up, or put it where it was to be `stored`. */
+static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_reasm_t *whole,
+                       btl_ib_stored_t *stored)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    take_in(conn, view);
+    if (stored != NULL) {
+        stored->whole = whole;
+        btl_ib_store_add(&engine->store, stored);
+        return;
+    }
+    deliver(conn, view->tag, whole->data, whole->total);
+    btl_ib_reasm_put(&engine->reasm, whole);
 }
 
 static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_reasm_t *whole = NULL;
+    btl_ib_stored_t *stored = NULL;
 
-    switch (btl_ib_reasm_add(&engine->reasm, &conn->fragments, view, &whole)) {
+    if (engine->kicking && !conn->draining && btl_ib_reasm_completes(&conn->fragments, view)
+        && (stored = store(conn, view, view->chunk.total)) == NULL) {
+        answer_probe(conn, view);
+        return;
+    }
+    btl_ib_reasm_result_t result = btl_ib_reasm_add(&engine->reasm, &conn->fragments, view, &whole);
+    if (stored != NULL && result != BTL_IB_REASM_COMPLETE) {
+        btl_ib_store_put(&engine->store, stored);
+    }
+    switch (result) {
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
         answer_probe(conn, view);
@@ -168,9 +244,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         take_in(conn, view);
         return;
     case BTL_IB_REASM_COMPLETE:
-        take_in(conn, view);
-        deliver(conn, view->tag, whole->data, whole->total);
-        btl_ib_reasm_put(&engine->reasm, whole);
+        recv_whole(conn, view, whole, stored);
         return;
     }
 }

@@ -27,6 +27,7 @@
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_rtt.h"
+#include "btl_ib_store.h"
 #include "btl_ib_table.h"
 #include "btl_ib_window.h"
 #include "btl_ib_wire.h"
@@ -131,8 +132,8 @@ struct btl_ib_conn {
     uint64_t order;         /* of the newest segment sent */
     uint64_t rack_at;       /* us: when we learned it */
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
-    uint64_t blocked_since; /* us: waiting for credit with nothing in flight since; 0: not */
-    uint64_t heard_at;      /* us: anything valid from the peer */
+    uint64_t blocked_since; /* awake: waiting for credit with nothing in flight since; 0: not */
+    uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
     uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
     uint32_t sample_echo;   /* the echo that gave the last sample */
     uint64_t sample_at;     /* us: when that was */
@@ -179,8 +180,9 @@ struct btl_ib_engine {
     btl_ib_mem_t mem;
     btl_ib_guard_t guard;
     uint64_t now;        /* us: never goes back */
-    uint64_t turned_at;  /* us: the last progress call */
-    uint64_t resumed_at; /* us: end of the last long pause between two progress calls */
+    uint64_t turned_at;  /* us: the last progress call or kick */
+    uint64_t awake;      /* us from 1: advances in turns only, and not for a long pause */
+    bool kicking;        /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
     uint32_t batches;    /* of events taken from transports; wraps */
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
@@ -189,15 +191,18 @@ struct btl_ib_engine {
     uint64_t bytes_in_flight;
     uint32_t next_epoch;
     uint32_t passive; /* connections that nobody has adopted */
+    uint32_t lively;  /* connections that are not idle: each has a timer to become so */
     uint32_t lookups; /* of unknown senders, in the second that began at lookups_at */
     uint64_t lookups_at;
     bool refuse_new;
+    bool mourning;              /* a device failed in a kick: its connections are to be told */
     uint32_t finished;          /* messages finished in this turn */
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
     btl_ib_hotel_t hotel;
     btl_ib_table_t table;
     btl_ib_graves_t graves;
     btl_ib_reasm_pool_t reasm;
+    btl_ib_store_t store; /* what came in kicks */
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections with something that may be sendable */
     btl_ib_list_t starved; /* those that wait for the limits on all connections */
@@ -325,6 +330,9 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 /* ---- btl_ib_rx.c ---- */
 
 void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* Deliver what came in kicks. Returns how many messages that were. */
+uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
 
 /* ---- btl_ib_ack.c ---- */
 

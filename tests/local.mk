@@ -101,6 +101,8 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/guard.c \
     tests/sim/main.c \
     tests/sim/named.c \
+    tests/sim/named.h \
+    tests/sim/named_kick.c \
     tests/sim/net.c \
     tests/sim/proc.c \
     tests/sim/rail.c \

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim.h"
+#include "named.h"
 
 static const char mixed_queues[] = "P,128,16,4:S,512,64:P,1472,16";
 
 /* ---- helpers ---- */
 
-static void two(sim_t *sim)
+void two(sim_t *sim)
 {
     sim_procs(sim, 2, 1);
     run_defaults(sim);
@@ -38,7 +38,7 @@ static void again(sim_t *sim, uint64_t seed)
     sim->terse = terse;
 }
 
-static message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after)
+message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after)
 {
     message_t *m = app_plan(&sim->procs[from], to, size, sim->now + after);
 
@@ -46,7 +46,7 @@ static message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uin
     return m;
 }
 
-static void finish(sim_t *sim)
+void finish(sim_t *sim)
 {
     run_settle(sim, SIM_S(20));
     run_quiet(sim, SIM_S(60));
@@ -64,7 +64,7 @@ static uint64_t again_sum(const sim_t *sim)
     return sum;
 }
 
-static uint64_t slowest(const sim_t *sim, uint32_t from)
+uint64_t slowest(const sim_t *sim, uint32_t from)
 {
     uint64_t worst = 0;
 
@@ -76,7 +76,7 @@ static uint64_t slowest(const sim_t *sim, uint32_t from)
     return worst;
 }
 
-static void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound)
+void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound)
 {
     if (value > bound) {
         sim_fail(sim, "%s: %llu, at most %llu", what, (unsigned long long) value,
@@ -90,7 +90,7 @@ static uint8_t type_of(const datagram_t *d)
 }
 
 /* Let both get to know each other and the round-trip time. */
-static void warm_up(sim_t *sim, uint32_t a, uint32_t b)
+void warm_up(sim_t *sim, uint32_t a, uint32_t b)
 {
     message_t *m = say(sim, a, b, 100, 1000);
 
@@ -775,6 +775,15 @@ const named_scenario_t named_scenarios[] = {
     {"sends_then_computes", "two sends, then the sender computes for 20 s", sends_then_computes},
     {"wakes_after_limit", "we compute for longer than the silence limit", wakes_after_limit},
     {"idle_peer_computes", "the peer computes for 60 s, and nothing is due", idle_peer_computes},
+    {"kick_repairs", "the sender computes after a send that is lost, a kicker repairs it",
+     kick_repairs},
+    {"kick_store_full", "more comes in kicks than may be kept", kick_store_full},
+    {"kick_close", "the peer closes while its messages wait", kick_close},
+    {"kick_no_memory", "no memory for what comes in kicks", kick_no_memory},
+    {"kick_device_failure", "the device fails in a kick", kick_device_failure},
+    {"kick_kills_nobody", "the silence limit passes in kicks", kick_kills_nobody},
+    {"seldom", "progress is never called twice in a second", seldom},
+    {"rail_full", "one rail cannot send, the other acknowledges", rail_full},
     {"partition", "a partition of 10 s heals", partition},
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
     {"hole", "large datagrams are lost for ever", hole},

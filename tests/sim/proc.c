@@ -189,6 +189,7 @@ static void poll_now(proc_t *proc)
 
     proc->received_in_progress = 0;
     proc->in_progress = true;
+    proc->kicked = false;
     int got = btl_ib_engine_progress(proc->engine, clock, proc->burst);
     proc->in_progress = false;
     if (got < 0 || proc->received_in_progress > proc->burst) {
@@ -218,6 +219,48 @@ static void poll_event(sim_t *sim, void *arg, uint64_t generation)
     poll_now(proc);
 }
 
+/* ---- kicks, as the glue's thread makes them ---- */
+
+#define KICK_PAUSE SIM_MS(1) /* between two, at least */
+
+void proc_called(const proc_t *proc, const char *what)
+{
+    if (proc->kicking) {
+        sim_fail(proc->sim, "p%u: %s is called in a kick", proc->index, what);
+    }
+}
+
+static void kick_event(sim_t *sim, void *arg, uint64_t generation)
+{
+    proc_t *proc = arg;
+
+    if (!proc->up || generation != proc->kick_generation || sim->now >= proc->busy_until
+        || btl_ib_engine_kick_due(proc->engine) == UINT64_MAX) {
+        return; /* polled again, or nothing is due until it is */
+    }
+    uint64_t clock = proc_clock(proc);
+    proc->received_in_progress = 0;
+    proc->kicking = true;
+    int got = btl_ib_engine_kick(proc->engine, clock, proc->burst);
+    proc->kicking = false;
+    proc->kicked = proc->kicked || got > 0;
+    fault_applied(sim, F_KICK);
+    if (got != proc->received_in_progress || got > proc->burst) {
+        sim_fail(sim, "p%u: a kick received %d datagrams of at most %d and returned %d",
+                 proc->index, proc->received_in_progress, proc->burst, got);
+    }
+    uint64_t due = btl_ib_engine_kick_due(proc->engine);
+    sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
+              due == UINT64_MAX ? (uint64_t) -1 : due - clock,
+              (uint64_t) proc->received_in_progress, held(proc));
+    uint64_t at = due == UINT64_MAX ? SIM_NEVER : clock_reaches(proc, due);
+    at = at > sim->now + KICK_PAUSE ? at : sim->now + KICK_PAUSE;
+    at = at < sim->now + proc->kicker ? at : sim->now + proc->kicker;
+    sim_at(sim, at, kick_event, proc, proc->kick_generation);
+}
+
+/* ---- polling, as the application does it ---- */
+
 void proc_wake(proc_t *proc, uint64_t at)
 {
     if (!proc->up || at == SIM_NEVER) {
@@ -236,8 +279,13 @@ void proc_compute(proc_t *proc, uint64_t until)
     uint64_t from = proc->busy_until > sim->now ? proc->busy_until : sim->now;
 
     if (until > from) {
-        proc->busy_total += until - from;
+        /* Of a pause the engine counts the first second; with a kicker there is none. */
+        uint64_t unheard = until - from > SIM_S(1) ? until - from - SIM_S(1) : 0;
+        proc->busy_total += proc->kicker == 0 ? unheard : 0;
         proc->busy_until = until;
+        if (proc->kicker != 0) {
+            sim_at(sim, from + proc->kicker, kick_event, proc, ++proc->kick_generation);
+        }
         sim_trace(sim, T_PROC, proc->index, 1, proc->life, until - sim->now, 0, 0);
         fault_applied(sim, F_COMPUTE);
     }
@@ -247,7 +295,9 @@ uint64_t proc_busy(const proc_t *proc)
 {
     uint64_t now = proc->sim->now;
 
-    return proc->busy_total - (proc->busy_until > now ? proc->busy_until - now : 0);
+    uint64_t rest = proc->kicker == 0 && proc->busy_until > now ? proc->busy_until - now : 0;
+
+    return proc->busy_total > rest ? proc->busy_total - rest : 0;
 }
 
 /* ---- life ---- */
@@ -311,6 +361,7 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.log = (btl_ib_log_t){engine_log, proc};
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;
+    proc->kicked = false;
     proc->idle_left = proc->idle_polls;
     parse_queues(proc);
     btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, &proc_ops, proc);

@@ -179,7 +179,8 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
 
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         const fault_t *fault = fault_active(sim, faults[i].kind, self, self);
-        if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+        bool ours = fault != NULL && (fault->value == 0 || fault->value == rail->index + 1);
+        if (ours && rng_chance(&sim->rng, fault->ppm)) {
             fault_applied(sim, faults[i].kind);
             return faults[i].error;
         }

@@ -10,7 +10,7 @@
  *
  *   main.c      command line, workers, totals
  *   random.c    the scenario that a seed stands for
- *   named.c     scenarios for exact situations
+ *   named.c     scenarios for exact situations; named_kick.c those of kicks
  *   run.c       what all scenarios go through: faults, settling, rest, farewell
  *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
  *   app.c       what the application above an engine does: messages, connections
@@ -85,6 +85,7 @@ uint64_t mix64(uint64_t x);
     X(TX_LATE, "sends that needed their memory for a while")                                       \
     X(NO_MEMORY, "allocations failed")                                                             \
     X(COMPUTE, "processes that stopped polling")                                                   \
+    X(KICK, "kicks while processes did not poll")                                                  \
     X(CLOCK_COARSE, "processes with a coarse clock")                                               \
     X(CLOCK_FORWARD, "leaps of a clock")                                                           \
     X(CLOCK_BACK, "steps back of a clock")                                                         \
@@ -272,7 +273,11 @@ struct proc {
     uint64_t poll_at;
     uint64_t poll_generation;
     uint64_t busy_until;
-    uint64_t busy_total; /* ns spent computing until now */
+    uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
+    uint64_t kicker;     /* ns: kicked after so long without a poll; 0: never */
+    uint64_t kick_generation;
+    bool kicking;
+    bool kicked;         /* something came in a kick since the last poll */
     uint32_t idle_polls; /* after each event, without one */
     uint32_t idle_left;
     uint32_t stuck;
@@ -445,6 +450,8 @@ void proc_stop(proc_t *proc);
 void proc_restart(proc_t *proc, bool new_address);
 void proc_wake(proc_t *proc, uint64_t at);
 void proc_compute(proc_t *proc, uint64_t until);
+/* A call up was made: fails if that is in a kick. */
+void proc_called(const proc_t *proc, const char *what);
 uint64_t proc_busy(const proc_t *proc);
 uint64_t proc_clock(proc_t *proc);
 bool proc_quiet(const proc_t *proc);

@@ -1,0 +1,231 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* us between two kicks, at least: a lost segment does not wait for long, and the application keeps
+ * its processor. */
+#define KICK_PAUSE 1000
+/* us without anything due before the deep sleep: longer than most pauses between two messages. */
+#define DROWSY 1000000
+/* Bytes of stack: ours takes a few kB, but what all libraries keep for each thread is taken off. */
+#define STACK_SIZE (256 * 1024)
+
+/* What the thread remembers from one look to the next. */
+typedef struct watch {
+    uint32_t turns;      /* as seen at the last look */
+    uint64_t idle_since; /* us: nothing was due since; 0: something was */
+} watch_t;
+
+static uint64_t period(void)
+{
+    return (uint64_t) mca_btl_ib_component.params.kicker_ms * 1000;
+}
+
+/* Is the application there? Then everything is looked after. */
+static bool was_called(watch_t *watch)
+{
+    const uint32_t turns =
+        atomic_load_explicit(&mca_btl_ib_component.kicker.turns, memory_order_relaxed);
+    const bool called = turns != watch->turns;
+
+    watch->turns = turns;
+    return called;
+}
+
+/* Nothing is due. Returns how long to sleep, UINT64_MAX: until woken. */
+static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
+{
+    if (0 == watch->idle_since) {
+        watch->idle_since = now;
+    } else if (now - watch->idle_since >= DROWSY) {
+        watch->idle_since = 0;
+        mca_btl_ib_component.kicker.asleep = true;
+        return UINT64_MAX;
+    }
+    return period();
+}
+
+/* Kick. Returns how long to sleep. */
+static uint64_t kick(uint64_t now)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    uint64_t due;
+
+    component->kicker.kicking = true;
+    btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
+    component->kicker.kicking = false;
+    due = btl_ib_engine_kick_due(component->engine);
+    if (due > now + period()) {
+        return period();
+    }
+    return due > now + KICK_PAUSE ? due - now : KICK_PAUSE;
+}
+
+/* One look. Returns how long to sleep, in us. */
+static uint64_t look(watch_t *watch)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const bool called = was_called(watch);
+    uint64_t sleep;
+
+    /* Whoever has the lock is there. Nobody must have to wait because we do. */
+    if (0 != pthread_mutex_trylock(&component->lock)) {
+        return period();
+    }
+    const uint64_t now = btl_ib_now();
+    if (UINT64_MAX == btl_ib_engine_kick_due(component->engine)) {
+        sleep = grow_drowsy(watch, now);
+    } else {
+        watch->idle_since = 0;
+        sleep = called ? period() : kick(now);
+    }
+    pthread_mutex_unlock(&component->lock);
+    return sleep;
+}
+
+/* Sleep for `us`, or until woken. */
+static void rest(uint64_t us)
+{
+    struct pollfd wake = {.fd = mca_btl_ib_component.kicker.wake_fd, .events = POLLIN};
+    uint64_t count;
+
+    if (poll(&wake, 1, UINT64_MAX == us ? -1 : (int) (us / 1000)) > 0) {
+        /* It is there; and if not, the next poll finds it. */
+        (void) !read(wake.fd, &count, sizeof(count));
+    }
+}
+
+static void *run(void *unused)
+{
+    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+    watch_t watch = {0};
+    uint64_t sleep = UINT64_MAX;
+
+    (void) unused;
+    prctl(PR_SET_NAME, "btl_ib kicker");
+    while (!atomic_load(&kicker->leave)) {
+        if (UINT64_MAX == sleep) { /* just made, or just woken: give the application time */
+            (void) was_called(&watch);
+            sleep = period();
+        } else {
+            sleep = look(&watch);
+        }
+        rest(sleep);
+    }
+    return NULL;
+}
+
+/* A child of fork() has no such thread, and the lock may have been taken by it just then. It must not
+ * use MPI, but what it does at its end must not wait for either. */
+static void in_child(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    component->kicker.started = false;
+    component->kicker.asleep = false;
+    pthread_mutex_init(&component->lock, NULL);
+}
+
+/* Make the thread, with all signals blocked: they are for the application's own. */
+static int make_thread(btl_ib_kicker_t *kicker)
+{
+    const size_t least = (size_t) sysconf(_SC_THREAD_STACK_MIN);
+    pthread_attr_t attr;
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, least > STACK_SIZE ? least : STACK_SIZE);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&kicker->thread, &attr, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+static int start(btl_ib_kicker_t *kicker)
+{
+    int rc = pthread_atfork(NULL, NULL, in_child);
+
+    if (0 != rc) {
+        return rc;
+    }
+    kicker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (kicker->wake_fd < 0) {
+        return errno;
+    }
+    rc = make_thread(kicker);
+    if (0 != rc) {
+        close(kicker->wake_fd);
+        return rc;
+    }
+    kicker->started = true;
+    return 0;
+}
+
+static void ring(const btl_ib_kicker_t *kicker)
+{
+    const uint64_t one = 1;
+
+    /* Fails only if it was rung 2^64 times and never heard. */
+    (void) !write(kicker->wake_fd, &one, sizeof(one));
+}
+
+void btl_ib_kicker_prepare(void)
+{
+    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+
+    kicker->on = mca_btl_ib_component.params.kicker;
+    kicker->asleep = kicker->on;
+    atomic_store(&kicker->leave, false);
+}
+
+void btl_ib_kicker_wake(void)
+{
+    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
+    int rc;
+
+    if (NULL == engine || UINT64_MAX == btl_ib_engine_kick_due(engine)) {
+        return;
+    }
+    kicker->asleep = false;
+    if (kicker->started) {
+        ring(kicker);
+        return;
+    }
+    rc = start(kicker);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "no kicker: what is lost while the application computes waits for it: %s",
+                       strerror(rc));
+    }
+}
+
+void btl_ib_kicker_stop(void)
+{
+    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+
+    kicker->asleep = false;
+    if (!kicker->started) {
+        return;
+    }
+    atomic_store(&kicker->leave, true);
+    ring(kicker);
+    pthread_join(kicker->thread, NULL);
+    close(kicker->wake_fd);
+    kicker->started = false;
+}

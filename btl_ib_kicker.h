@@ -1,0 +1,45 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The kicker: a small thread that looks after the engine while the application does not call MPI's
+ * progress: it computes, or waits inside Open MPI for the runtime. What was sent before and got lost
+ * would wait until it comes back, and so would acknowledgements.
+ *
+ * It sleeps without ever waking up while nothing is due. When something is, it looks every
+ * btl_ib_kicker_ms whether progress was called meanwhile; if not, it kicks (btl_ib_engine_kick), again
+ * and again as the engine's timers want it, until progress is called. It goes back to its deep sleep
+ * only after a while without anything due, so that waking it costs nothing in the fast path. It only
+ * ever tries the lock, calls nothing of Open MPI, and never runs a callback of the PML.
+ */
+
+#ifndef BTL_IB_KICKER_H
+#define BTL_IB_KICKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef struct btl_ib_kicker {
+    bool on;           /* wanted; does not change while there are modules */
+    bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
+    bool started;      /* there is a thread; lock */
+    bool kicking;      /* lock */
+    int wake_fd;       /* an eventfd */
+    atomic_bool leave; /* it is to end */
+    atomic_uint turns; /* progress calls; wraps */
+    pthread_t thread;
+} btl_ib_kicker_t;
+
+/* From now on there may be a kicker, if the parameters want it. */
+void btl_ib_kicker_prepare(void);
+
+/* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. */
+void btl_ib_kicker_wake(void);
+
+/* End it. Called with the lock held; returns when the thread is gone. */
+void btl_ib_kicker_stop(void);
+
+#endif

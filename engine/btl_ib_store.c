@@ -1,0 +1,85 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_store.h"
+
+void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, btl_ib_reasm_pool_t *reasm,
+                       uint64_t bytes_max)
+{
+    *store = (btl_ib_store_t){.mem = mem, .reasm = reasm, .bytes_max = bytes_max};
+    btl_ib_list_init(&store->messages);
+}
+
+void btl_ib_store_fini(btl_ib_store_t *store)
+{
+    btl_ib_stored_t *stored;
+
+    while ((stored = btl_ib_store_pop(store)) != NULL) {
+        btl_ib_store_put(store, stored);
+    }
+}
+
+btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size, bool copy)
+{
+    uint32_t header = (uint32_t) sizeof(btl_ib_stored_t);
+    uint32_t cost = header + (copy ? size : store->reasm->size);
+
+    if (store->bytes + cost > store->bytes_max) {
+        return NULL;
+    }
+    btl_ib_stored_t *stored = btl_ib_zalloc(store->mem, header + (copy ? size : 0));
+    if (stored != NULL) {
+        btl_ib_list_init(&stored->link);
+        stored->size = size;
+        stored->cost = cost;
+    }
+    return stored;
+}
+
+void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored)
+{
+    store->bytes += stored->cost;
+    btl_ib_list_push_tail(&store->messages, &stored->link);
+}
+
+static void take_out(btl_ib_store_t *store, btl_ib_stored_t *stored)
+{
+    btl_ib_list_remove(&stored->link);
+    store->bytes -= stored->cost;
+}
+
+btl_ib_stored_t *btl_ib_store_pop(btl_ib_store_t *store)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&store->messages);
+
+    if (item == NULL) {
+        return NULL;
+    }
+    btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+    take_out(store, stored);
+    return stored;
+}
+
+void btl_ib_store_put(btl_ib_store_t *store, btl_ib_stored_t *stored)
+{
+    if (stored->whole != NULL) {
+        btl_ib_reasm_put(store->reasm, stored->whole);
+    }
+    btl_ib_free(store->mem, stored);
+}
+
+void btl_ib_store_drop(btl_ib_store_t *store, const struct btl_ib_conn *conn)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&store->messages);
+
+    while (item != NULL) {
+        btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+        item = btl_ib_list_next(&store->messages, item);
+        if (stored->conn == conn) {
+            take_out(store, stored);
+            btl_ib_store_put(store, stored);
+        }
+    }
+}

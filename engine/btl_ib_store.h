@@ -1,0 +1,61 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Whole messages that arrived in a kick (btl_ib_engine_kick): acknowledged, but not delivered yet.
+ * The next progress call delivers them, in the order of their arrival. Their bytes are bounded by the
+ * configuration's store_max.
+ */
+
+#ifndef BTL_IB_STORE_H
+#define BTL_IB_STORE_H
+
+#include "btl_ib_reasm.h"
+
+struct btl_ib_conn;
+
+/* One message. */
+typedef struct btl_ib_stored {
+    btl_ib_list_t link;
+    struct btl_ib_conn *conn;
+    btl_ib_reasm_t *whole; /* the bytes, if they came in chunks; else they are behind this */
+    uint32_t size;
+    uint32_t cost; /* bytes of memory */
+    uint8_t tag;
+    uint8_t data[] __attribute__((aligned(8)));
+} btl_ib_stored_t;
+
+typedef struct btl_ib_store {
+    const btl_ib_mem_t *mem;
+    btl_ib_reasm_pool_t *reasm; /* where buffers of chunks go back to */
+    uint64_t bytes_max;
+    uint64_t bytes; /* of memory that the messages in it take */
+    btl_ib_list_t messages;
+} btl_ib_store_t;
+
+void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, btl_ib_reasm_pool_t *reasm,
+                       uint64_t bytes_max);
+/* Free all that is in it. */
+void btl_ib_store_fini(btl_ib_store_t *store);
+
+/*
+ * A place for a message of `size` bytes; if `copy`, with memory for them at `data`, else `whole` is to
+ * be filled in. NULL if there is no room or no memory: then the message must come again. Becomes part
+ * of the store by btl_ib_store_add().
+ */
+btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size, bool copy);
+
+void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored);
+
+/* Take the oldest message out, NULL if there is none. */
+btl_ib_stored_t *btl_ib_store_pop(btl_ib_store_t *store);
+
+/* Free a message that is not, or no longer, part of the store. */
+void btl_ib_store_put(btl_ib_store_t *store, btl_ib_stored_t *stored);
+
+/* Free all that came from `conn`. */
+void btl_ib_store_drop(btl_ib_store_t *store, const struct btl_ib_conn *conn);
+
+#endif

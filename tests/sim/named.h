@@ -1,0 +1,40 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What the files with named scenarios share. */
+
+#ifndef BTL_IB_SIM_NAMED_H
+#define BTL_IB_SIM_NAMED_H
+
+#include "sim.h"
+
+/* Two processes with one rail each. */
+void two(sim_t *sim);
+
+/* A message that is sent `after` ns from now, as soon as its sender does not compute. */
+message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after);
+
+/* Let both get to know each other and the round-trip time. */
+void warm_up(sim_t *sim, uint32_t a, uint32_t b);
+
+/* Settle, rest, farewell. */
+void finish(sim_t *sim);
+
+/* ns from acceptance to delivery, the longest of the messages from number `from` on. */
+uint64_t slowest(const sim_t *sim, uint32_t from);
+
+void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
+
+/* named_kick.c */
+void kick_repairs(sim_t *sim);
+void kick_store_full(sim_t *sim);
+void kick_close(sim_t *sim);
+void kick_no_memory(sim_t *sim);
+void kick_device_failure(sim_t *sim);
+void kick_kills_nobody(sim_t *sim);
+void seldom(sim_t *sim);
+void rail_full(sim_t *sim);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which processes compute and are kicked meanwhile, or come seldom. */
+
+#include "named.h"
+
+#define KICKER SIM_MS(10)
+
+static const btl_ib_counters_t *counters(const sim_t *sim, uint32_t proc)
+{
+    return btl_ib_engine_counters(sim->procs[proc].engine);
+}
+
+static void must_be_some(sim_t *sim, const char *what, uint64_t value)
+{
+    if (value == 0) {
+        sim_fail(sim, "%s: none", what);
+    }
+}
+
+/* Processes of which those from `first` on have a kicker, started. */
+static void with_kickers(sim_t *sim, uint32_t nprocs, uint32_t first)
+{
+    sim_procs(sim, nprocs, 1);
+    run_defaults(sim);
+    for (uint32_t i = first; i < nprocs; i++) {
+        sim->procs[i].kicker = KICKER;
+    }
+}
+
+static bool drop_one_data(sim_t *sim, const datagram_t *d)
+{
+    bool data = (d->data[0] & 0xf) <= BTL_IB_TYPE_CHUNK;
+
+    return data && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
+}
+
+void kick_repairs(sim_t *sim)
+{
+    for (uint64_t copies = 1; copies <= 3; copies++) {
+        uint32_t first = sim->nmessages;
+
+        if (copies == 1) {
+            with_kickers(sim, 2, 0);
+            run_start(sim);
+            warm_up(sim, 0, 1);
+            first = sim->nmessages;
+        }
+        sim->scratch[0] = copies;
+        sim->drop = drop_one_data;
+        uint64_t kicks = counters(sim, 0)->kicks;
+        say(sim, 0, 1, 100, 1000);
+        sim_run_until(sim, sim->now + SIM_US(2));
+        proc_compute(&sim->procs[0], sim->now + SIM_S(20));
+        sim_run_until(sim, sim->now + SIM_S(19));
+        must_be_within(sim, "messages not repaired by the kicker", sim->undelivered, 0);
+        must_be_within(sim, "repair took ns", slowest(sim, first),
+                       KICKER + SIM_US(500) + copies * SIM_MS(1));
+        must_be_within(sim, "kicks for it", counters(sim, 0)->kicks - kicks, 4 + copies);
+        sim_run_until(sim, sim->now + SIM_S(2));
+    }
+    finish(sim);
+}
+
+static bool drop_to_2(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->to == 2;
+}
+
+/* p1 computes, but is kicked all the time: what it sent to p2 gets lost. */
+static void compute_unanswered(sim_t *sim, uint64_t time)
+{
+    sim->drop = drop_to_2;
+    say(sim, 1, 2, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[1], sim->now + time);
+    sim_run_until(sim, sim->now + KICKER + SIM_MS(1));
+}
+
+void kick_store_full(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    sim->procs[1].config.store_max = 20000;
+    sim->procs[1].config.reassembly_max = 1;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(1));
+    size_t before = sim->procs[1].bytes;
+    for (uint32_t i = 0; i < 100; i++) {
+        say(sim, 0, 1, 20 * i, SIM_US(300) * i);
+        say(sim, 0, 1, i % 10 == 0 ? 5000 : 0, SIM_US(300) * i);
+    }
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    must_be_some(sim, "messages refused for want of room", counters(sim, 1)->refused_no_store);
+    /* Besides two reassembly buffers; and windows grow. */
+    must_be_within(sim, "bytes kept", sim->procs[1].bytes - before, 20000 + 2 * 70000 + 4096);
+    sim->drop = NULL;
+    finish(sim);
+}
+
+static void in_order(sim_t *sim, const message_t *m)
+{
+    if (m->dst != 1 || m->src != 0) {
+        return;
+    }
+    if (m->id < sim->scratch[1]) {
+        sim_fail(sim, "message %u was delivered after %llu", m->id,
+                 (unsigned long long) sim->scratch[1]);
+    }
+    sim->scratch[1] = m->id;
+}
+
+void kick_close(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(1));
+    sim->on_deliver = in_order;
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, 0, 1, i % 5 == 4 ? 10000 : i, SIM_US(2000) * i);
+    }
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    if (sim->undelivered != 21) {
+        sim_fail(sim, "%u messages wait while their receiver computes, not 21", sim->undelivered);
+    }
+    app_close(&sim->procs[0], 1, 0, true);
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    must_be_some(sim, "CLOSEs that came in kicks", counters(sim, 1)->connections_closed);
+    say(sim, 0, 1, 50, 1000); /* the next life, while the last one's messages still wait */
+    sim_run_until(sim, sim->now + SIM_S(1));
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        if (sim->messages[i].delivered != 1 && sim->messages[i].dst == 1) {
+            sim_fail(sim, "message %u was acknowledged, but not delivered", i);
+        }
+    }
+    sim->drop = NULL;
+    finish(sim);
+}
+
+void kick_no_memory(sim_t *sim)
+{
+    for (uint32_t ppm = 300000; ppm <= 1000000; ppm += 350000) {
+        if (sim->nprocs == 0) {
+            with_kickers(sim, 3, 1);
+            run_start(sim);
+            warm_up(sim, 0, 1);
+            warm_up(sim, 1, 2);
+        }
+        compute_unanswered(sim, SIM_S(1));
+        fault_t *fault = fault_add(sim, F_NO_MEMORY, 0, sim->now + SIM_MS(500), ppm, 0);
+        fault->src = 1;
+        fault->dst = 1;
+        for (uint32_t i = 0; i < 30; i++) {
+            say(sim, 0, 1, i % 5 == 4 ? 10000 : i, SIM_US(1000) * i);
+        }
+        sim_run_until(sim, sim->now + SIM_MS(990));
+        sim->drop = NULL;
+        run_settle(sim, SIM_S(2));
+    }
+    must_be_some(sim, "messages refused for want of memory", counters(sim, 1)->refused_no_store);
+    finish(sim);
+}
+
+static void fail_device(sim_t *sim, void *arg, uint64_t value)
+{
+    (void) sim;
+    (void) value;
+    rail_fail_device(arg);
+}
+
+void kick_device_failure(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(1));
+    sim_at(sim, sim->now + SIM_MS(20), fail_device, sim->procs[1].rails[0], 0);
+    fault_applied(sim, F_DEVICE);
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(900));
+    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
+    sim_run_until(sim, sim->now + SIM_MS(200));
+    must_be_within(sim, "connections not reported dead", 2 - sim->applied[F_DEATH], 0);
+    if (sim->messages[sim->nmessages - 1].delivered != 1) {
+        sim_fail(sim, "what came before the device failed was not delivered");
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        proc_stop(&sim->procs[i]);
+    }
+}
+
+void kick_kills_nobody(sim_t *sim)
+{
+    with_kickers(sim, 2, 0);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(30), 1000000, 0);
+    fault->src = 1;
+    fault->both = true;
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(10));
+    sim_run_until(sim, sim->now + SIM_S(10) - SIM_MS(1));
+    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
+    /* It was listened to all the time, so the first who may say so does. */
+    sim_run_until(sim, sim->now + SIM_MS(300));
+    must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
+    run_heal(sim);
+    finish(sim);
+}
+
+void seldom(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(100), 1000000, 0);
+    fault->src = 1;
+    fault->both = true;
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    for (int i = 1; i <= 12; i++) {
+        proc_compute(&sim->procs[0], sim->now + SIM_S(3));
+        sim_run_until(sim, sim->now + SIM_S(3) + SIM_US(50));
+        if (i == 4) { /* at 12 s, of which it was there for 4 */
+            must_be_within(sim, "deaths for pauses of our own", sim->applied[F_DEATH], 0);
+        }
+    }
+    must_be_some(sim, "deaths seen by a process that comes every 3 s", sim->applied[F_DEATH]);
+    run_heal(sim);
+    finish(sim);
+}
+
+void rail_full(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    run_start(sim);
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        say(sim, 0, 1, 100, 1000)->rail = rail;
+        say(sim, 1, 0, 100, 1000)->rail = rail;
+    }
+    run_settle(sim, SIM_MS(10));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    uint64_t again = sim->procs[0].again;
+    fault_t *fault = fault_add(sim, F_TX_EAGAIN, 0, sim->now + SIM_MS(5), 1000000, 1);
+    fault->src = 1;
+    fault->dst = 1;
+    say(sim, 0, 1, 100, 1000)->rail = 0;
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    again = sim->procs[0].again;
+    for (uint32_t i = 0; i < 8; i++) {
+        say(sim, 0, 1, 100, SIM_US(100) * i)->rail = 1;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(3));
+    must_be_within(sim, "datagrams sent again on the rail that works", sim->procs[0].again - again,
+                   5);
+    run_heal(sim);
+    finish(sim);
+}

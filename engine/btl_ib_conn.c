@@ -49,7 +49,6 @@ static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
     return (btl_ib_grave_t){
         .name = conn->name,
         .secret = conn->secret.k[0],
-        .token = conn->rx_token,
         .rail = conn->rail->index,
         .remote_rail = conn->remote_rail,
         .epoch = conn->peer_epoch,

@@ -80,6 +80,24 @@ static bool may_look_up(btl_ib_engine_t *engine)
     return !engine->refuse_new && engine->lookups++ < engine->config.lookups_max;
 }
 
+/* Is it of a life that has ended here already? Its sender's secret is `secret`. */
+static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, const btl_ib_secret_t *secret)
+{
+    btl_ib_grave_t peer = {
+        .name = view->connect.name,
+        .secret = secret->k[0],
+        .rail = rail->index,
+        .remote_rail = view->connect.from_rail,
+    };
+    uint32_t floor = btl_ib_graves_floor(&rail->engine->graves, &peer);
+
+    if (floor == 0 || !btl_ib_seq_before(view->connect.epoch, floor)) {
+        return false;
+    }
+    rail->engine->count.dropped_stale++;
+    return true;
+}
+
 /* Ask the runtime who that is, and make the connection if the token fits. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *old)
 {
@@ -103,10 +121,14 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
         engine->count.dropped_token++;
         return NULL;
     }
+    if (is_late(rail, view, &info.secret)) {
+        return NULL;
+    }
     if (old != NULL) {
         btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
         if (btl_ib_table_by_name(&engine->table, info.name, rail->index, info.rail) != NULL) {
-            return NULL; /* made by the callback; this datagram will come again */
+            engine->count.dropped_stale++; /* made by the callback; what came will come again */
+            return NULL;
         }
     }
     if (btl_ib_conn_make(engine, rail, &info, &conn) != 0) {
@@ -120,28 +142,6 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
     return conn;
 }
 
-/* Does it belong to a connection that has ended already? If we have a new one (`conn`), its CONNECT
- * tells the sender. */
-static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *conn)
-{
-    btl_ib_grave_t grave = {
-        .name = view->connect.name,
-        .token = view->token,
-        .rail = rail->index,
-        .remote_rail = view->connect.from_rail,
-        .epoch = view->connect.epoch,
-    };
-
-    if (!btl_ib_graves_has(&rail->engine->graves, &grave)) {
-        return false;
-    }
-    rail->engine->count.dropped_stale++;
-    if (conn != NULL && btl_ib_conn_alive(conn) && view->type != BTL_IB_TYPE_CLOSE) {
-        btl_ib_ack_send(conn, 0);
-    }
-    return true;
-}
-
 /* A CONNECT that is not of a connection as we know it: found by the sender's name. */
 static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_addr_t from)
 {
@@ -149,9 +149,6 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
     btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name, rail->index,
                                                view->connect.from_rail);
 
-    if ((conn == NULL || !conn->bound) && is_late(rail, view, conn)) {
-        return NULL;
-    }
     if (conn == NULL) {
         if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
             engine->count.dropped_stranger++;
@@ -163,6 +160,12 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
         return look_up(rail, view, conn);
     }
     if (!is_source(conn, from)) {
+        return NULL;
+    }
+    if (!conn->bound && is_late(rail, view, &conn->secret)) {
+        if (view->type != BTL_IB_TYPE_CLOSE) { /* our CONNECT tells the sender of the new life */
+            btl_ib_ack_send(conn, 0);
+        }
         return NULL;
     }
     if (!conn->bound) {
@@ -211,7 +214,9 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_a
     if (view->connection == conn->id) {
         conn->peer_knows = true;
     } else if (view->type == BTL_IB_TYPE_ACK) {
-        return NULL; /* its CONNECT was of use, but it acknowledges an earlier life of ours */
+        engine->count
+            .dropped_stale++; /* its CONNECT was of use, what it acknowledges was not ours */
+        return NULL;
     } else {
         view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
     }

@@ -36,6 +36,7 @@
     X(received_bytes, "payload bytes accepted")                                                    \
     X(received_datagrams, "datagrams of any kind that the transport delivered")                    \
     X(received_acks, "explicit acknowledgements received")                                         \
+    X(received_skips, "credits that an idle peer gave back")                                       \
     X(received_out_of_order, "segments accepted ahead of a gap")                                   \
     X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
     X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
@@ -51,7 +52,7 @@
     X(dropped_stranger, "datagrams for a connection that does not exist")                          \
     X(dropped_token, "datagrams with a wrong token")                                               \
     X(dropped_source, "datagrams from an address that the peer never published")                   \
-    X(dropped_stale, "CONNECTs of an earlier life of a connection")                                \
+    X(dropped_stale, "datagrams of an earlier life of a connection")                               \
     X(dropped_channel, "segments of a channel that does not exist")                                \
     X(dropped_sequence, "segments with a sequence outside the window or beyond their credit")      \
     X(dropped_ack, "acknowledgements of what was never sent")                                      \

@@ -6,6 +6,7 @@
 #include "btl_ib_graves.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "btl_ib_window.h"
 
@@ -18,53 +19,66 @@ void btl_ib_graves_init(btl_ib_graves_t *graves, const btl_ib_mem_t *mem)
 
 void btl_ib_graves_fini(btl_ib_graves_t *graves)
 {
-    btl_ib_free(graves->mem, graves->ring);
+    btl_ib_free(graves->mem, graves->list);
     btl_ib_graves_init(graves, graves->mem);
 }
 
 int btl_ib_graves_prepare(btl_ib_graves_t *graves)
 {
-    if (graves->ring == NULL) {
-        graves->ring = btl_ib_zalloc(graves->mem, GRAVES * sizeof(*graves->ring));
+    if (graves->list == NULL) {
+        graves->list = btl_ib_zalloc(graves->mem, GRAVES * sizeof(*graves->list));
     }
-    return graves->ring == NULL ? -ENOMEM : 0;
-}
-
-void btl_ib_graves_add(btl_ib_graves_t *graves, const btl_ib_grave_t *grave)
-{
-    graves->ring[graves->next] = *grave;
-    graves->next = (graves->next + 1) % GRAVES;
-    if (graves->count < GRAVES) {
-        graves->count++;
-    }
+    return graves->list == NULL ? -ENOMEM : 0;
 }
 
 static bool same_peer(const btl_ib_grave_t *a, const btl_ib_grave_t *b)
 {
-    return a->name == b->name && a->rail == b->rail && a->remote_rail == b->remote_rail;
+    return a->name == b->name && a->secret == b->secret && a->rail == b->rail
+           && a->remote_rail == b->remote_rail;
 }
 
-bool btl_ib_graves_has(const btl_ib_graves_t *graves, const btl_ib_grave_t *grave)
+static btl_ib_grave_t *find(const btl_ib_graves_t *graves, const btl_ib_grave_t *peer)
 {
     for (uint32_t i = 0; i < graves->count; i++) {
-        const btl_ib_grave_t *old = &graves->ring[i];
-        if (old->token == grave->token && old->epoch == grave->epoch && same_peer(old, grave)) {
-            return true;
+        if (same_peer(&graves->list[i], peer)) {
+            return &graves->list[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+/* An empty place, or that of the peer whose last burial was longest ago. */
+static btl_ib_grave_t *place(btl_ib_graves_t *graves)
+{
+    btl_ib_grave_t *oldest = &graves->list[0];
+
+    if (graves->count < GRAVES) {
+        return &graves->list[graves->count++];
+    }
+    for (uint32_t i = 1; i < graves->count; i++) {
+        if (graves->list[i].order < oldest->order) {
+            oldest = &graves->list[i];
+        }
+    }
+    return oldest;
+}
+
+void btl_ib_graves_add(btl_ib_graves_t *graves, const btl_ib_grave_t *grave)
+{
+    btl_ib_grave_t *old = find(graves, grave);
+
+    if (old == NULL) {
+        old = place(graves);
+        *old = *grave;
+    } else if (btl_ib_seq_before(old->epoch, grave->epoch)) {
+        old->epoch = grave->epoch;
+    }
+    old->order = ++graves->order;
 }
 
 uint32_t btl_ib_graves_floor(const btl_ib_graves_t *graves, const btl_ib_grave_t *peer)
 {
-    uint32_t floor = 0;
+    const btl_ib_grave_t *grave = find(graves, peer);
 
-    for (uint32_t i = 0; i < graves->count; i++) {
-        const btl_ib_grave_t *old = &graves->ring[i];
-        if (old->secret == peer->secret && same_peer(old, peer)
-            && (floor == 0 || btl_ib_seq_before(floor, old->epoch + 1))) {
-            floor = old->epoch + 1;
-        }
-    }
-    return floor;
+    return grave == NULL ? 0 : grave->epoch + 1;
 }

@@ -4,15 +4,14 @@
  */
 
 /*
- * Connections that ended here, by the peer's part in them: a late copy of a CONNECT of the same
- * life of that connection is no first contact. The last few hundred are remembered; a CONNECT that
- * is later than that finds a peer that would have to be slower than all their successors.
+ * Connections that ended here: a late or replayed CONNECT of a life that is over is no first contact.
+ * A peer's lives are in order (epoch), so that the latest of each peer stands for all before it. The
+ * few hundred peers are remembered whose lives ended last.
  */
 
 #ifndef BTL_IB_GRAVES_H
 #define BTL_IB_GRAVES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "btl_ib_mem.h"
@@ -20,17 +19,17 @@
 typedef struct btl_ib_grave {
     uint64_t name;
     uint64_t secret; /* half of the peer's: the same name with another one is a new process */
-    uint64_t token;  /* of the peer in that life */
     uint32_t rail;
     uint32_t remote_rail;
-    uint32_t epoch;
+    uint32_t epoch; /* of its latest life that ended */
+    uint64_t order; /* grows with each burial */
 } btl_ib_grave_t;
 
 typedef struct btl_ib_graves {
     const btl_ib_mem_t *mem;
-    btl_ib_grave_t *ring;
+    btl_ib_grave_t *list;
     uint32_t count;
-    uint32_t next;
+    uint64_t order; /* of the last burial */
 } btl_ib_graves_t;
 
 void btl_ib_graves_init(btl_ib_graves_t *graves, const btl_ib_mem_t *mem);
@@ -42,9 +41,6 @@ int btl_ib_graves_prepare(btl_ib_graves_t *graves);
 
 /* Remember a connection that ended. */
 void btl_ib_graves_add(btl_ib_graves_t *graves, const btl_ib_grave_t *grave);
-
-/* Is a CONNECT (with all of this but the secret) of a connection that ended? */
-bool btl_ib_graves_has(const btl_ib_graves_t *graves, const btl_ib_grave_t *grave);
 
 /* The epoch that the same peer (name, rails, secret) must have at least; 0: any. */
 uint32_t btl_ib_graves_floor(const btl_ib_graves_t *graves, const btl_ib_grave_t *peer);

@@ -268,6 +268,7 @@ static void recv_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     for (uint32_t i = 0; i < view->skip; i++) {
         btl_ib_rx_window_mark(&rx->window, first + i);
     }
+    conn->engine->count.received_skips++;
     btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space], queue, view->skip);
     btl_ib_ack_owe(conn, view->space, true);
 }

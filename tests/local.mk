@@ -8,10 +8,25 @@ if BTL_IB_OUT_OF_TREE
 TESTS =
 check_PROGRAMS =
 lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la
-lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/tests/sim -D_GNU_SOURCE
+lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/tests/sim \
+    -I$(srcdir)/tests/bench -D_GNU_SOURCE
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
 endif
+
+#
+# The bench: whole engines with a network in the test's hands
+#
+check_LTLIBRARIES = libbtl_ib_bench.la
+libbtl_ib_bench_la_SOURCES = \
+    tests/bench/attack.c \
+    tests/bench/bench.c \
+    tests/bench/bench.h \
+    tests/bench/counted.h \
+    tests/bench/net.c \
+    tests/bench/state.c
+libbtl_ib_bench_la_CPPFLAGS = $(lower_cppflags)
+bench_libs = libbtl_ib_bench.la $(lower_layers)
 
 #
 # Unit tests: tests/unit/test_NAME.c, one program each
@@ -24,6 +39,7 @@ unit_tests = \
     tests/unit/test_credit \
     tests/unit/test_devices \
     tests/unit/test_graves \
+    tests/unit/test_hostile \
     tests/unit/test_hotel \
     tests/unit/test_list \
     tests/unit/test_modex \
@@ -62,6 +78,8 @@ tests_unit_test_devices_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_devices_LDADD = $(unit_ldadd)
 tests_unit_test_graves_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_graves_LDADD = $(unit_ldadd)
+tests_unit_test_hostile_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_hostile_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_hotel_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_hotel_LDADD = $(unit_ldadd)
 tests_unit_test_list_CPPFLAGS = $(unit_cppflags)

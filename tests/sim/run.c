@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "counted.h"
 #include "sim.h"
 
 void run_defaults(sim_t *sim)
@@ -140,6 +141,18 @@ uint64_t run_longest_silence(const sim_t *sim)
     return longest;
 }
 
+/* Whatever came was counted once, by what became of it. */
+static void check_counters(sim_t *sim, const proc_t *proc)
+{
+    const btl_ib_counters_t *count = btl_ib_engine_counters(proc->engine);
+
+    if (bench_counted(count) != count->received_datagrams) {
+        sim_fail(sim, "p%u received %llu datagrams, but %llu were accounted for", proc->index,
+                 (unsigned long long) count->received_datagrams,
+                 (unsigned long long) bench_counted(count));
+    }
+}
+
 /* All is done: no engine may have anything to do any more, and nothing may move. */
 void run_quiet(sim_t *sim, uint64_t limit)
 {
@@ -168,6 +181,7 @@ void run_quiet(sim_t *sim, uint64_t limit)
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         if (sim->procs[i].up) {
             check_idle_memory(sim, &sim->procs[i]);
+            check_counters(sim, &sim->procs[i]);
         }
     }
 }

@@ -36,7 +36,6 @@ static btl_ib_grave_t grave(uint64_t name, uint32_t epoch)
     return (btl_ib_grave_t){
         .name = name,
         .secret = 7,
-        .token = name * 1000 + epoch,
         .rail = 1,
         .remote_rail = 2,
         .epoch = epoch,
@@ -49,23 +48,21 @@ static void bury(uint64_t name, uint32_t epoch)
     btl_ib_graves_add(&graves, &it);
 }
 
-static void test_found_by_all_that_a_connect_shows(void **state)
+static void test_each_peer_has_its_own(void **state)
 {
     (void) state;
     assert_int_equal(btl_ib_graves_prepare(&graves), 0);
     bury(5, 9);
-    btl_ib_grave_t same = grave(5, 9);
-    same.secret = 0; /* a CONNECT does not show it */
-    assert_true(btl_ib_graves_has(&graves, &same));
-    for (int field = 0; field < 5; field++) {
-        btl_ib_grave_t other = grave(5, 9);
+    for (int field = 0; field < 4; field++) {
+        btl_ib_grave_t other = grave(5, 0);
         other.name += field == 0;
-        other.token += field == 1;
+        other.secret += field == 1;
         other.rail += field == 2;
         other.remote_rail += field == 3;
-        other.epoch += field == 4;
-        assert_false(btl_ib_graves_has(&graves, &other));
+        assert_int_equal(btl_ib_graves_floor(&graves, &other), 0);
     }
+    btl_ib_grave_t same = grave(5, 0);
+    assert_int_equal(btl_ib_graves_floor(&graves, &same), 10);
 }
 
 static void test_floor_is_above_the_latest_life(void **state)
@@ -99,13 +96,17 @@ static void test_epochs_wrap(void **state)
 static void test_the_last_hundreds_are_kept(void **state)
 {
     (void) state;
+    btl_ib_grave_t frequent = grave(5, 0);
+
     assert_int_equal(btl_ib_graves_prepare(&graves), 0);
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
-        bury(5, epoch);
+        bury(5, epoch); /* one peer, however often, takes one place */
+        bury(1000 + epoch, epoch);
+        assert_int_equal(btl_ib_graves_floor(&graves, &frequent), epoch + 1);
     }
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
-        btl_ib_grave_t it = grave(5, epoch);
-        assert_int_equal(btl_ib_graves_has(&graves, &it), epoch > 2000 - 512);
+        btl_ib_grave_t it = grave(1000 + epoch, 0);
+        assert_int_equal(btl_ib_graves_floor(&graves, &it), epoch > 2000 - 511 ? epoch + 1 : 0);
     }
 }
 
@@ -119,7 +120,7 @@ static void test_memory_is_had_before_it_is_needed(void **state)
     assert_int_equal(btl_ib_graves_prepare(&graves), 0);
     uint64_t calls = memory.calls;
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
-        bury(5, epoch);
+        bury(epoch, epoch);
     }
     assert_int_equal(memory.calls, calls);
 }
@@ -127,7 +128,7 @@ static void test_memory_is_had_before_it_is_needed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_found_by_all_that_a_connect_shows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_each_peer_has_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(test_floor_is_above_the_latest_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_epochs_wrap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_last_hundreds_are_kept, setup, teardown),

@@ -1,0 +1,449 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Hosts, their callbacks, messages and time. */
+
+#include "bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TURNS_MAX = 100000, /* in one bench_flow(): more would be for ever */
+    BURST = 64,
+};
+
+void bench_broken(const char *file, int line, const char *what)
+{
+    fprintf(stderr, "%s:%d: %s does not hold\n", file, line, what);
+    abort();
+}
+
+/* ---- memory, with its size in front ---- */
+
+static void *host_zalloc(void *context, size_t size)
+{
+    bench_host_t *host = context;
+
+    host->allocations++;
+    if (host->fail_in > 0 && --host->fail_in == 0) {
+        return NULL;
+    }
+    size_t *block = calloc(1, size + 2 * sizeof(size_t));
+    if (block == NULL) {
+        return NULL;
+    }
+    *block = size;
+    host->bytes += size;
+    host->bytes_peak = host->bytes > host->bytes_peak ? host->bytes : host->bytes_peak;
+    return block + 2;
+}
+
+static void host_free(void *context, void *memory)
+{
+    bench_host_t *host = context;
+
+    if (memory != NULL) {
+        size_t *block = (size_t *) memory - 2;
+        host->bytes -= *block;
+        free(block);
+    }
+}
+
+/* ---- messages ---- */
+
+static uint8_t content(uint32_t id, uint32_t at)
+{
+    return (uint8_t) ((id * 2654435761u + at * 40503u) >> 13);
+}
+
+static void fill(bench_message_t *m)
+{
+    memcpy(m->bytes, &m->id, sizeof(m->id));
+    for (uint32_t i = sizeof(m->id); i < m->size; i++) {
+        m->bytes[i] = content(m->id, i);
+    }
+}
+
+static bool is_intact(const bench_message_t *m, const uint8_t *data)
+{
+    for (uint32_t i = sizeof(m->id); i < m->size; i++) {
+        if (data[i] != content(m->id, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    bench_host_t *host = context;
+    bench_t *bench = host->bench;
+    uint32_t id = UINT32_MAX;
+
+    if (size >= BENCH_MESSAGE_MIN) {
+        memcpy(&id, data, sizeof(id));
+    }
+    bench_message_t *m = id < bench->message_count ? &bench->messages[id] : NULL;
+    if (m == NULL || m->to != host->index || m->size != size || m->msg.tag != tag
+        || btl_ib_conn_name(conn) != bench->hosts[m->from].config.name || !is_intact(m, data)) {
+        host->strange++;
+        return;
+    }
+    m->delivered++;
+}
+
+static bool host_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+{
+    (void) conn;
+    return !((bench_host_t *) context)->deaf[tag];
+}
+
+static void host_on_sent(void *context, btl_ib_msg_t *msg)
+{
+    bench_message_t *m = BTL_IB_CONTAINER(msg, bench_message_t, msg);
+
+    (void) context;
+    BENCH_REQUIRE(m->kept && !m->sent && !m->done);
+    m->sent = true;
+}
+
+static void forget_bytes(bench_message_t *m)
+{
+    free(m->bytes);
+    m->bytes = NULL;
+}
+
+static void host_on_done(void *context, btl_ib_msg_t *msg, int status)
+{
+    bench_message_t *m = BTL_IB_CONTAINER(msg, bench_message_t, msg);
+
+    (void) context;
+    BENCH_REQUIRE(m->kept && !m->done && (status != 0 || m->sent));
+    m->kept = false;
+    m->done = true;
+    m->status = status;
+    forget_bytes(m);
+}
+
+/* Where a message's bytes are cut in two pieces. */
+static void describe(bench_message_t *m)
+{
+    uint32_t first = m->id % 3 == 0 ? m->size : m->size / 3;
+
+    m->msg.iov[0] = (struct iovec){.iov_base = m->bytes, .iov_len = first};
+    m->msg.iov[1] = (struct iovec){.iov_base = m->bytes + first, .iov_len = m->size - first};
+    m->msg.want_ack_now = m->id % 4 == 0;
+}
+
+uint32_t bench_send(bench_t *bench, uint32_t from, uint32_t to, uint32_t size, uint8_t tag)
+{
+    btl_ib_conn_t *conn = bench_connect(bench, from, to);
+
+    BENCH_REQUIRE(size >= BENCH_MESSAGE_MIN);
+    if (conn == NULL || bench->message_count == BENCH_MESSAGES) {
+        return UINT32_MAX;
+    }
+    bench_message_t *m = &bench->messages[bench->message_count];
+    *m = (bench_message_t){
+        .bench = bench,
+        .id = bench->message_count,
+        .from = from,
+        .to = to,
+        .size = size,
+        .life = bench->hosts[to].life,
+        .bytes = malloc(size),
+        .msg = {.tag = tag},
+    };
+    BENCH_REQUIRE(m->bytes != NULL);
+    fill(m);
+    describe(m);
+    m->kept = true;
+    m->accepted = true;
+    bench->message_count++;
+    int rc = btl_ib_engine_send(conn, &m->msg, bench->now);
+    if (rc == 0) {
+        return m->id;
+    }
+    BENCH_REQUIRE(!m->sent && !m->done);
+    m->kept = false;
+    m->accepted = rc == 1;
+    m->sent = m->done = rc == 1;
+    m->status = rc < 0 ? rc : 0;
+    forget_bytes(m);
+    return rc == 1 ? m->id : UINT32_MAX;
+}
+
+/* ---- connections ---- */
+
+btl_ib_peer_info_t bench_info(bench_t *bench, uint32_t i, uint32_t rail)
+{
+    btl_ib_peer_info_t info;
+
+    btl_ib_engine_rail_info(bench->hosts[i].engine, rail, &info);
+    return info;
+}
+
+static bool host_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                        btl_ib_peer_info_t *info)
+{
+    bench_host_t *host = context;
+    bench_t *bench = host->bench;
+
+    (void) rail;
+    host->lookups++;
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        if (bench->hosts[i].config.name == name && bench->hosts[i].engine != NULL
+            && remote_rail < bench->rails) {
+            *info = bench_info(bench, i, remote_rail);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void host_passive(void *context, btl_ib_conn_t *conn)
+{
+    (void) context;
+    (void) conn;
+}
+
+static void host_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    bench_host_t *host = context;
+
+    host->deaths[reason]++;
+    btl_ib_conn_destroy(conn, host->bench->now);
+}
+
+btl_ib_conn_t *bench_conn(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    return btl_ib_conn_find(bench->hosts[i].engine, 0, bench->hosts[peer].config.name, 0);
+}
+
+btl_ib_conn_t *bench_connect(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    btl_ib_conn_t *conn = bench_conn(bench, i, peer);
+
+    if (conn != NULL) {
+        btl_ib_conn_adopt(conn, &bench->hosts[peer]);
+        return conn;
+    }
+    if (bench->hosts[peer].engine == NULL) {
+        return NULL;
+    }
+    btl_ib_peer_info_t info = bench_info(bench, peer, 0);
+    int rc = btl_ib_conn_create(bench->hosts[i].engine, 0, &info, &bench->hosts[peer], &conn);
+    BENCH_REQUIRE(rc == 0 || rc == -ENOMEM || rc == -ENETDOWN);
+    return rc == 0 ? conn : NULL;
+}
+
+/* ---- hosts ---- */
+
+static const btl_ib_engine_ops_t host_ops = {
+    .lookup = host_lookup,
+    .passive = host_passive,
+    .deliverable = host_deliverable,
+    .deliver = host_deliver,
+    .on_sent = host_on_sent,
+    .on_done = host_on_done,
+    .dead = host_dead,
+    .zalloc = host_zalloc,
+    .free = host_free,
+};
+
+void bench_init(bench_t *bench)
+{
+    memset(bench, 0, sizeof(*bench));
+    bench->now = 1000000;
+    bench->rails = 1;
+    bench->first_seq = 1;
+    bench->messages = calloc(BENCH_MESSAGES, sizeof(*bench->messages));
+    BENCH_REQUIRE(bench->messages != NULL);
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        bench_host_t *host = &bench->hosts[i];
+        host->bench = bench;
+        host->index = i;
+        btl_ib_engine_config_default(&host->config);
+        host->config.name = (UINT64_C(7) << 32) + i;
+        host->attr = (btl_ib_transport_attr_t){
+            .max_datagram = 1472,
+            .inline_size = 65536,
+            .max_iov = 3,
+            .max_batch = 16,
+            .tx_depth = 256,
+            .rx_depth = 4096,
+            .knows_source = true,
+        };
+        memcpy(host->queues, "P,128,256,128,16:S,512,256,128,32:S,1472,256,128,32",
+               sizeof("P,128,256,128,16:S,512,256,128,32:S,1472,256,128,32"));
+    }
+}
+
+void bench_start(bench_t *bench, uint32_t i)
+{
+    bench_host_t *host = &bench->hosts[i];
+    btl_ib_queue_table_t table;
+    btl_ib_queues_error_t error;
+
+    host->life++;
+    host->config.first_seq = bench->first_seq;
+    host->config.secret = (btl_ib_secret_t){{host->life * UINT64_C(0x9e3779b97f4a7c15) + i,
+                                             UINT64_C(0xd1b54a32d192ed03) ^ host->config.name}};
+    BENCH_REQUIRE(btl_ib_queues_parse(host->queues, &table, &error) == 0);
+    host->engine = btl_ib_engine_create(&host->config, &host_ops, host);
+    BENCH_REQUIRE(host->engine != NULL);
+    for (uint32_t r = 0; r < bench->rails; r++) {
+        bench_open_rail(host, r);
+        BENCH_REQUIRE(btl_ib_engine_add_rail(host->engine, &host->rails[r].base, &table)
+                      == (int) r);
+    }
+}
+
+/* What the engine held when it went comes back by no callback. */
+static void forget_messages(bench_t *bench, uint32_t from)
+{
+    for (uint32_t k = 0; k < bench->message_count; k++) {
+        bench_message_t *m = &bench->messages[k];
+        if (m->from == from && m->kept) {
+            m->kept = false;
+            m->done = true;
+            m->status = -ECANCELED;
+            forget_bytes(m);
+        }
+    }
+}
+
+void bench_stop(bench_t *bench, uint32_t i)
+{
+    bench_host_t *host = &bench->hosts[i];
+
+    btl_ib_engine_destroy(host->engine);
+    host->engine = NULL;
+    forget_messages(bench, i);
+    BENCH_REQUIRE(host->bytes == 0);
+}
+
+void bench_fini(bench_t *bench)
+{
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        if (bench->hosts[i].engine != NULL) {
+            bench_stop(bench, i);
+        }
+    }
+    bench_clear(&bench->wire);
+    bench_clear(&bench->tape);
+    free(bench->messages);
+}
+
+/* ---- time ---- */
+
+void bench_turn(bench_t *bench, uint32_t i)
+{
+    if (bench->hosts[i].engine != NULL) {
+        btl_ib_engine_progress(bench->hosts[i].engine, bench->now, BURST);
+    }
+}
+
+/* Hand over all that is on the wire now. */
+static void hand_over(bench_t *bench)
+{
+    for (uint32_t n = bench->wire.count; n > 0; n--) {
+        bench_datagram_t *datagram = bench_pop(&bench->wire);
+        if (bench->loses != NULL && bench->loses(bench, datagram)) {
+            free(datagram);
+        } else {
+            bench_deliver(bench, datagram);
+        }
+    }
+}
+
+static bool moves(const bench_t *bench)
+{
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        for (uint32_t r = 0; r < bench->rails && bench->hosts[i].engine != NULL; r++) {
+            const bench_rail_t *rail = &bench->hosts[i].rails[r];
+            if (rail->arrived.count > 0 || rail->reading != NULL || rail->failure
+                || rail->refusal) {
+                return true;
+            }
+        }
+    }
+    return bench->wire.count > 0;
+}
+
+void bench_flow(bench_t *bench)
+{
+    for (int n = 0; moves(bench); n++) {
+        BENCH_REQUIRE(n < TURNS_MAX);
+        if (bench->wire.count > 0) {
+            bench->now += BENCH_DELAY;
+        }
+        hand_over(bench);
+        for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+            bench_turn(bench, i);
+        }
+    }
+}
+
+static uint64_t next_due(const bench_t *bench)
+{
+    uint64_t due = UINT64_MAX;
+
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        if (bench->hosts[i].engine != NULL) {
+            uint64_t at = btl_ib_engine_next_due(bench->hosts[i].engine);
+            due = at < due ? at : due;
+        }
+    }
+    return due;
+}
+
+/* One step of time, not beyond `until`. */
+static void step(bench_t *bench, uint64_t until)
+{
+    uint64_t due = next_due(bench);
+
+    due = due > bench->now ? due : bench->now + 1;
+    bench->now = due < until ? due : until;
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        bench_turn(bench, i);
+    }
+    bench_flow(bench);
+}
+
+void bench_run(bench_t *bench, uint64_t us)
+{
+    uint64_t until = bench->now + us;
+
+    bench_flow(bench);
+    while (bench->now < until) {
+        step(bench, until);
+    }
+}
+
+static bool is_settled(const bench_t *bench)
+{
+    for (uint32_t i = bench->message_count; i > 0; i--) {
+        const bench_message_t *m = &bench->messages[i - 1];
+        if (m->accepted && (!m->done || (m->status == 0 && m->delivered == 0))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool bench_settle(bench_t *bench, uint64_t us)
+{
+    uint64_t until = bench->now + us;
+
+    bench_flow(bench);
+    while (!is_settled(bench) && bench->now < until) {
+        step(bench, until);
+    }
+    return is_settled(bench);
+}

@@ -1,0 +1,232 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * A bench for whole engines: a few processes in one thread, a network whose every datagram is in the
+ * test's hands, and a clock that stands still unless the test moves it. The simulator tries what
+ * networks do by chance; the bench is for what somebody does on purpose.
+ *
+ * Datagrams lie on the `wire` until bench_flow() or the test itself hands them over. Messages carry
+ * their number, so that the bench knows of each what became of it.
+ */
+
+#ifndef BTL_IB_BENCH_H
+#define BTL_IB_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "btl_ib_state.h"
+
+enum {
+    BENCH_HOSTS = 4,
+    BENCH_RAILS = 2,
+    BENCH_MESSAGES = 8192,
+    BENCH_STATE_BYTES = 16384,
+    BENCH_DELAY = 10,      /* us that a datagram is on its way */
+    BENCH_MESSAGE_MIN = 8, /* bytes: its number, and something that depends on it */
+};
+
+/* As a source: an address that nobody published. */
+#define BENCH_STRANGER UINT32_MAX
+
+typedef struct bench bench_t;
+typedef struct bench_host bench_host_t;
+
+typedef struct bench_datagram {
+    struct bench_datagram *next;
+    uint32_t source; /* address of the sender */
+    uint32_t to;     /* and of the receiver: host * BENCH_RAILS + rail */
+    uint32_t size;
+    uint8_t data[] __attribute__((aligned(8)));
+} bench_datagram_t;
+
+typedef struct bench_queue {
+    bench_datagram_t *first;
+    bench_datagram_t **last;
+    uint32_t count;
+} bench_queue_t;
+
+typedef struct bench_message {
+    btl_ib_msg_t msg;
+    bench_t *bench;
+    uint32_t id;
+    uint32_t from, to, size;
+    uint32_t life; /* of the receiver */
+    bool accepted;
+    bool kept; /* the engine has it */
+    bool sent;
+    bool done;
+    int status;
+    uint32_t delivered;
+    uint8_t *bytes;
+} bench_message_t;
+
+/* A send whose memory the device still reads. */
+typedef struct bench_reading {
+    struct bench_reading *next;
+    void *context;
+} bench_reading_t;
+
+typedef struct bench_rail {
+    btl_ib_transport_t base;
+    bench_host_t *host;
+    uint32_t index;
+    uint32_t refs[BENCH_HOSTS * BENCH_RAILS]; /* addresses that were added */
+    bench_queue_t arrived;
+    bench_reading_t *reading;
+    uint32_t held;    /* receive buffers not reposted */
+    uint32_t busy;    /* refuse this many sends */
+    bool refusal;     /* a REFUSED event waits */
+    uint32_t refused; /* of this address */
+    bool failure;     /* a FAILED event waits */
+    bool stopped;
+} bench_rail_t;
+
+struct bench_host {
+    bench_t *bench;
+    uint32_t index;
+    uint32_t life;
+    btl_ib_engine_t *engine; /* NULL: not started */
+    btl_ib_engine_config_t config;
+    btl_ib_transport_attr_t attr;
+    char queues[160];
+    bench_rail_t rails[BENCH_RAILS];
+    bool deaf[BTL_IB_TAG_MAX + 1]; /* tags without a receiver */
+
+    size_t bytes, bytes_peak; /* that the engine holds */
+    uint64_t allocations;
+    uint32_t fail_in; /* the allocation that fails, counted down; 0: none */
+
+    uint64_t lookups;
+    uint64_t strange; /* messages delivered that nobody sent, or not like that */
+    uint64_t deaths[BTL_IB_DEATH_DEVICE + 1];
+    uint64_t datagrams; /* sent */
+    uint64_t bytes_sent;
+};
+
+struct bench {
+    uint64_t now; /* us, of all hosts */
+    uint32_t rails;
+    uint32_t first_seq;
+    bench_host_t hosts[BENCH_HOSTS];
+    bench_queue_t wire;
+    bench_queue_t tape; /* copies of all that was sent, if `taping` */
+    bool taping;
+    bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
+    uint64_t scratch[4];                                             /* for `loses` */
+    bench_message_t *messages;
+    uint32_t message_count;
+};
+
+/* Not assert(): it must hold in every build, and ends the process so that fuzzers see it. */
+#define BENCH_REQUIRE(condition)                                                                   \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            bench_broken(__FILE__, __LINE__, #condition);                                          \
+        }                                                                                          \
+    } while (0)
+
+void bench_broken(const char *file, int line, const char *what) __attribute__((noreturn));
+
+/* ---- bench.c ---- */
+
+/* All hosts with their defaults, none started. */
+void bench_init(bench_t *bench);
+/* Stop what runs, and demand that every engine gave all its memory back. */
+void bench_fini(bench_t *bench);
+
+/* Give host `i` an engine, with a secret of its own for each life. */
+void bench_start(bench_t *bench, uint32_t i);
+/* The process ends without a word. */
+void bench_stop(bench_t *bench, uint32_t i);
+
+/* What host `i` publishes of `rail`. */
+btl_ib_peer_info_t bench_info(bench_t *bench, uint32_t i, uint32_t rail);
+/* The connection of host `i` with `peer` (rail 0 of both), or NULL. */
+btl_ib_conn_t *bench_conn(bench_t *bench, uint32_t i, uint32_t peer);
+/* The same; made, or adopted, if need be. NULL: there is no memory for it. */
+btl_ib_conn_t *bench_connect(bench_t *bench, uint32_t i, uint32_t peer);
+
+/* Send a message. It may be looked up by the number that comes back; UINT32_MAX: refused. */
+uint32_t bench_send(bench_t *bench, uint32_t from, uint32_t to, uint32_t size, uint8_t tag);
+
+/* One progress call. */
+void bench_turn(bench_t *bench, uint32_t i);
+/* Hand over what is on the wire, and what comes of it, until nothing moves. */
+void bench_flow(bench_t *bench);
+/* The same for `us` of time. */
+void bench_run(bench_t *bench, uint64_t us);
+/* Until every message was delivered and is done, at most `us`. */
+bool bench_settle(bench_t *bench, uint64_t us);
+
+/* ---- net.c ---- */
+
+/* Make the transport of one rail of a host, which begins anew. */
+void bench_open_rail(bench_host_t *host, uint32_t index);
+
+bench_datagram_t *bench_pop(bench_queue_t *queue);
+void bench_push(bench_queue_t *queue, bench_datagram_t *datagram);
+bench_datagram_t *bench_copy(const bench_datagram_t *datagram);
+void bench_clear(bench_queue_t *queue);
+/* Hand over this one. */
+void bench_deliver(bench_t *bench, bench_datagram_t *datagram);
+/* Hand a datagram to host `to`'s rail 0 as if it came from address `source`, and let it look. */
+void bench_throw(bench_t *bench, uint32_t to, uint32_t source, const void *data, uint32_t size);
+
+/* ---- state.c ---- */
+
+/*
+ * Write down all that can be seen of an engine, a line for each connection and channel. Without
+ * `clocks` what any datagram of the peer's changes is left out: when it was heard, its newest stamp,
+ * the acknowledgement owed.
+ */
+void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYTES]);
+
+/* Every datagram that came was counted once, by what became of it. */
+void bench_check_counters(const bench_host_t *host);
+/* Sums agree with their parts, windows are in order, credits within their queues. */
+void bench_check_accounts(const bench_host_t *host);
+
+/* ---- attack.c ---- */
+
+/*
+ * A datagram as an insider would make it, one who knows token, connection and sequences: for `to`,
+ * from `from`. The fields may be changed afterwards; lengths are those of `size`.
+ */
+typedef struct bench_forgery {
+    btl_ib_wire_header_t header;
+    uint8_t body[2048];
+    uint32_t size; /* header and body */
+} bench_forgery_t;
+
+bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type);
+/* Append to the body. */
+void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
+/* Throw it at `to`, from where `from` is. */
+void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
+                         const bench_forgery_t *forgery);
+
+/* The state of an engine before something is thrown at it. */
+typedef struct bench_watch {
+    const bench_host_t *host;
+    bool clocks;
+    btl_ib_counters_t count;
+    char state[BENCH_STATE_BYTES];
+} bench_watch_t;
+
+/* `clocks`: as for bench_state(); without them an answer is allowed as well. */
+void bench_watch(const bench_host_t *host, bool clocks, bench_watch_t *watch);
+/* Demand that nothing changed since then, but that `cause` was counted `times` more: the name of a
+ * counter, or the beginning of several up to an underscore. */
+void bench_unchanged(const bench_watch_t *watch, const char *cause, uint64_t times);
+
+static inline uint32_t bench_address(uint32_t host, uint32_t rail)
+{
+    return host * BENCH_RAILS + rail;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What can be seen of an engine, and what must agree in it. */
+
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "counted.h"
+
+/* ---- writing it down ---- */
+
+typedef struct writer {
+    char *to;
+    size_t room;
+} writer_t;
+
+static void write_down(writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void write_down(writer_t *w, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int len = vsnprintf(w->to, w->room, format, args);
+    va_end(args);
+    BENCH_REQUIRE(len >= 0 && (size_t) len < w->room);
+    w->to += len;
+    w->room -= (size_t) len;
+}
+
+static uint32_t length(const btl_ib_list_t *list)
+{
+    uint32_t n = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
+         item = btl_ib_list_next(list, item)) {
+        n++;
+    }
+    return n;
+}
+
+static void write_spaces(writer_t *w, const btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_tx_space_t *tx = &conn->tx[i];
+        write_down(w, "  tx %u: first %u next %u limit %u in flight %u pending %u\n", i,
+                   tx->window.first, tx->window.next, tx->limit, tx->in_flight,
+                   length(&tx->pending));
+    }
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        const btl_ib_rx_space_t *rx = &conn->rx[i];
+        write_down(w, "  rx %u: next %u top %u above %u grant %u used %u limit %u\n", i,
+                   rx->window.next, rx->window.top, rx->window.above, rx->credit.grant,
+                   rx->credit.used, rx->credit.limit);
+    }
+}
+
+static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
+{
+    write_down(
+        w, "conn %x of %" PRIx64 ": state %d bound %d knows %d adopted %d epoch %u peer %x %u\n",
+        conn->id, conn->name, (int) conn->state, conn->bound, conn->peer_knows, conn->adopted,
+        conn->epoch, conn->peer_id, conn->peer_epoch);
+    write_down(w, "  in flight %u unacked %u sent %u lost %u probes %u window %u SRTT %u/%u\n",
+               conn->in_flight, conn->unacked, length(&conn->sent), length(&conn->lost),
+               conn->probes, conn->cwnd.window, conn->rtt.srtt8, conn->rtt.rttvar4);
+    write_down(w, "  fragments %u finished %u above %u\n", length(&conn->fragments.fragments),
+               conn->fragments.finished.next, conn->fragments.finished.above);
+    if (clocks) {
+        write_down(w, "  heard %" PRIu64 " echo %u ack due %x no tag %d %d refused %" PRIu64 "\n",
+                   conn->heard_at, conn->echo, conn->ack_due, conn->peer_no_tag, conn->no_tag,
+                   conn->refused_since);
+    }
+    write_spaces(w, conn);
+}
+
+static void write_conns(writer_t *w, const btl_ib_list_t *conns, bool clocks)
+{
+    for (const btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
+         item = btl_ib_list_next(conns, item)) {
+        write_conn(w, BTL_IB_CONTAINER(item, btl_ib_conn_t, all), clocks);
+    }
+}
+
+void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYTES])
+{
+    const btl_ib_engine_t *engine = host->engine;
+    writer_t w = {.to = out, .room = BENCH_STATE_BYTES};
+
+    write_down(&w,
+               "memory %zu passive %u in flight %u bytes %" PRIu64 " reassembly %u strange %" PRIu64
+               "\n",
+               host->bytes, engine->passive, engine->in_flight, engine->bytes_in_flight,
+               engine->reasm.extra, host->strange);
+    write_conns(&w, &engine->conns, clocks);
+    write_conns(&w, &engine->closing, clocks);
+}
+
+/* ---- what must agree ---- */
+
+void bench_check_counters(const bench_host_t *host)
+{
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+
+    BENCH_REQUIRE(bench_counted(count) == count->received_datagrams);
+}
+
+static void check_tx(const btl_ib_conn_t *conn, uint32_t *in_flight)
+{
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_tx_space_t *tx = &conn->tx[i];
+        uint32_t span = tx->window.next - tx->window.first;
+        BENCH_REQUIRE(span <= tx->window.size && span <= BTL_IB_WINDOW_LIMIT);
+        BENCH_REQUIRE(tx->in_flight <= span);
+        if (conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            BENCH_REQUIRE(tx->limit - tx->window.next <= conn->peer_queues->q[i].num);
+        }
+        *in_flight += tx->in_flight;
+    }
+}
+
+static void check_rx(const btl_ib_conn_t *conn, uint64_t *granted)
+{
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        const btl_ib_rx_space_t *rx = &conn->rx[i];
+        uint32_t span = rx->window.top - rx->window.next;
+        BENCH_REQUIRE(span <= rx->window.bits && rx->window.above <= span);
+        BENCH_REQUIRE((span == 0) == (rx->window.above == 0));
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            uint32_t received = rx->window.next + rx->window.above;
+            BENCH_REQUIRE(rx->credit.grant <= conn->rail->queues.q[i].num);
+            BENCH_REQUIRE(rx->credit.used <= rx->credit.grant);
+            BENCH_REQUIRE(rx->credit.limit - received == rx->credit.grant - rx->credit.used);
+            granted[conn->rail->index * BTL_IB_QUEUES_MAX + i] += rx->credit.grant;
+        }
+    }
+}
+
+/* Returns how many of its fragments are in buffers that all share. */
+static uint32_t check_fragments(const btl_ib_conn_t *conn)
+{
+    uint32_t extra = 0, own = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(&conn->fragments.fragments); item != NULL;
+         item = btl_ib_list_next(&conn->fragments.fragments, item)) {
+        const btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+        extra += reasm->extra;
+        own += !reasm->extra;
+    }
+    BENCH_REQUIRE(own <= 1);
+    return extra;
+}
+
+void bench_check_accounts(const bench_host_t *host)
+{
+    const btl_ib_engine_t *engine = host->engine;
+    uint64_t granted[BENCH_RAILS * BTL_IB_QUEUES_MAX] = {0};
+    uint32_t in_flight = 0, passive = 0, extra = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        uint32_t of_conn = 0;
+        passive += !conn->adopted;
+        check_tx(conn, &of_conn);
+        check_rx(conn, granted);
+        extra += check_fragments(conn);
+        BENCH_REQUIRE(of_conn == conn->in_flight);
+        BENCH_REQUIRE(length(&conn->sent) + length(&conn->lost) == conn->unacked);
+        in_flight += of_conn;
+    }
+    BENCH_REQUIRE(in_flight == engine->in_flight && in_flight <= engine->config.depth_total);
+    BENCH_REQUIRE(passive == engine->passive && passive <= engine->config.passive_max);
+    BENCH_REQUIRE(extra == engine->reasm.extra && extra <= engine->reasm.extra_max);
+    for (uint32_t r = 0; r < engine->rail_count; r++) {
+        for (uint32_t i = 0; i < engine->rails[r]->queues.count; i++) {
+            BENCH_REQUIRE(granted[r * BTL_IB_QUEUES_MAX + i]
+                          == engine->rails[r]->credit[i].granted);
+        }
+    }
+    BENCH_REQUIRE(engine->depth == 0 && engine->reserved == NULL);
+}

@@ -1,0 +1,570 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What somebody can do to an engine who does not know the present token: forge, guess, replay, cut,
+ * flood. Nothing may change, and each datagram is counted once, by its cause. Who knows the token is
+ * in test_insider.c.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench.h"
+#include "support.h"
+
+enum {
+    SECOND = 1000 * 1000,
+    TOKEN_AT = offsetof(btl_ib_wire_header_t, token),
+    CONNECTION_AT = offsetof(btl_ib_wire_header_t, connection),
+};
+
+static test_random_t numbers = TEST_RANDOM_SEED;
+
+static bench_t *new_bench(void)
+{
+    bench_t *bench = malloc(sizeof(*bench));
+
+    assert_non_null(bench);
+    bench_init(bench);
+    return bench;
+}
+
+static void end(bench_t *bench)
+{
+    bench_fini(bench);
+    free(bench);
+}
+
+/* Small and large messages in both directions between hosts 0 and 1. */
+static void talk(bench_t *bench, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        bench_send(bench, 0, 1, 20 + (uint32_t) i, 1);
+        bench_send(bench, 1, 0, 600, 2);
+        bench_send(bench, 0, 1, 5000, 3);
+        bench_send(bench, 1, 0, 9000, 4);
+    }
+    assert_true(bench_settle(bench, 10 * SECOND));
+    bench_run(bench, 3000);
+}
+
+static bench_t *job(void)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    talk(bench, 3);
+    bench_send(bench, 2, 0, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 3000);
+    return bench;
+}
+
+static void each_delivered_once(const bench_t *bench)
+{
+    for (uint32_t i = 0; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].delivered, 1);
+    }
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        assert_int_equal(bench->hosts[i].strange, 0);
+    }
+}
+
+/* What was thrown did no harm: all that is sent afterwards arrives. */
+static void still_works(bench_t *bench)
+{
+    talk(bench, 2);
+    each_delivered_once(bench);
+}
+
+/* Throw one datagram: nothing changes but the counter of its cause. */
+static void in_vain(bench_t *bench, uint32_t to, uint32_t source, const void *data, uint32_t size,
+                    const char *cause)
+{
+    bench_watch_t watch;
+    uint64_t sent = bench->hosts[to].datagrams;
+
+    bench_watch(&bench->hosts[to], true, &watch);
+    bench_throw(bench, to, source, data, size);
+    bench_unchanged(&watch, cause, 1);
+    assert_int_equal(bench->hosts[to].datagrams, sent);
+}
+
+/* A genuine datagram from host 0 to 1 that never arrived, of a message of `size` bytes. */
+static bench_datagram_t *intercept(bench_t *bench, uint32_t size)
+{
+    bench_send(bench, 0, 1, size, 1);
+    bench_datagram_t *datagram = bench_copy(bench->wire.first);
+    return datagram;
+}
+
+/* ---- forgery ---- */
+
+static void a_wrong_source(void **state)
+{
+    bench_t *bench = job();
+    bench_datagram_t *genuine = intercept(bench, 100);
+
+    in_vain(bench, 1, BENCH_STRANGER, genuine->data, genuine->size, "dropped_source");
+    in_vain(bench, 1, bench_address(2, 0), genuine->data, genuine->size, "dropped_source");
+    in_vain(bench, 1, bench_address(0, 1), genuine->data, genuine->size, "dropped_source");
+    free(genuine);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void a_wrong_token(void **state)
+{
+    bench_t *bench = job();
+    bench_datagram_t *genuine = intercept(bench, 100);
+
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        genuine->data[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
+        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
+        genuine->data[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
+    }
+    memset(genuine->data + TOKEN_AT, 0, 8);
+    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_token");
+    free(genuine);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* The token of one connection under the number of another, or of none. */
+static void a_wrong_connection(void **state)
+{
+    bench_t *bench = job();
+    bench_datagram_t *genuine = intercept(bench, 100);
+    uint32_t id = bench_conn(bench, 1, 0)->id;
+
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        uint32_t wrong = BTL_IB_LE32(id ^ 1u << bit);
+        memcpy(genuine->data + CONNECTION_AT, &wrong, sizeof(wrong));
+        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_stranger");
+    }
+    memset(genuine->data + CONNECTION_AT, 0, sizeof(id));
+    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_stranger");
+    /* Host 0 has two connections; what is right for one is wrong for the other. */
+    bench_forgery_t forgery = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
+    forgery.header.connection = BTL_IB_LE32(bench_conn(bench, 0, 2)->id);
+    in_vain(bench, 0, bench_address(1, 0), &forgery, forgery.size, "dropped_token");
+    free(genuine);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Every type, with sequences around what is expected, but without the token. */
+static void a_guessed_sequence(void **state)
+{
+    bench_t *bench = job();
+
+    for (uint32_t type = BTL_IB_TYPE_DATA; type <= BTL_IB_TYPE_CLOSE; type++) {
+        for (uint32_t i = 0; i < 50; i++) {
+            bench_forgery_t forgery = bench_forge(bench, 1, 0, (btl_ib_type_t) type);
+            uint32_t body[3] = {BTL_IB_LE32(1), BTL_IB_LE32(4), BTL_IB_LE32(4u << 16)};
+            uint32_t sizes[] = {0, 12, 12 + 4, 4, 0, 0};
+            forgery.header.token = BTL_IB_LE64(test_random64(&numbers));
+            forgery.header.seq = BTL_IB_LE32(BTL_IB_LE32(forgery.header.seq) + i);
+            bench_append(&forgery, body, sizes[type] < 12 ? sizes[type] : 12);
+            if (type == BTL_IB_TYPE_CHUNK) {
+                bench_append(&forgery, body, 4);
+            }
+            in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+        }
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void a_forged_close(void **state)
+{
+    bench_t *bench = job();
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_CLOSE);
+    btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(bench->hosts[0].config.name),
+        .connection = BTL_IB_LE32(bench_conn(bench, 0, 1)->id),
+        .epoch = BTL_IB_LE32(bench_conn(bench, 0, 1)->epoch + 1),
+        .floor = BTL_IB_LE32(100),
+    };
+
+    bench_send(bench, 1, 0, 5000, 1); /* something that it would lose */
+    in_vain(bench, 1, BENCH_STRANGER, &forgery, forgery.size, "dropped_source");
+    forgery.header.token ^= 1;
+    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    forgery.header.flags = BTL_IB_FLAG_CONNECT;
+    bench_append(&forgery, &connect, sizeof(connect));
+    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    forgery.header.connection = 0;
+    in_vain(bench, 1, bench_address(0, 0), &forgery, forgery.size, "dropped_token");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void garbage(void **state)
+{
+    bench_t *bench = job();
+    uint64_t data[180];
+
+    for (int i = 0; i < 5000; i++) {
+        uint8_t *bytes = (uint8_t *) data;
+        uint32_t size = test_random_below(&numbers, i % 2 == 0 ? 100 : sizeof(data));
+        for (size_t k = 0; k < sizeof(data) / 8; k++) {
+            data[k] = test_random64(&numbers);
+        }
+        if (i % 3 == 0 && size >= sizeof(btl_ib_wire_header_t)) { /* gets past the first checks */
+            btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) data;
+            bytes[0] = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | (1 + i % 6));
+            header->flags &= BTL_IB_FLAGS_ALL;
+            header->reserved = 0;
+            header->length = BTL_IB_LE16(size - sizeof(*header));
+        }
+        in_vain(bench, 0, bench_address(1, 0), data, size, "dropped_");
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- replay ---- */
+
+/* A job whose datagrams were all written down. */
+static bench_t *taped_job(void)
+{
+    bench_t *bench = new_bench();
+
+    bench->taping = true;
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    talk(bench, 4);
+    bench_run(bench, 3 * SECOND); /* idle peers give credits back */
+    talk(bench, 2);
+    bench->taping = false;
+    return bench;
+}
+
+/* The tape as an array, in one of several orders. */
+static bench_datagram_t **order(const bench_t *bench, int which, uint32_t *count)
+{
+    bench_datagram_t **list = malloc((bench->tape.count + 1) * sizeof(*list));
+    uint32_t n = 0;
+
+    assert_non_null(list);
+    for (bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+        list[n++] = d;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = which == 1 ? n - 1 - i : which == 2 ? test_random_below(&numbers, n) : i;
+        if (which == 2 || (which == 1 && k > i)) {
+            bench_datagram_t *other = list[i];
+            list[i] = list[k];
+            list[k] = other;
+        }
+    }
+    *count = n;
+    return list;
+}
+
+static void replay(bench_t *bench, int which, bool clocks, const char *cause)
+{
+    uint32_t count;
+    bench_datagram_t **list = order(bench, which, &count);
+
+    assert_true(count > 50);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t to = list[i]->to / BENCH_RAILS;
+        bench_watch_t watch;
+        bench_watch(&bench->hosts[to], clocks, &watch);
+        bench_throw(bench, to, list[i]->source, list[i]->data, list[i]->size);
+        if (cause != NULL) {
+            bench_unchanged(&watch, cause, 1);
+        }
+        bench_check_counters(&bench->hosts[to]);
+        bench_check_accounts(&bench->hosts[to]);
+        bench_clear(&bench->wire); /* what it answers with is of no interest */
+    }
+    free(list);
+}
+
+/* Into a new incarnation of the same processes, before and after they know each other. */
+static void replay_of_an_earlier_job(void **state)
+{
+    for (int which = 0; which < 3; which++) {
+        bench_t *bench = taped_job();
+        for (uint32_t i = 0; i < 2; i++) {
+            bench_stop(bench, i);
+            bench_start(bench, i);
+        }
+        replay(bench, which, true, "dropped_");
+        talk(bench, 2);
+        replay(bench, which, true, "dropped_");
+        bench_send(bench, 0, 1, 5000,
+                   1); /* with something in flight, to be acknowledged by no replay */
+        bench_clear(&bench->wire);
+        replay(bench, which, true, "dropped_");
+        still_works(bench);
+        end(bench);
+    }
+    (void) state;
+}
+
+/* One of two was restarted: the other must not take its earlier self for it. */
+static void replay_after_one_restarted(void **state)
+{
+    bench_t *bench = taped_job();
+
+    bench_stop(bench, 1);
+    bench_start(bench, 1);
+    bench_send(bench, 1, 0, 100, 1);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_RESTARTED], 1);
+    replay(bench, 2, true, "dropped_");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Later in the same life: all of it is known already. */
+static void replay_in_the_same_life(void **state)
+{
+    for (int which = 0; which < 3; which++) {
+        bench_t *bench = taped_job();
+        replay(bench, which, false, NULL);
+        each_delivered_once(bench);
+        bench_send(bench, 0, 1, 5000, 1);
+        bench_clear(&bench->wire);
+        replay(bench, which, false, NULL);
+        bench_run(bench, 3000);
+        still_works(bench);
+        end(bench);
+    }
+    (void) state;
+}
+
+/* Closed and opened again, more often than the engine keeps memories of. */
+static void replay_of_an_ended_life(void **state)
+{
+    bench_t *bench = taped_job();
+
+    for (int life = 0; life < 600; life++) {
+        uint32_t who = (uint32_t) life % 2;
+        btl_ib_conn_destroy(bench_conn(bench, who, 1 - who), bench->now);
+        bench_run(bench, 5000);
+        if (life % 200 == 0 || life == 599) {
+            replay(bench, 0, false, "dropped_"); /* may be told of the new life */
+            replay(bench, 2, false, "dropped_");
+        }
+        bench_send(bench, who, 1 - who, 100, 1);
+        assert_true(bench_settle(bench, SECOND));
+    }
+    each_delivered_once(bench);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- damage ---- */
+
+/* One datagram of each kind there is on a tape: by type and whether it carries a CONNECT. */
+static uint32_t kinds(const bench_t *bench, const bench_datagram_t *found[32])
+{
+    bool seen[32] = {false};
+    uint32_t n = 0;
+
+    for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+        uint32_t kind = (d->data[0] & 0xfu) * 2 + (d->data[1] & BTL_IB_FLAG_CONNECT);
+        if (!seen[kind]) {
+            seen[kind] = true;
+            found[n++] = d;
+        }
+    }
+    return n;
+}
+
+static void cut_at_every_length(void **state)
+{
+    const bench_datagram_t *found[32];
+    bench_t *bench = taped_job();
+    uint32_t n = kinds(bench, found);
+
+    assert_true(n >= 5);
+    for (uint32_t i = 0; i < n; i++) {
+        const bench_datagram_t *d = found[i];
+        for (uint32_t size = 0; size < d->size; size++) {
+            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, size,
+                    size < sizeof(btl_ib_wire_header_t) ? "dropped_short" : "dropped_length");
+        }
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Cut, with a length field that agrees: the headers behind it say what is missing. */
+static void cut_with_the_length_to_match(void **state)
+{
+    const bench_datagram_t *found[32];
+    bench_t *bench = taped_job();
+    uint32_t n = kinds(bench, found);
+
+    for (uint32_t i = 0; i < n; i++) {
+        bench_datagram_t *d = bench_copy(found[i]);
+        for (uint32_t size = sizeof(btl_ib_wire_header_t); size < d->size; size++) {
+            uint16_t length = BTL_IB_LE16(size - sizeof(btl_ib_wire_header_t));
+            uint32_t to = d->to / BENCH_RAILS;
+            memcpy(d->data + offsetof(btl_ib_wire_header_t, length), &length, sizeof(length));
+            bench_throw(bench, to, d->source, d->data, size);
+            bench_check_counters(&bench->hosts[to]);
+            bench_check_accounts(&bench->hosts[to]);
+        }
+        free(d);
+    }
+    bench_run(bench, 3000);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void longer_than_it_says(void **state)
+{
+    const bench_datagram_t *found[32];
+    bench_t *bench = taped_job();
+    uint32_t n = kinds(bench, found);
+    uint64_t data[200] = {0};
+
+    for (uint32_t i = 0; i < n; i++) {
+        const bench_datagram_t *d = found[i];
+        memcpy(data, d->data, d->size);
+        for (uint32_t size = d->size + 1; size < d->size + 40 && size <= 1472; size++) {
+            in_vain(bench, d->to / BENCH_RAILS, d->source, data, size, "dropped_length");
+        }
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- floods ---- */
+
+/* A first contact that nobody vouches for. */
+static bench_forgery_t forged_contact(uint64_t name)
+{
+    bench_forgery_t forgery = {
+        .size = sizeof(btl_ib_wire_header_t),
+        .header =
+            {
+                .version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_DATA,
+                .flags = BTL_IB_FLAG_CONNECT,
+                .seq = BTL_IB_LE32(1),
+                .token = BTL_IB_LE64(test_random64(&numbers)),
+            },
+    };
+    btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(name),
+        .connection = BTL_IB_LE32(1 + test_random_below(&numbers, 1000)),
+        .epoch = BTL_IB_LE32(1),
+    };
+
+    bench_append(&forgery, &connect, sizeof(connect));
+    return forgery;
+}
+
+static void contacts_of_unknown_names(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    uint64_t before = host->lookups;
+    uint32_t asked = 0;
+
+    bench_run(bench, SECOND); /* what was looked up before does not count */
+    for (int i = 0; i < 20000; i++) {
+        bench_forgery_t forgery = forged_contact(test_random64(&numbers));
+        bool may_ask = asked < host->config.lookups_max;
+        in_vain(bench, 0, BENCH_STRANGER, &forgery, forgery.size,
+                may_ask ? "dropped_stranger" : "dropped_lookup");
+        asked += may_ask;
+    }
+    assert_int_equal(host->lookups - before, asked);
+    /* Who is known is not bothered, and the next second a newcomer is heard. */
+    still_works(bench);
+    bench_start(bench, 3);
+    bench_send(bench, 3, 0, 100, 1);
+    assert_true(bench_settle(bench, 3 * SECOND));
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* The name of a peer, but not its token: neither lookups without end nor the end of the peer. */
+static void contacts_in_a_known_name(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    uint64_t before = host->lookups;
+    bench_watch_t watch;
+
+    bench_watch(host, true, &watch);
+    for (int i = 0; i < 20000; i++) {
+        bench_forgery_t forgery = forged_contact(bench->hosts[1].config.name);
+        bench_throw(bench, 0, bench_address(1, 0), &forgery, forgery.size);
+        bench_check_counters(host);
+    }
+    bench_unchanged(&watch, "dropped_", 20000);
+    assert_true(host->lookups - before <= host->config.lookups_max);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void more_newcomers_than_allowed(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.passive_max = 2;
+    for (uint32_t i = 0; i < 4; i++) {
+        bench_start(bench, i);
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        bench_send(bench, i, 0, 100, 1);
+    }
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->hosts[0].engine->passive, 2);
+    assert_true(btl_ib_engine_counters(bench->hosts[0].engine)->dropped_lookup > 0);
+    assert_false(bench_settle(bench, 0));
+    bench_connect(bench, 0, 1); /* adopted: there is room for another */
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wrong_source),           cmocka_unit_test(a_wrong_token),
+        cmocka_unit_test(a_wrong_connection),       cmocka_unit_test(a_guessed_sequence),
+        cmocka_unit_test(a_forged_close),           cmocka_unit_test(garbage),
+        cmocka_unit_test(replay_of_an_earlier_job), cmocka_unit_test(replay_after_one_restarted),
+        cmocka_unit_test(replay_in_the_same_life),  cmocka_unit_test(replay_of_an_ended_life),
+        cmocka_unit_test(cut_at_every_length),      cmocka_unit_test(cut_with_the_length_to_match),
+        cmocka_unit_test(longer_than_it_says),      cmocka_unit_test(contacts_of_unknown_names),
+        cmocka_unit_test(contacts_in_a_known_name), cmocka_unit_test(more_newcomers_than_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

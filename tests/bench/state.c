@@ -69,7 +69,7 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
         conn->epoch, conn->peer_id, conn->peer_epoch);
     write_down(w, "  in flight %u unacked %u sent %u lost %u probes %u window %u SRTT %u/%u\n",
                conn->in_flight, conn->unacked, length(&conn->sent), length(&conn->lost),
-               conn->probes, conn->cwnd.window, conn->rtt.srtt8, conn->rtt.rttvar4);
+               conn->probes, conn->cc.window, conn->rtt.srtt8, conn->rtt.rttvar4);
     write_down(w, "  fragments %u finished %u above %u\n", length(&conn->fragments.fragments),
                conn->fragments.finished.next, conn->fragments.finished.above);
     if (clocks) {

@@ -231,7 +231,6 @@ static void garbage(void **state)
             btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) data;
             bytes[0] = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | (1 + i % 6));
             header->flags &= BTL_IB_FLAGS_ALL;
-            header->reserved = 0;
             header->length = BTL_IB_LE16(size - sizeof(*header));
         }
         in_vain(bench, 0, bench_address(1, 0), data, size, "dropped_");

@@ -231,6 +231,11 @@ static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *lim
     }
 }
 
+static bool random_secret(btl_ib_secret_t *secret)
+{
+    return getrandom(secret, sizeof(*secret), 0) == (ssize_t) sizeof(*secret);
+}
+
 static bool create_engine(start_t *start)
 {
     btl_ib_component_t *component = start->component;
@@ -243,12 +248,11 @@ static bool create_engine(start_t *start)
     }
     describe_self(component->self, &component->limits);
     component->self->guard = btl_ib_params_guard(params);
-    if (getrandom(&component->self->secret, sizeof(component->self->secret), 0)
-        != (ssize_t) sizeof(component->self->secret)) {
+    btl_ib_engine_config_default(&config);
+    if (!random_secret(&component->self->secret) || !random_secret(&config.region_secret)) {
         BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
         return false;
     }
-    btl_ib_engine_config_default(&config);
     config.name = btl_ib_name_pack(component->name);
     config.secret = component->self->secret;
     config.guard = component->self->guard;

@@ -77,6 +77,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
     btl_ib_store_init(&engine->store, &engine->mem, &engine->reasm, config->store_max);
     btl_ib_graves_init(&engine->graves, &engine->mem);
+    btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
     btl_ib_list_init(&engine->conns);
     btl_ib_list_init(&engine->ready);
     btl_ib_list_init(&engine->starved);
@@ -117,6 +118,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     free_all(&engine->closing);
     free_all(&engine->gone);
     btl_ib_graves_fini(&engine->graves);
+    btl_ib_regions_fini(&engine->regions);
     btl_ib_store_fini(&engine->store);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);

@@ -30,14 +30,13 @@
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
 #include "btl_ib_queues.h"
+#include "btl_ib_rdma.h"
 #include "btl_ib_token.h"
 #include "transport.h"
 
 #define BTL_IB_RAILS_MAX 16
 #define BTL_IB_TAG_MAX   254u /* Open MPI's table of tags ends there */
 
-typedef struct btl_ib_engine btl_ib_engine_t;
-typedef struct btl_ib_conn btl_ib_conn_t;
 typedef struct btl_ib_msg btl_ib_msg_t;
 
 /* What one process publishes of one of its rails, and what a peer must know to talk to it. */
@@ -117,6 +116,10 @@ typedef struct btl_ib_engine_ops {
      * connection died or was closed; on_sent may be missing). */
     void (*on_done)(void *context, btl_ib_msg_t *msg, int status);
 
+    /* A one-sided operation is over: btl_ib_rdma.h says with which status. The engine no longer needs it
+     * nor its memory. May be NULL if none is ever started. */
+    void (*op_done)(void *context, btl_ib_op_t *op, int status);
+
     /* The connection is dead: all its messages were given back before, nothing can be sent. It
      * stays valid until btl_ib_conn_destroy(), which is the callee's duty also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
@@ -128,9 +131,10 @@ typedef struct btl_ib_engine_ops {
 
 /* Defaults in btl_ib_engine_config_default(); the limits are checked by btl_ib_engine_create(). */
 typedef struct btl_ib_engine_config {
-    uint64_t name;             /* our own process */
-    btl_ib_secret_t secret;    /* our own secret */
-    btl_ib_guard_kind_t guard; /* what protects datagrams; alike in all processes (NONE) */
+    uint64_t name;                 /* our own process */
+    btl_ib_secret_t secret;        /* our own secret, which peers know */
+    btl_ib_secret_t region_secret; /* another, known to nobody else: keys of regions */
+    btl_ib_guard_kind_t guard;     /* what protects datagrams; alike in all processes (NONE) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
     uint32_t ack_delay;     /* us: hold an acknowledgement back at most this long (50) */
     uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */

@@ -26,6 +26,7 @@
 #include "btl_ib_hotel.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
+#include "btl_ib_region.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_store.h"
 #include "btl_ib_table.h"
@@ -202,6 +203,7 @@ struct btl_ib_engine {
     btl_ib_table_t table;
     btl_ib_graves_t graves;
     btl_ib_reasm_pool_t reasm;
+    btl_ib_regions_t regions;
     btl_ib_store_t store; /* what came in kicks */
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections with something that may be sendable */

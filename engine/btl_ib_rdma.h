@@ -1,0 +1,108 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * One-sided operations: a process reads, writes or atomically changes memory that another one has
+ * registered; the other one's part is done by its engine, without its user.
+ *
+ * Memory is named by key and offset, never by address. A request is checked against the regions
+ * that are registered when it arrives, and what fails the check changes nothing.
+ */
+
+#ifndef BTL_IB_RDMA_H
+#define BTL_IB_RDMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_atomic.h"
+#include "btl_ib_list.h"
+
+typedef struct btl_ib_engine btl_ib_engine_t;
+typedef struct btl_ib_conn btl_ib_conn_t;
+
+/* ---- memory that others may use ---- */
+
+/* What peers may do with a region. */
+enum {
+    BTL_IB_ACCESS_READ = 1,   /* GET */
+    BTL_IB_ACCESS_WRITE = 2,  /* PUT */
+    BTL_IB_ACCESS_ATOMIC = 4, /* ATOMIC */
+    BTL_IB_ACCESS_ALL = 7,
+};
+
+/* What a peer must know of a region to use it, from any rail. It means nothing to other processes than
+ * the one that registered it, and never means another region, whatever is registered later. */
+typedef struct btl_ib_region_key {
+    uint64_t id;
+    uint64_t secret;
+} btl_ib_region_key_t;
+
+/*
+ * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*). The
+ * memory stays the caller's and must be there until btl_ib_region_remove(). Returns 0 and *key, -ENOMEM,
+ * -ENOSPC (2^24 regions), or -EINVAL: no access, or one that does not exist, or a region beyond the
+ * end of the address space.
+ */
+int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
+                      btl_ib_region_key_t *key);
+
+/* From the return on no peer reads or writes it, whatever is on its way. Keys that are not (or no
+ * more) registered are ignored. */
+void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key);
+
+/* ---- operations ---- */
+
+typedef enum btl_ib_op_kind {
+    BTL_IB_OP_PUT,    /* local memory -> region */
+    BTL_IB_OP_GET,    /* region -> local memory */
+    BTL_IB_OP_ATOMIC, /* on one word of the region */
+} btl_ib_op_kind_t;
+
+/*
+ * An operation. The caller owns it and the local memory, and fills in the first part; the engine
+ * keeps both from btl_ib_op_start() until op_done.
+ */
+typedef struct btl_ib_op {
+    btl_ib_op_kind_t kind;
+    btl_ib_region_key_t key;
+    uint64_t offset; /* bytes into the region */
+    void *local;     /* PUT: only read; GET: undefined after an error; may be NULL if size is 0 */
+    uint64_t size;   /* bytes, PUT and GET; 0 is checked like any other */
+
+    /* ATOMIC: as in btl_ib_atomic_execute(). */
+    btl_ib_atomic_code_t code;
+    btl_ib_atomic_type_t type;
+    uint64_t operand;
+    uint64_t compare;
+    uint64_t result; /* set when op_done comes with status 0 */
+
+    /* The engine's. */
+    btl_ib_list_t link;
+    btl_ib_conn_t *conn;
+    int status;
+} btl_ib_op_t;
+
+/*
+ * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a negative
+ * errno and the operation is the caller's: -EPIPE (the connection is dead, closed or draining),
+ * -EINVAL (no such kind, code or type; offset + size wraps; NULL for memory), -ENOTSUP (the peer's largest
+ * datagram has no room for a request).
+ *
+ * The status of op_done:
+ *   0           done: all bytes placed in the region, or in local memory; the word changed
+ *   -EACCES     the peer refused: no such region, or not that right, or not those bytes (also: the region
+ *               was removed meanwhile; then a part of a PUT may be placed). ATOMIC: or not aligned
+ *   -EPIPE      the connection died or was closed; what was done of it is not known
+ *   -ECANCELED  the same, by btl_ib_conn_destroy()
+ * Operations, and messages, that run at the same time are done in any order. A PUT in flight when
+ * the peer closes counts as done, as messages do.
+ */
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now);
+
+/* Operations of the connection that op_done has not come for. */
+uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Memory that peers may use: a table of regions, found by id. All operations take constant time
+ * (adding: on average).
+ *
+ *   id      = number of the registration (40 bits) | slot (24 bits): none ever comes again
+ *   secret  = SipHash of the id, under a key that no other process knows
+ *
+ * A request names id, secret and offset. Only what this table holds becomes an address.
+ */
+
+#ifndef BTL_IB_REGION_H
+#define BTL_IB_REGION_H
+
+#include <stdint.h>
+
+#include "btl_ib_mem.h"
+#include "btl_ib_rdma.h"
+#include "btl_ib_token.h"
+
+#define BTL_IB_REGION_SLOT_BITS 24
+
+typedef struct btl_ib_region {
+    uint64_t id; /* 0: the slot is free */
+    uint64_t secret;
+    uint8_t *base;
+    uint64_t size;
+    uint32_t access;
+    uint32_t next_free; /* slot + 1 of the next free one; 0: none */
+} btl_ib_region_t;
+
+typedef struct btl_ib_regions {
+    const btl_ib_mem_t *mem;
+    btl_ib_secret_t secret;
+    btl_ib_region_t *slots;
+    uint32_t count; /* slots that there are */
+    uint32_t free;  /* slot + 1 of the first free one; 0: none */
+    uint32_t used;
+    uint64_t serial; /* of the last registration */
+} btl_ib_regions_t;
+
+typedef enum btl_ib_region_result {
+    BTL_IB_REGION_OK,
+    BTL_IB_REGION_UNKNOWN, /* no region has this id and secret (any more) */
+    BTL_IB_REGION_BOUNDS,  /* not all of the bytes are in it */
+    BTL_IB_REGION_RIGHT,   /* peers may not do that with it */
+} btl_ib_region_result_t;
+
+void btl_ib_regions_init(btl_ib_regions_t *regions, const btl_ib_mem_t *mem,
+                         const btl_ib_secret_t *secret);
+void btl_ib_regions_fini(btl_ib_regions_t *regions);
+
+/* As btl_ib_region_add() and btl_ib_region_remove(). */
+int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uint32_t access,
+                       btl_ib_region_key_t *key);
+void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
+
+/* May a peer do `access` (one of BTL_IB_ACCESS_*) to the `size` bytes at `offset`? Then *memory
+ * is where they are. All but `access` may be anything. */
+btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
+                                            const btl_ib_region_key_t *key, uint64_t offset,
+                                            uint64_t size, uint32_t access, uint8_t **memory);
+
+#endif

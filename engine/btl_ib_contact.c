@@ -98,6 +98,18 @@ static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, const btl_ib
     return true;
 }
 
+/* Does it say that lives of ours ended which never began? Whoever believed that would begin one after
+ * the other. */
+static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
+{
+    if (view->connect.floor == 0
+        || !btl_ib_seq_before(engine->next_epoch + 1, view->connect.floor)) {
+        return false;
+    }
+    engine->count.dropped_stale++;
+    return true;
+}
+
 /* Ask the runtime who that is, and make the connection if the token fits. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *old)
 {
@@ -121,7 +133,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
         engine->count.dropped_token++;
         return NULL;
     }
-    if (is_late(rail, view, &info.secret)) {
+    if (is_impossible(engine, view) || is_late(rail, view, &info.secret)) {
         return NULL;
     }
     if (old != NULL) {
@@ -160,6 +172,9 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
         return look_up(rail, view, conn);
     }
     if (!is_source(conn, from)) {
+        return NULL;
+    }
+    if (is_impossible(engine, view)) {
         return NULL;
     }
     if (!conn->bound && is_late(rail, view, &conn->secret)) {

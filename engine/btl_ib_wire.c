@@ -51,10 +51,14 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
 static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
 {
     btl_ib_ack_block_t block;
-    uint32_t offset = 0;
+    uint32_t offset = 0, space = 0;
 
     while (btl_ib_wire_next_block(view, &offset, &block)) {
         uint32_t end = 0; /* ranges ascend and leave a gap, else they would be one */
+        if (block.space < space) { /* each space once, or a datagram could ask for any work */
+            return BTL_IB_WIRE_ACK_WRONG;
+        }
+        space = block.space + 1;
         for (uint32_t i = 0; i < block.ranges; i++) {
             uint32_t from, to;
             btl_ib_wire_range(&block, i, &from, &to);

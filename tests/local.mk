@@ -41,6 +41,7 @@ unit_tests = \
     tests/unit/test_graves \
     tests/unit/test_hostile \
     tests/unit/test_hotel \
+    tests/unit/test_insider \
     tests/unit/test_list \
     tests/unit/test_modex \
     tests/unit/test_ofi \
@@ -54,7 +55,7 @@ unit_tests = \
     tests/unit/test_window \
     tests/unit/test_wire
 
-EXTRA_DIST += tests/unit/support.h
+EXTRA_DIST += tests/unit/hostile.h tests/unit/support.h
 
 if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
@@ -82,6 +83,8 @@ tests_unit_test_hostile_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_hostile_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_hotel_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_hotel_LDADD = $(unit_ldadd)
+tests_unit_test_insider_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_insider_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_list_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_list_LDADD = $(unit_ldadd)
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c

@@ -18,75 +18,15 @@
 
 #include <cmocka.h>
 
-#include "bench.h"
+#include "hostile.h"
 #include "support.h"
 
 enum {
-    SECOND = 1000 * 1000,
     TOKEN_AT = offsetof(btl_ib_wire_header_t, token),
     CONNECTION_AT = offsetof(btl_ib_wire_header_t, connection),
 };
 
 static test_random_t numbers = TEST_RANDOM_SEED;
-
-static bench_t *new_bench(void)
-{
-    bench_t *bench = malloc(sizeof(*bench));
-
-    assert_non_null(bench);
-    bench_init(bench);
-    return bench;
-}
-
-static void end(bench_t *bench)
-{
-    bench_fini(bench);
-    free(bench);
-}
-
-/* Small and large messages in both directions between hosts 0 and 1. */
-static void talk(bench_t *bench, int rounds)
-{
-    for (int i = 0; i < rounds; i++) {
-        bench_send(bench, 0, 1, 20 + (uint32_t) i, 1);
-        bench_send(bench, 1, 0, 600, 2);
-        bench_send(bench, 0, 1, 5000, 3);
-        bench_send(bench, 1, 0, 9000, 4);
-    }
-    assert_true(bench_settle(bench, 10 * SECOND));
-    bench_run(bench, 3000);
-}
-
-static bench_t *job(void)
-{
-    bench_t *bench = new_bench();
-
-    for (uint32_t i = 0; i < 3; i++) {
-        bench_start(bench, i);
-    }
-    talk(bench, 3);
-    bench_send(bench, 2, 0, 100, 1);
-    assert_true(bench_settle(bench, SECOND));
-    bench_run(bench, 3000);
-    return bench;
-}
-
-static void each_delivered_once(const bench_t *bench)
-{
-    for (uint32_t i = 0; i < bench->message_count; i++) {
-        assert_int_equal(bench->messages[i].delivered, 1);
-    }
-    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
-        assert_int_equal(bench->hosts[i].strange, 0);
-    }
-}
-
-/* What was thrown did no harm: all that is sent afterwards arrives. */
-static void still_works(bench_t *bench)
-{
-    talk(bench, 2);
-    each_delivered_once(bench);
-}
 
 /* Throw one datagram: nothing changes but the counter of its cause. */
 static void in_vain(bench_t *bench, uint32_t to, uint32_t source, const void *data, uint32_t size,
@@ -242,11 +182,9 @@ static void garbage(void **state)
 
 /* ---- replay ---- */
 
-/* A job whose datagrams were all written down. */
-static bench_t *taped_job(void)
+/* A job whose datagrams are all written down. */
+static void tape(bench_t *bench)
 {
-    bench_t *bench = new_bench();
-
     bench->taping = true;
     for (uint32_t i = 0; i < 3; i++) {
         bench_start(bench, i);
@@ -255,6 +193,13 @@ static bench_t *taped_job(void)
     bench_run(bench, 3 * SECOND); /* idle peers give credits back */
     talk(bench, 2);
     bench->taping = false;
+}
+
+static bench_t *taped_job(void)
+{
+    bench_t *bench = new_bench();
+
+    tape(bench);
     return bench;
 }
 
@@ -459,6 +404,55 @@ static void longer_than_it_says(void **state)
     (void) state;
 }
 
+/* With a checksum every damaged bit is found, wherever it is, and however far the datagram got. */
+static void a_flipped_bit_under_a_checksum(void **state)
+{
+    const bench_datagram_t *found[32];
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench->hosts[i].config.guard = BTL_IB_GUARD_CRC32C;
+    }
+    tape(bench);
+    uint32_t n = kinds(bench, found);
+    for (uint32_t i = 0; i < n; i++) {
+        bench_datagram_t *d = bench_copy(found[i]);
+        for (uint32_t bit = 0; bit < d->size * 8; bit++) {
+            d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, d->size, "dropped_checksum");
+            d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        }
+        free(d);
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Without one the rest of the header is checked all the same: sums agree, whatever is believed. */
+static void a_flipped_bit(void **state)
+{
+    const bench_datagram_t *found[32];
+    bench_t *bench = taped_job();
+    uint32_t n = kinds(bench, found);
+
+    for (uint32_t i = 0; i < n; i++) {
+        bench_datagram_t *d = bench_copy(found[i]);
+        uint32_t to = d->to / BENCH_RAILS;
+        for (uint32_t bit = 0; bit < d->size * 8 && bit < 100 * 8; bit++) {
+            d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+            bench_throw(bench, to, d->source, d->data, d->size);
+            bench_check_counters(&bench->hosts[to]);
+            bench_check_accounts(&bench->hosts[to]);
+            d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        }
+        free(d);
+    }
+    bench_run(bench, 3000);
+    end(bench);
+    (void) state;
+}
+
 /* ---- floods ---- */
 
 /* A first contact that nobody vouches for. */
@@ -556,14 +550,24 @@ static void more_newcomers_than_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_source),           cmocka_unit_test(a_wrong_token),
-        cmocka_unit_test(a_wrong_connection),       cmocka_unit_test(a_guessed_sequence),
-        cmocka_unit_test(a_forged_close),           cmocka_unit_test(garbage),
-        cmocka_unit_test(replay_of_an_earlier_job), cmocka_unit_test(replay_after_one_restarted),
-        cmocka_unit_test(replay_in_the_same_life),  cmocka_unit_test(replay_of_an_ended_life),
-        cmocka_unit_test(cut_at_every_length),      cmocka_unit_test(cut_with_the_length_to_match),
-        cmocka_unit_test(longer_than_it_says),      cmocka_unit_test(contacts_of_unknown_names),
-        cmocka_unit_test(contacts_in_a_known_name), cmocka_unit_test(more_newcomers_than_allowed),
+        cmocka_unit_test(a_wrong_source),
+        cmocka_unit_test(a_wrong_token),
+        cmocka_unit_test(a_wrong_connection),
+        cmocka_unit_test(a_guessed_sequence),
+        cmocka_unit_test(a_forged_close),
+        cmocka_unit_test(garbage),
+        cmocka_unit_test(replay_of_an_earlier_job),
+        cmocka_unit_test(replay_after_one_restarted),
+        cmocka_unit_test(replay_in_the_same_life),
+        cmocka_unit_test(replay_of_an_ended_life),
+        cmocka_unit_test(cut_at_every_length),
+        cmocka_unit_test(cut_with_the_length_to_match),
+        cmocka_unit_test(longer_than_it_says),
+        cmocka_unit_test(a_flipped_bit_under_a_checksum),
+        cmocka_unit_test(a_flipped_bit),
+        cmocka_unit_test(contacts_of_unknown_names),
+        cmocka_unit_test(contacts_in_a_known_name),
+        cmocka_unit_test(more_newcomers_than_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

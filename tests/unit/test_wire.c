@@ -461,7 +461,7 @@ static void check_blocks(uint32_t body)
     check_range(&block, 0, 0xffffffff, 1); /* across the wrap */
     check_range(&block, 1, 0x102, 0x306);
     assert_true(btl_ib_wire_next_block(&view, &offset, &block));
-    assert_int_equal(block.space, 0);
+    assert_int_equal(block.space, 4);
     assert_int_equal(block.ranges, 0);
     assert_int_equal(block.ack, 0x55667788);
     assert_int_equal(block.limit, 0x55667799);
@@ -488,7 +488,7 @@ static void test_ack(void **state)
         put_range(1, 2);
         put_range(0x104, 0x204);
         uint32_t first = used;
-        put_block(0, 0, 0x55667788, 0x55667799);
+        put_block(4, 0, 0x55667788, 0x55667799);
         uint32_t second = used;
         put_block(15, 1, 1, 1);
         put_range(6, 1);
@@ -517,6 +517,20 @@ static void test_ack_reserved(void **state)
         poke16(second + 2, 0);
         poke16(HEADER + 2, 1u << bit);
         assert_int_equal(parse(), BTL_IB_WIRE_ACK_WRONG);
+    }
+}
+
+/* Each space at most once, in order: so the ranges of a datagram never add up to more than the windows. */
+static void test_ack_spaces_ascend(void **state)
+{
+    (void) state;
+    for (uint32_t a = 0; a < 16; a++) {
+        for (uint32_t b = 0; b < 16; b++) {
+            begin(BTL_IB_TYPE_ACK, 0);
+            put_block((uint8_t) a, 0, 5, 6);
+            put_block((uint8_t) b, 0, 5, 6);
+            assert_int_equal(parse(), a < b ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG);
+        }
     }
 }
 
@@ -554,7 +568,7 @@ static void test_ack_ranges(void **state)
     for (size_t a = 0; a < sizeof(acks) / sizeof(acks[0]); a++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             begin(BTL_IB_TYPE_ACK, 0);
-            put_block(9, 0, 77, 88); /* what is wrong in a later block counts as well */
+            put_block(0, 0, 77, 88); /* what is wrong in a later block counts as well */
             put_block(1, cases[i].count, acks[a], acks[a] + 9);
             for (int r = 0; r < cases[i].count; r++) {
                 put_range(cases[i].range[r][0], cases[i].range[r][1]);
@@ -606,6 +620,7 @@ int main(void)
         cmocka_unit_test_teardown(test_close, teardown),
         cmocka_unit_test_teardown(test_ack, teardown),
         cmocka_unit_test_teardown(test_ack_reserved, teardown),
+        cmocka_unit_test_teardown(test_ack_spaces_ascend, teardown),
         cmocka_unit_test_teardown(test_ack_ranges, teardown),
         cmocka_unit_test_teardown(test_ack_most_ranges, teardown),
     };

@@ -1,0 +1,76 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* A small job on the bench, for those who throw things at it. After cmocka.h. */
+
+#ifndef BTL_IB_TEST_HOSTILE_H
+#define BTL_IB_TEST_HOSTILE_H
+
+#include <stdlib.h>
+
+#include "bench.h"
+
+enum { SECOND = 1000 * 1000 };
+
+static inline bench_t *new_bench(void)
+{
+    bench_t *bench = malloc(sizeof(*bench));
+
+    assert_non_null(bench);
+    bench_init(bench);
+    return bench;
+}
+
+static inline void end(bench_t *bench)
+{
+    bench_fini(bench);
+    free(bench);
+}
+
+/* Small and large messages in both directions between hosts 0 and 1. */
+static inline void talk(bench_t *bench, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        bench_send(bench, 0, 1, 20 + (uint32_t) i, 1);
+        bench_send(bench, 1, 0, 600, 2);
+        bench_send(bench, 0, 1, 5000, 3);
+        bench_send(bench, 1, 0, 9000, 4);
+    }
+    assert_true(bench_settle(bench, 10 * SECOND));
+    bench_run(bench, 3000);
+}
+
+static inline bench_t *job(void)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    talk(bench, 3);
+    bench_send(bench, 2, 0, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 3000);
+    return bench;
+}
+
+static inline void each_delivered_once(const bench_t *bench)
+{
+    for (uint32_t i = 0; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].delivered, 1);
+    }
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        assert_int_equal(bench->hosts[i].strange, 0);
+    }
+}
+
+/* What was thrown did no harm: all that is sent afterwards arrives. */
+static inline void still_works(bench_t *bench)
+{
+    talk(bench, 2);
+    each_delivered_once(bench);
+}
+
+#endif

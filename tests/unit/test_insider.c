@@ -1,0 +1,741 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What somebody can do to an engine who knows the present token: a peer that is broken, or somebody who
+ * listens where nothing is authenticated. What cannot be is found out, dropped and counted by cause;
+ * what could be costs no more than any peer may.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+#include "support.h"
+
+static test_random_t numbers = TEST_RANDOM_SEED;
+
+/* Host 1 is the one who lies, host 0 the one lied to. */
+static bench_forgery_t lie(bench_t *bench, btl_ib_type_t type)
+{
+    return bench_forge(bench, 0, 1, type);
+}
+
+static void in_vain(bench_t *bench, const bench_forgery_t *forgery, const char *cause)
+{
+    bench_watch_t watch;
+
+    bench_watch(&bench->hosts[0], false, &watch);
+    bench_throw_forgery(bench, 0, 1, forgery);
+    bench_unchanged(&watch, cause, 1);
+}
+
+static const btl_ib_conn_t *victim(bench_t *bench)
+{
+    return bench_conn(bench, 0, 1);
+}
+
+/* A DATA segment that would be delivered if nothing else were wrong with it. */
+static bench_forgery_t data(bench_t *bench, uint32_t size)
+{
+    static const uint8_t zeros[1500];
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_DATA);
+
+    bench_append(&forgery, zeros, size);
+    return forgery;
+}
+
+static void add_block(bench_forgery_t *forgery, uint32_t space, uint32_t ack, uint32_t limit,
+                      const uint16_t (*ranges)[2], uint32_t count)
+{
+    btl_ib_wire_ack_t block = {
+        .space = (uint8_t) space,
+        .ranges = (uint8_t) count,
+        .ack = BTL_IB_LE32(ack),
+        .limit = BTL_IB_LE32(limit),
+    };
+
+    bench_append(forgery, &block, sizeof(block));
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_wire_range_t range = {.offset = BTL_IB_LE16(ranges[i][0]),
+                                     .count = BTL_IB_LE16(ranges[i][1])};
+        bench_append(forgery, &range, sizeof(range));
+    }
+}
+
+static void ack_in_vain(bench_t *bench, uint32_t space, uint32_t ack, uint32_t limit,
+                        const uint16_t (*ranges)[2], uint32_t count, const char *cause)
+{
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+
+    add_block(&forgery, space, ack, limit, ranges, count);
+    in_vain(bench, &forgery, cause);
+}
+
+/* A job in which host 0 has 20 segments in flight in space 2, which the network holds. */
+static bench_t *job_in_flight(void)
+{
+    bench_t *bench = job();
+
+    for (int i = 0; i < 20; i++) {
+        bench_send(bench, 0, 1, 1400, 1);
+    }
+    assert_int_equal(victim(bench)->tx[2].window.next - victim(bench)->tx[2].window.first, 20);
+    return bench;
+}
+
+/* ---- acknowledgements ---- */
+
+static void acks_of_what_was_never_sent(void **state)
+{
+    static const uint32_t ahead[] = {1, 2, 1000, 70000, 1u << 30, (1u << 31) - 1};
+    bench_t *bench = job_in_flight();
+
+    for (uint32_t space = 0; space < 3; space++) {
+        const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
+        for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
+            uint32_t ack = tx->window.next + ahead[i];
+            ack_in_vain(bench, space, ack, tx->limit, NULL, 0, "dropped_ack");
+            bench_forgery_t forgery = data(bench, 8); /* its message is not taken either */
+            forgery.header.flags = BTL_IB_FLAG_ACK;
+            forgery.header.spaces = (uint8_t) (space << 4);
+            forgery.header.ack = BTL_IB_LE32(ack);
+            in_vain(bench, &forgery, "dropped_ack");
+        }
+        uint16_t one_more[1][2] = {{1, (uint16_t) (tx->window.next - tx->window.first)}};
+        one_more[0][1] += one_more[0][1] == 0;
+        ack_in_vain(bench, space, tx->window.first, tx->limit, one_more, 1, "dropped_ack");
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Far behind is no lie: an acknowledgement that was long on its way. */
+static void acks_of_long_ago(void **state)
+{
+    static const uint32_t behind[] = {0, 1, 5, 70000, 1u << 30};
+    bench_t *bench = job_in_flight();
+
+    for (uint32_t space = 0; space < 3; space++) {
+        const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
+        for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+            ack_in_vain(bench, space, tx->window.first - behind[i], tx->window.first, NULL, 0,
+                        "received_acks");
+        }
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void absurd_ranges(void **state)
+{
+    static const uint16_t absurd[][3][2] = {
+        {{0, 1}, {4, 1}, {8, 1}},         /* begins where the acknowledged ends: would be one */
+        {{2, 0}, {4, 1}, {8, 1}},         /* nothing */
+        {{2, 4}, {4, 1}, {8, 1}},         /* overlap */
+        {{8, 1}, {4, 1}, {2, 1}},         /* descend */
+        {{2, 2}, {4, 1}, {8, 1}},         /* touch: would be one */
+        {{2, 1}, {4, 1}, {8, 65535}},     /* beyond all windows */
+        {{2, 1}, {4, 1}, {65535, 65535}}, /* and further */
+        {{2, 1}, {4, 1}, {8, 100}},       /* beyond what was sent */
+        {{2, 1}, {4, 1}, {20, 1}},        /* by one */
+    };
+    bench_t *bench = job_in_flight();
+    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+
+    for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++) {
+        ack_in_vain(bench, 2, tx->window.first, tx->limit, absurd[i], 3, "dropped_ack");
+    }
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+    add_block(&forgery, 2, tx->window.first, tx->limit, absurd[4], 3);
+    forgery.size -= 4; /* the last range is missing */
+    forgery.header.length = BTL_IB_LE16(forgery.size - sizeof(forgery.header));
+    in_vain(bench, &forgery, "dropped_ack");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* The work that one datagram can ask for is bounded by the windows: no space comes twice. */
+static void floods_of_ranges(void **state)
+{
+    static const uint16_t all[1][2] = {{1, 19}};
+    bench_t *bench = job_in_flight();
+    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+
+    for (int i = 0; i < 80; i++) {
+        add_block(&forgery, 2, tx->window.first, tx->limit, all, 1);
+    }
+    in_vain(bench, &forgery, "dropped_ack");
+    forgery = lie(bench, BTL_IB_TYPE_ACK);
+    add_block(&forgery, 2, tx->window.first, tx->limit, all, 1);
+    add_block(&forgery, 1, victim(bench)->tx[1].window.first, 0, NULL, 0);
+    in_vain(bench, &forgery, "dropped_ack");
+
+    /* The lawful most: what it says is believed once, and is no news after that. */
+    uint16_t odd[9][2];
+    for (uint16_t i = 0; i < 9; i++) {
+        odd[i][0] = (uint16_t) (2 * i + 1);
+        odd[i][1] = 1;
+    }
+    forgery = lie(bench, BTL_IB_TYPE_ACK);
+    add_block(&forgery, 2, tx->window.first, tx->limit, odd, 9);
+    bench_throw_forgery(bench, 0, 1, &forgery);
+    assert_int_equal(victim(bench)->unacked, 11);
+    for (int i = 0; i < 1000; i++) {
+        in_vain(bench, &forgery, "received_acks");
+    }
+    end(bench);
+    (void) state;
+}
+
+/* Each question gets one short answer: nobody is flooded through us. */
+static void floods_of_questions(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+    uint64_t datagrams = host->datagrams, bytes = host->bytes_sent;
+
+    forgery.header.flags = BTL_IB_FLAG_ACK_NOW;
+    for (int i = 0; i < 1000; i++) {
+        bench_throw_forgery(bench, 0, 1, &forgery);
+    }
+    assert_true(host->datagrams - datagrams <= 1000);
+    assert_true(host->bytes_sent - bytes <= 1000u * 128);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- credit ---- */
+
+/* At most all that was sent may have arrived, and the queue has `num` buffers beyond that. */
+static void limits_beyond_the_queue(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
+    uint32_t most = tx->window.next + victim(bench)->peer_queues->q[0].num;
+    static const uint32_t beyond[] = {1, 2, 100000, (1u << 31) - 300};
+
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        ack_in_vain(bench, 0, tx->window.first, most + beyond[i], NULL, 0, "dropped_credit");
+    }
+    bench_forgery_t forgery = data(bench, 8);
+    forgery.header.flags = BTL_IB_FLAG_ACK;
+    forgery.header.ack = BTL_IB_LE32(tx->window.first);
+    forgery.header.credits = BTL_IB_LE16(most + 1 - tx->window.first);
+    in_vain(bench, &forgery, "dropped_credit");
+    forgery.header.credits = UINT16_MAX;
+    in_vain(bench, &forgery, "dropped_credit");
+    ack_in_vain(bench, 0, tx->window.first, tx->limit - 1, NULL, 0,
+                "received_acks"); /* late news */
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* The most that can be believed: what is sent on that false credit is dropped, and comes again. */
+static void credit_that_was_never_granted(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
+    uint32_t most = tx->window.next + victim(bench)->peer_queues->q[0].num;
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+
+    add_block(&forgery, 0, tx->window.first, most, NULL, 0);
+    bench_throw_forgery(bench, 0, 1, &forgery);
+    assert_int_equal(tx->limit, most);
+    for (int i = 0; i < 300; i++) {
+        bench_send(bench, 0, 1, 10, 1);
+    }
+    for (uint32_t n = bench->wire.count; n > 0;
+         n--) { /* the last first: furthest beyond the grant */
+        for (uint32_t i = 1; i < n; i++) {
+            bench_push(&bench->wire, bench_pop(&bench->wire));
+        }
+        bench_deliver(bench, bench_pop(&bench->wire));
+    }
+    bench_run(bench, 100);
+    assert_true(btl_ib_engine_counters(bench->hosts[1].engine)->dropped_sequence > 0);
+    assert_true(bench_settle(bench, 10 * SECOND));
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void false_returns_of_credit(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_rx_space_t *rx = &victim(bench)->rx[0];
+    uint32_t grant = rx->credit.grant - rx->credit.used;
+
+    static const struct {
+        uint32_t space, count;
+        int32_t seq; /* beyond the last of `count` from the next expected */
+        const char *cause;
+    } lies[] = {
+        {0, 0, 0, "dropped_length"},             /* no sequence at all */
+        {1, 1, 0, "dropped_sequence"},           /* of a queue without credits */
+        {0, 1, 1, "dropped_sequence"},           /* leaves one out */
+        {0, 5, -1, "dropped_sequence"},          /* begins with one that was used */
+        {0, 70000, 0, "dropped_sequence"},       /* more than there are */
+        {0, UINT32_MAX, 0, "dropped_duplicate"}, /* all the way around */
+        {9, 1, 0, "dropped_channel"},
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
+        uint32_t count = BTL_IB_LE32(lies[i].count);
+        uint32_t next = victim(bench)->rx[lies[i].space % 3].window.next;
+        forgery.header.spaces = (uint8_t) lies[i].space;
+        forgery.header.seq = BTL_IB_LE32(next + lies[i].count - 1 + (uint32_t) lies[i].seq);
+        bench_append(&forgery, &count, sizeof(count));
+        in_vain(bench, &forgery, lies[i].cause);
+    }
+    for (uint32_t count = grant; count <= grant + 1; count++) { /* all of them, and one more */
+        bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
+        uint32_t wire = BTL_IB_LE32(count);
+        forgery.header.seq = BTL_IB_LE32(rx->window.next + count - 1);
+        bench_append(&forgery, &wire, sizeof(wire));
+        if (rx->credit.used == 0 || count > grant) {
+            in_vain(bench, &forgery, "dropped_sequence");
+        }
+    }
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- sequences, channels, tags ---- */
+
+static void sequences_outside_the_window(void **state)
+{
+    static const uint32_t begins[] = {1, UINT32_MAX - 30, UINT32_MAX, 0x7ffffff0};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        bench_t *bench = new_bench();
+        bench->first_seq = begins[i];
+        for (uint32_t k = 0; k < 3; k++) {
+            bench_start(bench, k);
+        }
+        talk(bench, 10); /* across the wrap */
+        uint32_t next = victim(bench)->rx[1].window.next;
+        const struct {
+            uint32_t seq;
+            const char *cause;
+        } tries[] = {
+            {next + BTL_IB_WINDOW_LIMIT, "dropped_sequence"},
+            {next + (1u << 30), "dropped_sequence"},
+            {next + (1u << 31) - 1, "dropped_sequence"},
+            {next + (1u << 31), "dropped_sequence"},
+            {next - BTL_IB_WINDOW_LIMIT - 1, "dropped_sequence"},
+            {next - BTL_IB_WINDOW_LIMIT, "dropped_duplicate"},
+            {next - 1, "dropped_duplicate"},
+        };
+        for (size_t k = 0; k < sizeof(tries) / sizeof(tries[0]); k++) {
+            bench_forgery_t forgery = data(bench, 8);
+            forgery.header.spaces = 1;
+            forgery.header.seq = BTL_IB_LE32(tries[k].seq);
+            in_vain(bench, &forgery, tries[k].cause);
+        }
+        bench_forgery_t forgery = data(bench, 8);
+        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[0].credit.limit);
+        in_vain(bench, &forgery, "dropped_sequence"); /* the first without a credit */
+        still_works(bench);
+        end(bench);
+    }
+    (void) state;
+}
+
+static void channels_that_do_not_exist(void **state)
+{
+    bench_t *bench = job();
+
+    for (uint32_t space = 3; space < 16; space++) {
+        bench_forgery_t forgery = data(bench, 8);
+        forgery.header.spaces = (uint8_t) space;
+        in_vain(bench, &forgery, "dropped_channel");
+        forgery = data(bench, 8);
+        forgery.header.spaces = (uint8_t) (space << 4);
+        forgery.header.flags = BTL_IB_FLAG_ACK;
+        in_vain(bench, &forgery, "dropped_channel");
+        ack_in_vain(bench, space, 1, 1, NULL, 0, "dropped_channel");
+    }
+    ack_in_vain(bench, 255, 1, 1, NULL, 0, "dropped_channel");
+    bench_forgery_t forgery = data(bench, 128 - (uint32_t) sizeof(btl_ib_wire_header_t) + 1);
+    in_vain(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void headers_that_do_not_exist(void **state)
+{
+    bench_t *bench = job();
+
+    for (uint32_t version = 0; version < 16; version++) {
+        bench_forgery_t forgery = data(bench, 8);
+        forgery.header.version_type = (uint8_t) (version << 4 | BTL_IB_TYPE_DATA);
+        if (version != BTL_IB_WIRE_VERSION) {
+            in_vain(bench, &forgery, "dropped_version");
+        }
+    }
+    for (uint32_t bit = 1; bit < 0x100; bit <<= 1) {
+        bench_forgery_t forgery = data(bench, 8);
+        forgery.header.flags = (uint8_t) bit;
+        if ((bit & BTL_IB_FLAGS_ALL) == 0) {
+            in_vain(bench, &forgery, "dropped_type");
+        }
+    }
+    bench_forgery_t forgery = data(bench, 8);
+    forgery.header.version_type = BTL_IB_WIRE_VERSION << 4;
+    in_vain(bench, &forgery, "dropped_type");
+    forgery.header.version_type = BTL_IB_WIRE_VERSION << 4 | 15;
+    in_vain(bench, &forgery, "dropped_type");
+    forgery = data(bench, 8);
+    forgery.header.tag = BTL_IB_TAG_MAX + 1;
+    in_vain(bench, &forgery, "dropped_type");
+    forgery = lie(bench, BTL_IB_TYPE_CLOSE);
+    bench_append(&forgery, "1234", 4);
+    in_vain(bench, &forgery, "dropped_length");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- fragments ---- */
+
+static bench_forgery_t chunk(bench_t *bench, uint32_t seq, const btl_ib_wire_chunk_t *fields,
+                             uint32_t size)
+{
+    static const uint8_t zeros[1500];
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_CHUNK);
+    btl_ib_wire_chunk_t wire = {
+        .fragment = BTL_IB_LE32(fields->fragment),
+        .total = BTL_IB_LE32(fields->total),
+        .index = BTL_IB_LE16(fields->index),
+        .unit = BTL_IB_LE16(fields->unit),
+    };
+
+    forgery.header.spaces = 2;
+    forgery.header.seq = BTL_IB_LE32(seq);
+    bench_append(&forgery, &wire, sizeof(wire));
+    bench_append(&forgery, zeros, size);
+    return forgery;
+}
+
+/* A message of which one chunk has come is contradicted in every way, and then goes on. */
+static void fragments_that_disagree(void **state)
+{
+    bench_t *bench = job();
+    btl_ib_wire_chunk_t first;
+
+    bench_send(bench, 1, 0, 5000, 1);
+    assert_true(bench->wire.count >= 4);
+    bench_datagram_t *genuine = bench_pop(&bench->wire);
+    memcpy(&first, genuine->data + sizeof(btl_ib_wire_header_t), sizeof(first));
+    uint32_t unit = BTL_IB_LE16(first.unit), id = BTL_IB_LE32(first.fragment);
+    bench_deliver(bench, genuine);
+    bench_turn(bench, 0);
+
+    const struct {
+        uint32_t fragment, total, index, unit, size;
+    } lies[] = {
+        {id, 5001, 1, unit, unit},         /* another total */
+        {id, 4999, 1, unit, unit},         /* and less */
+        {id, 5000, 1, unit - 1, unit - 1}, /* another unit: it would overlap */
+        {id, 5000, 2, unit - 8, unit - 8}, /* and so would this */
+        {id, 5000, 0, unit, unit},         /* there already, under another sequence */
+        {id, 5000, 4, unit, 1},            /* behind the end */
+        {id, 5000, 1, unit, unit - 1},     /* short */
+        {id, 5000, 65535, unit, unit},     /* far behind the end */
+        {id, UINT32_MAX, 1, unit, unit},   /* longer than any message */
+        {id, 5000, 0, 0, 0},               /* chunks of nothing */
+        {id, 0, 0, unit, 0},               /* a message of nothing */
+        {id + 1, 70000, 0, unit, unit},    /* longer than messages may be */
+        {id + 1, 5, 0, 3, 3},              /* smaller pieces than anybody makes */
+        {id - 1, 5000, 0, unit, unit},     /* finished long ago */
+        {id + 2 * BTL_IB_WINDOW_LIMIT, 5000, 0, unit, unit}, /* of a far future */
+    };
+    uint32_t seq = victim(bench)->rx[2].window.next;
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        btl_ib_wire_chunk_t fields = {.fragment = lies[i].fragment,
+                                      .total = lies[i].total,
+                                      .index = (uint16_t) lies[i].index,
+                                      .unit = (uint16_t) lies[i].unit};
+        bench_forgery_t forgery = chunk(bench, seq, &fields, lies[i].size);
+        in_vain(bench, &forgery, "dropped_chunk");
+    }
+    assert_true(bench_settle(bench, SECOND));
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Everything that can be begun is begun and nothing finished: memory is bounded, and others have
+ * theirs. */
+static void reassembly_exhausted(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    btl_ib_wire_chunk_t fields = {.fragment = victim(bench)->fragments.finished.next,
+                                  .total = host->config.eager_max,
+                                  .unit = 1000};
+    uint32_t seq = victim(bench)->rx[2].window.next;
+    size_t before = host->bytes;
+    size_t each = host->config.eager_max + host->config.eager_max / 32 + 256;
+
+    for (uint32_t i = 0; i < 1000; i++, fields.fragment++) {
+        bench_forgery_t forgery = chunk(bench, seq + i, &fields, fields.unit);
+        bench_throw_forgery(bench, 0, 1, &forgery);
+        bench_check_accounts(host);
+    }
+    assert_int_equal(btl_ib_engine_counters(host->engine)->refused_no_reassembly,
+                     1000 - 1 - host->config.reassembly_max);
+    assert_int_equal(host->engine->reasm.extra, host->config.reassembly_max);
+    assert_true(host->bytes - before <= (host->config.reassembly_max + 1) * each + 65536);
+
+    for (int i = 0; i < 3; i++) { /* who has nothing to do with it is not held up */
+        bench_send(bench, 2, 0, 30000, 1);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    btl_ib_conn_kill(bench_conn(bench, 0, 1), BTL_IB_DEATH_SILENCE);
+    assert_int_equal(host->engine->reasm.extra, 0);
+    assert_true(host->bytes - before <= 20 * each + 65536); /* a few are kept for the next */
+    end(bench);
+    (void) state;
+}
+
+/* ---- clocks ---- */
+
+static void throw_echo(bench_t *bench, uint32_t echo, uint16_t hold, const char *cause)
+{
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+
+    forgery.header.flags = BTL_IB_FLAG_ECHO;
+    forgery.header.echo = BTL_IB_LE32(echo);
+    forgery.header.hold = BTL_IB_LE16(hold);
+    if (cause != NULL) {
+        in_vain(bench, &forgery, cause);
+    } else {
+        bench_throw_forgery(bench, 0, 1, &forgery);
+    }
+}
+
+static void clocks_that_cannot_be(void **state)
+{
+    bench_t *bench = job();
+
+    bench_run(bench, SECOND);
+    uint32_t now = (uint32_t) bench->now;
+    throw_echo(bench, now + 1, 0, "received_acks");            /* from the future */
+    throw_echo(bench, now + 1000000, 0, "received_acks");      /* far */
+    throw_echo(bench, now + (1u << 31), 0, "received_acks");   /* as far as can be */
+    throw_echo(bench, now - 100, 101, "received_acks");        /* held for longer than it took */
+    throw_echo(bench, now - 100, UINT16_MAX, "received_acks"); /* held for who knows how long */
+    throw_echo(bench, 0, 0, "received_acks");                  /* of long ago */
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static bool loses_one(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) datagram;
+    return bench->scratch[0] > 0 && bench->scratch[0]-- > 0;
+}
+
+/* Round trips of any length are claimed: the timeout stays within its bounds, and the truth returns. */
+static void round_trips_that_never_were(void **state)
+{
+    bench_t *bench = job();
+
+    for (uint32_t i = 0; i < 2000; i++) { /* each doubles what was believed, as far as it may */
+        bench->now += 10;
+        throw_echo(bench, (uint32_t) bench->now - 500000 + i * 5, 0, NULL);
+    }
+    uint32_t believed = btl_ib_rtt_smoothed(&victim(bench)->rtt, 0);
+    assert_true(believed <= 500000);
+    bench->loses = loses_one;
+    bench->scratch[0] = 1;
+    bench_send(bench, 0, 1, 100, 1);
+    /* Lost: asked for again within the longest timeout all the same. */
+    assert_true(bench_settle(bench, 2 * bench->hosts[0].config.rto_max));
+    for (int i = 0; i < 200; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+        assert_true(bench_settle(bench, SECOND));
+        bench_run(bench, 100);
+    }
+    assert_true(btl_ib_rtt_smoothed(&victim(bench)->rtt, 0) < 1000);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* A stamp from far ahead hides the true ones: then there are no samples for a while, but no harm. */
+static void a_stamp_from_the_future(void **state)
+{
+    bench_t *bench = job();
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+    uint32_t srtt = btl_ib_rtt_smoothed(&bench_conn(bench, 1, 0)->rtt, 0);
+
+    forgery.header.stamp = BTL_IB_LE32((uint32_t) bench->now + (1u << 30));
+    bench_throw_forgery(bench, 0, 1, &forgery);
+    still_works(bench);
+    assert_int_equal(btl_ib_rtt_smoothed(&bench_conn(bench, 1, 0)->rtt, 0), srtt);
+    end(bench);
+    (void) state;
+}
+
+/* ---- claims ---- */
+
+/* "Nobody listens to that tag" explains a death; it brings none about, and news takes it back. */
+static void a_tag_that_has_its_receiver(void **state)
+{
+    bench_t *bench = job_in_flight();
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
+
+    forgery.header.flags = BTL_IB_FLAG_NO_TAG;
+    for (int i = 0; i < 100; i++) {
+        in_vain(bench, &forgery, "received_acks");
+    }
+    assert_true(victim(bench)->peer_no_tag);
+    assert_true(bench_settle(bench, SECOND));
+    assert_false(victim(bench)->peer_no_tag);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* A CONNECT of host 1 for host 0 with the token that its epoch calls for. */
+static bench_forgery_t contact(bench_t *bench, uint32_t epoch, uint32_t floor)
+{
+    const bench_host_t *liar = &bench->hosts[1];
+    bench_forgery_t forgery = data(bench, 0);
+    btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(liar->config.name),
+        .connection = BTL_IB_LE32(bench_conn(bench, 1, 0)->id),
+        .epoch = BTL_IB_LE32(epoch),
+        .floor = BTL_IB_LE32(floor),
+    };
+
+    forgery.header.connection = 0;
+    forgery.header.flags = BTL_IB_FLAG_CONNECT;
+    forgery.header.token = BTL_IB_LE64(btl_ib_token(
+        &bench->hosts[0].config.secret, liar->config.name, &liar->config.secret, epoch, 0));
+    bench_append(&forgery, &connect, sizeof(connect));
+    return forgery;
+}
+
+static void lives_that_never_were(void **state)
+{
+    bench_t *bench = job_in_flight();
+    uint32_t epoch = victim(bench)->peer_epoch;
+    uint32_t ours = bench->hosts[0].engine->next_epoch;
+    bench_forgery_t forgery;
+
+    forgery = contact(bench, epoch - 1, 0); /* older than the present */
+    in_vain(bench, &forgery, "dropped_stale");
+    forgery = contact(bench, epoch - (1u << 30), 0);
+    in_vain(bench, &forgery, "dropped_stale");
+    forgery = contact(bench, epoch + 1, ours + 2); /* lives of ours that never began have ended */
+    in_vain(bench, &forgery, "dropped_stale");
+    forgery = contact(bench, epoch + 1, ours + (1u << 30));
+    in_vain(bench, &forgery, "dropped_stale");
+    forgery = contact(bench, epoch, ours + 2); /* of the present life the same is no better */
+    in_vain(bench, &forgery, "dropped_stale");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* The own name in a CONNECT, with a token that only we could have made. */
+static void our_own_name(void **state)
+{
+    bench_t *bench = job();
+    const bench_host_t *host = &bench->hosts[0];
+    bench_forgery_t forgery = contact(bench, 5, 0);
+    btl_ib_wire_connect_t connect = {
+        .name = BTL_IB_LE64(host->config.name),
+        .connection = BTL_IB_LE32(77),
+        .epoch = BTL_IB_LE32(5),
+    };
+
+    memcpy(forgery.body, &connect, sizeof(connect));
+    in_vain(bench, &forgery, "dropped_token"); /* made with the secret of another */
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Random fields under a valid token: sums agree, nothing is delivered that was not sent but what the
+ * liar could have sent himself, and the others do not notice. */
+static void any_fields(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+
+    for (int i = 0; i < 20000; i++) {
+        if (bench_conn(bench, 0, 1) == NULL) {
+            bench_connect(bench, 0, 1);
+        }
+        bench_forgery_t forgery = lie(bench, (btl_ib_type_t) (1 + i % 4)); /* all but CLOSE */
+        uint64_t noise[4] = {test_random64(&numbers), test_random64(&numbers),
+                             test_random64(&numbers), test_random64(&numbers)};
+        bench_append(&forgery, noise, test_random_below(&numbers, sizeof(noise)));
+        uint8_t *bytes = (uint8_t *) &forgery.header;
+        uint32_t at = test_random_below(&numbers, sizeof(forgery.header));
+        if (at != 0 && (at < 4 || at >= 16) && at != 26 && at != 27) {
+            bytes[at] = (uint8_t) noise[0];
+        }
+        bench_throw_forgery(bench, 0, 1, &forgery);
+        bench_check_counters(host);
+        bench_check_accounts(host);
+        bench_clear(&bench->wire);
+    }
+    bench_send(bench, 2, 0, 30000, 1);
+    bench_send(bench, 0, 2, 30000, 1);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->messages[bench->message_count - 2].delivered, 1);
+    assert_int_equal(bench->messages[bench->message_count - 1].delivered, 1);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(acks_of_what_was_never_sent),
+        cmocka_unit_test(acks_of_long_ago),
+        cmocka_unit_test(absurd_ranges),
+        cmocka_unit_test(floods_of_ranges),
+        cmocka_unit_test(floods_of_questions),
+        cmocka_unit_test(limits_beyond_the_queue),
+        cmocka_unit_test(credit_that_was_never_granted),
+        cmocka_unit_test(false_returns_of_credit),
+        cmocka_unit_test(sequences_outside_the_window),
+        cmocka_unit_test(channels_that_do_not_exist),
+        cmocka_unit_test(headers_that_do_not_exist),
+        cmocka_unit_test(fragments_that_disagree),
+        cmocka_unit_test(reassembly_exhausted),
+        cmocka_unit_test(clocks_that_cannot_be),
+        cmocka_unit_test(round_trips_that_never_were),
+        cmocka_unit_test(a_stamp_from_the_future),
+        cmocka_unit_test(a_tag_that_has_its_receiver),
+        cmocka_unit_test(lives_that_never_were),
+        cmocka_unit_test(our_own_name),
+        cmocka_unit_test(any_fields),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -173,11 +173,13 @@ tests_fuzz_fuzz_wire_LDADD = $(lower_layers)
 mpi_programs = \
     tests/mpi/alltoall \
     tests/mpi/anysource \
+    tests/mpi/atomics \
     tests/mpi/churn \
     tests/mpi/compute \
     tests/mpi/datatypes \
     tests/mpi/early_finalize \
     tests/mpi/killed \
+    tests/mpi/onesided \
     tests/mpi/pingpong \
     tests/mpi/randsize \
     tests/mpi/ring \
@@ -203,6 +205,10 @@ tests_mpi_anysource_SOURCES = tests/mpi/anysource.c tests/mpi/common.h
 tests_mpi_anysource_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_anysource_CFLAGS = $(mpi_cflags)
 tests_mpi_anysource_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_atomics_SOURCES = tests/mpi/atomics.c tests/mpi/common.h
+tests_mpi_atomics_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_atomics_CFLAGS = $(mpi_cflags)
+tests_mpi_atomics_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_churn_SOURCES = tests/mpi/churn.c tests/mpi/common.h
 tests_mpi_churn_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_churn_CFLAGS = $(mpi_cflags)
@@ -223,6 +229,10 @@ tests_mpi_killed_SOURCES = tests/mpi/killed.c tests/mpi/common.h
 tests_mpi_killed_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_killed_CFLAGS = $(mpi_cflags)
 tests_mpi_killed_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_onesided_SOURCES = tests/mpi/onesided.c tests/mpi/common.h
+tests_mpi_onesided_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_onesided_CFLAGS = $(mpi_cflags)
+tests_mpi_onesided_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h
 tests_mpi_pingpong_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_pingpong_CFLAGS = $(mpi_cflags)

@@ -20,6 +20,17 @@ void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *ke
     btl_ib_regions_remove(&engine->regions, key);
 }
 
+void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key, uint64_t offset,
+                         uint64_t size, uint32_t access)
+{
+    uint8_t *memory;
+
+    return BTL_IB_REGION_OK
+                   == btl_ib_regions_check(&engine->regions, key, offset, size, access, &memory)
+               ? memory
+               : NULL;
+}
+
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
 {
     (void) conn;

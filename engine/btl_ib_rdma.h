@@ -53,6 +53,11 @@ int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32
  * more) registered are ignored. */
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key);
 
+/* Where `offset` of one of our own regions is, for an owner who serves itself; NULL if a peer would be
+ * refused `access` (one of BTL_IB_ACCESS_*) to the `size` bytes there. */
+void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key, uint64_t offset,
+                         uint64_t size, uint32_t access);
+
 /* ---- operations ---- */
 
 typedef enum btl_ib_op_kind {

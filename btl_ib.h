@@ -50,9 +50,14 @@ typedef struct btl_ib_module {
     char name[64];               /* "ofi/udp:eth0" */
     mca_btl_base_module_error_cb_fn_t error_cb;
     opal_list_t endpoints;
-    opal_free_list_t frags_eager; /* descriptors with room for eager_limit */
-    opal_free_list_t frags_max;   /* with room for max_send_size */
-    opal_free_list_t frags_user;  /* with room for a header; the data stay in the user's memory */
+    struct mca_btl_base_endpoint_t *self; /* that of the own process, if there is one */
+    opal_free_list_t frags_eager;         /* descriptors with room for eager_limit */
+    opal_free_list_t frags_max;           /* with room for max_send_size */
+    opal_free_list_t frags_user;    /* with room for a header; the data stay in the user's memory */
+    opal_free_list_t rdmas;         /* descriptors of one-sided operations */
+    opal_free_list_t registrations; /* and of memory for them */
+    btl_ib_list_t rdmas_active;     /* those on their way, in the order of their beginning */
+    uint64_t rdma_number;           /* of the newest */
 } btl_ib_module_t;
 
 typedef struct btl_ib_component {
@@ -145,6 +150,36 @@ static inline int btl_ib_turn(uint64_t now)
         }                                                                                          \
     } while (0)
 
+/*
+ * What Open MPI hands to peers of a registered region; copied into packets as it is. All processes
+ * of a job have the same byte order: bml r2 offers no RDMA between others.
+ */
+struct mca_btl_base_registration_handle_t {
+    uint64_t base; /* the address of the first byte in its owner's memory */
+    btl_ib_region_key_t key;
+};
+
+/* What is true of us, and what a user may choose from by btl_ib_flags. */
+#define BTL_IB_FLAGS                                                                               \
+    (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS                            \
+     | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH | BTL_IB_FLAGS_REMOTE_COMPLETION)
+
+/* Executed by the processor at the target, so that it and local processes may work on a word at
+ * the same time: GLOB. */
+#define BTL_IB_ATOMIC_FLAGS                                                                        \
+    (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
+     | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_LAND | MCA_BTL_ATOMIC_SUPPORTS_LOR    \
+     | MCA_BTL_ATOMIC_SUPPORTS_LXOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_32BIT \
+     | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB)
+
+/*
+ * Only with btl_ib_atomics_all. The interface has no word for unsigned integers, and osc/rdma (4.1,
+ * 5.0) asks for MIN and MAX of both kinds alike; it calls a complex number of two floats a
+ * double. Without these flags it computes such results itself, under a lock.
+ */
+#define BTL_IB_ATOMIC_FLAGS_MORE                                                                   \
+    (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
+
 /* The functions of a module, filled in by btl_ib_module.c. */
 void btl_ib_module_functions(mca_btl_base_module_t *module);
 
@@ -185,6 +220,58 @@ int btl_ib_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *end
                  opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
                  uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                  mca_btl_base_descriptor_t **descriptor);
+
+/*
+ * One-sided operations; btl_ib_rdma.c. One is complete, which its callback tells, when every byte is
+ * where it belongs and acknowledged; until then the caller's memory is used in place. The callback is
+ * called once, without the lock, never after del_procs; for the own process before the call returns.
+ * The functions never return 1, "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take
+ * that for an error of put and get.
+ */
+struct mca_btl_base_registration_handle_t *
+btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                    void *base, size_t size, uint32_t flags);
+int btl_ib_deregister_mem(mca_btl_base_module_t *btl,
+                          struct mca_btl_base_registration_handle_t *handle);
+int btl_ib_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               struct mca_btl_base_registration_handle_t *local_handle,
+               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_ib_get(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               struct mca_btl_base_registration_handle_t *local_handle,
+               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_ib_atomic_op(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     uint64_t remote_address,
+                     struct mca_btl_base_registration_handle_t *remote_handle,
+                     mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_ib_atomic_fop(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      void *local_address, uint64_t remote_address,
+                      struct mca_btl_base_registration_handle_t *local_handle,
+                      struct mca_btl_base_registration_handle_t *remote_handle,
+                      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_ib_atomic_cswap(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                        void *local_address, uint64_t remote_address,
+                        struct mca_btl_base_registration_handle_t *local_handle,
+                        struct mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                        uint64_t value, int flags, int order,
+                        mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int btl_ib_flush(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint);
+
+/* Construct and destruct a module's lists of operations and registrations. Returns an OPAL status. */
+int btl_ib_rdma_init(btl_ib_module_t *module);
+void btl_ib_rdma_fini(btl_ib_module_t *module);
+
+/* The engine finished an operation: status 0 or a negative errno. Called with the lock held. */
+void btl_ib_rdma_done(btl_ib_op_t *op, int status);
+
+/* The endpoint's connection is dead, and it was told: give back what died with it, without their
+ * callbacks if `quiet`. Called with the lock held. */
+void btl_ib_rdma_fail(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
 /* Give an end to what is left of connections: poll until no CLOSE is due, within the drain's
  * bound. Called with the lock held. */

@@ -24,6 +24,7 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/mca/hwloc/hwloc-internal.h"
 #include "opal/runtime/opal.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -56,18 +57,20 @@ bool btl_ib_compat_same_series(const char *version);
 
 #if OPAL_MAJOR_VERSION >= 5
 
-#define BTL_IB_MODEX_SCOPE PMIX_GLOBAL
+#define BTL_IB_MODEX_SCOPE             PMIX_GLOBAL
+#define BTL_IB_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
-/* Hand a received message up. */
+/* Hand a received message up, which lies in `count` segments. */
 static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
                                          struct mca_btl_base_endpoint_t *endpoint,
-                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+                                         size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
     const mca_btl_base_receive_descriptor_t desc = {
         .endpoint = endpoint,
-        .des_segments = segment,
-        .des_segment_count = 1,
+        .des_segments = segments,
+        .des_segment_count = count,
         .tag = tag,
         .cbdata = reg->cbdata,
     };
@@ -77,18 +80,20 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 
 #else
 
-#define BTL_IB_MODEX_SCOPE   OPAL_PMIX_GLOBAL
-#define BTL_IB_HAVE_FT_EVENT 1
+#define BTL_IB_MODEX_SCOPE             OPAL_PMIX_GLOBAL
+#define BTL_IB_FLAGS_REMOTE_COMPLETION 0 /* there is no other */
+#define BTL_IB_HAVE_FT_EVENT           1
 
-/* Hand a received message up. */
+/* Hand a received message up, which lies in `count` segments. */
 static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
                                          struct mca_btl_base_endpoint_t *endpoint,
-                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segment)
+                                         mca_btl_base_tag_t tag, mca_btl_base_segment_t *segments,
+                                         size_t count)
 {
     const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[tag];
     mca_btl_base_descriptor_t desc = {
-        .des_segments = segment,
-        .des_segment_count = 1,
+        .des_segments = segments,
+        .des_segment_count = count,
     };
 
     (void) endpoint;

@@ -546,7 +546,6 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     for (uint32_t i = 0; i < component->module_count; ++i) {
-        btl_ib_module_functions(&component->modules[i]->super);
         modules[i] = &component->modules[i]->super;
     }
     component->modules_in_use = component->module_count;

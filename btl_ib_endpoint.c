@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "btl_ib_modex.h"
+#include "btl_ib_self.h"
 
 /* Pause between two looks while a drain waits for the network, us. */
 #define DRAIN_PAUSE 50
@@ -30,6 +31,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->dead = false;
     endpoint->closing = false;
     btl_ib_list_init(&endpoint->failed);
+    btl_ib_list_init(&endpoint->failed_rdmas);
 }
 
 OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NULL);
@@ -139,25 +141,34 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     return endpoint;
 }
 
+/* The same, of a process whose data must be fetched first. */
+static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
+{
+    /* May wait for the runtime, so without the lock. */
+    btl_ib_modex_t *peer = btl_ib_modex_get(&proc->proc_name, true);
+    btl_ib_endpoint_t *endpoint;
+
+    if (NULL == peer) {
+        return NULL;
+    }
+    btl_ib_lock();
+    endpoint = add_proc(module, proc, peer);
+    btl_ib_unlock();
+    free(peer);
+    return endpoint;
+}
+
 int btl_ib_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
     for (size_t i = 0; i < nprocs; ++i) {
-        btl_ib_modex_t *peer;
-
-        endpoints[i] = NULL;
         if (procs[i] == opal_proc_local_get()) {
-            continue;
+            btl_ib_lock();
+            endpoints[i] = btl_ib_self_endpoint((btl_ib_module_t *) btl, procs[i]);
+            btl_ib_unlock();
+        } else {
+            endpoints[i] = add_peer((btl_ib_module_t *) btl, procs[i]);
         }
-        /* May wait for the runtime, so without the lock. */
-        peer = btl_ib_modex_get(&procs[i]->proc_name, true);
-        if (NULL == peer) {
-            continue;
-        }
-        btl_ib_lock();
-        endpoints[i] = add_proc((btl_ib_module_t *) btl, procs[i], peer);
-        btl_ib_unlock();
-        free(peer);
         if (NULL != endpoints[i] && NULL != reachable) {
             opal_bitmap_set_bit(reachable, (int) i);
         }
@@ -218,7 +229,8 @@ void btl_ib_linger(void)
 static bool all_drained(struct mca_btl_base_endpoint_t **endpoints, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
-        if (NULL != endpoints[i] && !btl_ib_conn_drained(endpoints[i]->conn)) {
+        if (NULL != endpoints[i] && NULL != endpoints[i]->conn
+            && !btl_ib_conn_drained(endpoints[i]->conn)) {
             return false;
         }
     }
@@ -237,7 +249,9 @@ int btl_ib_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc
     for (size_t i = 0; i < nprocs; ++i) {
         if (NULL != endpoints[i]) {
             endpoints[i]->closing = true;
-            btl_ib_conn_drain(endpoints[i]->conn);
+            if (NULL != endpoints[i]->conn) {
+                btl_ib_conn_drain(endpoints[i]->conn);
+            }
         }
     }
     while (!all_drained(endpoints, nprocs) && drain_poll(deadline)) {
@@ -259,7 +273,11 @@ int btl_ib_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc
 void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint)
 {
     endpoint->closing = true;
-    btl_ib_conn_destroy(endpoint->conn, btl_ib_now());
+    if (NULL != endpoint->conn) {
+        btl_ib_conn_destroy(endpoint->conn, btl_ib_now());
+    } else {
+        module->self = NULL;
+    }
     opal_list_remove_item(&module->endpoints, &endpoint->super);
     --mca_btl_ib_component.endpoint_count;
     OBJ_RELEASE(endpoint);

@@ -18,10 +18,11 @@ struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /* in its module's list */
     btl_ib_module_t *module;
     struct opal_proc_t *proc;
-    btl_ib_conn_t *conn;
-    uint32_t remote_rail; /* of the peer */
-    btl_ib_list_t failed; /* fragments that came back from a dying connection */
-    char host[64];        /* for messages: when they are needed the runtime may be gone */
+    btl_ib_conn_t *conn;        /* NULL: this is the own process (btl_ib_self.h) */
+    uint32_t remote_rail;       /* of the peer */
+    btl_ib_list_t failed;       /* fragments that came back from a dying connection */
+    btl_ib_list_t failed_rdmas; /* and one-sided operations */
+    char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool dead;
     bool closing; /* del_procs has it: no callback any more */

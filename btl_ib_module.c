@@ -23,9 +23,11 @@ static int module_register_error(mca_btl_base_module_t *btl,
 
 static void dump_endpoint(const btl_ib_endpoint_t *endpoint)
 {
-    char line[256];
+    char line[256] = "this process itself";
 
-    btl_ib_conn_format(endpoint->conn, btl_ib_now(), line, sizeof(line));
+    if (NULL != endpoint->conn) {
+        btl_ib_conn_format(endpoint->conn, btl_ib_now(), line, sizeof(line));
+    }
     opal_output(0, "btl:ib: %s by rail %u (%s): %s",
                 opal_process_name_print(endpoint->proc->proc_name), endpoint->module->rail,
                 endpoint->module->name, line);
@@ -90,6 +92,14 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
     module->btl_prepare_src = btl_ib_prepare_src;
     module->btl_send = btl_ib_send;
     module->btl_sendi = btl_ib_sendi;
+    module->btl_put = btl_ib_put;
+    module->btl_get = btl_ib_get;
+    module->btl_atomic_op = btl_ib_atomic_op;
+    module->btl_atomic_fop = btl_ib_atomic_fop;
+    module->btl_atomic_cswap = btl_ib_atomic_cswap;
+    module->btl_register_mem = btl_ib_register_mem;
+    module->btl_deregister_mem = btl_ib_deregister_mem;
+    module->btl_flush = btl_ib_flush;
     module->btl_dump = module_dump;
     module->btl_register_error = module_register_error;
 #ifdef BTL_IB_HAVE_FT_EVENT
@@ -100,6 +110,8 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
 btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t bandwidth)
 {
     btl_ib_module_t *module = calloc(1, sizeof(*module));
+    int rc;
+    int rc_rdma;
 
     if (NULL == module) {
         return NULL;
@@ -109,7 +121,9 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t 
     module->rail = rail;
     snprintf(module->name, sizeof(module->name), "%s", name);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-    if (OPAL_SUCCESS != btl_ib_frag_lists_init(module)) {
+    rc = btl_ib_frag_lists_init(module);
+    rc_rdma = btl_ib_rdma_init(module);
+    if (OPAL_SUCCESS != rc || OPAL_SUCCESS != rc_rdma) {
         btl_ib_module_destroy(module);
         return NULL;
     }
@@ -119,6 +133,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t 
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
     btl_ib_frag_lists_fini(module);
+    btl_ib_rdma_fini(module);
     OBJ_DESTRUCT(&module->endpoints);
     free(module);
 }

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,18 +208,26 @@ static bool register_strings(btl_ib_params_t *params)
 }
 
 /* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
-static void default_limits(mca_btl_base_module_t *limits)
+static void default_limits(mca_btl_base_module_t *limits, bool all_atomics)
 {
     limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
     limits->btl_eager_limit = 12 * 1024;
     limits->btl_rndv_eager_limit = 12 * 1024;
     limits->btl_max_send_size = 64 * 1024;
     limits->btl_rdma_pipeline_send_length = 0;
-    limits->btl_rdma_pipeline_frag_size = 0;
+    limits->btl_rdma_pipeline_frag_size = 4 * 1024 * 1024;
     limits->btl_min_rdma_pipeline_size = 0;
     limits->btl_latency = 10;
     limits->btl_bandwidth = 0;
     limits->btl_flags = MCA_BTL_FLAGS_SEND;
+    limits->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS | (all_atomics ? BTL_IB_ATOMIC_FLAGS_MORE : 0);
+    limits->btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t);
+    limits->btl_get_limit = SIZE_MAX;
+    limits->btl_put_limit = SIZE_MAX;
+    limits->btl_get_local_registration_threshold = SIZE_MAX;
+    limits->btl_put_local_registration_threshold = SIZE_MAX;
+    /* Open MPI registers parameters and keeps flags only of functions that are there. */
+    btl_ib_module_functions(limits);
 }
 
 static bool register_limit(const char *name, const char *help, mca_base_var_type_t type,
@@ -228,15 +237,38 @@ static bool register_limit(const char *name, const char *help, mca_base_var_type
                                                 level, MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
+/* For ob1's pipeline of puts, which it takes if btl_ib_flags has no get, or without
+ * mpi_leave_pinned. */
+static bool register_pipeline(mca_btl_base_module_t *limits)
+{
+    const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
+    bool ok = register_limit("rdma_pipeline_send_length",
+                             "Of a long message that goes by put, send this much in fragments "
+                             "(bytes, 0 to 1073741824, default: 0, registration costs nothing that "
+                             "it would have to hide)",
+                             size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
+
+    ok = register_limit("rdma_pipeline_frag_size",
+                        "Put a long message in pieces of at most this size, four at a time "
+                        "(bytes, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)",
+                        size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_frag_size)
+         && ok;
+    return register_limit("min_rdma_pipeline_size",
+                          "Send messages below this size in fragments instead of the pipeline of "
+                          "puts (bytes, 0 to 1073741824, default: 0, raised to btl_ib_eager_limit)",
+                          size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
+           && ok;
+}
+
 /* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
  * default: the first text stays. */
-static bool register_limits(mca_btl_base_module_t *limits)
+static bool register_limits(mca_btl_base_module_t *limits, bool all_atomics)
 {
     const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
     const mca_base_var_type_t number = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
     bool ok;
 
-    default_limits(limits);
+    default_limits(limits, all_atomics);
     ok = register_limit("eager_limit",
                         "Send messages up to this size at once, without asking whether the "
                         "receiver is ready; the PML's header counts, the size of a datagram does "
@@ -252,6 +284,17 @@ static bool register_limits(mca_btl_base_module_t *limits)
                         "same on all hosts (bytes, 256 to 1048576, default: 65536)",
                         size, OPAL_INFO_LVL_4, &limits->btl_max_send_size)
          && ok;
+    ok = register_limit("get_limit",
+                        "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                        "(bytes, from 4096, default: 18446744073709551615)",
+                        size, OPAL_INFO_LVL_6, &limits->btl_get_limit)
+         && ok;
+    ok = register_limit("put_limit",
+                        "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                        "(bytes, from 4096, default: 18446744073709551615)",
+                        size, OPAL_INFO_LVL_6, &limits->btl_put_limit)
+         && ok;
+    ok = register_pipeline(limits) && ok;
     ok = register_limit("exclusivity",
                         "Of several BTLs that reach a peer only those with the highest value are "
                         "used (rank, 0 to 65536, default: 1024)",
@@ -296,11 +339,19 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
              "1)",
              OPAL_INFO_LVL_4)
          && ok;
+    ok = register_bool(
+             &params->atomics_all, "atomics_all",
+             "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
+             "them also where they are not what MPI means: signed for unsigned integers, "
+             "double for float complex (0 or 1, default: 0, osc/rdma takes a lock and gets, "
+             "computes and puts)",
+             OPAL_INFO_LVL_6)
+         && ok;
     ok = register_strings(params) && ok;
     for (size_t i = 0; i < NUMBER_COUNT; ++i) {
         ok = register_number(params, &numbers[i]) && ok;
     }
-    ok = register_limits(limits) && ok;
+    ok = register_limits(limits, params->atomics_all) && ok;
     params->registered = ok;
     return OPAL_SUCCESS;
 }
@@ -320,6 +371,13 @@ static bool check_range(const char *name, const char *unit, int64_t value, int64
     snprintf(high_text, sizeof(high_text), "%" PRId64, high);
     BTL_IB_SHOW_HELP("value out of range", name, value_text, low_text, high_text, unit);
     return false;
+}
+
+/* For sizes without an upper bound. */
+static bool check_least(const char *name, size_t value, size_t low)
+{
+    return value > INT64_MAX
+           || check_range(name, "bytes", (int64_t) value, (int64_t) low, INT64_MAX);
 }
 
 static bool check_number(const btl_ib_params_t *params, const number_t *number)
@@ -374,6 +432,29 @@ btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
     return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
 }
 
+/* What ob1 and osc/rdma were told that they may use must be there, and what they use must do. */
+static bool check_one_sided(const mca_btl_base_module_t *limits)
+{
+    const uint32_t unknown = limits->btl_flags & ~BTL_IB_FLAGS;
+    const int64_t max = 1 << 30;
+    char text[32];
+
+    if (0 != unknown) {
+        snprintf(text, sizeof(text), "0x%x", unknown);
+        BTL_IB_SHOW_HELP("unsupported flags", text);
+        return false;
+    }
+    return check_least("get_limit", limits->btl_get_limit, 4096)
+           && check_least("put_limit", limits->btl_put_limit, 4096)
+           && (0 == limits->btl_rdma_pipeline_frag_size
+               || check_range("rdma_pipeline_frag_size", "bytes",
+                              (int64_t) limits->btl_rdma_pipeline_frag_size, 4096, max))
+           && check_range("rdma_pipeline_send_length", "bytes",
+                          (int64_t) limits->btl_rdma_pipeline_send_length, 0, max)
+           && check_range("min_rdma_pipeline_size", "bytes",
+                          (int64_t) limits->btl_min_rdma_pipeline_size, 0, max);
+}
+
 /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
 static bool check_limits(const mca_btl_base_module_t *limits)
 {
@@ -407,6 +488,7 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
         return false;
     }
     return params->registered && check_guard(params) && check_limits(limits)
+           && check_one_sided(limits)
            && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
            && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
            && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);

@@ -22,6 +22,7 @@ typedef struct btl_ib_params {
     bool use_auto;        /* offer ib although nobody named it */
     bool stats;           /* print a line of counters at the end */
     bool kicker;          /* there may be a kicker thread */
+    bool atomics_all;     /* those that osc/rdma takes for something else, too */
     char *transport;      /* "auto" or a transport's name */
     char *if_include;     /* NULL or empty: all */
     char *if_exclude;     /* NULL or empty: none */

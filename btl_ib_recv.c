@@ -72,7 +72,7 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
 
     (void) context;
     btl_ib_unlock();
-    btl_ib_compat_deliver(&module->super, endpoint, tag, &segment);
+    btl_ib_compat_deliver(&module->super, endpoint, tag, &segment, 1);
     btl_ib_lock();
 }
 
@@ -126,6 +126,12 @@ static void on_done(void *context, btl_ib_msg_t *msg, int status)
     give_back(frag, owned);
 }
 
+static void op_done(void *context, btl_ib_op_t *op, int status)
+{
+    (void) context;
+    btl_ib_rdma_done(op, status);
+}
+
 /* Say which peer is lost. */
 static void report(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
@@ -144,7 +150,8 @@ static void report(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     }
 }
 
-static void fail_fragments(btl_ib_endpoint_t *endpoint, bool quiet)
+/* Give back what died with the connection. */
+static void fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_list_t *link;
 
@@ -156,6 +163,7 @@ static void fail_fragments(btl_ib_endpoint_t *endpoint, bool quiet)
         btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
         give_back(frag, owned);
     }
+    btl_ib_rdma_fail(endpoint, quiet);
 }
 
 static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
@@ -174,7 +182,7 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
         if (NULL == endpoint) { /* never added: nobody else will */
             btl_ib_conn_destroy(conn, btl_ib_now());
         } else {
-            fail_fragments(endpoint, true);
+            fail_all(endpoint, true);
         }
         return;
     }
@@ -187,7 +195,7 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
                  (char *) "btl ib lost a peer");
         btl_ib_lock();
     }
-    fail_fragments(endpoint, false);
+    fail_all(endpoint, false);
 }
 
 static void *zalloc(void *context, size_t size)
@@ -209,6 +217,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .deliver = deliver,
     .on_sent = on_sent,
     .on_done = on_done,
+    .op_done = op_done,
     .dead = dead,
     .zalloc = zalloc,
     .free = release,

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 
+#include "btl_ib_self.h"
+
 /* An error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
 static int opal_status(int error)
 {
@@ -139,6 +141,9 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
     (void) btl;
     frag->endpoint = endpoint;
     frag->told = false;
+    if (OPAL_UNLIKELY(NULL == endpoint->conn)) {
+        return btl_ib_self_send(frag, tag);
+    }
     frag->msg.tag = tag;
     frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
@@ -178,7 +183,8 @@ static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t 
     size_t packed = payload_size;
     char *out;
 
-    if (OPAL_UNLIKELY(endpoint->closing || header_size + payload_size > UINT32_MAX)) {
+    if (OPAL_UNLIKELY(endpoint->closing || NULL == endpoint->conn
+                      || header_size + payload_size > UINT32_MAX)) {
         return false;
     }
     out = btl_ib_sendi_begin(endpoint->conn, tag, (uint32_t) (header_size + payload_size));

@@ -1,0 +1,521 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * One-sided operations: put, get, atomics, and the registration of memory for them.
+ */
+
+#include "btl_ib_endpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "btl_ib_self.h"
+
+static_assert(sizeof(struct mca_btl_base_registration_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
+              "it must fit into the packets of ob1");
+
+#define REMOTE_ACCESS                                                                              \
+    (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
+
+/* An operation on its way. */
+typedef struct btl_ib_rdma {
+    opal_free_list_item_t super; /* first: Open MPI casts */
+    btl_ib_op_t op;
+    struct mca_btl_base_endpoint_t *endpoint;
+    void *here; /* what it is about, if that was named by an address of ours; else NULL */
+    void *local_address;
+    struct mca_btl_base_registration_handle_t *local_handle;
+    mca_btl_base_rdma_completion_fn_t cbfunc; /* may be NULL */
+    void *cbcontext;
+    void *cbdata;
+    uint64_t number;           /* of its beginning, in the module */
+    btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
+    btl_ib_list_t failed_link; /* in its endpoint's list of what died with it */
+    int status;                /* of one in that list */
+} btl_ib_rdma_t;
+
+/* A region that is registered, or was only named as local memory. */
+typedef struct btl_ib_registration {
+    opal_free_list_item_t super; /* first: Open MPI casts */
+    bool remote;                 /* the engine knows it */
+    struct mca_btl_base_registration_handle_t handle;
+} btl_ib_registration_t;
+
+static void rdma_constructor(btl_ib_rdma_t *rdma)
+{
+    memset(&rdma->op, 0, sizeof(rdma->op));
+    btl_ib_list_init(&rdma->link);
+    btl_ib_list_init(&rdma->failed_link);
+}
+
+OBJ_CLASS_INSTANCE(btl_ib_rdma_t, opal_free_list_item_t, rdma_constructor, NULL);
+OBJ_CLASS_INSTANCE(btl_ib_registration_t, opal_free_list_item_t, NULL, NULL);
+
+static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
+{
+    const btl_ib_params_t *params = &mca_btl_ib_component.params;
+
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, 0, params->free_list_num,
+                               -1, params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+}
+
+int btl_ib_rdma_init(btl_ib_module_t *module)
+{
+    const int rc = list_init(&module->rdmas, sizeof(btl_ib_rdma_t), OBJ_CLASS(btl_ib_rdma_t));
+    const int rc_registrations = list_init(&module->registrations, sizeof(btl_ib_registration_t),
+                                           OBJ_CLASS(btl_ib_registration_t));
+
+    btl_ib_list_init(&module->rdmas_active);
+    return OPAL_SUCCESS != rc ? rc : rc_registrations;
+}
+
+void btl_ib_rdma_fini(btl_ib_module_t *module)
+{
+    OBJ_DESTRUCT(&module->rdmas);
+    OBJ_DESTRUCT(&module->registrations);
+}
+
+/* ---- memory ---- */
+
+static uint32_t access_of(uint32_t flags)
+{
+    return (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_READ) ? BTL_IB_ACCESS_READ : 0)
+           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) ? BTL_IB_ACCESS_WRITE : 0)
+           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? BTL_IB_ACCESS_ATOMIC : 0);
+}
+
+/*
+ * With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the aligned 8
+ * bytes around them, which may reach beyond both ends of the window; devices that register whole
+ * pages allow it. So does the processor: 8 aligned bytes never belong to two pages.
+ */
+static void widen_for_atomics(char **base, size_t *size)
+{
+    const size_t before = (uintptr_t) *base % 8;
+
+    *base -= before;
+    *size = (*size + before + 7) / 8 * 8;
+}
+
+struct mca_btl_base_registration_handle_t *
+btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                    void *base, size_t size, uint32_t flags)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    btl_ib_registration_t *registration =
+        (btl_ib_registration_t *) opal_free_list_get(&module->registrations);
+    btl_ib_region_key_t key = {0};
+    char *from = base;
+    int rc = 0;
+
+    (void) endpoint;
+    if (OPAL_UNLIKELY(NULL == registration)) {
+        return NULL;
+    }
+    if (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)) {
+        widen_for_atomics(&from, &size);
+    }
+    registration->remote = 0 != (flags & REMOTE_ACCESS);
+    if (registration->remote) {
+        btl_ib_lock();
+        rc = btl_ib_region_add(mca_btl_ib_component.engine, from, size, access_of(flags), &key);
+        btl_ib_unlock();
+    }
+    if (OPAL_UNLIKELY(0 != rc)) {
+        BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
+        opal_free_list_return(&module->registrations, &registration->super);
+        return NULL;
+    }
+    registration->handle.base = (uint64_t) (uintptr_t) from;
+    registration->handle.key = key;
+    return &registration->handle;
+}
+
+int btl_ib_deregister_mem(mca_btl_base_module_t *btl,
+                          struct mca_btl_base_registration_handle_t *handle)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    btl_ib_registration_t *registration = BTL_IB_CONTAINER(handle, btl_ib_registration_t, handle);
+
+    if (registration->remote) {
+        btl_ib_lock();
+        btl_ib_region_remove(mca_btl_ib_component.engine, &handle->key);
+        btl_ib_unlock();
+    }
+    opal_free_list_return(&module->registrations, &registration->super);
+    return OPAL_SUCCESS;
+}
+
+/* ---- the life of an operation ---- */
+
+static const char *const kind_names[] = {
+    [BTL_IB_OP_PUT] = "put",
+    [BTL_IB_OP_GET] = "get",
+    [BTL_IB_OP_ATOMIC] = "atomic",
+};
+
+/* Bytes of the target that it is about. */
+static size_t rdma_size(const btl_ib_rdma_t *rdma)
+{
+    return BTL_IB_OP_ATOMIC == rdma->op.kind ? btl_ib_atomic_size(rdma->op.type)
+                                             : (size_t) rdma->op.size;
+}
+
+static int opal_status(int error)
+{
+    switch (error) {
+    case 0:
+        return OPAL_SUCCESS;
+    case -EPIPE:
+    case -ECANCELED:
+        return OPAL_ERR_UNREACH;
+    case -ENOMEM:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    default:
+        return OPAL_ERROR;
+    }
+}
+
+static void report(const btl_ib_rdma_t *rdma, int status)
+{
+    const btl_ib_op_t *op = &rdma->op;
+
+    BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRIu64 " of region %" PRIx64 " of %s on %s: %s",
+                   kind_names[op->kind], rdma_size(rdma), op->offset, op->key.id,
+                   opal_process_name_print(rdma->endpoint->proc->proc_name), rdma->endpoint->host,
+                   strerror(-status));
+}
+
+/* Tell the owner, then forget. It stays in the module's list until its callback has returned:
+ * whoever was told by flush that all is done may free what the callback uses. */
+static void finish(btl_ib_rdma_t *rdma, int status)
+{
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    btl_ib_module_t *module = endpoint->module;
+
+    if (OPAL_UNLIKELY(0 != status && !endpoint->closing)) {
+        report(rdma, status);
+    }
+    if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
+        memcpy(rdma->local_address, &rdma->op.result, rdma_size(rdma)); /* little endian */
+    }
+    if (NULL != rdma->cbfunc && !endpoint->closing) {
+        btl_ib_unlock();
+        rdma->cbfunc(&module->super, endpoint, rdma->local_address, rdma->local_handle,
+                     rdma->cbcontext, rdma->cbdata, opal_status(status));
+        btl_ib_lock();
+    }
+    btl_ib_list_remove(&rdma->link);
+    opal_free_list_return(&module->rdmas, &rdma->super);
+    OBJ_RELEASE(endpoint); /* retained by start() */
+}
+
+void btl_ib_rdma_done(btl_ib_op_t *op, int status)
+{
+    btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(op, btl_ib_rdma_t, op);
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+
+    if (0 != status && !endpoint->closing && btl_ib_conn_is_dead(endpoint->conn)) {
+        /* ob1 and osc/rdma give up when an operation fails: dead() first says what happened. */
+        rdma->status = status;
+        btl_ib_list_push_tail(&endpoint->failed_rdmas, &rdma->failed_link);
+        return;
+    }
+    finish(rdma, status);
+}
+
+void btl_ib_rdma_fail(btl_ib_endpoint_t *endpoint, bool quiet)
+{
+    btl_ib_list_t *link;
+
+    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_rdmas))) {
+        btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(link, btl_ib_rdma_t, failed_link);
+
+        if (quiet) {
+            rdma->cbfunc = NULL;
+        }
+        finish(rdma, rdma->status);
+    }
+}
+
+/*
+ * A descriptor, filled with what all kinds have, or an OPAL status. osc/rdma of Open MPI 4.1 has no
+ * handle, and sometimes no endpoint, for memory that it could reach itself: then the address is one of
+ * ours.
+ */
+static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
+                   void *local_address, uint64_t remote_address,
+                   const struct mca_btl_base_registration_handle_t *remote_handle,
+                   btl_ib_rdma_t **out)
+{
+    btl_ib_rdma_t *rdma;
+
+    if (NULL == remote_handle) {
+        endpoint = module->self;
+    }
+    if (OPAL_UNLIKELY(NULL == endpoint)) {
+        return OPAL_ERR_UNREACH;
+    }
+    rdma = (btl_ib_rdma_t *) opal_free_list_get(&module->rdmas);
+    if (OPAL_UNLIKELY(NULL == rdma)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    rdma->endpoint = endpoint;
+    rdma->local_address = local_address;
+    rdma->op.kind = kind;
+    rdma->op.local = local_address;
+    rdma->here = NULL;
+    if (NULL != remote_handle) {
+        rdma->op.key = remote_handle->key;
+        /* May wrap around: the target compares it with what it registered. */
+        rdma->op.offset = remote_address - remote_handle->base;
+    } else {
+        rdma->here = (void *) (uintptr_t) remote_address;
+    }
+    *out = rdma;
+    return OPAL_SUCCESS;
+}
+
+/* Begin. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
+static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                 void *cbdata)
+{
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    btl_ib_module_t *module = endpoint->module;
+    int rc = -EPIPE;
+
+    rdma->cbfunc = cbfunc;
+    rdma->cbcontext = cbcontext;
+    rdma->cbdata = cbdata;
+    btl_ib_lock();
+    rdma->number = ++module->rdma_number;
+    btl_ib_list_push_tail(&module->rdmas_active, &rdma->link);
+    OBJ_RETAIN(endpoint); /* until finish() */
+    if (OPAL_LIKELY(!endpoint->closing && NULL != endpoint->conn)) {
+        rc = btl_ib_op_start(endpoint->conn, &rdma->op, btl_ib_now());
+    } else if (!endpoint->closing) {
+        finish(rdma, btl_ib_self_execute(&rdma->op, rdma->here));
+        rc = 0;
+    }
+    if (OPAL_UNLIKELY(0 != rc)) {
+        btl_ib_list_remove(&rdma->link);
+        opal_free_list_return(&module->rdmas, &rdma->super);
+        OBJ_RELEASE(endpoint);
+    }
+    btl_ib_unlock();
+    return opal_status(rc);
+}
+
+/* ---- the BTL functions ---- */
+
+static int transfer(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
+                    void *local_address, uint64_t remote_address,
+                    struct mca_btl_base_registration_handle_t *local_handle,
+                    const struct mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                    mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    btl_ib_rdma_t *rdma;
+    const int rc =
+        prepare(module, endpoint, kind, local_address, remote_address, remote_handle, &rdma);
+
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        return rc;
+    }
+    rdma->local_handle = local_handle;
+    rdma->op.size = size;
+    return start(rdma, cbfunc, cbcontext, cbdata);
+}
+
+int btl_ib_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               struct mca_btl_base_registration_handle_t *local_handle,
+               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    (void) flags;
+    (void) order;
+    if (OPAL_UNLIKELY(size > btl->btl_put_limit)) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    return transfer((btl_ib_module_t *) btl, endpoint, BTL_IB_OP_PUT, local_address, remote_address,
+                    local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
+}
+
+int btl_ib_get(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               struct mca_btl_base_registration_handle_t *local_handle,
+               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    (void) flags;
+    (void) order;
+    if (OPAL_UNLIKELY(size > btl->btl_get_limit)) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    return transfer((btl_ib_module_t *) btl, endpoint, BTL_IB_OP_GET, local_address, remote_address,
+                    local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
+}
+
+/* What Open MPI calls an atomic, what we do, and the flag that offers it. */
+static const struct {
+    mca_btl_base_atomic_op_t op;
+    btl_ib_atomic_code_t code;
+    uint32_t supports;
+} atomics[] = {
+    {MCA_BTL_ATOMIC_ADD, BTL_IB_ATOMIC_ADD, MCA_BTL_ATOMIC_SUPPORTS_ADD},
+    {MCA_BTL_ATOMIC_AND, BTL_IB_ATOMIC_AND, MCA_BTL_ATOMIC_SUPPORTS_AND},
+    {MCA_BTL_ATOMIC_OR, BTL_IB_ATOMIC_OR, MCA_BTL_ATOMIC_SUPPORTS_OR},
+    {MCA_BTL_ATOMIC_XOR, BTL_IB_ATOMIC_XOR, MCA_BTL_ATOMIC_SUPPORTS_XOR},
+    {MCA_BTL_ATOMIC_LAND, BTL_IB_ATOMIC_LAND, MCA_BTL_ATOMIC_SUPPORTS_LAND},
+    {MCA_BTL_ATOMIC_LOR, BTL_IB_ATOMIC_LOR, MCA_BTL_ATOMIC_SUPPORTS_LOR},
+    {MCA_BTL_ATOMIC_LXOR, BTL_IB_ATOMIC_LXOR, MCA_BTL_ATOMIC_SUPPORTS_LXOR},
+    {MCA_BTL_ATOMIC_SWAP, BTL_IB_ATOMIC_SWAP, MCA_BTL_ATOMIC_SUPPORTS_SWAP},
+    {MCA_BTL_ATOMIC_MIN, BTL_IB_ATOMIC_MIN, MCA_BTL_ATOMIC_SUPPORTS_MIN},
+    {MCA_BTL_ATOMIC_MAX, BTL_IB_ATOMIC_MAX, MCA_BTL_ATOMIC_SUPPORTS_MAX},
+};
+
+/* What one of them needs beyond an endpoint and its callback. */
+typedef struct atomic {
+    btl_ib_atomic_code_t code;
+    uint32_t supports; /* what must be offered */
+    int flags;         /* MCA_BTL_ATOMIC_FLAG_* */
+    uint64_t operand;
+    uint64_t compare;
+} atomic_t;
+
+static btl_ib_atomic_type_t atomic_type(int flags)
+{
+    const bool is_float = 0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT);
+
+    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
+        return is_float ? BTL_IB_ATOMIC_FLOAT : BTL_IB_ATOMIC_INT32;
+    }
+    return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
+}
+
+static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic)
+{
+    uint32_t needed = atomic->supports;
+
+    if (0 != (atomic->flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
+        needed |= MCA_BTL_ATOMIC_SUPPORTS_32BIT;
+    }
+    if (0 != (atomic->flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+        needed |= MCA_BTL_ATOMIC_SUPPORTS_FLOAT;
+    }
+    return needed == (needed & module->super.btl_atomic_flags)
+           && btl_ib_atomic_supported(atomic->code, atomic_type(atomic->flags));
+}
+
+/*
+ * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds
+ * another way; other errors it meets by asking again for ever.
+ */
+static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
+                        uint64_t remote_address,
+                        struct mca_btl_base_registration_handle_t *local_handle,
+                        const struct mca_btl_base_registration_handle_t *remote_handle,
+                        const atomic_t *atomic, mca_btl_base_rdma_completion_fn_t cbfunc,
+                        void *cbcontext, void *cbdata)
+{
+    const btl_ib_atomic_type_t type = atomic_type(atomic->flags);
+    btl_ib_rdma_t *rdma;
+    int rc;
+
+    if (!is_offered(module, atomic) || 0 != remote_address % btl_ib_atomic_size(type)) {
+        return OPAL_ERR_NOT_SUPPORTED;
+    }
+    rc = prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address, remote_handle,
+                 &rdma);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        return rc;
+    }
+    rdma->local_handle = local_handle;
+    rdma->op.code = atomic->code;
+    rdma->op.type = type;
+    rdma->op.operand = atomic->operand;
+    rdma->op.compare = atomic->compare;
+    return start(rdma, cbfunc, cbcontext, cbdata);
+}
+
+int btl_ib_atomic_fop(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      void *local_address, uint64_t remote_address,
+                      struct mca_btl_base_registration_handle_t *local_handle,
+                      struct mca_btl_base_registration_handle_t *remote_handle,
+                      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    atomic_t atomic = {.flags = flags, .operand = operand};
+
+    (void) order;
+    for (size_t i = 0; i < sizeof(atomics) / sizeof(atomics[0]); ++i) {
+        if (op == atomics[i].op) {
+            atomic.code = atomics[i].code;
+            atomic.supports = atomics[i].supports;
+        }
+    }
+    return start_atomic((btl_ib_module_t *) btl, endpoint, local_address, remote_address,
+                        local_handle, remote_handle, &atomic, cbfunc, cbcontext, cbdata);
+}
+
+int btl_ib_atomic_op(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     uint64_t remote_address,
+                     struct mca_btl_base_registration_handle_t *remote_handle,
+                     mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    return btl_ib_atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand,
+                             flags, order, cbfunc, cbcontext, cbdata);
+}
+
+int btl_ib_atomic_cswap(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                        void *local_address, uint64_t remote_address,
+                        struct mca_btl_base_registration_handle_t *local_handle,
+                        struct mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                        uint64_t value, int flags, int order,
+                        mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+    const atomic_t atomic = {
+        .code = BTL_IB_ATOMIC_CSWAP,
+        .supports = MCA_BTL_ATOMIC_SUPPORTS_CSWAP,
+        .flags = flags,
+        .operand = value,
+        .compare = compare,
+    };
+
+    (void) order;
+    return start_atomic((btl_ib_module_t *) btl, endpoint, local_address, remote_address,
+                        local_handle, remote_handle, &atomic, cbfunc, cbcontext, cbdata);
+}
+
+/* Is one that began before or as number `last` still on its way? */
+static bool pending(const btl_ib_module_t *module, uint64_t last)
+{
+    btl_ib_list_t *oldest = btl_ib_list_first(&module->rdmas_active);
+
+    return NULL != oldest && BTL_IB_CONTAINER(oldest, btl_ib_rdma_t, link)->number <= last;
+}
+
+/* Waits for all endpoints, as a BTL may, and by Open MPI's own progress: a peer that shall answer may
+ * wait for us by another BTL. */
+int btl_ib_flush(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    uint64_t last;
+
+    (void) endpoint;
+    btl_ib_lock();
+    last = module->rdma_number;
+    while (pending(module, last)) {
+        btl_ib_unlock();
+        opal_progress();
+        btl_ib_lock();
+    }
+    btl_ib_unlock();
+    return OPAL_SUCCESS;
+}

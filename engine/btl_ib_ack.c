@@ -335,13 +335,11 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     return true;
 }
 
-/* Nobody comes to carry it: in a kick that is certain. */
 static bool is_due(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->ack_now || engine->now >= conn->ack_at || engine->idle_calls >= IDLE_CALLS
-           || engine->kicking;
+    return conn->ack_now || engine->now >= conn->ack_at || engine->idle_calls >= IDLE_CALLS;
 }
 
 void btl_ib_ack_turn(btl_ib_engine_t *engine)

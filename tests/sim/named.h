@@ -31,6 +31,9 @@ void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound
 void kick_repairs(sim_t *sim);
 void kick_store_full(sim_t *sim);
 void kick_close(sim_t *sim);
+void kick_destroyed(sim_t *sim);
+void kick_killed(sim_t *sim);
+void kick_refused(sim_t *sim);
 void kick_no_memory(sim_t *sim);
 void kick_device_failure(sim_t *sim);
 void kick_kills_nobody(sim_t *sim);

@@ -179,9 +179,13 @@ void run_quiet(sim_t *sim, uint64_t limit)
                  (unsigned long long) (datagrams(sim) - before));
     }
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        if (sim->procs[i].up) {
-            check_idle_memory(sim, &sim->procs[i]);
-            check_counters(sim, &sim->procs[i]);
+        if (!sim->procs[i].up) {
+            continue;
+        }
+        check_idle_memory(sim, &sim->procs[i]);
+        check_counters(sim, &sim->procs[i]);
+        if (btl_ib_engine_kick_due(sim->procs[i].engine) != UINT64_MAX) {
+            sim_fail(sim, "p%u is idle, but wants to be kicked", i);
         }
     }
 }

@@ -21,7 +21,8 @@ enum {
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
     REORDER_CALM = 16,      /* real losses in a row after which less reordering is expected again */
     SKIP_PROBES = 5,
-    DEATH_PROBES = 4, /* silence is only believed after this many questions */
+    DEATH_PROBES = 4,     /* silence is only believed after this many questions */
+    INTRODUCE_PROBES = 4, /* then every second one says who asks */
 };
 
 void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -256,12 +257,23 @@ static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
     return item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
 }
 
+/* Perhaps the peer closed, nobody told us, and its new life does not know us: it can answer only if we
+ * say who we are. */
+static void introduce(btl_ib_conn_t *conn)
+{
+    conn->introduce = true;
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    conn->introduce = false;
+}
+
 static void probe(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_segment_t *segment = to_probe_with(conn);
 
-    if (segment == NULL || !btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
+        introduce(conn);
+    } else if (segment == NULL || !btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
     if (conn->probes > 0) {

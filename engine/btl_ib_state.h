@@ -87,6 +87,7 @@ struct btl_ib_conn {
     uint32_t unacked;   /* segments in flight or lost */
     uint32_t skips;     /* of them SKIPs */
     bool peer_knows;    /* it has our id: CONNECT blocks are no longer needed */
+    bool introduce;     /* in what is made now they are all the same */
     bool bound;         /* we have its id and token */
     bool draining;
     bool adopted;

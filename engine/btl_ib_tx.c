@@ -17,10 +17,15 @@ enum {
 
 /* ---- making segments ---- */
 
+static bool says_connect(const btl_ib_conn_t *conn)
+{
+    return !conn->peer_knows || conn->introduce;
+}
+
 static uint32_t header_bytes(const btl_ib_conn_t *conn)
 {
     return (uint32_t) sizeof(btl_ib_wire_header_t)
-           + (conn->peer_knows ? 0 : (uint32_t) sizeof(btl_ib_wire_connect_t));
+           + (says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
 }
 
 /* What a datagram carries besides its payload. */
@@ -59,7 +64,7 @@ btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, u
     segment->type = (uint8_t) type;
     segment->size = header + size;
     segment->space = 0;
-    if (!conn->peer_knows) {
+    if (says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }

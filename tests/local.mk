@@ -123,6 +123,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/main.c \
     tests/sim/named.c \
     tests/sim/named.h \
+    tests/sim/named_contact.c \
     tests/sim/named_kick.c \
     tests/sim/net.c \
     tests/sim/proc.c \

@@ -795,6 +795,7 @@ const named_scenario_t named_scenarios[] = {
     {"refused", "the peer's host says that nobody is there", refused},
     {"device_failure", "our device fails", device_failure},
     {"close_and_reopen", "connections are closed in many states and made again", close_and_reopen},
+    {"closes_lost", "no CLOSE arrives, and the peer's new life has nothing to say", closes_lost},
     {"reassembly_exhausted", "no reassembly buffer but one for each peer", reassembly_exhausted},
     {"incast", "16 senders, one small receive buffer", incast},
     {"stream", "2 MiB on a clean network", stream},

@@ -27,6 +27,9 @@ uint64_t slowest(const sim_t *sim, uint32_t from);
 
 void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
 
+/* named_contact.c */
+void closes_lost(sim_t *sim);
+
 /* named_kick.c */
 void kick_repairs(sim_t *sim);
 void kick_store_full(sim_t *sim);

@@ -65,6 +65,7 @@ typedef struct btl_ib_component {
     btl_ib_params_t params;
     mca_btl_base_module_t limits; /* what the parameters set; every module begins as a copy */
     btl_ib_engine_t *engine;
+    btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth wants one */
     btl_ib_modex_t *self;     /* what we published */
     opal_process_name_t name; /* our own; Open MPI forgets it before we are finalized */
     btl_ib_module_t *modules[BTL_IB_RAILS_MAX];

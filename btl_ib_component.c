@@ -231,9 +231,32 @@ static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *lim
     }
 }
 
-static bool random_secret(btl_ib_secret_t *secret)
+static bool random_bytes(void *out, size_t size)
 {
-    return getrandom(secret, sizeof(*secret), 0) == (ssize_t) sizeof(*secret);
+    if (getrandom(out, size, 0) == (ssize_t) size) {
+        return true;
+    }
+    BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
+    return false;
+}
+
+/* What our peers shall know us by, and what it takes to make use of theirs. */
+static bool make_secrets(btl_ib_component_t *component)
+{
+    btl_ib_modex_t *self = component->self;
+
+    if (!random_bytes(&self->secret, sizeof(self->secret))) {
+        return false;
+    }
+    if (!btl_ib_guard_ops(self->guard)->keyed) {
+        return true;
+    }
+    component->aead = btl_ib_aead_open();
+    if (NULL == component->aead) {
+        BTL_IB_VERBOSE(1, "libcrypto does not give what btl_ib_auth needs: not used");
+        return false;
+    }
+    return random_bytes(&self->key, sizeof(self->key));
 }
 
 static bool create_engine(start_t *start)
@@ -249,13 +272,15 @@ static bool create_engine(start_t *start)
     describe_self(component->self, &component->limits);
     component->self->guard = btl_ib_params_guard(params);
     btl_ib_engine_config_default(&config);
-    if (!random_secret(&component->self->secret) || !random_secret(&config.region_secret)) {
-        BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
+    if (!make_secrets(component)
+        || !random_bytes(&config.region_secret, sizeof(config.region_secret))) {
         return false;
     }
     config.name = btl_ib_name_pack(component->name);
     config.secret = component->self->secret;
     config.guard = component->self->guard;
+    config.aead = component->aead;
+    config.key = component->self->key;
     config.eager_max = component->self->message_max;
     config.ack_delay = (uint32_t) params->ack_delay;
     config.rto_min = (uint32_t) params->rto_min;
@@ -504,6 +529,22 @@ static bool start_modules(start_t *start)
     return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
 }
 
+/* The engine and what belongs to it, as far as there is any. */
+static void free_engine(btl_ib_component_t *component)
+{
+    if (NULL != component->engine) {
+        btl_ib_engine_destroy(component->engine);
+        component->engine = NULL;
+    }
+    if (NULL != component->aead) {
+        component->aead->ops->close(component->aead);
+        component->aead = NULL;
+    }
+    free(component->self);
+    component->self = NULL;
+    component->module_count = 0;
+}
+
 static void stop_modules(btl_ib_component_t *component)
 {
     for (uint32_t i = 0; i < component->module_count; ++i) {
@@ -512,13 +553,7 @@ static void stop_modules(btl_ib_component_t *component)
             component->modules[i] = NULL;
         }
     }
-    if (NULL != component->engine) {
-        btl_ib_engine_destroy(component->engine);
-        component->engine = NULL;
-    }
-    free(component->self);
-    component->self = NULL;
-    component->module_count = 0;
+    free_engine(component);
 }
 
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
@@ -626,9 +661,5 @@ void btl_ib_component_stop(void)
     if (component->params.stats) {
         print_stats(component);
     }
-    btl_ib_engine_destroy(component->engine);
-    component->engine = NULL;
-    free(component->self);
-    component->self = NULL;
-    component->module_count = 0;
+    free_engine(component);
 }

@@ -206,6 +206,18 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
     }
 }
 
+static void get_guard(reader_t *r, btl_ib_modex_t *modex)
+{
+    const btl_ib_guard_ops_t *ops;
+
+    modex->guard = (btl_ib_guard_kind_t) get_range(r, 1, 0, BTL_IB_GUARD_KINDS - 1);
+    memset(&modex->key, 0, sizeof(modex->key));
+    ops = btl_ib_guard_ops(modex->guard);
+    if (NULL != ops && ops->keyed) {
+        get_bytes(r, modex->key.bytes, sizeof(modex->key.bytes));
+    }
+}
+
 static bool modex_ok(const btl_ib_modex_t *modex)
 {
     if (modex->rail_count < 1 || modex->rail_count > BTL_IB_RAILS_MAX || 0 == modex->message_max
@@ -238,6 +250,9 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     put_uint(&w, modex->secret.k[0], 8);
     put_uint(&w, modex->secret.k[1], 8);
     put_uint(&w, modex->guard, 1);
+    if (btl_ib_guard_ops(modex->guard)->keyed) {
+        put_bytes(&w, modex->key.bytes, sizeof(modex->key.bytes));
+    }
     put_uint(&w, modex->message_max, 4);
     put_block(&w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
     put_uint(&w, modex->rail_count, 1);
@@ -267,7 +282,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     }
     modex->secret.k[0] = get_uint(&r, 8);
     modex->secret.k[1] = get_uint(&r, 8);
-    modex->guard = (btl_ib_guard_kind_t) get_range(&r, 1, 0, BTL_IB_GUARD_KINDS - 1);
+    get_guard(&r, modex);
     modex->message_max = (uint32_t) get_uint(&r, 4);
     get_text(&r, modex->host, sizeof(modex->host));
     modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);

@@ -193,6 +193,16 @@ static bool register_strings(btl_ib_params_t *params)
                               "auto, none where the transport loses nothing, else swift)",
                               OPAL_INFO_LVL_5)
          && ok;
+    params->auth = (char *) "none";
+    ok = 0 <= register_string(
+             &params->auth, "auth",
+             "Protect each datagram against others on the network by a key that "
+             "only the processes of the job know, each from the runtime; "
+             "makes btl_ib_checksum superfluous; the same on all hosts (text: none, "
+             "integrity, forged or repeated datagrams are found, or encrypt, and "
+             "nobody else can read them; default: none)",
+             OPAL_INFO_LVL_4)
+         && ok;
     queues = register_string(
         &params->receive_queues, "receive_queues",
         "Receive queues (text: one or more of P,size,num[,low_watermark"
@@ -411,24 +421,44 @@ static const char *text_of(const char *value)
 
 static bool check_choice(const char *name, const char *value, const char *const *choices)
 {
+    char expected[64] = "";
+
     for (size_t i = 0; NULL != choices[i]; ++i) {
+        const size_t len = strlen(expected);
+
         if (0 == strcmp(text_of(value), choices[i])) {
             return true;
         }
+        snprintf(expected + len, sizeof(expected) - len, "%s%s", len > 0 ? ", " : "", choices[i]);
     }
-    BTL_IB_SHOW_HELP("unknown choice", name, text_of(value), choices[0], choices[1]);
+    BTL_IB_SHOW_HELP("unknown choice", name, text_of(value), expected);
     return false;
 }
 
 static bool check_guard(const btl_ib_params_t *params)
 {
     static const char *const checksums[] = {"none", "crc32c", NULL};
+    static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
 
-    return check_choice("checksum", params->checksum, checksums);
+    if (!check_choice("checksum", params->checksum, checksums)
+        || !check_choice("auth", params->auth, auths)) {
+        return false;
+    }
+    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed && !btl_ib_aead_available()) {
+        BTL_IB_SHOW_HELP("no cryptography", params->auth);
+        return false;
+    }
+    return true;
 }
 
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
 {
+    if (0 == strcmp(params->auth, "integrity")) {
+        return BTL_IB_GUARD_INTEGRITY;
+    }
+    if (0 == strcmp(params->auth, "encrypt")) {
+        return BTL_IB_GUARD_ENCRYPT;
+    }
     return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
 }
 

@@ -29,7 +29,8 @@ typedef struct btl_ib_params {
     char *ofi_provider;   /* NULL or empty: any */
     char *cc;             /* "auto" or a congestion control's name */
     char *receive_queues; /* NULL: the transport's own default */
-    char *checksum;       /* the name of a guard */
+    char *checksum;       /* "none" or "crc32c" */
+    char *auth;           /* "none", "integrity" or "encrypt" */
     int poll_burst;       /* datagrams in one progress call */
     int depth_peer;       /* segments in flight to one peer */
     int depth_total;      /* segments in flight in all */

@@ -13,6 +13,7 @@
 AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
     AM_CONDITIONAL([BTL_IB_OUT_OF_TREE],[m4_ifdef([btl_ib_out_of_tree],[true],[false])])
     AM_CONDITIONAL([BTL_IB_HAVE_OFI],[test "x$btl_ib_ofi_happy" = xyes])
+    AM_CONDITIONAL([BTL_IB_HAVE_CRYPTO],[test "x$btl_ib_crypto_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CMOCKA],[test "x$btl_ib_cmocka" = xyes])
     AM_CONDITIONAL([BTL_IB_FUZZERS],[test "x$enable_fuzzers" = xyes])
 ])dnl
@@ -37,6 +38,7 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     AC_MSG_RESULT([$btl_ib_happy])
 
     _BTL_IB_CHECK_OFI
+    _BTL_IB_CHECK_CRYPTO
 
     # Without any transport there is nothing that could move a datagram.
     AS_IF([test "$btl_ib_happy" = yes && test "$btl_ib_ofi_happy" != yes],
@@ -53,6 +55,28 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     AC_SUBST([BTL_IB_OPAL_LIBS])
 
     AS_IF([test "$btl_ib_happy" = yes],[$1],[$2])
+])dnl
+
+# _BTL_IB_CHECK_CRYPTO
+# --------------------
+# Sets btl_ib_crypto_happy and BTL_IB_CRYPTO_LIBS: libcrypto of OpenSSL 3.0 or later, which knows
+# EVP_KDF_fetch. Without it only btl_ib_auth none is possible.
+AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
+    btl_ib_crypto_happy=no
+    AC_ARG_WITH([ib-crypto],
+        [AS_HELP_STRING([--with-ib-crypto=auto|yes|no],
+            [btl_ib_auth by libcrypto of OpenSSL 3 @<:@auto@:>@])],
+        [],[with_ib_crypto=auto])
+    AS_CASE([$with_ib_crypto],[auto|yes|no],[],
+        [AC_MSG_ERROR([--with-ib-crypto is auto, yes or no; for a libcrypto elsewhere set CPPFLAGS and LDFLAGS])])
+    AS_IF([test "$with_ib_crypto" != no],
+        [AC_CHECK_HEADER([openssl/kdf.h],
+            [AC_CHECK_LIB([crypto],[EVP_KDF_fetch],
+                [btl_ib_crypto_happy=yes
+                 BTL_IB_CRYPTO_LIBS=-lcrypto])])
+         AS_IF([test "$btl_ib_crypto_happy$with_ib_crypto" = noyes],
+            [AC_MSG_ERROR([libcrypto of OpenSSL 3 was not found (Debian: libssl-dev)])])])
+    AC_SUBST([BTL_IB_CRYPTO_LIBS])
 ])dnl
 
 # _BTL_IB_CHECK_OFI

@@ -203,7 +203,8 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
 {
     size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
     size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
-    btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx);
+    size_t keys = rail->engine->guard.ops->keyed ? sizeof(btl_ib_guard_keys_t) : 0;
+    btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx + keys);
 
     if (conn != NULL) {
         conn->engine = rail->engine;
@@ -211,6 +212,9 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
         conn->peer_queues = peer_queues;
         conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
         conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
+        if (keys > 0) {
+            conn->keys = (btl_ib_guard_keys_t *) (void *) (conn->rx + rail->queues.count);
+        }
         init_lists(conn);
     }
     return conn;
@@ -252,6 +256,9 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     conn->address = address;
     conn->name = info->name;
     conn->secret = info->secret;
+    if (conn->keys != NULL) {
+        conn->keys->peer = info->key;
+    }
     conn->remote_rail = info->rail;
     conn->peer_ack_delay = info->ack_delay;
     conn->datagram_max = largest;
@@ -544,5 +551,8 @@ void btl_ib_conn_free(btl_ib_conn_t *conn)
     btl_ib_table_remove(&engine->table, conn->id);
     btl_ib_list_remove(&conn->all);
     conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->address);
+    if (conn->keys != NULL) {
+        explicit_bzero(conn->keys, sizeof(*conn->keys));
+    }
     btl_ib_free(&engine->mem, conn);
 }

@@ -29,6 +29,10 @@ void btl_ib_contact_begin(btl_ib_conn_t *conn)
     conn->epoch = ++conn->engine->next_epoch;
     conn->tx_token = btl_ib_token(&conn->secret, config->name, &config->secret, conn->epoch,
                                   rails_of(conn->rail->index, conn->remote_rail));
+    if (conn->keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
+        conn->keys->tx.begun = false;
+        conn->keys->number = config->first_number;
+    }
 }
 
 /* The token that the sender of this CONNECT must show if its secret is `secret`. */
@@ -54,10 +58,60 @@ static bool is_source(const btl_ib_conn_t *conn, btl_ib_addr_t from)
     return true;
 }
 
+/* Does this key open it? Only now all of the datagram can be looked at. True if no key is needed. */
+static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
+                  btl_ib_replay_t *replay)
+{
+    return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
+           && btl_ib_recv_parse(engine, arrival);
+}
+
+/* Is this datagram, which comes with a good token, the peer's next? */
+static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    btl_ib_guard_keys_t *keys = conn->keys;
+
+    return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
+}
+
+/* Does it open with the key of a life that is new to us, of a sender who published `key`? Changes
+ * nothing: bind_peer() keeps the key. */
+static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                       const btl_ib_auth_key_t *key)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_guard_path_t path = {
+        .sender_key = key,
+        .receiver_key = &engine->config.key,
+        .sender = view->connect.name,
+        .receiver = engine->config.name,
+        .epoch = view->connect.epoch,
+        .from_rail = view->connect.from_rail,
+        .to_rail = view->connect.to_rail,
+    };
+
+    if (!engine->guard.ops->keyed) {
+        return true;
+    }
+    if (!btl_ib_guard_begin(&engine->guard, &arrival->way, &path)) {
+        engine->count.refused_no_memory++;
+        return false;
+    }
+    return opens(engine, arrival, &arrival->way, NULL);
+}
+
+/* The same, of a peer that we have a connection with. */
+static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    return conn->keys == NULL || introduces(conn->engine, arrival, &conn->keys->peer);
+}
+
 /* From now on the peer is known by its id and token. If an earlier life of it saw something of our
  * present one, that life is over for both. */
-static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
+    const btl_ib_view_t *view = &arrival->view;
+
     if (view->connect.floor != 0 && btl_ib_seq_before(conn->epoch, view->connect.floor)) {
         btl_ib_conn_reset(conn);
     }
@@ -65,6 +119,11 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     conn->peer_epoch = view->connect.epoch;
     conn->rx_token = view->token;
     conn->bound = true;
+    if (conn->keys != NULL) {
+        conn->keys->rx = arrival->way;
+        btl_ib_replay_init(&conn->keys->replay);
+        btl_ib_replay_mark(&conn->keys->replay, btl_ib_guard_number(arrival->data, arrival->size));
+    }
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
                BTL_IB_NAME_ARGS(conn->name), conn->epoch, conn->peer_epoch);
     return conn;
@@ -111,9 +170,10 @@ static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
 }
 
 /* Ask the runtime who that is, and make the connection if the token fits. */
-static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_conn_t *old)
+static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
 {
     btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
@@ -133,7 +193,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
         engine->count.dropped_token++;
         return NULL;
     }
-    if (is_impossible(engine, view) || is_late(rail, view, &info.secret)) {
+    if (is_impossible(engine, view) || is_late(rail, view, &info.secret)
+        || !introduces(engine, arrival, &info.key)) {
         return NULL;
     }
     if (old != NULL) {
@@ -149,15 +210,31 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
     }
     engine->passive++;
     engine->count.connections_passive++;
-    bind_peer(conn, view);
+    bind_peer(conn, arrival);
     engine->ops->passive(engine->ops_context, conn);
     return conn;
 }
 
+/* The peer is heard for the first time, or its part of the connection ended without our being told,
+ * and begins anew. */
+static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    if (conn->bound) {
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->name));
+        if (conn->peer_knows) { /* then it had data of this life of ours */
+            btl_ib_conn_reset(conn);
+        } else {
+            btl_ib_conn_lose_peer(conn);
+        }
+    }
+    return bind_peer(conn, arrival);
+}
+
 /* A CONNECT that is not of a connection as we know it: found by the sender's name. */
-static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, btl_ib_addr_t from)
+static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name, rail->index,
                                                view->connect.from_rail);
 
@@ -166,52 +243,43 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, const btl_ib_view_t *view, bt
             engine->count.dropped_stranger++;
             return NULL;
         }
-        return look_up(rail, view, NULL);
+        return look_up(rail, arrival, NULL);
     }
     if (!proves(engine, view, &conn->secret)) {
-        return look_up(rail, view, conn);
+        return look_up(rail, arrival, conn);
     }
-    if (!is_source(conn, from)) {
+    if (!is_source(conn, arrival->from)) {
         return NULL;
     }
     if (is_impossible(engine, view)) {
         return NULL;
     }
     if (!conn->bound && is_late(rail, view, &conn->secret)) {
-        if (view->type != BTL_IB_TYPE_CLOSE) { /* our CONNECT tells the sender of the new life */
-            btl_ib_ack_send(conn, 0);
+        if (view->type != BTL_IB_TYPE_CLOSE && introduces_peer(conn, arrival)) {
+            btl_ib_ack_send(conn, 0); /* our CONNECT tells the sender of the new life */
         }
         return NULL;
     }
-    if (!conn->bound) {
-        return bind_peer(conn, view);
+    if (conn->bound && view->connect.epoch == conn->peer_epoch) {
+        return continues(conn, arrival) ? conn : NULL;
     }
-    if (view->connect.epoch == conn->peer_epoch) {
-        return conn;
-    }
-    if (btl_ib_seq_before(view->connect.epoch, conn->peer_epoch)) {
+    if (conn->bound && btl_ib_seq_before(view->connect.epoch, conn->peer_epoch)) {
         engine->count.dropped_stale++;
         return NULL;
     }
-    /* The peer's part of the connection ended without our being told, and it begins anew. */
-    BTL_IB_LOG(engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->name));
-    if (conn->peer_knows) { /* then it had data of this life of ours */
-        btl_ib_conn_reset(conn);
-    } else {
-        btl_ib_conn_lose_peer(conn);
-    }
-    return bind_peer(conn, view);
+    return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_addr_t from)
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
+    btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn =
         view->connection == 0 ? NULL : btl_ib_table_by_id(&engine->table, view->connection);
 
     if (conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->rail == rail && conn->bound
         && view->token == conn->rx_token) {
-        conn = is_source(conn, from) ? conn : NULL;
+        conn = is_source(conn, arrival->from) && continues(conn, arrival) ? conn : NULL;
     } else if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
         engine->count.dropped_token += conn != NULL;
         engine->count.dropped_stranger += conn == NULL;
@@ -221,7 +289,7 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_a
         engine->count.dropped_stranger++;
         return NULL;
     } else {
-        conn = by_name(rail, view, from);
+        conn = by_name(rail, arrival);
     }
     if (conn == NULL) {
         return NULL;

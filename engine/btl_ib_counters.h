@@ -46,6 +46,8 @@
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
     X(dropped_checksum, "datagrams whose checksum is wrong")                                       \
+    X(dropped_forged, "datagrams that the key of their sender does not authenticate")              \
+    X(dropped_replay, "genuine datagrams received again, or too old to know")                      \
     X(dropped_version, "datagrams of another protocol version")                                    \
     X(dropped_type, "datagrams of an unknown type")                                                \
     X(dropped_length, "datagrams whose length does not add up")                                    \
@@ -60,6 +62,7 @@
     X(dropped_chunk, "chunks that disagree with their fragment")                                   \
     X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
     X(kicks, "quiet turns, while the application did not call progress")                           \
+    X(rekeys, "keys changed because enough was sent with the one before")                          \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

@@ -50,7 +50,8 @@ static bool config_is_possible(const btl_ib_engine_config_t *config)
            && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
            && config->depth_bytes > 0 && config->window_max > 0
            && config->window_max <= BTL_IB_WINDOW_LIMIT / 2 && config->credit_init > 0
-           && config->idle_after > 0 && btl_ib_guard_ops(config->guard) != NULL;
+           && config->idle_after > 0 && btl_ib_guard_ops(config->guard) != NULL
+           && (config->aead != NULL || !btl_ib_guard_ops(config->guard)->keyed);
 }
 
 btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
@@ -71,7 +72,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->ops_context = ops_context;
     engine->awake = 1;
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
-    btl_ib_guard_init(&engine->guard, config->guard);
+    btl_ib_guard_init(&engine->guard, config->guard, config->aead, &engine->count);
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
@@ -147,6 +148,15 @@ static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transpo
     return limit != 0 && limit < share ? limit : share;
 }
 
+/* Segments in flight, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
+ * transport still reads. */
+static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport)
+{
+    uint32_t copies = engine->guard.ops->apart ? transport->attr.tx_depth + BTL_IB_BATCH : 0;
+
+    return engine->config.depth_total + SEGMENTS_EXTRA + copies;
+}
+
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues)
 {
@@ -175,8 +185,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
             rail->credit[i].depth = credit_depth(engine, transport, queues->count);
         }
     }
-    btl_ib_pool_init(&rail->pool, &engine->mem, transport,
-                     engine->config.depth_total + SEGMENTS_EXTRA);
+    btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
 }
@@ -189,6 +198,7 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     info->name = engine->config.name;
     info->secret = engine->config.secret;
     info->guard = engine->config.guard;
+    info->key = engine->config.key;
     info->rail = rail;
     info->ack_delay = engine->config.ack_delay;
     info->max_datagram = transport->attr.max_datagram;

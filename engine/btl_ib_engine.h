@@ -44,6 +44,7 @@ typedef struct btl_ib_peer_info {
     uint64_t name;             /* the process, unique within everything that can meet */
     btl_ib_secret_t secret;    /* its secret: new with every start of the process */
     btl_ib_guard_kind_t guard; /* what protects its datagrams: as ours, or we cannot talk */
+    btl_ib_auth_key_t key;     /* only if that is keyed */
     uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
     uint32_t ack_delay;        /* us: how long it may hold an acknowledgement back */
     uint32_t max_datagram;     /* the largest that the rail's transport takes */
@@ -135,6 +136,9 @@ typedef struct btl_ib_engine_config {
     btl_ib_secret_t secret;        /* our own secret, which peers know */
     btl_ib_secret_t region_secret; /* another, known to nobody else: keys of regions */
     btl_ib_guard_kind_t guard;     /* what protects datagrams; alike in all processes (NONE) */
+    btl_ib_aead_t *aead;           /* if that is keyed: who does it; outlives the engine */
+    btl_ib_auth_key_t key;         /* and our own key */
+    uint64_t first_number;  /* what is sent on a new connection is numbered from the next on (0) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
     uint32_t ack_delay;     /* us: hold an acknowledgement back at most this long (50) */
     uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */

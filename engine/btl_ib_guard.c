@@ -9,39 +9,134 @@
 
 #include "btl_ib_wire.h"
 
-static void seal_nothing(const btl_ib_guard_t *guard, uint8_t *data, uint32_t size)
+/* ---- nothing ---- */
+
+static bool seal_nothing(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                         const uint8_t *data, uint8_t *out, uint32_t size)
 {
     (void) guard;
+    (void) key;
+    (void) number;
     (void) data;
+    (void) out;
     (void) size;
+    return true;
 }
 
-static bool open_nothing(const btl_ib_guard_t *guard, const uint8_t *data, uint32_t size)
+static bool open_nothing(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                         uint8_t *data, uint32_t size)
 {
     (void) guard;
+    (void) key;
+    (void) number;
     (void) data;
     (void) size;
     return true;
 }
 
-static void seal_crc32c(const btl_ib_guard_t *guard, uint8_t *data, uint32_t size)
+/* ---- a checksum ---- */
+
+static bool seal_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                        const uint8_t *data, uint8_t *out, uint32_t size)
 {
     uint32_t wire = BTL_IB_LE32(guard->crc32c(0, data, size));
 
-    memcpy(data + size, &wire, sizeof(wire));
+    (void) key;
+    (void) number;
+    memcpy(out + size, &wire, sizeof(wire));
+    return true;
 }
 
-static bool open_crc32c(const btl_ib_guard_t *guard, const uint8_t *data, uint32_t size)
+static bool open_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                        uint8_t *data, uint32_t size)
 {
     uint32_t wire;
 
+    (void) key;
+    (void) number;
     memcpy(&wire, data + size, sizeof(wire));
     return BTL_IB_LE32(wire) == guard->crc32c(0, data, size);
 }
 
+/* ---- authentication, by GMAC: nothing is encrypted ---- */
+
+static bool seal_integrity(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key,
+                           uint64_t number, const uint8_t *data, uint8_t *out, uint32_t size)
+{
+    return guard->aead->ops->seal(guard->aead, key, number, data, size, NULL, NULL, 0,
+                                  out + size + sizeof(number));
+}
+
+static bool open_integrity(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key,
+                           uint64_t number, uint8_t *data, uint32_t size)
+{
+    return guard->aead->ops->open(guard->aead, key, number, data, size, NULL, 0,
+                                  data + size + sizeof(number));
+}
+
+/* ---- and with encryption ---- */
+
+/* How much at the begin stays readable: what it takes to find the sender's key. */
+static uint32_t clear_bytes(const uint8_t *data, uint32_t size)
+{
+    uint8_t flags = data[offsetof(btl_ib_wire_header_t, flags)];
+    uint32_t clear = flags & BTL_IB_FLAG_CONNECT
+                         ? sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                         : offsetof(btl_ib_wire_header_t, seq);
+
+    return clear < size ? clear : size;
+}
+
+static bool seal_encrypt(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                         const uint8_t *data, uint8_t *out, uint32_t size)
+{
+    uint32_t clear = clear_bytes(data, size);
+
+    memcpy(out, data, clear);
+    return guard->aead->ops->seal(guard->aead, key, number, data, clear, data + clear, out + clear,
+                                  size - clear, out + size + sizeof(number));
+}
+
+static bool open_encrypt(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                         uint8_t *data, uint32_t size)
+{
+    uint32_t clear = clear_bytes(data, size);
+
+    return guard->aead->ops->open(guard->aead, key, number, data, clear, data + clear, size - clear,
+                                  data + size + sizeof(number));
+}
+
 static const btl_ib_guard_ops_t kinds[BTL_IB_GUARD_KINDS] = {
-    [BTL_IB_GUARD_NONE] = {"none", 0, seal_nothing, open_nothing},
-    [BTL_IB_GUARD_CRC32C] = {"crc32c", sizeof(uint32_t), seal_crc32c, open_crc32c},
+    [BTL_IB_GUARD_NONE] =
+        {
+            .name = "none",
+            .seal = seal_nothing,
+            .open = open_nothing,
+        },
+    [BTL_IB_GUARD_CRC32C] =
+        {
+            .name = "crc32c",
+            .trailer = sizeof(uint32_t),
+            .seal = seal_crc32c,
+            .open = open_crc32c,
+        },
+    [BTL_IB_GUARD_INTEGRITY] =
+        {
+            .name = "integrity",
+            .trailer = sizeof(uint64_t) + BTL_IB_AEAD_TAG_BYTES,
+            .keyed = true,
+            .seal = seal_integrity,
+            .open = open_integrity,
+        },
+    [BTL_IB_GUARD_ENCRYPT] =
+        {
+            .name = "encrypt",
+            .trailer = sizeof(uint64_t) + BTL_IB_AEAD_TAG_BYTES,
+            .keyed = true,
+            .apart = true,
+            .seal = seal_encrypt,
+            .open = open_encrypt,
+        },
 };
 
 const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind)
@@ -49,11 +144,150 @@ const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind)
     return kind < BTL_IB_GUARD_KINDS ? &kinds[kind] : NULL;
 }
 
-void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind)
+void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
+                       btl_ib_counters_t *count)
 {
     *guard = (btl_ib_guard_t){
         .ops = &kinds[kind],
         .kind = kind,
         .crc32c = btl_ib_crc32c_best(),
+        .aead = aead,
+        .count = count,
     };
+}
+
+/* ---- keys ---- */
+
+/* What is derived from a secret is told apart by these bytes. */
+typedef struct info {
+    uint8_t bytes[64];
+    size_t size;
+} info_t;
+
+static void add_text(info_t *info, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(info->bytes + info->size, text, len);
+    info->size += len;
+}
+
+static void add_number(info_t *info, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        info->bytes[info->size++] = (uint8_t) (value >> (8 * i));
+    }
+}
+
+/* Key number `generation` of a row. */
+static bool make_key(const btl_ib_guard_t *guard, const btl_ib_guard_way_t *way,
+                     uint64_t generation, btl_ib_aead_key_t *key)
+{
+    uint8_t bytes[BTL_IB_AEAD_KEY_BYTES + BTL_IB_AEAD_IV_BYTES];
+    info_t info = {.size = 0};
+
+    add_text(&info, "btl_ib 1 key");
+    add_number(&info, generation, 8);
+    if (!guard->aead->ops->derive(guard->aead, way->secret, sizeof(way->secret), info.bytes,
+                                  info.size, bytes, sizeof(bytes))) {
+        return false;
+    }
+    memcpy(key->key, bytes, sizeof(key->key));
+    memcpy(key->iv, bytes + sizeof(key->key), sizeof(key->iv));
+    key->id = ++guard->aead->last_id;
+    return true;
+}
+
+bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
+                        const btl_ib_guard_path_t *path)
+{
+    btl_ib_auth_key_t both[2] = {*path->sender_key, *path->receiver_key};
+    info_t info = {.size = 0};
+
+    add_text(&info, "btl_ib 1 way ");
+    add_text(&info, guard->ops->name);
+    add_number(&info, path->sender, 8);
+    add_number(&info, path->receiver, 8);
+    add_number(&info, path->epoch, 4);
+    add_number(&info, path->from_rail, 1);
+    add_number(&info, path->to_rail, 1);
+    way->generation = 0;
+    way->begun = guard->aead->ops->derive(guard->aead, both, sizeof(both), info.bytes, info.size,
+                                          way->secret, sizeof(way->secret))
+                 && make_key(guard, way, 0, &way->key);
+    return way->begun;
+}
+
+/* ---- datagrams ---- */
+
+bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, const uint8_t *data,
+                       uint8_t *out, uint32_t size)
+{
+    if (!guard->ops->keyed) {
+        return guard->ops->seal(guard, NULL, 0, data, out, size);
+    }
+    btl_ib_guard_way_t *way = &keys->tx;
+    uint64_t number = ++keys->number;
+    uint64_t wire = BTL_IB_LE64(number);
+    if (number >> BTL_IB_GUARD_KEY_SHIFT != way->generation) {
+        if (!make_key(guard, way, number >> BTL_IB_GUARD_KEY_SHIFT, &way->key)) {
+            return false;
+        }
+        way->generation = number >> BTL_IB_GUARD_KEY_SHIFT;
+        guard->count->rekeys++;
+    }
+    memcpy(out + size, &wire, sizeof(wire));
+    return guard->ops->seal(guard, &way->key, number, data, out, size);
+}
+
+uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size)
+{
+    uint64_t wire;
+
+    memcpy(&wire, data + size, sizeof(wire));
+    return BTL_IB_LE64(wire);
+}
+
+/* With the key that its number calls for, which becomes the present one if it is newer. */
+static bool open_keyed(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way, uint64_t number,
+                       uint8_t *data, uint32_t size)
+{
+    uint64_t generation = number >> BTL_IB_GUARD_KEY_SHIFT;
+    btl_ib_aead_key_t other;
+
+    if (generation == way->generation) {
+        return guard->ops->open(guard, &way->key, number, data, size);
+    }
+    if (!make_key(guard, way, generation, &other)
+        || !guard->ops->open(guard, &other, number, data, size)) {
+        return false;
+    }
+    if (generation > way->generation) {
+        way->key = other;
+        way->generation = generation;
+    }
+    return true;
+}
+
+bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
+                       btl_ib_replay_t *replay, uint8_t *data, uint32_t size)
+{
+    if (!guard->ops->keyed) {
+        bool fits = guard->ops->open(guard, NULL, 0, data, size);
+        guard->count->dropped_checksum += !fits;
+        return fits;
+    }
+    uint64_t number = btl_ib_guard_number(data, size);
+    if (number == 0 || (replay != NULL && !btl_ib_replay_fresh(replay, number))) {
+        guard->count->dropped_replay++;
+        return false;
+    }
+    if (!open_keyed(guard, way, number, data, size)) {
+        guard->count->dropped_forged++;
+        return false;
+    }
+    if (replay != NULL) {
+        btl_ib_replay_mark(replay, number);
+    }
+    return true;
 }

@@ -297,60 +297,80 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Check the guard's trailer, then everything that needs no connection. */
-static bool take_apart(btl_ib_engine_t *engine, const btl_ib_event_t *event, btl_ib_view_t *view)
+bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
-    const btl_ib_guard_t *guard = &engine->guard;
-    uint32_t size = event->size - guard->ops->trailer;
+    btl_ib_wire_error_t error = btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view);
 
-    if (event->size < guard->ops->trailer) {
-        engine->count.dropped_short++;
-        return false;
-    }
-    if (guard->ops->trailer > 0 && !guard->ops->open(guard, event->data, size)) {
-        engine->count.dropped_checksum++;
-        return false;
-    }
-    btl_ib_wire_error_t error = btl_ib_wire_parse(event->data, size, view);
     if (error != BTL_IB_WIRE_OK) {
         count_wire_error(&engine->count, error);
-        return false;
     }
-    return true;
+    return error == BTL_IB_WIRE_OK;
 }
 
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+/* As much as can be looked at before the sender is known: all of it, or only what finds his key. */
+static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
-    btl_ib_engine_t *engine = rail->engine;
-    btl_ib_view_t view;
+    const btl_ib_guard_t *guard = &engine->guard;
 
-    engine->count.received_datagrams++;
-    if (!take_apart(engine, event, &view)) {
-        return;
+    if (!guard->ops->keyed) {
+        return btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size)
+               && btl_ib_recv_parse(engine, arrival);
     }
-    btl_ib_conn_t *conn = btl_ib_contact(rail, &view, event->from);
-    if (conn == NULL || !btl_ib_ack_check(conn, &view)
-        || (is_sequenced(&view) && !check_sequenced(conn, &view, event->size))) {
-        return;
+    btl_ib_wire_error_t error = btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(&engine->count, error);
     }
-    heard(conn, &view);
-    btl_ib_ack_process(conn, &view);
-    switch (view.type) {
+    return error == BTL_IB_WIRE_OK;
+}
+
+/* It is the peer's, and possible: take it in. */
+static void take(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    heard(conn, view);
+    btl_ib_ack_process(conn, view);
+    switch (view->type) {
     case BTL_IB_TYPE_ACK:
-        engine->count.received_acks++;
-        if (view.flags & BTL_IB_FLAG_ACK_NOW) {
-            for (uint32_t space = 0; space < rail->queues.count; space++) {
+        conn->engine->count.received_acks++;
+        if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+            for (uint32_t space = 0; space < conn->rail->queues.count; space++) {
                 btl_ib_ack_owe(conn, space, true);
             }
         }
         break;
     case BTL_IB_TYPE_CLOSE:
-        engine->count.connections_closed++;
-        BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer", BTL_IB_NAME_ARGS(conn->name));
+        conn->engine->count.connections_closed++;
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
+                   BTL_IB_NAME_ARGS(conn->name));
         btl_ib_conn_reset(conn);
         break;
     default:
-        recv_sequenced(conn, &view);
+        recv_sequenced(conn, view);
         break;
     }
+}
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    uint32_t trailer = engine->guard.ops->trailer;
+    btl_ib_arrival_t arrival;
+
+    engine->count.received_datagrams++;
+    if (event->size < trailer) {
+        engine->count.dropped_short++;
+        return;
+    }
+    arrival.data = event->data;
+    arrival.size = event->size - trailer;
+    arrival.from = event->from;
+    if (!look_at(engine, &arrival)) {
+        return;
+    }
+    btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
+    const btl_ib_view_t *view = &arrival.view;
+    if (conn == NULL || !btl_ib_ack_check(conn, view)
+        || (is_sequenced(view) && !check_sequenced(conn, view, event->size))) {
+        return;
+    }
+    take(conn, view);
 }

@@ -10,7 +10,8 @@
  *   btl_ib_engine.c   rails, progress, events of the transports
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
- *   btl_ib_tx.c       messages -> segments -> transport
+ *   btl_ib_tx.c       messages -> segments
+ *   btl_ib_datagram.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
@@ -148,6 +149,7 @@ struct btl_ib_conn {
     void *user;
     uint64_t name;
     btl_ib_secret_t secret;
+    btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
     uint32_t remote_rail;
     uint32_t peer_ack_delay;
     uint32_t next_fragment;
@@ -168,6 +170,15 @@ typedef struct btl_ib_rail {
     const btl_ib_cc_ops_t *cc;
     bool failed;
 } btl_ib_rail_t;
+
+/* A datagram that came in. */
+typedef struct btl_ib_arrival {
+    uint8_t *data;
+    uint32_t size; /* without the guard's trailer, which follows */
+    btl_ib_addr_t from;
+    btl_ib_view_t view;
+    btl_ib_guard_way_t way; /* the keys that opened it, if it was a first contact */
+} btl_ib_arrival_t;
 
 /* Queue tables of peers; most peers share one. */
 typedef struct btl_ib_table_entry {
@@ -289,18 +300,21 @@ void btl_ib_conn_free(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_contact.c ---- */
 
-/* Whose is this datagram? NULL if it is nobody's we know or its token is wrong (counted). Makes a
- * passive connection if it is a good first contact. What it says of an earlier life of ours is taken
- * out of *view. */
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_view_t *view, btl_ib_addr_t from);
+/*
+ * Whose is this datagram? NULL if it is nobody's we know, its token is wrong or its key does not
+ * open it (counted). Makes a passive connection if it is a good first contact. With a keyed guard it comes with
+ * btl_ib_wire_peek()'s part of the view, and returns with all of it. What it says of an earlier life of
+ * ours is taken out of the view.
+ */
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
 /* Our token on what goes to the peer, for the connection's current epoch. */
 void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
-/* ---- btl_ib_tx.c ---- */
+/* ---- btl_ib_datagram.c ---- */
 
-/* Send whatever the limits let go. */
-void btl_ib_send_push(btl_ib_conn_t *conn);
+/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
+uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn);
 
 /* Send `count` prepared segments (new, again, or unsequenced). Returns how many the transport took. */
 int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
@@ -310,6 +324,11 @@ btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, u
 
 /* Where the body of a prepared segment goes. */
 uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment);
+
+/* ---- btl_ib_tx.c ---- */
+
+/* Send whatever the limits let go. */
+void btl_ib_send_push(btl_ib_conn_t *conn);
 
 /* Send one sequenced segment again. False if the transport cannot take it now. */
 bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
@@ -333,6 +352,9 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 /* ---- btl_ib_rx.c ---- */
 
 void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* Take a genuine datagram apart, and check all that needs no connection. False: counted. */
+bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
 /* Deliver what came in kicks. Returns how many messages that were. */
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Messages -> segments -> transport. */
+/* Messages -> segments, and which may leave when. btl_ib_datagram.c sends them. */
 
 #include "btl_ib_state.h"
 
@@ -14,190 +14,6 @@ enum {
     PENDING_TIME = 50, /* us */
     WINDOW_SMALL = 16, /* segments: a receiver would hold its acknowledgement back for so many */
 };
-
-/* ---- making segments ---- */
-
-static bool says_connect(const btl_ib_conn_t *conn)
-{
-    return !conn->peer_knows || conn->introduce;
-}
-
-static uint32_t header_bytes(const btl_ib_conn_t *conn)
-{
-    return (uint32_t) sizeof(btl_ib_wire_header_t)
-           + (says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
-}
-
-/* What a datagram carries besides its payload. */
-static uint32_t overhead(const btl_ib_conn_t *conn)
-{
-    return header_bytes(conn) + conn->engine->guard.ops->trailer;
-}
-
-uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
-{
-    return conn->datagram_max - overhead(conn);
-}
-
-static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
-{
-    btl_ib_wire_connect_t connect = {
-        .name = BTL_IB_LE64(conn->engine->config.name),
-        .connection = BTL_IB_LE32(conn->id),
-        .epoch = BTL_IB_LE32(conn->epoch),
-        .from_rail = (uint8_t) conn->rail->index,
-        .to_rail = (uint8_t) conn->remote_rail,
-        .floor = BTL_IB_LE32(conn->peer_floor),
-    };
-    memcpy(to, &connect, sizeof(connect));
-}
-
-btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
-{
-    uint32_t header = header_bytes(conn);
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->rail->pool, overhead(conn) + size);
-
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->conn = conn;
-    segment->type = (uint8_t) type;
-    segment->size = header + size;
-    segment->space = 0;
-    if (says_connect(conn)) {
-        segment->flags = BTL_IB_FLAG_CONNECT;
-        write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
-    }
-    return segment;
-}
-
-uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
-{
-    return segment->wire + sizeof(btl_ib_wire_header_t)
-           + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
-}
-
-/* Everything in the header that is news of this moment, for a first or a later copy alike. */
-static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_space)
-{
-    const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
-    uint64_t now = conn->engine->now;
-    btl_ib_wire_header_t header = {
-        .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | segment->type),
-        .flags = segment->flags,
-        .spaces = (uint8_t) (ack_space << 4 | segment->space),
-        .tag = segment->tag,
-        .connection = BTL_IB_LE32(conn->peer_id),
-        .token = BTL_IB_LE64(conn->tx_token),
-        .seq = BTL_IB_LE32(segment->seq),
-        .length = BTL_IB_LE16(segment->size + segment->outside - sizeof(header)),
-        .stamp = BTL_IB_LE32((uint32_t) now),
-    };
-
-    if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
-        header.flags |= BTL_IB_FLAG_ACK;
-        header.ack = BTL_IB_LE32(rx->window.next);
-        if (conn->rail->queues.q[ack_space].type == BTL_IB_QUEUE_PER_PEER) {
-            uint32_t credits = rx->credit.limit - rx->window.next;
-            header.credits = BTL_IB_LE16(credits < UINT16_MAX ? credits : UINT16_MAX);
-        }
-    }
-    if (conn->no_tag) {
-        header.flags |= BTL_IB_FLAG_NO_TAG;
-    }
-    if (conn->echo_valid) {
-        uint64_t hold = now - conn->echo_at;
-        header.flags |= BTL_IB_FLAG_ECHO;
-        header.echo = BTL_IB_LE32(conn->echo);
-        header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
-        header.away = BTL_IB_LE16(conn->echo_away < UINT16_MAX ? conn->echo_away : UINT16_MAX);
-    }
-    memcpy(segment->wire, &header, sizeof(header));
-}
-
-/* Everything is written: protect it, and say what is to be sent. */
-static void fill_tx(const btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_tx_t *tx)
-{
-    const btl_ib_guard_t *guard = &conn->engine->guard;
-    uint32_t size = segment->size + guard->ops->trailer;
-
-    if (guard->ops->trailer > 0) {
-        guard->ops->seal(guard, segment->wire, segment->size);
-    }
-    tx->to = conn->address;
-    tx->niov = 1;
-    tx->size = size + segment->outside;
-    tx->iov[0] = (struct iovec){.iov_base = segment->wire, .iov_len = size};
-    tx->mem = segment->mem;
-    tx->context = segment;
-    tx->channel = segment->space;
-    if (segment->outside > 0) {
-        tx->iov[tx->niov++] = segment->iov[0];
-        if (segment->iov[1].iov_len > 0) {
-            tx->iov[tx->niov++] = segment->iov[1];
-        }
-    }
-}
-
-/* The transport took a datagram, or it is as if it had and the network lost it. */
-static void left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t size, uint32_t ack_space,
-                 bool taken)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    conn->contacted = true;
-    engine->count.sent_datagrams++;
-    engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
-    if (!taken) {
-        return;
-    }
-    segment->busy = size > conn->rail->transport->attr.inline_size;
-    conn->no_tag = false;
-    if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
-        btl_ib_ack_left(conn, ack_space);
-    }
-}
-
-/* Errors that say "not now"; all others are as good as a loss: what was sent is repeated, and if
- * that never helps the silence limit says so. */
-static bool is_full(int error)
-{
-    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
-}
-
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
-{
-    btl_ib_transport_t *transport = conn->rail->transport;
-    uint32_t ack_space = btl_ib_ack_pick(conn);
-    btl_ib_tx_t batch[BTL_IB_BATCH];
-    int done = 0;
-
-    for (int i = 0; i < count; i++) {
-        stamp(conn, segments[i], ack_space);
-        fill_tx(conn, segments[i], &batch[i]);
-    }
-    while (done < count) {
-        int error = 0;
-        int taken = transport->ops->send(transport, batch + done, count - done, &error);
-        for (int i = 0; i < taken; i++) {
-            left(conn, segments[done + i], batch[done + i].size, ack_space, true);
-        }
-        done += taken;
-        if (done == count) {
-            break;
-        }
-        if (is_full(error)) {
-            conn->engine->count.blocked_transport++;
-            break;
-        }
-        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
-                   BTL_IB_NAME_ARGS(conn->name), transport->name, batch[done].size,
-                   strerror(error));
-        left(conn, segments[done], batch[done].size, ack_space, false);
-        done++;
-    }
-    return done;
-}
 
 /* ---- accounts ---- */
 
@@ -422,7 +238,7 @@ static btl_ib_segment_t *next_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
         .index = BTL_IB_LE16(msg->offset / msg->unit),
         .unit = BTL_IB_LE16(msg->unit),
     };
-    bool outside = can_refer(conn, overhead(conn) + (uint32_t) sizeof(chunk) + size);
+    bool outside = can_refer(conn, btl_ib_send_overhead(conn) + (uint32_t) sizeof(chunk) + size);
     btl_ib_segment_t *segment = btl_ib_send_prepare(
         conn, BTL_IB_TYPE_CHUNK, (uint32_t) sizeof(chunk) + (outside ? 0 : size));
     if (segment == NULL) {
@@ -775,7 +591,7 @@ void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
         || size > conn->engine->config.eager_max) {
         return NULL;
     }
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, overhead(conn) + size);
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!btl_ib_list_empty(&tx->pending) || may_send(conn, space) != GO
         || btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) != 0) {
@@ -846,8 +662,9 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     msg->sent_due = false;
     msg->done_due = false;
     uint32_t largest = btl_ib_conn_segment_max(conn);
-    uint32_t space = btl_ib_queues_channel(
-        conn->peer_queues, overhead(conn) + (msg->size < largest ? msg->size : largest));
+    uint32_t space =
+        btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn)
+                                                     + (msg->size < largest ? msg->size : largest));
     btl_ib_list_push_tail(&conn->tx[space].pending, &msg->link);
     engine->depth++;
     btl_ib_send_push(conn);

@@ -113,6 +113,29 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     }
 }
 
+btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view)
+{
+    btl_ib_wire_header_t header;
+
+    if (size < sizeof(header)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&header, data, sizeof(header));
+    if (header.version_type >> 4 != BTL_IB_WIRE_VERSION) {
+        return BTL_IB_WIRE_VERSION_UNKNOWN;
+    }
+    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    view->type = header.version_type & 0xf;
+    view->flags = header.flags;
+    view->connection = BTL_IB_LE32(header.connection);
+    view->token = BTL_IB_LE64(header.token);
+    view->payload = data + sizeof(header);
+    view->size = size - (uint32_t) sizeof(header);
+    return view->flags & BTL_IB_FLAG_CONNECT ? parse_connect(view) : BTL_IB_WIRE_OK;
+}
+
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view)
 {
     btl_ib_wire_header_t header;

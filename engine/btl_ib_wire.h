@@ -155,8 +155,8 @@ static_assert(sizeof(btl_ib_wire_chunk_t) == 12, "chunk header");
 static_assert(sizeof(btl_ib_wire_ack_t) == 12, "ACK block");
 static_assert(sizeof(btl_ib_wire_range_t) == 4, "ACK range");
 static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
-                                           + sizeof(btl_ib_wire_ack_t)
-                                           + sizeof(btl_ib_wire_range_t) + BTL_IB_TRAILER_MAX,
+                                           + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
+                                           + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
 
 /* The length field has 16 bits. */
@@ -234,6 +234,12 @@ typedef enum btl_ib_wire_error {
  * only to *view; `data` is aligned to 8.
  */
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
+
+/*
+ * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest may
+ * still be encrypted. Checks and sets no more than that (and payload and size, after the block).
+ */
+btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view);
 
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {

@@ -7,9 +7,9 @@ if BTL_IB_OUT_OF_TREE
 
 TESTS =
 check_PROGRAMS =
-lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la
-lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/tests/sim \
-    -I$(srcdir)/tests/bench -D_GNU_SOURCE
+lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
+lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/crypto \
+    -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
 endif

@@ -20,7 +20,7 @@ die() {
 }
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
-    libopenmpi-dev openmpi-bin libfabric-dev)
+    libopenmpi-dev openmpi-bin libfabric-dev libssl-dev)
 job_packages=(netpipe-openmpi)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
     python3-mpi4py python3-numpy spin valgrind)
@@ -72,7 +72,7 @@ configure_in() {
         say "configuring ${dir#"$root"/}"
         rm -f "$dir/.configured"
         # What was made in another place or with other arguments must not be taken for ours.
-        (cd "$dir" && rm -rf -- *.la *.lo *.o .libs .deps engine transport tests &&
+        (cd "$dir" && rm -rf -- *.la *.lo *.o .libs .deps crypto engine transport tests &&
             "$root/configure" --quiet "$@" >configure.log 2>&1) || {
             tail -n 15 "$dir/configure.log" >&2
             die "configure failed (all of it: $dir/configure.log)"

@@ -174,6 +174,7 @@ void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails)
 void sim_free(sim_t *sim)
 {
     net_release(sim);
+    guard_release(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         for (uint32_t k = 0; k < sim->nprocs * sim->nrails; k++) {
             free(sim->procs[i].links[k].fragments);

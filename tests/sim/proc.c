@@ -355,10 +355,16 @@ void proc_start(proc_t *proc, bool new_address)
 
     proc->life++;
     proc->secret = (btl_ib_secret_t){{rng_next(&sim->rng), rng_next(&sim->rng)}};
+    for (size_t i = 0; i < sizeof(proc->key.bytes); i++) {
+        proc->key.bytes[i] = (uint8_t) rng_next(&sim->rng);
+    }
     proc->config.name = proc->name;
     proc->config.secret = proc->secret;
     proc->config.region_secret = (btl_ib_secret_t){{mix64(proc->secret.k[0]), proc->life}};
     proc->config.guard = sim->guard.kind;
+    proc->config.aead = sim->aead;
+    proc->config.key = proc->key;
+    proc->config.first_number = sim->first_number;
     proc->config.log = (btl_ib_log_t){engine_log, proc};
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;

@@ -541,7 +541,10 @@ void scenario_random(sim_t *sim)
 
     sim_procs(sim, pick(sim, counts, ARRAY(counts)), rng_chance(&sim->rng, 150000) ? 2 : 1);
     sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
-    guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, BTL_IB_GUARD_KINDS - 1));
+    guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, guard_kinds() - 1));
+    if (rng_chance(&sim->rng, 300000)) { /* a key soon serves its time */
+        sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
+    }
     choose_processes(sim);
     choose_faults(sim, &plan);
     run_start(sim);

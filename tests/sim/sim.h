@@ -253,6 +253,7 @@ struct proc {
     uint32_t index;
     uint64_t name;
     btl_ib_secret_t secret;
+    btl_ib_auth_key_t key;
     uint32_t life;
     bool up;
     btl_ib_engine_t *engine;
@@ -326,7 +327,8 @@ typedef struct datagram {
     uint8_t data[] __attribute__((aligned(8)));
 } datagram_t;
 
-#define SIM_REPLAYS 32
+#define SIM_REPLAYS      32
+#define SIM_DATAGRAM_MAX 66000
 
 /* What was promised and used on one direction of a connection, seen on the wire. */
 typedef struct promise {
@@ -368,7 +370,11 @@ struct sim {
     datagram_t *replays[SIM_REPLAYS];
 
     btl_ib_guard_t guard;  /* of all processes */
-    uint64_t delay;        /* ns, one way */
+    btl_ib_aead_t *aead;   /* theirs, NULL: not needed yet */
+    uint64_t first_number; /* of their datagrams */
+    btl_ib_counters_t guard_count;
+    uint8_t plain[SIM_DATAGRAM_MAX] __attribute__((aligned(8))); /* one looked into */
+    uint64_t delay;                                              /* ns, one way */
     uint64_t rx_bytes_max; /* of a receive buffer, 0: no limit */
     bool refuses;
     bool clean;          /* no fault at all: the strict rules apply */
@@ -435,8 +441,12 @@ void rail_check_free(rail_t *rail, const uint8_t *base, size_t size);
 
 /* guard.c */
 void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind);
-/* Without the guard's trailer: the size of the datagram proper, 0 if the trailer does not fit it. */
-uint32_t guard_open(const sim_t *sim, const uint8_t *data, uint32_t size);
+void guard_release(sim_t *sim);
+/* Kinds below this one can be had in this build. */
+uint32_t guard_kinds(void);
+/* What the sender wrote before it protected the datagram, in `plain`, which has room for `size`.
+ * Returns its size, 0 if the trailer does not fit the rest. */
+uint32_t guard_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain);
 
 /* wiretap.c */
 void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,

@@ -204,8 +204,10 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
     proc_t *peer = &proc->sim->procs[from];
     btl_ib_view_t view;
 
-    size = guard_open(proc->sim, data, size);
-    if (size == 0 || btl_ib_wire_parse(data, size, &view) != BTL_IB_WIRE_OK) {
+    uint8_t *plain = proc->sim->plain;
+
+    size = guard_open(proc->sim, data, size, plain);
+    if (size == 0 || btl_ib_wire_parse(plain, size, &view) != BTL_IB_WIRE_OK) {
         return;
     }
     if (view.type <= BTL_IB_TYPE_SKIP) {
@@ -220,13 +222,26 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
     }
 }
 
+/* If datagrams are to be encrypted nothing of the payload can be read. */
+static void check_hidden(sim_t *sim, const uint8_t *data, uint32_t size, const btl_ib_view_t *view)
+{
+    const uint8_t *hidden = data + (size - view->size);
+
+    for (uint32_t i = 0; sim->guard.ops->apart && i + 8 <= view->size; i += 8) {
+        if (memcmp(hidden + i, view->payload + i, 8) == 0) {
+            sim_fail(sim, "payload is sent in the clear");
+        }
+    }
+}
+
 void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
              uint32_t size)
 {
     sim_t *sim = proc->sim;
     proc_t *to = &sim->procs[peer];
     btl_ib_view_t view = {0};
-    btl_ib_wire_error_t error = btl_ib_wire_parse(data, guard_open(sim, data, size), &view);
+    uint32_t opened = guard_open(sim, data, size, sim->plain);
+    btl_ib_wire_error_t error = btl_ib_wire_parse(sim->plain, opened, &view);
     uint64_t head = 0, pair, conn;
 
     memcpy(&pair, data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));
@@ -243,6 +258,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
         sim_fail(sim, "p%u sends %u bytes on channel %u, too long for p%u", proc->index, size,
                  channel, peer);
     }
+    check_hidden(sim, data, opened, &view);
     proc->datagrams++;
     if (view.type == BTL_IB_TYPE_ACK) {
         proc->acks++;

@@ -1,0 +1,160 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* By libcrypto of OpenSSL 3: EVP_EncryptInit(3), EVP_KDF-HKDF(7). */
+
+#include "aead.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+/* Prepared keys kept: as many connections and directions as are busy at a time. Preparing one again
+ * takes about as long as the tag of a short datagram. */
+enum { SLOTS = 64 };
+
+typedef struct slot {
+    EVP_CIPHER_CTX *context;
+    uint64_t id; /* of the key that it is prepared for, 0: none */
+} slot_t;
+
+typedef struct openssl {
+    btl_ib_aead_t base;
+    EVP_CIPHER *cipher;
+    EVP_KDF *hkdf;
+    slot_t slots[SLOTS];
+} openssl_t;
+
+static bool derive(btl_ib_aead_t *aead, const void *secret, size_t secret_size, const void *info,
+                   size_t info_size, void *out, size_t size)
+{
+    const openssl_t *self = (openssl_t *) aead;
+    EVP_KDF_CTX *context = EVP_KDF_CTX_new(self->hkdf);
+    char digest[] = "SHA256";
+    /* The parameters are only read, but their type does not say so. */
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *) (uintptr_t) secret,
+                                          secret_size),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *) (uintptr_t) info,
+                                          info_size),
+        OSSL_PARAM_construct_end(),
+    };
+    bool done = context != NULL && EVP_KDF_derive(context, out, size, params) == 1;
+
+    EVP_KDF_CTX_free(context);
+    return done;
+}
+
+/* A context for this key, ready for datagram `number`; NULL if the library fails. */
+static EVP_CIPHER_CTX *prepare(openssl_t *self, const btl_ib_aead_key_t *key, uint64_t number,
+                               int encrypt)
+{
+    slot_t *slot = &self->slots[key->id % SLOTS];
+    bool known = slot->id == key->id;
+    uint8_t nonce[BTL_IB_AEAD_IV_BYTES];
+
+    memcpy(nonce, key->iv, sizeof(nonce));
+    for (int i = 0; i < 8; i++) {
+        nonce[BTL_IB_AEAD_IV_BYTES - 1 - i] ^= (uint8_t) (number >> (8 * i));
+    }
+    slot->id = key->id;
+    if (EVP_CipherInit_ex2(slot->context, NULL, known ? NULL : key->key, nonce, encrypt, NULL)
+        != 1) {
+        slot->id = 0;
+        return NULL;
+    }
+    return slot->context;
+}
+
+/* Everything but the tag. `out` may be `text`. */
+static bool run(EVP_CIPHER_CTX *context, const void *aad, size_t aad_size, const uint8_t *text,
+                uint8_t *out, size_t size)
+{
+    int written;
+
+    return context != NULL && EVP_CipherUpdate(context, NULL, &written, aad, (int) aad_size) == 1
+           && (size == 0 || EVP_CipherUpdate(context, out, &written, text, (int) size) == 1);
+}
+
+static bool seal(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
+                 const void *aad, size_t aad_size, const uint8_t *text, uint8_t *out, size_t size,
+                 uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
+{
+    EVP_CIPHER_CTX *context = prepare((openssl_t *) aead, key, number, 1);
+    uint8_t nothing[1];
+    int written;
+
+    return run(context, aad, aad_size, text, out, size)
+           && EVP_CipherFinal_ex(context, nothing, &written) == 1
+           && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, BTL_IB_AEAD_TAG_BYTES, tag) == 1;
+}
+
+static bool open_sealed(btl_ib_aead_t *aead, const btl_ib_aead_key_t *key, uint64_t number,
+                        const void *aad, size_t aad_size, uint8_t *text, size_t size,
+                        const uint8_t tag[BTL_IB_AEAD_TAG_BYTES])
+{
+    EVP_CIPHER_CTX *context = prepare((openssl_t *) aead, key, number, 0);
+    uint8_t expected[BTL_IB_AEAD_TAG_BYTES];
+    uint8_t nothing[1];
+    int written;
+
+    memcpy(expected, tag, sizeof(expected));
+    return run(context, aad, aad_size, text, text, size)
+           && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, sizeof(expected), expected) == 1
+           && EVP_CipherFinal_ex(context, nothing, &written) == 1; /* compares the tags */
+}
+
+static void close_all(btl_ib_aead_t *aead)
+{
+    openssl_t *self = (openssl_t *) aead;
+
+    for (int i = 0; i < SLOTS; i++) {
+        EVP_CIPHER_CTX_free(self->slots[i].context); /* wipes the keys, and takes NULL */
+    }
+    EVP_CIPHER_free(self->cipher);
+    EVP_KDF_free(self->hkdf);
+    free(self);
+}
+
+static const btl_ib_aead_ops_t openssl_ops = {
+    .derive = derive,
+    .seal = seal,
+    .open = open_sealed,
+    .close = close_all,
+};
+
+bool btl_ib_aead_available(void)
+{
+    return true;
+}
+
+btl_ib_aead_t *btl_ib_aead_open(void)
+{
+    openssl_t *self = calloc(1, sizeof(*self));
+
+    if (self == NULL) {
+        return NULL;
+    }
+    self->base.ops = &openssl_ops;
+    self->cipher = EVP_CIPHER_fetch(NULL, "AES-256-GCM", NULL);
+    self->hkdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+    bool done = self->cipher != NULL && self->hkdf != NULL;
+    for (int i = 0; i < SLOTS && done; i++) {
+        self->slots[i].context = EVP_CIPHER_CTX_new();
+        done =
+            self->slots[i].context != NULL
+            && EVP_CipherInit_ex2(self->slots[i].context, self->cipher, NULL, NULL, 1, NULL) == 1;
+    }
+    if (!done) {
+        close_all(&self->base);
+        return NULL;
+    }
+    return &self->base;
+}

@@ -33,12 +33,14 @@ bench_libs = libbtl_ib_bench.la $(lower_layers)
 #
 unit_tests = \
     tests/unit/test_crc32c \
+    tests/unit/test_aead \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
     tests/unit/test_credit \
     tests/unit/test_devices \
     tests/unit/test_graves \
+    tests/unit/test_guard \
     tests/unit/test_hostile \
     tests/unit/test_hotel \
     tests/unit/test_insider \
@@ -49,6 +51,7 @@ unit_tests = \
     tests/unit/test_pool \
     tests/unit/test_queues \
     tests/unit/test_reasm \
+    tests/unit/test_replay \
     tests/unit/test_rtt \
     tests/unit/test_table \
     tests/unit/test_token \
@@ -67,6 +70,8 @@ unit_ldadd = $(lower_layers) $(CMOCKA_LIBS) -lm
 
 tests_unit_test_crc32c_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_crc32c_LDADD = $(unit_ldadd)
+tests_unit_test_aead_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_aead_LDADD = $(unit_ldadd)
 tests_unit_test_cc_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_cc_LDADD = $(unit_ldadd)
 tests_unit_test_cc_cubic_CPPFLAGS = $(unit_cppflags)
@@ -79,6 +84,8 @@ tests_unit_test_devices_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_devices_LDADD = $(unit_ldadd)
 tests_unit_test_graves_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_graves_LDADD = $(unit_ldadd)
+tests_unit_test_guard_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_guard_LDADD = $(unit_ldadd)
 tests_unit_test_hostile_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_hostile_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_hotel_CPPFLAGS = $(unit_cppflags)
@@ -100,6 +107,8 @@ tests_unit_test_queues_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_queues_LDADD = $(unit_ldadd)
 tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_reasm_LDADD = $(unit_ldadd)
+tests_unit_test_replay_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_replay_LDADD = $(unit_ldadd)
 tests_unit_test_rtt_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_rtt_LDADD = $(unit_ldadd)
 tests_unit_test_table_CPPFLAGS = $(unit_cppflags)
@@ -124,6 +133,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named.c \
     tests/sim/named.h \
     tests/sim/named_contact.c \
+    tests/sim/named_guard.c \
     tests/sim/named_kick.c \
     tests/sim/net.c \
     tests/sim/proc.c \

@@ -21,8 +21,7 @@ void two(sim_t *sim)
     run_defaults(sim);
 }
 
-/* A fresh simulation in place of the old one; what was counted stays. */
-static void again(sim_t *sim, uint64_t seed)
+void again(sim_t *sim, uint64_t seed)
 {
     uint64_t applied[F_COUNT];
     uint64_t events = sim->events;
@@ -250,52 +249,6 @@ static void forged(sim_t *sim)
             say(sim, 1, 0, 20 + 30 * (i % 50), SIM_US(20) * i);
         }
         run_settle(sim, SIM_S(2));
-        run_heal(sim);
-        finish(sim);
-    }
-}
-
-/* How many datagrams the engines dropped because something was wrong with them. */
-static uint64_t all_dropped(const sim_t *sim)
-{
-    uint64_t dropped = 0;
-
-    for (uint32_t i = 0; i < sim->nprocs; i++) {
-        const void *count = btl_ib_engine_counters(sim->procs[i].engine);
-        for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
-            if (strncmp(info->name, "dropped_", 8) == 0
-                && strcmp(info->name, "dropped_duplicate") != 0) {
-                dropped += *(const uint64_t *) (const void *) ((const char *) count + info->offset);
-            }
-        }
-    }
-    return dropped;
-}
-
-/* Any bit of every fifth datagram may have changed on the way: with a guard nothing of that is ever
- * believed, and everything gets there. */
-static void flipped(sim_t *sim)
-{
-    for (uint32_t kind = BTL_IB_GUARD_CRC32C; kind < guard_kinds(); kind++) {
-        if (kind > BTL_IB_GUARD_CRC32C) {
-            again(sim, kind);
-        }
-        two(sim);
-        guard_choose(sim, (btl_ib_guard_kind_t) kind);
-        run_start(sim);
-        uint64_t flips = sim->applied[F_FLIP];
-        fault_add(sim, F_FLIP, 0, sim->now + SIM_MS(50), 200000, 0);
-        for (uint32_t i = 0; i < 300; i++) {
-            say(sim, 0, 1, 13 * i, SIM_US(30) * i)->replies = i % 3;
-            say(sim, 1, 0, 7 * i, SIM_US(30) * i);
-        }
-        run_settle(sim, SIM_S(2));
-        run_quiet(sim, SIM_S(300));
-        flips = sim->applied[F_FLIP] - flips;
-        if (flips == 0 || all_dropped(sim) != flips) {
-            sim_fail(sim, "%llu datagrams were changed on the way, %llu were dropped",
-                     (unsigned long long) flips, (unsigned long long) all_dropped(sim));
-        }
         run_heal(sim);
         finish(sim);
     }
@@ -784,6 +737,9 @@ const named_scenario_t named_scenarios[] = {
     {"each_duplicated", "every datagram arrives twice", each_duplicated},
     {"forged", "acknowledgements and limits that cannot be", forged},
     {"flipped", "bits change on the way, behind the network's own checksum", flipped},
+    {"insider", "whoever knows the token changes fields, with a guard", insider},
+    {"replayed", "all datagrams of a life come again, in that life and in later ones", replayed},
+    {"rekeyed", "a key serves its time while datagrams are lost and overtaken", rekeyed},
     {"burst_loss", "44 segments in a row are lost", burst_loss},
     {"pingpong_loss", "latency of a ping-pong at 1 % loss", pingpong_loss},
     {"credit_update_lost", "news of credits is lost", credit_update_lost},

@@ -13,6 +13,9 @@
 /* Two processes with one rail each. */
 void two(sim_t *sim);
 
+/* A fresh simulation in place of the old one; what was counted stays. */
+void again(sim_t *sim, uint64_t seed);
+
 /* A message that is sent `after` ns from now, as soon as its sender does not compute. */
 message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after);
 
@@ -29,6 +32,12 @@ void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound
 
 /* named_contact.c */
 void closes_lost(sim_t *sim);
+
+/* named_guard.c */
+void flipped(sim_t *sim);
+void insider(sim_t *sim);
+void replayed(sim_t *sim);
+void rekeyed(sim_t *sim);
 
 /* named_kick.c */
 void kick_repairs(sim_t *sim);

@@ -403,15 +403,26 @@ void net_garbage(sim_t *sim, uint32_t to)
     schedule(sim, d, sim->delay);
 }
 
+datagram_t *net_copy(const datagram_t *d)
+{
+    return copy_of(d, d->size);
+}
+
+void net_again(sim_t *sim, const datagram_t *d)
+{
+    datagram_t *copy = net_copy(d);
+
+    copy->genuine = false;
+    fault_applied(sim, F_REPLAY);
+    schedule(sim, copy, sim->delay + rng_log(&sim->rng, 1000, SIM_MS(1)));
+}
+
 void net_replay(sim_t *sim)
 {
     datagram_t *old = sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
 
     if (old != NULL) {
-        datagram_t *d = copy_of(old, old->size);
-        d->genuine = false;
-        fault_applied(sim, F_REPLAY);
-        schedule(sim, d, sim->delay + rng_log(&sim->rng, 1000, SIM_MS(1)));
+        net_again(sim, old);
     }
 }
 

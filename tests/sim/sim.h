@@ -425,6 +425,9 @@ void fault_applied(sim_t *sim, fault_kind_t kind);
 void net_send(sim_t *sim, datagram_t *d);
 void net_garbage(sim_t *sim, uint32_t to);
 void net_replay(sim_t *sim);
+/* The same bytes, to be freed by the caller; and once more on its way as they are. */
+datagram_t *net_copy(const datagram_t *d);
+void net_again(sim_t *sim, const datagram_t *d);
 void net_release(sim_t *sim);
 
 /* rail.c */

@@ -115,6 +115,8 @@ static void test_every_field_full(void **state)
 
     (void) state;
     memset(in->host, 'h', sizeof(in->host) - 1);
+    in->guard = BTL_IB_GUARD_ENCRYPT;
+    memset(&in->key, 0xa5, sizeof(in->key));
     for (uint32_t i = 0; i < in->rail_count; ++i) {
         btl_ib_modex_rail_t *rail = &in->rails[i];
 

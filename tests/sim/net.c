@@ -197,7 +197,7 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
               get32(d, offsetof(btl_ib_wire_header_t, ack)) + (1u << (16 + bits % 15)));
         break;
     case 7: /* more credit than there are buffers */
-        d->data[offsetof(btl_ib_wire_header_t, credits) + 1] = 0xff;
+        d->data[offsetof(btl_ib_wire_header_t, credits) + 1] ^= 0xff;
         break;
     case 8:
         d->data[offsetof(btl_ib_wire_header_t, length) + bits % 2] ^=
@@ -207,6 +207,10 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         d->data[offsetof(btl_ib_wire_header_t, spaces)] |= (uint8_t) (bits % 2 ? 0x0f : 0xf0);
         break;
     default: /* a time away of what is not echoed */
+        if (!(d->data[1] & BTL_IB_FLAG_ECHO)) { /* encrypted it may be anything already */
+            d->data[offsetof(btl_ib_wire_header_t, away) + bits % 2] ^= 1;
+            break;
+        }
         d->data[1] &= (uint8_t) ~BTL_IB_FLAG_ECHO;
         d->data[offsetof(btl_ib_wire_header_t, away) + bits % 2] |=
             (uint8_t) (1u << (bits >> 8) % 8);

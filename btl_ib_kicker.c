@@ -44,6 +44,14 @@ static bool was_called(watch_t *watch)
     return called;
 }
 
+/* Progress was called since the last look. Returns when to look whether it was for the last time. */
+static uint64_t until_away(uint64_t now)
+{
+    const uint64_t away = btl_ib_engine_turned_at(mca_btl_ib_component.engine) + period();
+
+    return away > now + KICK_PAUSE ? away - now : KICK_PAUSE;
+}
+
 /* Nothing is due. Returns how long to sleep, UINT64_MAX: until woken. */
 static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
 {
@@ -89,7 +97,7 @@ static uint64_t look(watch_t *watch)
         sleep = grow_drowsy(watch, now);
     } else {
         watch->idle_since = 0;
-        sleep = called ? period() : kick(now);
+        sleep = called ? until_away(now) : kick(now);
     }
     pthread_mutex_unlock(&component->lock);
     return sleep;

@@ -456,6 +456,11 @@ int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
     return received;
 }
 
+uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
+{
+    return engine->turned_at;
+}
+
 /* When there is something to do for a turn of either kind. */
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {

@@ -203,6 +203,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
  */
 int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst);
 
+/* When the last turn of either kind was, as it was told; 0: never. */
+uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);
+
 /* When progress must be called again if nothing arrives before: a time on the `now` clock, UINT64_MAX if
  * nothing is due ever. Never too late; may be too early. */
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);

@@ -53,6 +53,7 @@ unit_tests = \
     tests/unit/test_reasm \
     tests/unit/test_replay \
     tests/unit/test_rtt \
+    tests/unit/test_store \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_window \
@@ -111,6 +112,8 @@ tests_unit_test_replay_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_replay_LDADD = $(unit_ldadd)
 tests_unit_test_rtt_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_rtt_LDADD = $(unit_ldadd)
+tests_unit_test_store_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_store_LDADD = $(unit_ldadd)
 tests_unit_test_table_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_table_LDADD = $(unit_ldadd)
 tests_unit_test_token_CPPFLAGS = $(unit_cppflags)
@@ -197,6 +200,7 @@ mpi_programs = \
     tests/mpi/sink \
     tests/mpi/spawn \
     tests/mpi/stream \
+    tests/mpi/survive \
     tests/mpi/threads \
     tests/mpi/twosends
 EXTRA_PROGRAMS = $(mpi_programs)
@@ -268,6 +272,10 @@ tests_mpi_stream_SOURCES = tests/mpi/stream.c tests/mpi/common.h
 tests_mpi_stream_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_stream_CFLAGS = $(mpi_cflags)
 tests_mpi_stream_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_survive_SOURCES = tests/mpi/survive.c tests/mpi/common.h
+tests_mpi_survive_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_survive_CFLAGS = $(mpi_cflags)
+tests_mpi_survive_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_threads_SOURCES = tests/mpi/threads.c tests/mpi/common.h
 tests_mpi_threads_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_threads_CFLAGS = $(mpi_cflags)

@@ -1,0 +1,221 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_store.h"
+#include "support.h"
+
+enum { SIZE = 1000, ROOM = 4000, EMPTY = sizeof(btl_ib_stored_t) };
+
+static test_memory_t memory;
+static btl_ib_reasm_pool_t pool;
+static btl_ib_reasm_peer_t peer;
+static btl_ib_store_t store;
+
+/* Connections are names only to the store. */
+static int places[2];
+#define CONN(i) ((struct btl_ib_conn *) (void *) &places[i])
+
+static int setup(void **state)
+{
+    (void) state;
+    test_memory_init(&memory);
+    btl_ib_reasm_pool_init(&pool, &memory.mem, SIZE, 3);
+    btl_ib_reasm_peer_init(&peer);
+    btl_ib_store_init(&store, &memory.mem, &pool, ROOM);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    btl_ib_store_fini(&store);
+    btl_ib_reasm_drop(&pool, &peer);
+    btl_ib_reasm_pool_fini(&pool);
+    return memory.live == 0 && pool.extra == 0 && store.bytes == 0 ? 0 : -1;
+}
+
+static bool keep(uint8_t tag, uint32_t size, int conn)
+{
+    btl_ib_stored_t *stored = btl_ib_store_get(&store, size, true);
+
+    if (stored == NULL) {
+        return false;
+    }
+    assert_int_equal((uintptr_t) stored->data % 8, 0);
+    assert_int_equal(stored->size, size);
+    memset(stored->data, tag, size);
+    stored->tag = tag;
+    stored->conn = CONN(conn);
+    btl_ib_store_add(&store, stored);
+    return true;
+}
+
+/* The next message is the one with this tag, whole. */
+static void expect(uint8_t tag, uint32_t size)
+{
+    btl_ib_stored_t *stored = btl_ib_store_pop(&store);
+
+    assert_non_null(stored);
+    assert_int_equal(stored->tag, tag);
+    assert_int_equal(stored->size, size);
+    for (uint32_t i = 0; i < size; i++) {
+        assert_int_equal(stored->data[i], tag);
+    }
+    btl_ib_store_put(&store, stored);
+}
+
+/* A fragment of two chunks, reassembled: the buffer that holds it. */
+static btl_ib_reasm_t *reassemble(uint32_t fragment)
+{
+    uint8_t bytes[SIZE / 2];
+    btl_ib_reasm_t *whole = NULL;
+
+    memset(bytes, (int) fragment, sizeof(bytes));
+    for (uint16_t i = 0; i < 2; i++) {
+        btl_ib_view_t view = {
+            .payload = bytes,
+            .size = SIZE / 2,
+            .chunk = {.fragment = fragment,
+                      .total = SIZE,
+                      .index = i,
+                      .offset = i * SIZE / 2u,
+                      .unit = SIZE / 2},
+        };
+        assert_int_equal(btl_ib_reasm_completes(&peer, &view), i == 1);
+        assert_int_equal(btl_ib_reasm_add(&pool, &peer, &view, &whole),
+                         i == 1 ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED);
+    }
+    return whole;
+}
+
+static void test_order(void **state)
+{
+    (void) state;
+    assert_null(btl_ib_store_pop(&store));
+    for (uint8_t i = 0; i < 10; i++) {
+        assert_true(keep(i, i * 10u, i % 2));
+    }
+    for (uint8_t i = 0; i < 5; i++) {
+        expect(i, i * 10u);
+    }
+    assert_true(keep(10, 0, 0));
+    for (uint8_t i = 5; i < 10; i++) {
+        expect(i, i * 10u);
+    }
+    expect(10, 0);
+    assert_null(btl_ib_store_pop(&store));
+    assert_int_equal(memory.live, 0);
+}
+
+static void test_bounded(void **state)
+{
+    uint32_t rest = ROOM - 2 * EMPTY;
+
+    (void) state;
+    assert_false(keep(0, ROOM, 0));
+    assert_false(keep(0, UINT32_MAX - EMPTY, 0));
+    assert_true(keep(1, rest, 0));
+    assert_false(keep(2, 1, 0));
+    assert_true(keep(3, 0, 0));
+    assert_false(keep(4, 0, 0)); /* an empty one takes memory, too */
+    assert_int_equal(store.bytes, ROOM);
+    expect(1, rest);
+    assert_true(keep(5, rest, 0));
+    expect(3, 0);
+    expect(5, rest);
+    assert_int_equal(store.bytes, 0);
+}
+
+static void test_no_room_at_all(void **state)
+{
+    (void) state;
+    btl_ib_store_init(&store, &memory.mem, &pool, 0);
+    assert_false(keep(1, 0, 0));
+    assert_null(btl_ib_store_get(&store, 0, false));
+}
+
+static void test_no_memory(void **state)
+{
+    (void) state;
+    assert_true(keep(1, 5, 0));
+    memory.allowed = 0;
+    assert_false(keep(2, 5, 0));
+    memory.allowed = UINT64_MAX;
+    assert_true(keep(3, 5, 0));
+    expect(1, 5);
+    expect(3, 5);
+}
+
+/* What came in chunks stays in its buffer, and counts all of that. */
+static void test_chunks(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < 3; i++) {
+        btl_ib_stored_t *stored = btl_ib_store_get(&store, SIZE, false);
+        assert_non_null(stored);
+        stored->whole = reassemble(i);
+        stored->conn = CONN(0);
+        btl_ib_store_add(&store, stored);
+        assert_int_equal(store.bytes, (i + 1) * (SIZE + EMPTY));
+    }
+    assert_null(btl_ib_store_get(&store, 1, false));
+    for (uint32_t i = 0; i < 2; i++) {
+        btl_ib_stored_t *stored = btl_ib_store_pop(&store);
+        assert_int_equal(stored->whole->data[SIZE - 1], i);
+        btl_ib_store_put(&store, stored);
+    }
+    assert_int_equal(store.bytes, SIZE + EMPTY); /* teardown frees the third */
+}
+
+static void test_drop(void **state)
+{
+    (void) state;
+    for (uint8_t i = 0; i < 10; i++) {
+        assert_true(keep(i, i, i % 3 == 0));
+    }
+    btl_ib_store_drop(&store, CONN(1));
+    for (uint8_t i = 0; i < 10; i++) {
+        if (i % 3 != 0) {
+            expect(i, i);
+        }
+    }
+    assert_int_equal(store.bytes, 0);
+    btl_ib_store_drop(&store, CONN(0));
+    assert_int_equal(memory.live, 0);
+}
+
+/* A place that was not needed after all. */
+static void test_given_back(void **state)
+{
+    btl_ib_stored_t *stored = btl_ib_store_get(&store, 100, true);
+
+    (void) state;
+    assert_non_null(stored);
+    btl_ib_store_put(&store, stored);
+    assert_int_equal(store.bytes, 0);
+    assert_int_equal(memory.live, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_room_at_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_chunks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -47,7 +47,7 @@ static const number_t numbers[] = {
               "Keep at most this many in flight to all peers together"),
     SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
                "Keep at most this many in flight to all peers together"),
-    INT_PARAM(window_max, 32768, 16, 32768, "sequence numbers", 8,
+    INT_PARAM(window_max, 49152, 16, 49152, "sequence numbers", 8,
               "Send at most this far beyond the oldest segment that was not acknowledged"),
     INT_PARAM(ack_delay, 50, 0, 10000, "microseconds", 6,
               "Hold an acknowledgement back at most this long, so that it can travel with data; "

@@ -14,7 +14,7 @@ enum {
     IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
                        * second, as one might, costs a tenth of streaming: a receiver that is
                        * faster than its sender is idle between any two segments */
-    ACK_SEGMENTS = 4, /* at most, in a row, to tell all ranges */
+    ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
 };
 
 /* ---- what the peer tells us ---- */
@@ -104,11 +104,15 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     bool credit = false;
     uint32_t news = 0;
 
+    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
+     * later, lawfully; an ACK tells all. */
+    conn->rack_partly = view->type != BTL_IB_TYPE_ACK;
     if (view->type == BTL_IB_TYPE_ACK) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
             uint32_t first = conn->tx[block.space].window.first;
+            btl_ib_loss_again(conn, block.space, block.again);
             news += arrived(conn, block.space, first, block.ack, view);
             for (uint32_t i = 0; i < block.ranges; i++) {
                 uint32_t from, to;
@@ -141,6 +145,7 @@ void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 
     conn->ack_due |= 1u << space;
     conn->ack_space = space;
+    conn->rx[space].left = UINT32_MAX; /* all ranges may be news */
     if (++conn->ack_count >= ACK_EVERY) {
         now = true;
     }
@@ -182,73 +187,175 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
         uint32_t credits = rx->credit.limit - rx->window.next;
         rx->credit.told = rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX);
     }
-    if (rx->window.above == 0) { /* else the ranges are still to be told */
+    /* Ranges and what came again go in an ACK only. */
+    if (rx->window.above == 0 && rx->again == rx->again_told) {
         settled(conn, 1u << space);
     }
 }
 
-/* Write the block of one space, with as many ranges as fit, from *from on. Returns its size, or 0
- * if not even its head fits; *from is where to go on, or window.top if all was told. */
-static uint32_t write_block(const btl_ib_conn_t *conn, uint32_t space, uint32_t *from, uint8_t *to,
-                            uint32_t room)
+/* An ACK segment being written. */
+typedef struct writer {
+    uint8_t *body;
+    uint32_t used;
+    uint32_t room;
+} writer_t;
+
+/* The ranges of one block, ascending. Each is the end of a run of received sequences. */
+typedef struct ranges {
+    uint32_t count;
+    uint32_t most;
+
+    struct {
+        uint32_t from; /* both from the oldest missing sequence on */
+        uint32_t end;
+    } range[BTL_IB_SEGMENT_SMALL / sizeof(btl_ib_wire_range_t)];
+} ranges_t;
+
+/* Put a range in its place, if none of the same run is there. False if there is no room. */
+static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
 {
-    const btl_ib_rx_space_t *rx = &conn->rx[space];
+    uint32_t at = ranges->count;
+
+    while (at > 0 && ranges->range[at - 1].end > end) {
+        at--;
+    }
+    if (at > 0 && ranges->range[at - 1].end == end) {
+        if (from < ranges->range[at - 1].from) {
+            ranges->range[at - 1].from = from;
+        }
+        return true;
+    }
+    if (ranges->count == ranges->most) {
+        return false;
+    }
+    memmove(&ranges->range[at + 1], &ranges->range[at],
+            (ranges->count - at) * sizeof(ranges->range[0]));
+    ranges->range[at].from = from;
+    ranges->range[at].end = end;
+    ranges->count++;
+    return true;
+}
+
+/* All ranges. False if they do not fit. */
+static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
+{
+    uint32_t from = window->next, end;
+
+    while (btl_ib_rx_window_range(window, &from, &end)) {
+        if (!put_range(ranges, from - window->next, end - window->next)) {
+            return false;
+        }
+        from = end;
+    }
+    return true;
+}
+
+/* Those in which the newest arrivals are, as far as half of the room goes. */
+static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_rx_window_t *window = &conn->rx[space].window;
+    uint32_t seq = conn->rx[space].run, end;
+
+    for (uint32_t i = 0; i <= BTL_IB_NEWS_KEPT && ranges->count < ranges->most / 2; i++) {
+        if (seq - window->next < window->top - window->next
+            && btl_ib_rx_window_range(window, &seq, &end)) {
+            (void) put_range(ranges, seq - window->next, end - window->next);
+        }
+        uint32_t kept = (conn->news_next - i - 1) % BTL_IB_NEWS_KEPT;
+        seq = conn->news_space[kept] == space ? conn->news_seq[kept] : window->top;
+    }
+}
+
+/* As many as fit, from where they ended the last time on, and so on in a circle. */
+static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
+{
+    const btl_ib_rx_window_t *window = &rx->window;
+    uint32_t from = rx->tell, end;
+
+    if (from - window->next >= window->top - window->next) {
+        from = window->next;
+    }
+    rx->left = rx->left < window->above ? rx->left : window->above;
+    while (btl_ib_rx_window_range(window, &from, &end)
+           && put_range(ranges, from - window->next, end - window->next)) {
+        rx->left -= end - from < rx->left ? end - from : rx->left;
+        from = end;
+    }
+    rx->tell = from;
+}
+
+static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
+                        const ranges_t *ranges)
+{
     btl_ib_wire_ack_t block = {
         .space = (uint8_t) space,
+        .ranges = (uint8_t) ranges->count,
+        .again = BTL_IB_LE16(rx->again),
         .ack = BTL_IB_LE32(rx->window.next),
         .limit = BTL_IB_LE32(rx->credit.limit),
     };
-    uint32_t size = sizeof(block);
-    uint32_t end;
 
-    if (room < size + (rx->window.above > 0 ? sizeof(btl_ib_wire_range_t) : 0)) {
-        return 0;
-    }
-    while (room - size >= sizeof(btl_ib_wire_range_t) && block.ranges < UINT8_MAX
-           && btl_ib_rx_window_range(&rx->window, from, &end)) {
+    memcpy(w->body + w->used, &block, sizeof(block));
+    w->used += (uint32_t) sizeof(block);
+    for (uint32_t i = 0; i < ranges->count; i++) {
         btl_ib_wire_range_t range = {
-            .offset = BTL_IB_LE16(*from - rx->window.next),
-            .count = BTL_IB_LE16(end - *from),
+            .offset = BTL_IB_LE16(ranges->range[i].from),
+            .count = BTL_IB_LE16(ranges->range[i].end - ranges->range[i].from),
         };
-        memcpy(to + size, &range, sizeof(range));
-        size += (uint32_t) sizeof(range);
-        block.ranges++;
-        *from = end;
+        memcpy(w->body + w->used, &range, sizeof(range));
+        w->used += (uint32_t) sizeof(range);
     }
-    memcpy(to, &block, sizeof(block));
-    return size;
 }
 
-/* Where an acknowledgement stands that takes more than one segment. */
-typedef struct progress {
-    uint32_t spaces; /* still to be told */
-    uint32_t from;   /* ranges of the lowest of them already told up to here */
-    bool begun;
-} progress_t;
-
-/* Fill one ACK segment. */
-static void fill(const btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
-                 progress_t *at)
+/*
+ * What is due of one space. If not all ranges fit they take turns: those with the newest arrivals
+ * always go, because what is missing longer than the news of what was sent after it counts as lost,
+ * and of the others as many as fit, the next ones in the next ACK, until all went. False if there is no
+ * room; *whole: nothing is left.
+ */
+static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *whole)
 {
-    uint8_t *body = btl_ib_send_body(segment);
-    uint32_t used = 0;
+    btl_ib_rx_space_t *rx = &conn->rx[space];
+    uint32_t need = (uint32_t) (sizeof(btl_ib_wire_ack_t)
+                                + (rx->window.above > 0 ? sizeof(btl_ib_wire_range_t) : 0));
+    ranges_t ranges;
 
-    while (at->spaces != 0) {
-        uint32_t space = (uint32_t) __builtin_ctz(at->spaces);
-        const btl_ib_rx_window_t *window = &conn->rx[space].window;
-        if (!at->begun) {
-            at->from = window->next;
-            at->begun = true;
-        }
-        uint32_t size = write_block(conn, space, &at->from, body + used, room - used);
-        used += size;
-        if (size == 0 || at->from != window->top) {
+    if (w->room - w->used < need) {
+        return false;
+    }
+    ranges.count = 0;
+    ranges.most =
+        (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
+    *whole = put_all(&ranges, &rx->window);
+    if (!*whole) {
+        ranges.count = 0;
+        put_news(&ranges, conn, space);
+        put_in_turn(&ranges, rx);
+        *whole = rx->left == 0;
+    }
+    write_block(w, rx, space, &ranges);
+    return true;
+}
+
+/* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
+ * nothing left that another segment could tell now. */
+static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room, uint32_t spaces,
+                     bool *all)
+{
+    writer_t w = {.body = btl_ib_send_body(segment), .room = room};
+    bool whole = true;
+    uint32_t told = 0;
+
+    for (; spaces != 0 && whole; spaces &= spaces - 1) {
+        uint32_t space = (uint32_t) __builtin_ctz(spaces);
+        if (!write_space(conn, space, &w, &whole)) {
             break;
         }
-        at->spaces &= at->spaces - 1;
-        at->begun = false;
+        told |= whole ? 1u << space : 0;
     }
-    segment->size = segment->size - room + used;
+    *all = spaces == 0 || !whole;
+    segment->size = segment->size - room + w.used;
+    return told;
 }
 
 /* P limits that the peer does not know yet go along with whatever else is due. */
@@ -270,14 +377,24 @@ static void told(btl_ib_conn_t *conn, uint32_t spaces)
     for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
         btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
         rx->credit.told = rx->credit.limit;
+        rx->left = 0;
+        rx->again_told = rx->again;
     }
     settled(conn, spaces);
 }
 
-/* Send one ACK segment. False if memory or the transport did not allow it. */
-static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, progress_t *at)
+/* What was written did not leave: all ranges are still to be told. */
+static void untold(btl_ib_conn_t *conn, uint32_t spaces)
 {
-    progress_t before = *at;
+    for (; spaces != 0; spaces &= spaces - 1) {
+        conn->rx[__builtin_ctz(spaces)].left = UINT32_MAX;
+    }
+}
+
+/* Send one ACK segment with what is due of *spaces, and take those off that it told. False if memory
+ * or the transport did not allow it; *all as above. */
+static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
+{
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_ACK, room);
 
     if (segment == NULL) {
@@ -285,14 +402,15 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, progress
         return false;
     }
     segment->flags |= flags;
-    fill(conn, segment, room, at);
+    uint32_t done = fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_send_segments(conn, &segment, 1) == 1;
     btl_ib_pool_put(&conn->rail->pool, segment);
     if (taken) {
         conn->engine->count.sent_acks++;
-        told(conn, before.spaces & ~at->spaces);
+        told(conn, done);
+        *spaces &= ~done;
     } else {
-        *at = before;
+        untold(conn, *spaces);
     }
     return taken;
 }
@@ -315,21 +433,18 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
                        + conn->engine->guard.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
-    progress_t at = {.spaces = spaces_to_tell(conn)};
+    uint32_t spaces = spaces_to_tell(conn);
+    bool all = false;
     int sent = 0;
 
     /* An ACK goes on the command channel, from a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->datagram_max ? room : conn->datagram_max) - headers;
-    while (sent < ACK_SEGMENTS && (sent == 0 || at.spaces != 0)
-           && send_one(conn, flags, room, &at)) {
+    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
         sent++;
     }
     if (sent == 0) {
         return false;
-    }
-    if (at.begun && at.from != conn->rx[__builtin_ctz(at.spaces)].window.next) {
-        told(conn, at.spaces & -at.spaces); /* more gaps than is useful to know at once */
     }
     put_off(conn);
     return true;

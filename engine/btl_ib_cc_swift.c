@@ -23,10 +23,12 @@
  *   small socket buffer, a shallow switch): then a good part of a window is lost, and only a
  *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
  *   window by that share, to what evidently got through. If such a cut does not lower the share,
- *   the losses do not come from us: that share (up to a third) is borne from then on. Losses of
+ *   the losses do not come from us: half as much again, up to 3/8, is borne from then
+ *   on. Losses of
  *   what delay would have told anyway cost nothing more.
- * - Delay alone takes the window to two segments, not below: on a slow link the time that a
- *   segment itself takes would look like a queue. Losses take it lower.
+ * - Delay alone takes the window to four segments, not below: on a slow link the time that segments
+ *   themselves take would look like a queue, and a loss is found by what was sent after it. Losses
+ *   take it lower.
  */
 
 #include "btl_ib_cc.h"
@@ -35,10 +37,10 @@ enum {
     SEGMENT = 256, /* unit of windows */
 
     WINDOW_MIN = SEGMENT / 64,
-    DELAY_FLOOR = 2 * SEGMENT,
+    DELAY_FLOOR = 4 * SEGMENT,
 
     ALLOWANCE_MIN = 30,    /* us of queue: below it is noise, and bursts of 16 segments */
-    ALLOWANCE_SHARE = 4,   /* or that part of the base delay */
+    ALLOWANCE_SHARE = 8,   /* or that part of the base */
     SCALING_RANGE = 2,     /* allowances that the target of one segment is higher */
     SCALING_TOP = 8,       /* root of the window (segments) at which that has gone */
     SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
@@ -50,7 +52,7 @@ enum {
 
     JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
     LOSS_BORNE = SEGMENT / 8,
-    LOSS_BORNE_MAX = SEGMENT / 3,
+    LOSS_BORNE_MAX = SEGMENT * 3 / 8,
 
     PACE_RTT = 500, /* us: shorter paths are paced enough by their acknowledgements */
     PACE_BURST = 16,
@@ -194,8 +196,8 @@ static void judge_losses(btl_ib_cc_t *cc)
     swift->seen = 0;
     swift->lost = 0;
     if (swift->share != 0 && share >= swift->share / 4 * 3) { /* the last cut did not help */
-        swift->bearable = min_u32(share + share / 4, LOSS_BORNE_MAX);
-    } else if (share < swift->bearable / 2) {
+        swift->bearable = min_u32(share + share / 2, LOSS_BORNE_MAX);
+    } else if (share < swift->bearable / 4) {
         swift->bearable = 0;
     }
     swift->share = 0;

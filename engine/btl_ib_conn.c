@@ -74,10 +74,18 @@ static void begin_rx(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < rail->queues.count; i++) {
         const btl_ib_queue_t *queue = &rail->queues.q[i];
         btl_ib_rx_window_init(&conn->rx[i].window, config->first_seq);
+        conn->rx[i].run = config->first_seq;
+        conn->rx[i].tell = config->first_seq;
+        conn->rx[i].left = 0;
+        conn->rx[i].again = 0;
+        conn->rx[i].again_told = 0;
         if (queue->type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
                                config->first_seq);
         }
+    }
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        conn->tx[i].again = 0; /* the peer counts anew as well */
     }
 }
 
@@ -97,8 +105,11 @@ static void begin(btl_ib_conn_t *conn)
     btl_ib_cc_init(&conn->cc, conn->rail->cc, config->depth_peer);
     conn->pace_at = 0;
     conn->next_fragment = 0;
-    conn->reorder_scale = 1;
+    conn->reorder_scale = 0;
     conn->reorder_calm = 0;
+    conn->reorder_at = 0;
+    conn->path = UINT32_MAX;
+    conn->probed = 0;
     conn->idle = true;
     conn->active_at = conn->engine->now;
     btl_ib_contact_begin(conn);
@@ -124,6 +135,7 @@ static void end_rx(btl_ib_conn_t *conn)
     conn->no_tag = false;
     conn->peer_no_tag = false;
     conn->echo_valid = false;
+    conn->again_next = 0;
     conn->refused_since = 0;
     conn->bound = false;
     conn->peer_knows = false;

@@ -32,7 +32,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .depth_peer = 16384,
         .depth_total = 24576,
         .depth_bytes = 32 * 1024 * 1024,
-        .window_max = 32768,
+        .window_max = 49152,
         .passive_max = 4096,
         .lookups_max = 2000,
         .reassembly_max = 512,
@@ -49,7 +49,7 @@ static bool config_is_possible(const btl_ib_engine_config_t *config)
     return config->eager_max > 0 && config->rto_min > 0 && config->rto_min <= config->rto_max
            && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
            && config->depth_bytes > 0 && config->window_max > 0
-           && config->window_max <= BTL_IB_WINDOW_LIMIT / 2 && config->credit_init > 0
+           && config->window_max <= BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX && config->credit_init > 0
            && config->idle_after > 0 && btl_ib_guard_ops(config->guard) != NULL
            && (config->aead != NULL || !btl_ib_guard_ops(config->guard)->keyed);
 }

@@ -148,7 +148,7 @@ typedef struct btl_ib_engine_config {
     uint32_t depth_peer;    /* segments in flight to one peer (16384) */
     uint32_t depth_total;   /* segments in flight in all (24576) */
     uint64_t depth_bytes;   /* bytes in flight in all (32 MiB) */
-    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (32768) */
+    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (49152) */
     uint32_t passive_max;   /* connections from peers that were never added (4096) */
     uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */

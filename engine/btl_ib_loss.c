@@ -9,17 +9,23 @@
  * Loss is found by time, not by counting: once a segment is known to have arrived, those sent
  * clearly earlier should have, too (RACK, RFC 8985). If nothing comes back a probe is sent, first
  * soon (a tail loss probe), then after a timeout that doubles each time, one segment at a time:
- * a peer that computes is silent without having lost anything. A retransmission whose
- * acknowledgement echoes a stamp from before it was sent was spurious (Eifel, RFC 3522).
+ * a peer that computes is silent without having lost anything. A retransmission is a segment like
+ * any other: what is sent after it shows that it was lost.
+ *
+ * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious (Eifel,
+ * RFC 3522): what the congestion control did for it is undone at once. Not all are seen that way,
+ * as one acknowledgement echoes one stamp. So the receiver counts what came again (as DSACK does,
+ * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
  */
 
 #include "btl_ib_state.h"
 
 enum {
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
-    REORDER_MIN = 20,       /* us */
+    REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
+    REORDER_MOST = 500,     /* us, or one round trip if that is longer */
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
-    REORDER_CALM = 16,      /* real losses in a row after which less reordering is expected again */
+    REORDER_CALM = 16,      /* real losses in a row after which none is expected any more */
     SKIP_PROBES = 5,
     DEATH_PROBES = 4,     /* silence is only believed after this many questions */
     INTRODUCE_PROBES = 4, /* then every second one says who asks */
@@ -44,40 +50,79 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint32_t sample = elapsed - view->hold;
     conn->sample_echo = view->echo;
     conn->sample_at = conn->engine->now;
-    btl_ib_rtt_sample(&conn->rtt, sample < bound ? sample : bound);
+    btl_ib_rtt_sample(&conn->rtt, sample, bound);
     conn->sample = sample == 0 ? 1 : sample;
     /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
      * nobody looked. */
     uint64_t hosts = (uint64_t) conn->engine->away + view->away;
     conn->sample_hosts = hosts < sample ? (uint32_t) hosts : sample;
+    uint32_t network = sample - conn->sample_hosts;
+    conn->path = network < conn->path ? network : conn->path;
 }
 
-/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. */
-static void was_not_lost(btl_ib_conn_t *conn)
+/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it, but not more
+ * than once in a round trip, all of which may have been late for one reason (RFC 8985, 6.2). */
+static void allow_more_time(btl_ib_conn_t *conn)
 {
+    uint64_t now = conn->engine->now;
+
     conn->reorder_calm = 0;
-    if (conn->reorder_scale < REORDER_SCALE_MAX) {
-        conn->reorder_scale *= 2;
+    if (now >= conn->reorder_at + btl_ib_rtt_smoothed(&conn->rtt, 0)
+        && conn->reorder_scale < REORDER_SCALE_MAX) {
+        conn->reorder_scale = conn->reorder_scale == 0 ? 1 : 2 * conn->reorder_scale;
+        conn->reorder_at = now;
     }
-    conn->cc.ops->undo(&conn->cc);
+}
+
+void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    uint32_t news = (uint16_t) (again - conn->tx[space].again);
+
+    if (news == 0 || news > INT16_MAX) { /* an old acknowledgement that was overtaken */
+        return;
+    }
+    conn->tx[space].again = again;
+    if (news > count->retransmits - count->retransmits_spurious) {
+        news = (uint32_t) (count->retransmits - count->retransmits_spurious);
+    }
+    count->retransmits_spurious += news;
+    /* Probes ask; that there was no need does not say that anything was late. */
+    uint32_t asked = news < conn->probed ? news : conn->probed;
+    conn->probed -= asked;
+    if (news > asked) {
+        allow_more_time(conn);
+    }
+}
+
+/* Is it an earlier copy that arrived? By the echo, or because there was no time for the last one to
+ * come there and for the news of it to come back (RFC 8985, 6.2, step 2). */
+static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                         bool echo_valid, uint32_t echo)
+{
+    if (segment->copies < 2) {
+        return false;
+    }
+    return conn->engine->now - segment->last_sent < conn->rtt.min
+           || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
 }
 
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo)
 {
-    if (segment->copies > 1 && echo_valid
-        && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)) {
-        conn->engine->count.retransmits_spurious++;
-        if (!segment->probe) {
-            was_not_lost(conn);
-        }
-        return; /* which of the earlier copies arrived is not known */
-    } else if (segment->lost) {
-        was_not_lost(conn);
+    bool earlier = came_earlier(conn, segment, echo_valid, echo);
+
+    if (segment->lost) { /* and about to be sent again */
+        allow_more_time(conn);
+    }
+    if (segment->lost || (earlier && !segment->probe)) {
+        conn->cc.ops->undo(&conn->cc);
+    }
+    if (earlier) {
+        return; /* which of the earlier copies it was is not known */
     }
     if (segment->order > conn->rack_order) {
         conn->rack_order = segment->order;
-        conn->rack_space = segment->space;
         conn->rack_sent = segment->last_sent;
         conn->rack_at = conn->engine->now;
     }
@@ -99,34 +144,61 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
 {
     uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->rtt, 0);
 
     if (conn->rail->transport->attr.ordered) {
         return 0;
     }
+    most = most > REORDER_MOST ? most : REORDER_MOST;
+    window = window < most ? window : most;
     return window < REORDER_MIN ? REORDER_MIN : window;
+}
+
+/*
+ * How long what was overtaken may still be told of by a peer that has told only a part. Its ACK is
+ * under way, or its process waits for a processor: that shows in the variance.
+ */
+static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
+{
+    return reorder_window(conn) + conn->peer_ack_delay + conn->rtt.rttvar4;
+}
+
+static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sent);
+
+    if (item == NULL) {
+        return NULL;
+    }
+    const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    return segment->order < conn->rack_order ? segment : NULL;
 }
 
 /* When the oldest segment in flight is to be taken for lost, given what arrived; UINT64_MAX: never
  * for this reason. */
 static uint64_t lost_at(const btl_ib_conn_t *conn)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&conn->sent);
+    const btl_ib_segment_t *segment = oldest_overtaken(conn);
 
-    if (item == NULL) {
+    if (segment == NULL) {
         return UINT64_MAX;
     }
-    const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    if (segment->order > conn->rack_order) {
-        return UINT64_MAX;
+    if (conn->rack_partly) {
+        return segment->order < conn->mark_order ? conn->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
     /* It was sent `ahead` before one that took until rack_at to be known of. */
     uint64_t ahead = conn->rack_sent - segment->last_sent;
     uint64_t window = reorder_window(conn);
-    if (segment->space != conn->rack_space) {
-        /* A header acknowledges one channel; the news of others may lawfully take longer. */
-        window += conn->peer_ack_delay;
-    }
     return conn->rack_at + (window > ahead ? window - ahead : 0);
+}
+
+/* When to look again: as lost_at(), or when a new mark is to be set for what came after the last. */
+static uint64_t look_at(const btl_ib_conn_t *conn)
+{
+    if (conn->rack_partly && oldest_overtaken(conn) != NULL) {
+        return conn->mark_at + wait_for_rest(conn);
+    }
+    return lost_at(conn);
 }
 
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -138,7 +210,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     engine->count.losses++;
     if (++conn->reorder_calm >= REORDER_CALM) {
         conn->reorder_calm = 0;
-        conn->reorder_scale = 1;
+        conn->reorder_scale = 0;
     }
 }
 
@@ -146,6 +218,10 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
     while (lost_at(conn) <= conn->engine->now) {
         mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent), btl_ib_segment_t, link));
+    }
+    if (conn->rack_partly && conn->engine->now >= conn->mark_at + wait_for_rest(conn)) {
+        conn->mark_order = conn->rack_order;
+        conn->mark_at = conn->engine->now;
     }
     if (!btl_ib_list_empty(&conn->lost)) {
         btl_ib_conn_ready(conn);
@@ -193,8 +269,8 @@ void btl_ib_loss_arm(btl_ib_conn_t *conn)
         return;
     }
     uint64_t due = conn->probe_base + patience(conn);
-    uint64_t lost = lost_at(conn);
-    due = lost < due ? lost : due;
+    uint64_t look = look_at(conn);
+    due = look < due ? look : due;
     if (!btl_ib_hotel_staying(&conn->timer.guest) || due < conn->timer.guest.due) {
         btl_ib_hotel_check_in(hotel, &conn->timer.guest, due);
     }
@@ -271,9 +347,14 @@ static void probe(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_segment_t *segment = to_probe_with(conn);
 
+    if (conn->probes == 0) {
+        conn->probed = 0;
+    }
     if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
         introduce(conn);
-    } else if (segment == NULL || !btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    } else if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        conn->probed++;
+    } else {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
     if (conn->probes > 0) {
@@ -292,7 +373,7 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
     if (!waits(conn)) {
         return;
     }
-    if (lost_at(conn) <= conn->engine->now) {
+    if (look_at(conn) <= conn->engine->now) {
         btl_ib_loss_detect(conn);
         return;
     }

@@ -84,6 +84,56 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_loss_sample(conn, view);
 }
 
+/* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
+static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t at = conn->again_next++ % BTL_IB_AGAIN_KEPT;
+
+    conn->again_seq[at] = view->seq;
+    conn->again_space[at] = view->space;
+}
+
+/* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
+ * it? Repeated by the network it is none of the sender's doing. */
+static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t kept = conn->again_next < BTL_IB_AGAIN_KEPT ? conn->again_next : BTL_IB_AGAIN_KEPT;
+
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        return true;
+    }
+    for (uint32_t i = 0; i < kept; i++) {
+        if (conn->again_seq[i] == view->seq && conn->again_space[i] == view->space) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+{
+    uint32_t at = conn->news_next++ % BTL_IB_NEWS_KEPT;
+
+    conn->news_seq[at] = seq;
+    conn->news_space[at] = space;
+}
+
+/* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
+ * the one that was at the top before, whose last segments may not have been told of. */
+static void note_news(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+
+    if (btl_ib_seq_before(view->seq, rx->window.top)) {
+        keep_news(conn, view->space, view->seq);
+    } else if (view->seq != rx->window.top) {
+        keep_news(conn, view->space, rx->run);
+        rx->run = view->seq;
+    } else if (rx->window.above == 0) {
+        rx->run = view->seq;
+    }
+}
+
 /* A new sequence was accepted: placed, or about to be within this call. */
 static void take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
@@ -91,14 +141,20 @@ static void take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_rx_space_t *rx = &conn->rx[view->space];
     const btl_ib_queue_t *queue = &conn->rail->queues.q[view->space];
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
+    bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
+    note_news(conn, view);
+
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        keep_again(conn, view);
+    }
     btl_ib_rx_window_mark(&rx->window, view->seq);
     engine->count.received_segments++;
     engine->count.received_bytes += view->size;
     btl_ib_conn_active(conn);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;
-        now = true;
+        now = now || !in_order;
     }
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space], queue);
@@ -277,6 +333,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
+        conn->rx[view->space].again += was_sent_again(conn, view);
         btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
         return;
     }

@@ -40,11 +40,19 @@
 /* Datagrams handed to or taken from a transport in one call. */
 #define BTL_IB_BATCH 16
 
+/* Segments that were taken in from a copy sent again: if the first copy comes yet, that was for
+ * nothing. */
+#define BTL_IB_AGAIN_KEPT 8
+
+/* The newest segments that filled a gap: their ranges go in every ACK that has not room for all. */
+#define BTL_IB_NEWS_KEPT 16
+
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
     btl_ib_tx_window_t window;
     uint32_t limit;        /* P: sequences below it may be used */
     uint32_t in_flight;    /* sent, not acknowledged, not known to be lost */
+    uint16_t again;        /* segments that the peer says came again */
     btl_ib_list_t pending; /* messages (or the rest of one) that wait, in order */
 } btl_ib_tx_space_t;
 
@@ -52,6 +60,11 @@ typedef struct btl_ib_tx_space {
 typedef struct btl_ib_rx_space {
     btl_ib_rx_window_t window;
     btl_ib_credit_t credit; /* P */
+    uint32_t run;           /* what opened the last gap: all from there to the top arrived */
+    uint32_t tell;          /* where ranges take turns in the next ACK, if not all fit */
+    uint32_t left;          /* segments in ranges still to be told; UINT32_MAX: all */
+    uint16_t again;         /* segments that were sent again and had come before */
+    uint16_t again_told;    /* of them, those that the peer was told of */
 } btl_ib_rx_space_t;
 
 typedef enum btl_ib_timer_kind {
@@ -111,11 +124,17 @@ struct btl_ib_conn {
     uint32_t ack_space;  /* the space to acknowledge by piggyback */
     bool ack_now;
     bool echo_valid;
-    uint32_t echo;                 /* the peer's newest stamp */
-    uint64_t echo_at;              /* us: when it came */
-    uint32_t echo_away;            /* us: how long it may have lain there before */
-    uint64_t ack_at;               /* us: when the acknowledgement is due */
-    btl_ib_list_t acks;            /* on the engine's list: an acknowledgement is due */
+    uint32_t echo;      /* the peer's newest stamp */
+    uint64_t echo_at;   /* us: when it came */
+    uint32_t echo_away; /* us: how long it may have lain there before */
+    uint64_t ack_at;    /* us: when the acknowledgement is due */
+    btl_ib_list_t acks; /* on the engine's list: an acknowledgement is due */
+    uint32_t again_seq[BTL_IB_AGAIN_KEPT];
+    uint8_t again_space[BTL_IB_AGAIN_KEPT];
+    uint32_t again_next; /* how many were kept; wraps */
+    uint32_t news_seq[BTL_IB_NEWS_KEPT];
+    uint8_t news_space[BTL_IB_NEWS_KEPT];
+    uint32_t news_next;            /* as again_next */
     btl_ib_reasm_peer_t fragments; /* being reassembled */
 
     /* Congestion. */
@@ -124,6 +143,7 @@ struct btl_ib_conn {
     btl_ib_timer_t pace_timer;
     uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */
     uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
+    uint32_t path;         /* us: the shortest part of a round trip that no host can have caused */
 
     /* Loss. */
     btl_ib_list_t sent; /* segments in flight, by the time they were last sent */
@@ -131,7 +151,9 @@ struct btl_ib_conn {
     btl_ib_rtt_t rtt;
     uint64_t rack_sent;     /* us: when the newest segment known to have arrived was sent */
     uint64_t rack_order;    /* its place among all that was sent */
-    uint32_t rack_space;    /* and its channel */
+    bool rack_partly;       /* the peer may know more that was sent before it than it has told */
+    uint64_t mark_order;    /* what was the newest to have arrived at mark_at */
+    uint64_t mark_at;       /* us */
     uint64_t order;         /* of the newest segment sent */
     uint64_t rack_at;       /* us: when we learned it */
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
@@ -141,6 +163,8 @@ struct btl_ib_conn {
     uint32_t sample_echo;   /* the echo that gave the last sample */
     uint64_t sample_at;     /* us: when that was */
     uint32_t probes;        /* since the last progress */
+    uint32_t probed;        /* segments sent again as probes in this row of them or the last */
+    uint64_t reorder_at;    /* us: when the time given to reordering last grew */
     uint32_t reorder_scale; /* the time that reordering is given, in quarters of the shortest RTT */
     uint32_t reorder_calm;  /* losses in a row that were real */
     btl_ib_timer_t timer;
@@ -391,6 +415,9 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo);
+
+/* The peer says that so many segments of a space came again although a copy had come before. */
+void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
 
 /* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
  * back. For the congestion control. */

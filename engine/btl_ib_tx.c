@@ -109,14 +109,14 @@ typedef enum verdict {
 
 /*
  * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
- * receiver; where the round trip is long most of them are in the network, so it counts for each
- * PENDING_TIME of the shortest round trip.
+ * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
+ * of the shortest round trip, without what hosts may have had their part in.
  */
 static uint32_t pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
 {
-    uint32_t times = conn->rtt.min / PENDING_TIME;
+    uint32_t times = conn->path / PENDING_TIME;
 
-    if (times <= 1) {
+    if (times <= 1 || conn->path == UINT32_MAX) {
         return queue->max_pending;
     }
     uint64_t max = (uint64_t) queue->max_pending * times;
@@ -487,7 +487,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
         return;
     }
     uint32_t count = spare - keep;
-    count = count < conn->engine->config.window_max ? count : conn->engine->config.window_max;
+    count = count < BTL_IB_SKIP_MAX ? count : BTL_IB_SKIP_MAX;
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_SKIP, sizeof(count));
     if (segment == NULL) {
         return;

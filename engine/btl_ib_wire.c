@@ -54,7 +54,7 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     uint32_t offset = 0, space = 0;
 
     while (btl_ib_wire_next_block(view, &offset, &block)) {
-        uint32_t end = 0; /* ranges ascend and leave a gap, else they would be one */
+        uint32_t end = 0;          /* ranges ascend and leave a gap, else they would be one */
         if (block.space < space) { /* each space once, or a datagram could ask for any work */
             return BTL_IB_WIRE_ACK_WRONG;
         }
@@ -189,12 +189,13 @@ bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     }
     memcpy(&wire, view->payload + *offset, sizeof(wire));
     uint32_t ranges = wire.ranges * (uint32_t) sizeof(btl_ib_wire_range_t);
-    if (wire.reserved != 0 || view->size - *offset - sizeof(wire) < ranges) {
+    if (view->size - *offset - sizeof(wire) < ranges) {
         return false;
     }
     block->space = wire.space;
     block->ack = BTL_IB_LE32(wire.ack);
     block->limit = BTL_IB_LE32(wire.limit);
+    block->again = BTL_IB_LE16(wire.again);
     block->ranges = wire.ranges;
     block->range = view->payload + *offset + sizeof(wire);
     *offset += (uint32_t) sizeof(wire) + ranges;

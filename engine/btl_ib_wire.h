@@ -45,10 +45,11 @@
  *
  * ACK block: `ranges` pairs follow it; blocks ascend by space
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
- *   |space |ranges|  reserved   |           ack             |          limit            |
+ *   |space |ranges|    again    |           ack             |          limit            |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
- *   +------+------+------+------+
+ *   +------+------+------+------+  again: segments sent again of which another copy had come before,
+ *                                  since the connection began, modulo 65536
  */
 
 #ifndef BTL_IB_WIRE_H
@@ -119,7 +120,7 @@ typedef struct btl_ib_wire_chunk {
 typedef struct btl_ib_wire_ack {
     uint8_t space;
     uint8_t ranges;
-    uint16_t reserved;
+    uint16_t again;
     uint32_t ack;
     uint32_t limit;
 } btl_ib_wire_ack_t;
@@ -167,6 +168,8 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 #define BTL_IB_HOLD_UNKNOWN UINT16_MAX
 /* How far ahead of the oldest missing sequence a receiver accepts: part of the protocol. */
 #define BTL_IB_WINDOW_LIMIT 65536u
+/* What a SKIP takes of that at most: its sender keeps its own window below the rest. */
+#define BTL_IB_SKIP_MAX (BTL_IB_WINDOW_LIMIT / 4)
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define BTL_IB_LE16(x) __builtin_bswap16(x)
@@ -246,6 +249,7 @@ typedef struct btl_ib_ack_block {
     uint32_t space;
     uint32_t ack;
     uint32_t limit;
+    uint16_t again;
     uint32_t ranges;
     const uint8_t *range; /* for btl_ib_wire_range() */
 } btl_ib_ack_block_t;

@@ -132,6 +132,8 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/check.c \
     tests/sim/core.c \
     tests/sim/guard.c \
+    tests/sim/grid.c \
+    tests/sim/links.c \
     tests/sim/main.c \
     tests/sim/named.c \
     tests/sim/named.h \

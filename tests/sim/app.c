@@ -633,7 +633,7 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status)
         uint32_t id = m->id;
         fault_applied(sim, F_SEND_IN_DONE);
         message_t *next = app_plan(proc, m->dst, m->size, SIM_NEVER);
-        next->chain = (uint8_t) (sim->messages[id].chain - 1);
+        next->chain = sim->messages[id].chain - 1;
         next->rail = sim->messages[id].rail;
         app_try(proc, next->id);
     }

@@ -185,6 +185,8 @@ void sim_free(sim_t *sim)
         free(sim->promises[i]);
     }
     free(sim->promises);
+    free(sim->out);
+    free(sim->in);
     free(sim->link_free);
     free(sim->procs);
     free(sim->bound);

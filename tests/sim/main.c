@@ -264,7 +264,9 @@ static int usage(int status)
           "           or as many as M minutes allow\n"
           "btl_ib_sim --seed S [--trace]         run one seed, here, and print its hash\n"
           "btl_ib_sim --scenario NAME [--trace]  run one named scenario, here\n"
-          "btl_ib_sim --list                     list the named scenarios\n",
+          "btl_ib_sim --list                     list the named scenarios\n"
+          "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; F.csv, "
+          "F.svg\n",
           status == 0 ? stdout : stderr);
     return status;
 }
@@ -300,21 +302,19 @@ static int list(void)
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"seeds", required_argument, NULL, 'n'},
-                                          {"first", required_argument, NULL, 'f'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"trace", no_argument, NULL, 't'},
-                                          {"scenario", required_argument, NULL, 'c'},
-                                          {"list", no_argument, NULL, 'l'},
-                                          {"minutes", required_argument, NULL, 'm'},
-                                          {"jobs", required_argument, NULL, 'j'},
-                                          {"no-named", no_argument, NULL, 'x'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"seeds", required_argument, NULL, 'n'},    {"first", required_argument, NULL, 'f'},
+        {"seed", required_argument, NULL, 's'},     {"trace", no_argument, NULL, 't'},
+        {"scenario", required_argument, NULL, 'c'}, {"list", no_argument, NULL, 'l'},
+        {"minutes", required_argument, NULL, 'm'},  {"jobs", required_argument, NULL, 'j'},
+        {"no-named", no_argument, NULL, 'x'},       {"grid", no_argument, NULL, 'g'},
+        {"quick", no_argument, NULL, 'q'},          {"out", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
     const char *scenario = NULL;
-    bool here = false, trace = false;
+    const char *out = NULL;
+    bool here = false, trace = false, grid = false, quick = false;
 
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         uint64_t number = optarg == NULL ? 0 : strtoull(optarg, NULL, 10);
@@ -345,6 +345,15 @@ int main(int argc, char **argv)
         case 'x':
             options.named = false;
             break;
+        case 'g':
+            grid = true;
+            break;
+        case 'q':
+            quick = true;
+            break;
+        case 'o':
+            out = optarg;
+            break;
         case 'l':
             return list();
         case 'h':
@@ -352,6 +361,9 @@ int main(int argc, char **argv)
         default:
             return usage(2);
         }
+    }
+    if (grid) {
+        return grid_run(quick, out);
     }
     return here ? run_here(seed, scenario, trace) : run_many(&options);
 }

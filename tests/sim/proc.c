@@ -273,6 +273,16 @@ void proc_wake(proc_t *proc, uint64_t at)
     }
 }
 
+void proc_look(proc_t *proc)
+{
+    if (proc->up && proc->sim->now >= proc->busy_until && !pending(proc)) {
+        proc->in_progress = true;
+        (void) btl_ib_engine_progress(proc->engine, proc_clock(proc), 0);
+        proc->in_progress = false;
+        app_poll(proc);
+    }
+}
+
 void proc_compute(proc_t *proc, uint64_t until)
 {
     sim_t *sim = proc->sim;

@@ -589,6 +589,7 @@ void rail_deliver(rail_t *rail, datagram_t *d)
         free(d);
         return;
     }
+    proc_look(rail->proc);
     d->next = NULL;
     *rail->rx_last = d;
     rail->rx_last = &d->next;

@@ -483,7 +483,7 @@ static void plan_burst(sim_t *sim, const plan_t *plan, uint32_t *budget, uint32_
         *budget -= cost < *budget ? cost : *budget;
         message_t *m = app_plan(proc, peer, size, at);
         m->replies = (uint8_t) rounds;
-        m->chain = (uint8_t) chain;
+        m->chain = chain;
         if (sim->tag_from != 0 && rng_chance(&sim->rng, 200000)) {
             m->tag = 200;
         }

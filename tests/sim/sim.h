@@ -14,7 +14,9 @@
  *   run.c       what all scenarios go through: faults, settling, rest, farewell
  *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
  *   app.c       what the application above an engine does: messages, connections
+ *   grid.c      goodput over loss, round trip and rate: table, CSV and picture
  *   net.c       the network: which datagram gets there, when, and in what state
+ *   links.c     links with a rate and a queue
  *   rail.c      the transport: one rail's end of the network
  *   wiretap.c   what is demanded of the datagrams themselves
  *   guard.c     what protects them, as seen from outside
@@ -183,8 +185,8 @@ typedef struct message {
     uint32_t src_life, dst_life; /* incarnations it is sent from and to */
     uint32_t size;
     uint8_t tag;
+    uint32_t chain;  /* how many follow it from on_done */
     uint8_t replies; /* how often it is to go back and forth */
-    uint8_t chain;   /* how many follow it from on_done */
     send_mode_t mode;
     bool accepted;
     bool kept;
@@ -321,6 +323,8 @@ typedef struct datagram {
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
     uint64_t sent_at;
+    uint64_t delay;    /* ns: while it is on its way over links */
+    event_fn_t arrive; /* the same */
     struct datagram *next;
     rail_t *held_by;
     uint32_t size;
@@ -329,6 +333,14 @@ typedef struct datagram {
 
 #define SIM_REPLAYS      32
 #define SIM_DATAGRAM_MAX 66000
+
+/* A link that datagrams leave one after the other; what finds the queue before it full is dropped. */
+typedef struct wire {
+    uint64_t rate;  /* Mbit/s, of whole datagrams without what UDP, IP and Ethernet add; 0: none */
+    uint64_t queue; /* bytes, 0: no limit */
+    uint64_t free_at; /* ns */
+    uint64_t carried, dropped;
+} wire_t;
 
 /* What was promised and used on one direction of a connection, seen on the wire. */
 typedef struct promise {
@@ -381,6 +393,8 @@ struct sim {
     bool resting;        /* the burst at rest: the same */
     uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
     uint64_t down_time;  /* ns between two lives */
+    wire_t *out, *in;    /* of each process, or NULL: no such links */
+    wire_t core;         /* between all of them, if it has a rate */
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */
@@ -430,6 +444,13 @@ datagram_t *net_copy(const datagram_t *d);
 void net_again(sim_t *sim, const datagram_t *d);
 void net_release(sim_t *sim);
 
+/* links.c */
+/* Give each process a link out, with an endless queue, and a link in: Mbit/s and bytes of queue. */
+void links_make(sim_t *sim, uint64_t out, uint64_t in, uint64_t queue);
+/* `d` takes `delay` and its way over the links, and is then given to `arrive`. */
+void links_send(sim_t *sim, datagram_t *d, uint64_t delay, event_fn_t arrive);
+bool links_is_event(event_fn_t fn);
+
 /* rail.c */
 rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
 btl_ib_transport_t *rail_transport(rail_t *rail);
@@ -462,6 +483,8 @@ void proc_start(proc_t *proc, bool new_address);
 void proc_stop(proc_t *proc);
 void proc_restart(proc_t *proc, bool new_address);
 void proc_wake(proc_t *proc, uint64_t at);
+/* A process that waits has looked until just now and found nothing. */
+void proc_look(proc_t *proc);
 void proc_compute(proc_t *proc, uint64_t until);
 /* A call up was made: fails if that is in a kick. */
 void proc_called(const proc_t *proc, const char *what);
@@ -501,6 +524,11 @@ bool run_steady(sim_t *sim, proc_t *a, proc_t *b, uint32_t rail);
 void run_rest_burst(sim_t *sim);
 void run_farewell(sim_t *sim);
 void run_heal(sim_t *sim);
+
+/* grid.c */
+/* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path` (NULL:
+ * none). Returns an exit status. */
+int grid_run(bool quick, const char *path);
 
 /* random.c, named.c */
 void scenario_random(sim_t *sim);

@@ -100,7 +100,7 @@ static uint32_t pending_max(proc_t *proc, const proc_t *peer, uint32_t rail, uin
 {
     const link_t *link = proc_link(proc, peer->index, rail);
     const btl_ib_conn_t *conn = link->conn != NULL ? link->conn : link->passive;
-    uint32_t times = conn == NULL ? 1 : conn->rtt.min / 50;
+    uint32_t times = conn == NULL || conn->path == UINT32_MAX ? 1 : conn->path / 50;
 
     return table_of(peer)->q[space].max_pending * (times > 1 ? times : 1);
 }

@@ -68,7 +68,7 @@ static void test_first(void **state)
     (void) state;
     for (uint32_t us = 1; us <= 60000000; us = us * 3 + 1) {
         btl_ib_rtt_t rtt = {0};
-        btl_ib_rtt_sample(&rtt, us);
+        btl_ib_rtt_sample(&rtt, us, UINT32_MAX);
         assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), us);
         uint32_t variance = 2 * us < BTL_IB_RTT_TICK ? BTL_IB_RTT_TICK : 2 * us;
         assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), us + variance);
@@ -82,12 +82,12 @@ static void test_second(void **state)
     btl_ib_rtt_t rtt = {0};
 
     (void) state;
-    btl_ib_rtt_sample(&rtt, 800);
-    btl_ib_rtt_sample(&rtt, 1600);
+    btl_ib_rtt_sample(&rtt, 800, UINT32_MAX);
+    btl_ib_rtt_sample(&rtt, 1600, UINT32_MAX);
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 900);
     assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), 900 + 4 * 500);
     /* RTTVAR = 375 + 175, by SRTT before it moves; SRTT = 787.5 + 25. */
-    btl_ib_rtt_sample(&rtt, 200);
+    btl_ib_rtt_sample(&rtt, 200, UINT32_MAX);
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 812);
     assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), 812 + 4 * 550);
 }
@@ -98,7 +98,7 @@ static void test_steady(void **state)
     for (uint32_t us = 1; us <= 60000000; us = us * 2 + 1) {
         btl_ib_rtt_t rtt = {0};
         for (int i = 0; i < 200; i++) {
-            btl_ib_rtt_sample(&rtt, us);
+            btl_ib_rtt_sample(&rtt, us, UINT32_MAX);
             assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), us);
         }
         /* The variance dies out, the tick remains. */
@@ -118,7 +118,7 @@ static void test_converges(void **state)
         exact_t exact = {0};
         for (int n = 0; n < 400; n++) {
             uint32_t us = levels[n < 200 ? i / count : i % count];
-            btl_ib_rtt_sample(&rtt, us);
+            btl_ib_rtt_sample(&rtt, us, UINT32_MAX);
             exact_sample(&exact, us);
             check(&rtt, &exact);
         }
@@ -133,16 +133,16 @@ static void test_zero(void **state)
 
     (void) state;
     for (int i = 0; i < 100; i++) {
-        btl_ib_rtt_sample(&rtt, 0);
+        btl_ib_rtt_sample(&rtt, 0, UINT32_MAX);
         /* Not taken for "no sample yet". */
         assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 1);
         assert_int_equal(btl_ib_rtt_timeout(&rtt, INITIAL), 1 + BTL_IB_RTT_TICK);
         assert_int_equal(rtt.min, 1);
     }
     rtt = (btl_ib_rtt_t){0};
-    btl_ib_rtt_sample(&rtt, 5000);
+    btl_ib_rtt_sample(&rtt, 5000, UINT32_MAX);
     for (int i = 0; i < 300; i++) {
-        btl_ib_rtt_sample(&rtt, 0);
+        btl_ib_rtt_sample(&rtt, 0, UINT32_MAX);
         assert_in_range(btl_ib_rtt_smoothed(&rtt, INITIAL), 1, 5000);
     }
     assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 1);
@@ -155,12 +155,12 @@ static void test_huge(void **state)
 
     (void) state;
     for (int i = 0; i < 200; i++) {
-        btl_ib_rtt_sample(&rtt, UINT32_MAX);
+        btl_ib_rtt_sample(&rtt, UINT32_MAX, UINT32_MAX);
         assert_int_equal(btl_ib_rtt_smoothed(&rtt, INITIAL), 60000000);
         assert_in_range(btl_ib_rtt_timeout(&rtt, INITIAL), 60000000, 180000000);
     }
     for (int i = 0; i < 200; i++) {
-        btl_ib_rtt_sample(&rtt, i % 2 == 0 ? 0 : UINT32_MAX);
+        btl_ib_rtt_sample(&rtt, i % 2 == 0 ? 0 : UINT32_MAX, UINT32_MAX);
         assert_in_range(btl_ib_rtt_smoothed(&rtt, INITIAL), 1, 60000000);
         assert_in_range(btl_ib_rtt_timeout(&rtt, INITIAL), 1 + BTL_IB_RTT_TICK, 300000000);
     }
@@ -171,15 +171,15 @@ static void test_min(void **state)
     btl_ib_rtt_t rtt = {0};
 
     (void) state;
-    btl_ib_rtt_sample(&rtt, 500);
+    btl_ib_rtt_sample(&rtt, 500, UINT32_MAX);
     assert_int_equal(rtt.min, 500);
-    btl_ib_rtt_sample(&rtt, 501);
+    btl_ib_rtt_sample(&rtt, 501, UINT32_MAX);
     assert_int_equal(rtt.min, 500);
-    btl_ib_rtt_sample(&rtt, 499);
+    btl_ib_rtt_sample(&rtt, 499, UINT32_MAX);
     assert_int_equal(rtt.min, 499);
-    btl_ib_rtt_sample(&rtt, 100000);
+    btl_ib_rtt_sample(&rtt, 100000, UINT32_MAX);
     assert_int_equal(rtt.min, 499);
-    btl_ib_rtt_sample(&rtt, 0);
+    btl_ib_rtt_sample(&rtt, 0, UINT32_MAX);
     assert_int_equal(rtt.min, 1);
 }
 
@@ -198,7 +198,7 @@ static void test_random(void **state)
             us = us > 60000000 ? 60000000 : us;
             us = test_random_below(&r, 20) == 0 ? us / 10 + 1 : us;
             min = us < min ? us : min;
-            btl_ib_rtt_sample(&rtt, us);
+            btl_ib_rtt_sample(&rtt, us, UINT32_MAX);
             exact_sample(&exact, us);
             check(&rtt, &exact);
             assert_int_equal(rtt.min, min);
@@ -206,9 +206,26 @@ static void test_random(void **state)
     }
 }
 
+/* A sample beyond the bound counts as that in the averages, and never as the shortest. */
+static void test_bound(void **state)
+{
+    btl_ib_rtt_t rtt = {0};
+
+    (void) state;
+    btl_ib_rtt_sample(&rtt, 10000, 2000);
+    assert_int_equal(btl_ib_rtt_smoothed(&rtt, 0), 2000);
+    assert_int_equal(rtt.min, 10000);
+    btl_ib_rtt_sample(&rtt, 9000, 2000);
+    assert_int_equal(btl_ib_rtt_smoothed(&rtt, 0), 2000);
+    assert_int_equal(rtt.min, 9000);
+    btl_ib_rtt_sample(&rtt, 1000, 2000);
+    assert_int_equal(rtt.min, 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bound),
         cmocka_unit_test(test_before_first), cmocka_unit_test(test_first),
         cmocka_unit_test(test_second),       cmocka_unit_test(test_steady),
         cmocka_unit_test(test_converges),    cmocka_unit_test(test_zero),

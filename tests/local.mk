@@ -159,7 +159,9 @@ TESTS += $(dist_check_SCRIPTS)
 # Fuzz targets: run by libFuzzer (--enable-fuzzers), else they only replay their corpus
 #
 fuzz_targets = \
+    tests/fuzz/fuzz_engine \
     tests/fuzz/fuzz_modex \
+    tests/fuzz/fuzz_pair \
     tests/fuzz/fuzz_queues \
     tests/fuzz/fuzz_wire
 check_PROGRAMS += $(fuzz_targets)
@@ -170,6 +172,15 @@ else
 fuzz_main = tests/fuzz/replay.c
 fuzz_ldflags =
 endif
+fuzz_script = tests/fuzz/script.c tests/fuzz/script.h
+tests_fuzz_fuzz_engine_SOURCES = tests/fuzz/fuzz_engine.c $(fuzz_script) $(fuzz_main)
+tests_fuzz_fuzz_engine_CPPFLAGS = $(lower_cppflags)
+tests_fuzz_fuzz_engine_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_engine_LDADD = $(bench_libs)
+tests_fuzz_fuzz_pair_SOURCES = tests/fuzz/fuzz_pair.c $(fuzz_script) $(fuzz_main)
+tests_fuzz_fuzz_pair_CPPFLAGS = $(lower_cppflags)
+tests_fuzz_fuzz_pair_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_pair_LDADD = $(bench_libs)
 tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c btl_ib_modex_wire.c $(fuzz_main)
 tests_fuzz_fuzz_modex_CPPFLAGS = $(lower_cppflags) -I$(srcdir)
 tests_fuzz_fuzz_modex_LDFLAGS = $(fuzz_ldflags)

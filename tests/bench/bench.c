@@ -145,7 +145,7 @@ uint32_t bench_send(bench_t *bench, uint32_t from, uint32_t to, uint32_t size, u
     btl_ib_conn_t *conn = bench_connect(bench, from, to);
 
     BENCH_REQUIRE(size >= BENCH_MESSAGE_MIN);
-    if (conn == NULL || bench->message_count == BENCH_MESSAGES) {
+    if (conn == NULL || bench->message_count == bench->messages_max) {
         return UINT32_MAX;
     }
     bench_message_t *m = &bench->messages[bench->message_count];
@@ -256,13 +256,14 @@ static const btl_ib_engine_ops_t host_ops = {
     .free = host_free,
 };
 
-void bench_init(bench_t *bench)
+void bench_init(bench_t *bench, uint32_t messages_max)
 {
     memset(bench, 0, sizeof(*bench));
     bench->now = 1000000;
     bench->rails = 1;
     bench->first_seq = 1;
-    bench->messages = calloc(BENCH_MESSAGES, sizeof(*bench->messages));
+    bench->messages_max = messages_max;
+    bench->messages = calloc(messages_max, sizeof(*bench->messages));
     BENCH_REQUIRE(bench->messages != NULL);
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         bench_host_t *host = &bench->hosts[i];
@@ -291,6 +292,7 @@ void bench_start(bench_t *bench, uint32_t i)
     btl_ib_queues_error_t error;
 
     host->life++;
+    host->fail_in = 0;
     host->config.first_seq = bench->first_seq;
     host->config.secret = (btl_ib_secret_t){{host->life * UINT64_C(0x9e3779b97f4a7c15) + i,
                                              UINT64_C(0xd1b54a32d192ed03) ^ host->config.name}};
@@ -367,6 +369,9 @@ static bool moves(const bench_t *bench)
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         for (uint32_t r = 0; r < bench->rails && bench->hosts[i].engine != NULL; r++) {
             const bench_rail_t *rail = &bench->hosts[i].rails[r];
+            if (bench->hosts[i].engine->rails[r]->failed) { /* never polled again */
+                continue;
+            }
             if (rail->arrived.count > 0 || rail->reading != NULL || rail->failure
                 || rail->refusal) {
                 return true;

@@ -24,7 +24,6 @@
 enum {
     BENCH_HOSTS = 4,
     BENCH_RAILS = 2,
-    BENCH_MESSAGES = 8192,
     BENCH_STATE_BYTES = 16384,
     BENCH_DELAY = 10,      /* us that a datagram is on its way */
     BENCH_MESSAGE_MIN = 8, /* bytes: its number, and something that depends on it */
@@ -119,7 +118,7 @@ struct bench {
     bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
     uint64_t scratch[4];                                             /* for `loses` */
     bench_message_t *messages;
-    uint32_t message_count;
+    uint32_t message_count, messages_max;
 };
 
 /* Not assert(): it must hold in every build, and ends the process so that fuzzers see it. */
@@ -134,8 +133,8 @@ void bench_broken(const char *file, int line, const char *what) __attribute__((n
 
 /* ---- bench.c ---- */
 
-/* All hosts with their defaults, none started. */
-void bench_init(bench_t *bench);
+/* All hosts with their defaults, none started; room for so many messages. */
+void bench_init(bench_t *bench, uint32_t messages_max);
 /* Stop what runs, and demand that every engine gave all its memory back. */
 void bench_fini(bench_t *bench);
 
@@ -206,7 +205,7 @@ typedef struct bench_forgery {
 bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type);
 /* Append to the body. */
 void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
-/* Throw it at `to`, from where `from` is. */
+/* Throw it at `to`, from where `from` is, with the trailer that `to` wants. */
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 

@@ -19,7 +19,7 @@ static inline bench_t *new_bench(void)
     bench_t *bench = malloc(sizeof(*bench));
 
     assert_non_null(bench);
-    bench_init(bench);
+    bench_init(bench, 8192);
     return bench;
 }
 

@@ -119,8 +119,11 @@ static void init(btl_ib_cc_t *cc)
 
 /* ---- delay ---- */
 
-static void note_base(btl_ib_cc_swift_t *swift, uint32_t rtt, uint64_t now)
+static void note_base(btl_ib_cc_t *cc, uint32_t rtt, uint64_t now)
 {
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint32_t before = swift->base;
+
     if (now >= swift->base_until) {
         swift->base = swift->base_next;
         swift->base_next = 0;
@@ -131,6 +134,9 @@ static void note_base(btl_ib_cc_swift_t *swift, uint32_t rtt, uint64_t now)
     }
     if (swift->base == 0 || swift->base_next < swift->base) {
         swift->base = swift->base_next;
+    }
+    if (swift->base != before) {
+        cc->pace = pace_of(swift);
     }
 }
 
@@ -261,7 +267,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     swift->seen += ack->count;
     swift->limited = swift->limited || ack->limited;
     if (ack->rtt != 0) {
-        note_base(swift, ack->rtt, ack->now);
+        note_base(cc, ack->rtt, ack->now);
         swift->delay = min_u32(swift->delay, ack->delay);
         swift->samples++;
     }

@@ -43,13 +43,14 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size)
 
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from, const bench_forgery_t *forgery)
 {
-    uint8_t data[sizeof(*forgery) + BTL_IB_TRAILER_MAX];
-    btl_ib_guard_t guard;
+    uint8_t data[sizeof(*forgery) + BTL_IB_TRAILER_MAX] = {0};
+    const btl_ib_guard_t *guard = &bench->hosts[to].engine->guard;
 
-    btl_ib_guard_init(&guard, bench->hosts[to].config.guard);
     memcpy(data, forgery, forgery->size);
-    guard.ops->seal(&guard, data, forgery->size);
-    bench_throw(bench, to, bench_address(from, 0), data, forgery->size + guard.ops->trailer);
+    if (!guard->ops->keyed) {
+        (void) guard->ops->seal(guard, NULL, 0, data, data, forgery->size);
+    }
+    bench_throw(bench, to, bench_address(from, 0), data, forgery->size + guard->ops->trailer);
 }
 
 /* ---- watching ---- */

@@ -285,6 +285,34 @@ void bench_init(bench_t *bench, uint32_t messages_max)
     }
 }
 
+bool bench_guard(bench_t *bench, btl_ib_guard_kind_t kind)
+{
+    if (btl_ib_guard_ops(kind)->keyed && bench->aead == NULL) {
+        bench->aead = btl_ib_aead_open();
+        if (bench->aead == NULL) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        bench->hosts[i].config.guard = kind;
+        bench->hosts[i].config.aead = bench->aead;
+    }
+    return true;
+}
+
+/* Everything that is new with each life of a process. */
+static void make_secrets(bench_host_t *host)
+{
+    uint64_t word = host->life * UINT64_C(0x9e3779b97f4a7c15) + host->index;
+
+    host->config.secret =
+        (btl_ib_secret_t){{word, UINT64_C(0xd1b54a32d192ed03) ^ host->config.name}};
+    for (size_t i = 0; i < sizeof(host->config.key.bytes); i++) {
+        word = word * UINT64_C(6364136223846793005) + 1;
+        host->config.key.bytes[i] = (uint8_t) (word >> 56);
+    }
+}
+
 void bench_start(bench_t *bench, uint32_t i)
 {
     bench_host_t *host = &bench->hosts[i];
@@ -294,8 +322,7 @@ void bench_start(bench_t *bench, uint32_t i)
     host->life++;
     host->fail_in = 0;
     host->config.first_seq = bench->first_seq;
-    host->config.secret = (btl_ib_secret_t){{host->life * UINT64_C(0x9e3779b97f4a7c15) + i,
-                                             UINT64_C(0xd1b54a32d192ed03) ^ host->config.name}};
+    make_secrets(host);
     BENCH_REQUIRE(btl_ib_queues_parse(host->queues, &table, &error) == 0);
     host->engine = btl_ib_engine_create(&host->config, &host_ops, host);
     BENCH_REQUIRE(host->engine != NULL);
@@ -339,6 +366,9 @@ void bench_fini(bench_t *bench)
     }
     bench_clear(&bench->wire);
     bench_clear(&bench->tape);
+    if (bench->aead != NULL) {
+        bench->aead->ops->close(bench->aead);
+    }
     free(bench->messages);
 }
 

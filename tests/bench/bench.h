@@ -115,6 +115,7 @@ struct bench {
     bench_queue_t wire;
     bench_queue_t tape; /* copies of all that was sent, if `taping` */
     bool taping;
+    btl_ib_aead_t *aead;                                             /* NULL: nobody asked for it */
     bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
     uint64_t scratch[4];                                             /* for `loses` */
     bench_message_t *messages;
@@ -135,6 +136,8 @@ void bench_broken(const char *file, int line, const char *what) __attribute__((n
 
 /* All hosts with their defaults, none started; room for so many messages. */
 void bench_init(bench_t *bench, uint32_t messages_max);
+/* All datagrams are protected like that. False: not possible here. Before hosts are started. */
+bool bench_guard(bench_t *bench, btl_ib_guard_kind_t kind);
 /* Stop what runs, and demand that every engine gave all its memory back. */
 void bench_fini(bench_t *bench);
 
@@ -205,7 +208,8 @@ typedef struct bench_forgery {
 bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type);
 /* Append to the body. */
 void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
-/* Throw it at `to`, from where `from` is, with the trailer that `to` wants. */
+/* Throw it at `to`, from where `from` is, with the checksum that `to` wants. Keys nobody has but their
+ * owners: if one is wanted the trailer is wrong. */
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 

@@ -312,6 +312,19 @@ static void test_restart(void **state)
 }
 
 /* The route changes to a longer one: the window is back within two periods of 5 s. */
+/* The first round trip included a process that was away for 20 s: the next one sets the pace right. */
+static void test_pace_follows_the_base(void **state)
+{
+    (void) state;
+    btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, false};
+    btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, false};
+
+    cc.ops->acked(&cc, &late);
+    assert_true(cc.pace > 1000000);
+    cc.ops->acked(&cc, &true_one);
+    assert_in_range(cc.pace, 1, 2000000 / cc.window);
+}
+
 static void test_longer_route(void **state)
 {
     (void) state;
@@ -343,6 +356,7 @@ int main(void)
         cmocka_unit_test_setup(test_below_one, setup),
         cmocka_unit_test_setup(test_undo, setup),
         cmocka_unit_test_setup(test_restart, setup),
+        cmocka_unit_test_setup(test_pace_follows_the_base, setup),
         cmocka_unit_test_setup(test_longer_route, setup),
     };
 

@@ -404,28 +404,69 @@ static void longer_than_it_says(void **state)
     (void) state;
 }
 
-/* With a checksum every damaged bit is found, wherever it is, and however far the datagram got. */
-static void a_flipped_bit_under_a_checksum(void **state)
+static void flip_each_bit(bench_t *bench, const char *cause)
 {
     const bench_datagram_t *found[32];
-    bench_t *bench = new_bench();
-
-    for (uint32_t i = 0; i < 3; i++) {
-        bench->hosts[i].config.guard = BTL_IB_GUARD_CRC32C;
-    }
-    tape(bench);
     uint32_t n = kinds(bench, found);
+
     for (uint32_t i = 0; i < n; i++) {
         bench_datagram_t *d = bench_copy(found[i]);
         for (uint32_t bit = 0; bit < d->size * 8; bit++) {
             d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
-            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, d->size, "dropped_checksum");
+            in_vain(bench, d->to / BENCH_RAILS, d->source, d->data, d->size, cause);
             d->data[bit / 8] ^= (uint8_t) (1u << bit % 8);
         }
         free(d);
     }
+}
+
+/* With a checksum every damaged bit is found, wherever it is, and however far the datagram got. */
+static void a_flipped_bit_under_a_checksum(void **state)
+{
+    bench_t *bench = new_bench();
+
+    assert_true(bench_guard(bench, BTL_IB_GUARD_CRC32C));
+    tape(bench);
+    flip_each_bit(bench, "dropped_checksum");
     still_works(bench);
     end(bench);
+    (void) state;
+}
+
+/* Under authentication nothing that was changed, or comes again, does so much as prolong a silence. */
+static void authenticated(btl_ib_guard_kind_t kind)
+{
+    bench_t *bench = new_bench();
+
+    if (!bench_guard(bench, kind)) {
+        end(bench);
+        skip();
+    }
+    tape(bench);
+    flip_each_bit(bench, "dropped_");
+    replay(bench, 0, true, "dropped_");
+    replay(bench, 2, true, "dropped_");
+    for (uint32_t i = 0; i < 1000;
+         i++) { /* token, connection and sequence are known, the key is not */
+        bench_forgery_t forgery = bench_forge(bench, 0, 1, (btl_ib_type_t) (1 + i % 5));
+        bench_watch_t watch;
+        bench_watch(&bench->hosts[0], true, &watch);
+        bench_throw_forgery(bench, 0, 1, &forgery);
+        bench_unchanged(&watch, "dropped_", 1); /* forged, or too old to look */
+    }
+    still_works(bench);
+    end(bench);
+}
+
+static void integrity(void **state)
+{
+    authenticated(BTL_IB_GUARD_INTEGRITY);
+    (void) state;
+}
+
+static void encryption(void **state)
+{
+    authenticated(BTL_IB_GUARD_ENCRYPT);
     (void) state;
 }
 
@@ -565,6 +606,8 @@ int main(void)
         cmocka_unit_test(longer_than_it_says),
         cmocka_unit_test(a_flipped_bit_under_a_checksum),
         cmocka_unit_test(a_flipped_bit),
+        cmocka_unit_test(integrity),
+        cmocka_unit_test(encryption),
         cmocka_unit_test(contacts_of_unknown_names),
         cmocka_unit_test(contacts_in_a_known_name),
         cmocka_unit_test(more_newcomers_than_allowed),

@@ -211,6 +211,7 @@ mpi_programs = \
     tests/mpi/randsize \
     tests/mpi/ring \
     tests/mpi/sink \
+    tests/mpi/sleeper \
     tests/mpi/spawn \
     tests/mpi/stream \
     tests/mpi/survive \
@@ -277,6 +278,10 @@ tests_mpi_sink_SOURCES = tests/mpi/sink.c tests/mpi/common.h
 tests_mpi_sink_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_sink_CFLAGS = $(mpi_cflags)
 tests_mpi_sink_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_sleeper_SOURCES = tests/mpi/sleeper.c tests/mpi/common.h
+tests_mpi_sleeper_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_sleeper_CFLAGS = $(mpi_cflags)
+tests_mpi_sleeper_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_spawn_SOURCES = tests/mpi/spawn.c tests/mpi/common.h
 tests_mpi_spawn_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_spawn_CFLAGS = $(mpi_cflags)

@@ -272,17 +272,23 @@ void kick_device_failure(sim_t *sim)
     }
 }
 
-void kick_kills_nobody(sim_t *sim)
+/* p0 loses sight of p1 for `time`, just when it sent something, with `limit` us of silence to wait. */
+static void cut_off(sim_t *sim, uint64_t limit, uint64_t time)
 {
-    with_kickers(sim, 2, 0);
-    sim->procs[0].config.silence_limit = 5000000;
+    sim->procs[0].config.silence_limit = limit;
     run_start(sim);
     warm_up(sim, 0, 1);
-    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(30), 1000000, 0);
+    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + time, 1000000, 0);
     fault->src = 1;
     fault->both = true;
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
+}
+
+void kick_kills_nobody(sim_t *sim)
+{
+    with_kickers(sim, 2, 0);
+    cut_off(sim, 5000000, SIM_S(30));
     proc_compute(&sim->procs[0], sim->now + SIM_S(10));
     sim_run_until(sim, sim->now + SIM_S(10) - SIM_MS(1));
     must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
@@ -296,14 +302,7 @@ void kick_kills_nobody(sim_t *sim)
 void seldom(sim_t *sim)
 {
     two(sim);
-    sim->procs[0].config.silence_limit = 8000000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(100), 1000000, 0);
-    fault->src = 1;
-    fault->both = true;
-    say(sim, 0, 1, 100, 1000);
-    sim_run_until(sim, sim->now + SIM_US(2));
+    cut_off(sim, 8000000, SIM_S(100));
     for (int i = 1; i <= 12; i++) {
         proc_compute(&sim->procs[0], sim->now + SIM_S(3));
         sim_run_until(sim, sim->now + SIM_S(3) + SIM_US(50));

@@ -1,0 +1,147 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The kicker thread of btl ib: there is one after the first message, it takes no signals, it sleeps
+ * without ever waking up when nothing was on the way for a while, a child of fork() can end without
+ * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
+ * kicker=1: 0: there must be none
+ */
+
+#include "common.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAME "btl_ib kicker"
+
+/* One line of a file of a thread of ours into `line`. False if there is none that begins so. */
+static int read_line(const char *thread, const char *file, const char *begin, char *line, int room)
+{
+    char path[300];
+    int found = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/%s", thread, file);
+    FILE *in = fopen(path, "r");
+    while (NULL != in && !found && NULL != fgets(line, room, in)) {
+        found = 0 == strncmp(line, begin, strlen(begin));
+    }
+    if (NULL != in) {
+        fclose(in);
+    }
+    return found;
+}
+
+/* The kicker's thread number into `thread`. False if there is none. */
+static int find_kicker(char *thread, size_t room)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    char line[100];
+    int found = 0;
+
+    if (NULL == tasks) {
+        fail("no /proc/self/task");
+    }
+    while (!found && NULL != (entry = readdir(tasks))) {
+        found = read_line(entry->d_name, "comm", NAME "\n", line, sizeof(line));
+        snprintf(thread, room, "%s", entry->d_name);
+    }
+    closedir(tasks);
+    return found;
+}
+
+static long wakeups(const char *thread)
+{
+    static const char key[] = "voluntary_ctxt_switches:";
+    char line[200];
+
+    if (!read_line(thread, "status", key, line, sizeof(line))) {
+        fail("thread %s has no %s", thread, key);
+    }
+    return strtol(line + sizeof(key) - 1, NULL, 10);
+}
+
+static void must_block_signals(const char *thread)
+{
+    static const char key[] = "SigBlk:";
+    char line[200];
+
+    if (!read_line(thread, "status", key, line, sizeof(line))) {
+        fail("thread %s has no %s", thread, key);
+    }
+    unsigned long long blocked = strtoull(line + sizeof(key) - 1, NULL, 16);
+    if (!(blocked >> (SIGALRM - 1) & 1) || !(blocked >> (SIGTERM - 1) & 1)) {
+        fail("the kicker takes signals: blocked are %llx", blocked);
+    }
+}
+
+static void must_let_children_go(void)
+{
+    for (int i = 0; i < 20; i++) {
+        int status, tries = 0;
+        pid_t pid = fork();
+
+        if (0 == pid) {
+            exit(0);
+        }
+        while (0 == waitpid(pid, &status, WNOHANG)) {
+            if (++tries > 5000) {
+                kill(pid, SIGKILL);
+                fail("a child of fork() did not end");
+            }
+            usleep(1000);
+        }
+    }
+}
+
+static void exchange(void)
+{
+    char byte = 0;
+
+    for (int i = 0; i < 50; i++) {
+        MPI_Sendrecv_replace(&byte, 1, MPI_BYTE, (rank + 1) % size, 0, (rank + size - 1) % size, 0,
+                             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char thread[300];
+
+    begin(&argc, &argv, "sleeper");
+    need_ranks(2);
+    int wanted = 0 != arg(argc, argv, "kicker", 1);
+    exchange();
+    /* It names itself when it first runs. */
+    for (int i = 0; i < (wanted ? 500 : 10) && !find_kicker(thread, sizeof(thread)); i++) {
+        compute_for(0.01);
+    }
+    if (find_kicker(thread, sizeof(thread)) != wanted) {
+        fail(wanted ? "there is no kicker" : "there is a kicker");
+    }
+    if (wanted) {
+        must_block_signals(thread);
+        must_let_children_go();
+        exchange();
+        MPI_Barrier(MPI_COMM_WORLD);
+        compute_for(3); /* it goes to sleep after one */
+        long before = wakeups(thread);
+        compute_for(1);
+        long woken = wakeups(thread) - before;
+        if (woken > 0) {
+            fail("the kicker woke up %ld times although nothing was due", woken);
+        }
+        exchange();
+    }
+    finish();
+    if (find_kicker(thread, sizeof(thread))) {
+        fprintf(stderr, "FAIL sleeper: rank %d: there is a kicker after MPI_Finalize\n", rank);
+        return 1;
+    }
+    return 0;
+}

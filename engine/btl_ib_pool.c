@@ -108,6 +108,7 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
     segment->last = false;
     segment->flags = 0;
     segment->tag = 0;
+    segment->seq = 0;
     segment->lost = false;
     segment->probe = false;
     segment->busy = false;

@@ -49,6 +49,7 @@ unit_tests = \
     tests/unit/test_ofi \
     tests/unit/test_ofi_modes \
     tests/unit/test_pool \
+    tests/unit/test_protocol \
     tests/unit/test_queues \
     tests/unit/test_reasm \
     tests/unit/test_replay \
@@ -104,6 +105,8 @@ tests_unit_test_ofi_modes_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_modes_LDADD = $(unit_ldadd)
 tests_unit_test_pool_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_pool_LDADD = $(unit_ldadd)
+tests_unit_test_protocol_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_protocol_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_queues_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_queues_LDADD = $(unit_ldadd)
 tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)

@@ -1,0 +1,135 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The example of docs/protocol.md: what two engines say to each other must be these bytes, and
+ * tools/check (test docs) demands that the document shows the same.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "bench.h"
+#include "hostile.h"
+
+enum { LINE = 8 };
+
+/* Datagram by datagram, eight bytes in a line; NULL ends each. */
+static const char *const example[] = {
+    "11 01 00 01 00 00 00 00",
+    "b7 dd 67 d1 16 b4 68 b0",
+    "01 00 00 00 00 00 00 00",
+    "00 00 1d 00 40 42 0f 00",
+    "00 00 00 00 00 00 00 00",
+    "00 00 00 00 01 00 00 00",
+    "00 00 10 00 01 00 00 00",
+    "00 00 00 00 00 00 00 00",
+    "68 65 6c 6c 6f",
+    NULL,
+    "14 09 00 00 00 00 10 00",
+    "5e 33 13 97 82 c5 60 82",
+    "00 00 00 00 00 00 00 00",
+    "00 00 24 00 7c 42 0f 00",
+    "40 42 0f 00 32 00 0a 00",
+    "01 00 00 00 01 00 00 00",
+    "00 00 10 00 01 00 00 00",
+    "00 00 00 00 00 00 00 00",
+    "00 00 00 00 02 00 00 00",
+    "09 00 00 00",
+    NULL,
+    "11 0c 00 01 00 00 10 00",
+    "b7 dd 67 d1 16 b4 68 b0",
+    "02 00 00 00 01 00 00 00",
+    "08 00 05 00 7c 42 0f 00",
+    "7c 42 0f 00 00 00 3c 00",
+    "61 67 61 69 6e",
+    NULL,
+    "15 01 00 00 00 00 00 00",
+    "b7 dd 67 d1 16 b4 68 b0",
+    "00 00 00 00 00 00 00 00",
+    "00 00 18 00 7c 42 0f 00",
+    "00 00 00 00 00 00 00 00",
+    "00 00 00 00 01 00 00 00",
+    "00 00 10 00 01 00 00 00",
+    "00 00 00 00 00 00 00 00",
+    NULL,
+};
+
+static const char *const *expected = example;
+
+/* The next datagram on the wire is the next of the example. It is handed over. */
+static void next_is_as_written(bench_t *bench)
+{
+    bench_datagram_t *datagram = bench_pop(&bench->wire);
+
+    assert_non_null(datagram);
+    for (uint32_t at = 0; at < datagram->size; at += LINE) {
+        char line[3 * LINE + 1] = "";
+        for (uint32_t i = at; i < at + LINE && i < datagram->size; i++) {
+            snprintf(line + 3 * (i - at), sizeof(line) - 3 * (i - at), "%02x ", datagram->data[i]);
+        }
+        line[strlen(line) - 1] = '\0';
+        assert_non_null(*expected);
+        assert_string_equal(line, *expected++);
+    }
+    assert_null(*expected++);
+    bench_deliver(bench, datagram);
+}
+
+static void say(bench_t *bench, btl_ib_conn_t *conn, const char *text)
+{
+    void *body = btl_ib_sendi_begin(conn, 1, (uint32_t) strlen(text));
+
+    assert_non_null(body);
+    memcpy(body, text, strlen(text));
+    assert_int_equal(btl_ib_sendi_commit(conn, bench->now), 0);
+}
+
+/* "hello" with the first datagram, its acknowledgement, "again", and a farewell. */
+static void test_example(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench->hosts[i].config.name = (UINT64_C(1) << 32) + i;
+        strcpy(bench->hosts[i].queues, "P,256,8:S,1472,64");
+        bench_start(bench, i);
+    }
+    bench_turn(bench, 0);
+    bench_turn(bench, 1);
+    btl_ib_conn_t *conn = bench_connect(bench, 0, 1);
+    assert_non_null(conn);
+    say(bench, conn, "hello");
+    bench->now += BENCH_DELAY;
+    next_is_as_written(bench);
+    bench_turn(bench, 1);
+    assert_int_equal(bench->wire.count, 0); /* the acknowledgement waits for company */
+    bench->now += bench->hosts[1].config.ack_delay;
+    bench_turn(bench, 1);
+    next_is_as_written(bench);
+    bench_turn(bench, 0);
+    say(bench, conn, "again");
+    next_is_as_written(bench);
+    bench_turn(bench, 1);
+    bench_clear(&bench->wire);
+    btl_ib_conn_destroy(conn, bench->now);
+    next_is_as_written(bench);
+    assert_ptr_equal(expected, example + sizeof(example) / sizeof(example[0]));
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_example),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -150,11 +150,7 @@ static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, const btl_ib
     };
     uint32_t floor = btl_ib_graves_floor(&rail->engine->graves, &peer);
 
-    if (floor == 0 || !btl_ib_seq_before(view->connect.epoch, floor)) {
-        return false;
-    }
-    rail->engine->count.dropped_stale++;
-    return true;
+    return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }
 
 /* Does it say that lives of ours ended which never began? Whoever believed that would begin one after
@@ -193,8 +189,11 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         engine->count.dropped_token++;
         return NULL;
     }
-    if (is_impossible(engine, view) || is_late(rail, view, &info.secret)
-        || !introduces(engine, arrival, &info.key)) {
+    if (is_late(rail, view, &info.secret)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    if (is_impossible(engine, view) || !introduces(engine, arrival, &info.key)) {
         return NULL;
     }
     if (old != NULL) {
@@ -230,6 +229,18 @@ static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *ar
     return bind_peer(conn, arrival);
 }
 
+/* It is of a life that has ended here, and we have a new one: our CONNECT tells the sender. */
+static void answer_late(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    if (!introduces_peer(conn, arrival)) {
+        return;
+    }
+    conn->engine->count.dropped_stale++;
+    if (arrival->view.type != BTL_IB_TYPE_CLOSE) {
+        btl_ib_ack_send(conn, 0);
+    }
+}
+
 /* A CONNECT that is not of a connection as we know it: found by the sender's name. */
 static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
@@ -255,9 +266,7 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
         return NULL;
     }
     if (!conn->bound && is_late(rail, view, &conn->secret)) {
-        if (view->type != BTL_IB_TYPE_CLOSE && introduces_peer(conn, arrival)) {
-            btl_ib_ack_send(conn, 0); /* our CONNECT tells the sender of the new life */
-        }
+        answer_late(conn, arrival);
         return NULL;
     }
     if (conn->bound && view->connect.epoch == conn->peer_epoch) {

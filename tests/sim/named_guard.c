@@ -115,8 +115,9 @@ static uint64_t sum(const sim_t *sim, size_t offset)
     return result;
 }
 
-/* Everything on the tape comes again, in its order. Nobody may do anything about it but count. */
-static void play(sim_t *sim, const char *when)
+/* Everything on the tape comes again, in its order, as it was or with its last bit changed. Nobody may
+ * do anything about it but count. */
+static void play(sim_t *sim, const char *when, bool forged)
 {
     const tape_t *tape = tape_of(sim);
     const size_t made = offsetof(btl_ib_counters_t, connections);
@@ -127,7 +128,10 @@ static void play(sim_t *sim, const char *when)
     uint64_t dropped = all_dropped(sim);
     uint64_t before[] = {sum(sim, made), sum(sim, sent), sum(sim, taken)};
     for (uint32_t i = 0; i < tape->count; i++) {
-        net_again(sim, tape->datagrams[i]);
+        datagram_t *d = tape->datagrams[i];
+        d->data[d->size - 1] ^= forged;
+        net_again(sim, d);
+        d->data[d->size - 1] ^= forged;
         sim_run_until(sim, sim->now + SIM_US(2));
     }
     run_quiet(sim, SIM_S(60));
@@ -163,19 +167,25 @@ static void replay_all(sim_t *sim, uint32_t kind)
     sim->drop = record;
     talk(sim);
     sim->drop = NULL;
-    play(sim, "in the same life");
+    play(sim, "in the same life", true);
+    play(sim, "in the same life", false);
     app_close(&sim->procs[0], 1, 0, true);
     app_close(&sim->procs[1], 0, 0, true);
     sim_run_until(sim, sim->now + SIM_S(2));
-    play(sim, "after the end");
+    play(sim, "after the end", true);
+    play(sim, "after the end", false);
+    app_connect(&sim->procs[0], 1, 0);
+    app_connect(&sim->procs[1], 0, 0);
+    play(sim, "before the next life", true);
     talk(sim);
-    play(sim, "in the next life");
+    play(sim, "in the next life", true);
+    play(sim, "in the next life", false);
     proc_restart(&sim->procs[0], false);
     proc_restart(&sim->procs[1], false);
     sim_run_until(sim, sim->now + SIM_MS(5));
-    play(sim, "to the next run");
+    play(sim, "to the next run", false);
     talk(sim);
-    play(sim, "to the next run, which is connected");
+    play(sim, "to the next run, which is connected", false);
     sim->scratch[0] = 0;
     for (uint32_t i = 0; i < tape.count; i++) {
         free(tape.datagrams[i]);

@@ -756,6 +756,8 @@ const named_scenario_t named_scenarios[] = {
     {"kick_destroyed", "a connection is destroyed while its messages wait", kick_destroyed},
     {"kick_killed", "a connection is killed while its messages wait", kick_killed},
     {"kick_refused", "the peer's host refuses in kicks", kick_refused},
+    {"kick_restarted", "the peer restarts under the same address, and is heard in kicks",
+     kick_restarted},
     {"kick_no_memory", "no memory for what comes in kicks", kick_no_memory},
     {"kick_device_failure", "the device fails in a kick", kick_device_failure},
     {"kick_kills_nobody", "the silence limit passes in kicks", kick_kills_nobody},

@@ -46,6 +46,7 @@ void kick_close(sim_t *sim);
 void kick_destroyed(sim_t *sim);
 void kick_killed(sim_t *sim);
 void kick_refused(sim_t *sim);
+void kick_restarted(sim_t *sim);
 void kick_no_memory(sim_t *sim);
 void kick_device_failure(sim_t *sim);
 void kick_kills_nobody(sim_t *sim);

@@ -219,6 +219,30 @@ void kick_refused(sim_t *sim)
     run_farewell(sim);
 }
 
+void kick_restarted(sim_t *sim)
+{
+    with_kickers(sim, 2, 0);
+    sim->down_time = SIM_MS(20);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(1));
+    proc_restart(&sim->procs[1], false); /* before it got that */
+    sim_run_until(sim, sim->now + SIM_MS(30));
+    message_t *m = say(sim, 1, 0, 100, 1000);
+    uint32_t id = m->id;
+    sim_run_until(sim, sim->now + SIM_MS(900));
+    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
+    must_be_some(sim, "CONNECTs of the new life that came in kicks",
+                 counters(sim, 0)->dropped_lookup);
+    run_settle(sim, SIM_S(1));
+    must_be_some(sim, "restarts seen", sim->applied[F_DEATH]);
+    must_be_within(sim, "messages of the new life that are missing",
+                   1 - sim->messages[id].delivered, 0);
+    finish(sim);
+}
+
 void kick_no_memory(sim_t *sim)
 {
     for (uint32_t ppm = 300000; ppm <= 1000000; ppm += 350000) {

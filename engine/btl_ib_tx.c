@@ -148,8 +148,8 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
     } else if (tx->in_flight >= pending_max(conn, queue)) {
         return NO_WINDOW;
     }
-    /* SKIPs may rest there for long, and do not count. */
-    if (tx->window.next - tx->window.first >= engine->config.window_max + conn->skips
+    /* A SKIP may rest there for long, and does not count; there is one at most. */
+    if (tx->window.next - tx->window.first >= engine->config.window_max + (conn->skips > 0)
         || conn->in_flight >= conn->cc.window) {
         return NO_WINDOW;
     }

@@ -19,7 +19,7 @@ static void frag_constructor(btl_ib_frag_t *frag)
     /* ob1 leaves the padding of its headers as it is, and it goes over the wire. */
     memset(frag->memory, 0, BTL_IB_HEADER_ROOM);
     memset(&frag->msg, 0, sizeof(frag->msg));
-    btl_ib_list_init(&frag->msg.link);
+    btl_ib_list_init(&frag->msg.out.link);
     btl_ib_list_init(&frag->failed_link);
 }
 

@@ -128,6 +128,7 @@ static void end_rx(btl_ib_conn_t *conn)
         }
     }
     btl_ib_reasm_drop(&engine->reasm, &conn->fragments);
+    btl_ib_serve_drop(conn);
     btl_ib_list_remove(&conn->acks);
     conn->ack_due = 0;
     conn->ack_count = 0;
@@ -151,6 +152,8 @@ static void end(btl_ib_conn_t *conn)
         btl_ib_tx_window_drop(&conn->tx[i].window, &engine->mem);
     }
     end_rx(conn);
+    btl_ib_op_shrink(conn);
+    btl_ib_serve_shrink(conn);
     btl_ib_list_remove(&conn->ready);
     btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle_timer.guest);
@@ -182,7 +185,7 @@ static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rai
     largest = min_u32(rail->transport->attr.max_datagram, info->max_datagram);
     largest = min_u32(largest, info->queues.q[info->queues.count - 1].size);
     largest = min_u32(largest, BTL_IB_DATAGRAM_MAX);
-    if (largest < BTL_IB_QUEUE_SIZE_MIN
+    if (largest < BTL_IB_DATAGRAM_MIN
         || (uint64_t) (largest - overhead) * CHUNKS_MAX < engine->config.eager_max) {
         return 0;
     }
@@ -197,6 +200,8 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->sent);
     btl_ib_list_init(&conn->lost);
     btl_ib_list_init(&conn->all);
+    btl_ib_list_init(&conn->ops.waiting);
+    btl_ib_serve_init(conn);
     btl_ib_guest_init(&conn->timer.guest);
     btl_ib_guest_init(&conn->idle_timer.guest);
     btl_ib_guest_init(&conn->pace_timer.guest);
@@ -412,6 +417,8 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn)
     }
     conn->idle = true;
     engine->lively--;
+    btl_ib_op_shrink(conn);
+    btl_ib_serve_shrink(conn);
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
     }
@@ -442,6 +449,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 {
     bury(conn);
+    btl_ib_send_void(conn, NULL);
     end_rx(conn);
     begin_rx(conn);
 }
@@ -456,7 +464,7 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
     if (!btl_ib_conn_alive(conn)) {
         return true;
     }
-    if (!btl_ib_conn_only_skips(conn)) {
+    if (!btl_ib_conn_only_skips(conn) || conn->ops.count > 0) {
         return false;
     }
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {

@@ -43,6 +43,23 @@
     X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
     X(refused_no_store, "segments left unacknowledged in a kick: no room to keep their message")   \
     X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
+    X(refused_put, "segments of puts left unacknowledged: they are rejected")                      \
+    X(refused_no_room, "requests left unacknowledged: too many of the peer's are being served")    \
+    X(started_puts, "puts started")                                                                \
+    X(started_gets, "gets started")                                                                \
+    X(started_atomics, "atomic operations started")                                                \
+    X(failed_ops, "one-sided operations that ended with an error")                                 \
+    X(sent_refusals, "REFUSED sent")                                                               \
+    X(received_refusals, "REFUSED received")                                                       \
+    X(stale_answers, "answers to operations that are over, or that none can have")                 \
+    X(voided, "segments whose contents were given up, because the peer refused them")              \
+    X(placed_puts, "segments of puts placed in registered memory")                                 \
+    X(served_gets, "gets of peers that were begun")                                                \
+    X(served_atomics, "atomic operations executed for peers")                                      \
+    X(rejected_region, "requests of peers for a region that is not, or no longer, registered")     \
+    X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
+    X(rejected_right, "requests of peers for what they may not do with a region")                  \
+    X(rejected_aligned, "atomic operations of peers on words that are not aligned")                \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
     X(dropped_checksum, "datagrams whose checksum is wrong")                                       \
@@ -60,6 +77,8 @@
     X(dropped_ack, "acknowledgements of what was never sent")                                      \
     X(dropped_credit, "credit limits beyond what the queue can grant")                             \
     X(dropped_chunk, "chunks that disagree with their fragment")                                   \
+    X(dropped_op,                                                                                  \
+      "segments of one-sided operations that contradict themselves or their operation")            \
     X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
     X(kicks, "quiet turns, while the application did not call progress")                           \
     X(rekeys, "keys changed because enough was sent with the one before")                          \

@@ -36,6 +36,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .passive_max = 4096,
         .lookups_max = 2000,
         .reassembly_max = 512,
+        .ops_max = 128,
         .store_max = 4 * 1024 * 1024,
         .credit_init = 16,
         .credit_pool = 4096,
@@ -50,7 +51,8 @@ static bool config_is_possible(const btl_ib_engine_config_t *config)
            && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
            && config->depth_bytes > 0 && config->window_max > 0
            && config->window_max <= BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX && config->credit_init > 0
-           && config->idle_after > 0 && btl_ib_guard_ops(config->guard) != NULL
+           && config->ops_max > 0 && config->ops_max <= BTL_IB_OPS_MAX && config->idle_after > 0
+           && btl_ib_guard_ops(config->guard) != NULL
            && (config->aead != NULL || !btl_ib_guard_ops(config->guard)->keyed);
 }
 
@@ -163,10 +165,13 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     if (engine->rail_count == BTL_IB_RAILS_MAX) {
         return -ENOSPC;
     }
-    if (transport->attr.max_datagram < BTL_IB_QUEUE_SIZE_MIN || btl_ib_queues_check(queues) != 0
-        || queues->q[queues->count - 1].size > transport->attr.max_datagram) {
-        BTL_IB_LOG(engine, 1, "%s: datagrams of %u bytes do not fit the receive queues",
-                   transport->name, transport->attr.max_datagram);
+    if (btl_ib_queues_check(queues) != 0
+        || queues->q[queues->count - 1].size > transport->attr.max_datagram
+        || queues->q[queues->count - 1].size < BTL_IB_DATAGRAM_MIN) {
+        BTL_IB_LOG(engine, 1,
+                   "%s: the largest receive queue must hold at least %u bytes, and no more than a "
+                   "datagram, which is %u",
+                   transport->name, BTL_IB_DATAGRAM_MIN, transport->attr.max_datagram);
         return -EINVAL;
     }
     btl_ib_rail_t *rail = btl_ib_zalloc(&engine->mem, sizeof(*rail));

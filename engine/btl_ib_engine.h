@@ -29,6 +29,7 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
+#include "btl_ib_out.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_rdma.h"
 #include "btl_ib_token.h"
@@ -76,16 +77,9 @@ struct btl_ib_msg {
     bool want_ack_now;   /* the memory is wanted back soon: ask for an immediate acknowledgement */
 
     /* The engine's. */
-    btl_ib_list_t link;
-    btl_ib_conn_t *conn;
-    uint32_t size;    /* both pieces */
-    uint32_t offset;  /* bytes already cut into chunks */
-    uint32_t id;      /* of the fragment, for the receiver's reassembly */
-    uint32_t pending; /* chunks not yet acknowledged */
-    uint32_t unit;    /* bytes of each chunk but the last; 0: not cut yet */
-    int status;       /* for on_done */
-    bool sent_due;    /* on_sent is to be called */
-    bool done_due;    /* on_done is to be called */
+    btl_ib_out_t out;
+    uint32_t id;   /* of the fragment, for the receiver's reassembly */
+    uint32_t unit; /* bytes of each chunk but the last; 0: not cut yet */
 };
 
 /* What the engine calls up. All may call back into the engine. `context` is ops_context. */
@@ -151,6 +145,8 @@ typedef struct btl_ib_engine_config {
     uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (49152) */
     uint32_t passive_max;   /* connections from peers that were never added (4096) */
     uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
+    uint32_t
+        ops_max; /* one-sided operations of ours that run with one peer, up to BTL_IB_OPS_MAX (128) */
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
     uint64_t store_max;   /* bytes: messages that arrive in kicks and wait for progress (4 MiB) */
     uint32_t credit_init; /* P: credits that a new or idle peer holds (16) */

@@ -244,12 +244,22 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
     btl_ib_loss_arm(conn);
 }
 
+/* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
+static bool only_answers(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_only_skips(conn) && conn->blocked_since == 0 && conn->ops.answers > 0;
+}
+
 /* How long to wait for an answer before the next probe. */
 static uint64_t patience(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
     uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
 
+    if (only_answers(
+            conn)) { /* the peer repeats them by itself: we only want to know if it lives */
+        return config->rto_max;
+    }
     if (btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
         return config->idle_after << conn->probes;
     }
@@ -271,9 +281,9 @@ static uint64_t patience(const btl_ib_conn_t *conn)
 static bool waits(const btl_ib_conn_t *conn)
 {
     if (btl_ib_conn_only_skips(conn) && conn->probes >= SKIP_PROBES) {
-        return conn->blocked_since != 0;
+        return conn->blocked_since != 0 || conn->ops.answers > 0;
     }
-    return conn->unacked > 0 || conn->blocked_since != 0;
+    return conn->unacked > 0 || conn->blocked_since != 0 || conn->ops.answers > 0;
 }
 
 void btl_ib_loss_arm(btl_ib_conn_t *conn)
@@ -309,6 +319,12 @@ static uint64_t waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->blocked_since != 0 ? conn->blocked_since : UINT64_MAX;
 
+    if (conn->ops.answers > 0) {
+        /* Who took our request in and lives will answer, when other peers of its let it. */
+        uint64_t answer =
+            conn->ops.answer_since > conn->heard_at ? conn->ops.answer_since : conn->heard_at;
+        since = answer < since ? answer : since;
+    }
     since = oldest_of(&conn->sent, since);
     return oldest_of(&conn->lost, since);
 }
@@ -372,7 +388,7 @@ static void probe(btl_ib_conn_t *conn)
     } else {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
-    if (conn->probes > 0) {
+    if (conn->probes > 0 && !only_answers(conn)) {
         engine->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
     }

@@ -3,11 +3,283 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* One-sided operations, the initiator's side. */
+/*
+ * One-sided operations, the initiator's side. An operation waits for a place among those that run
+ * (config.ops_max of them), then its bytes or its request go out like a message. A PUT is over with
+ * the acknowledgement of its last segment; GET and ATOMIC with their answer.
+ */
 
 #include "btl_ib_state.h"
 
 #include <errno.h>
+#include <string.h>
+
+#define SLOT_BITS 8
+static_assert(BTL_IB_OPS_MAX == 1u << SLOT_BITS, "an id names the slot of its operation");
+
+/* ---- places ---- */
+
+static int make_slots(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    uint32_t count = engine->config.ops_max;
+    btl_ib_op_slot_t *slots = btl_ib_zalloc(&engine->mem, count * sizeof(*slots));
+
+    if (slots == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        slots[i].next_free = i + 1;
+    }
+    conn->ops.slots = slots;
+    conn->ops.free = 0;
+    return 0;
+}
+
+/* The running operation of that id, which may be any number; NULL if there is none. */
+static btl_ib_op_t *find(const btl_ib_conn_t *conn, uint32_t id)
+{
+    uint32_t slot = id & (BTL_IB_OPS_MAX - 1);
+
+    if (conn->ops.slots == NULL || slot >= conn->engine->config.ops_max) {
+        return NULL;
+    }
+    btl_ib_op_t *op = conn->ops.slots[slot].op;
+    return op != NULL && op->id == id ? op : NULL;
+}
+
+/* Give it a place and an id that no operation of this connection had for long. */
+static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_ops_t *ops = &conn->ops;
+    uint32_t slot = ops->free;
+
+    ops->free = ops->slots[slot].next_free;
+    ops->slots[slot].op = op;
+    ops->running++;
+    if (++ops->generation >> (32 - SLOT_BITS) != 0) {
+        ops->generation = 1; /* no id is 0 */
+    }
+    op->id = ops->generation << SLOT_BITS | slot;
+}
+
+static void release_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_ops_t *ops = &conn->ops;
+    uint32_t slot = op->id & (BTL_IB_OPS_MAX - 1);
+
+    ops->slots[slot].op = NULL;
+    ops->slots[slot].next_free = ops->free;
+    ops->free = slot;
+    ops->running--;
+    op->id = 0;
+}
+
+/* ---- beginning ---- */
+
+static bool is_valid(const btl_ib_op_t *op)
+{
+    if (op->kind == BTL_IB_OP_ATOMIC) {
+        return btl_ib_atomic_supported(op->code, op->type)
+               && op->offset <= UINT64_MAX - btl_ib_atomic_size(op->type);
+    }
+    return (op->kind == BTL_IB_OP_PUT || op->kind == BTL_IB_OP_GET)
+           && op->size <= UINT64_MAX - op->offset && (op->local != NULL || op->size == 0);
+}
+
+static void count_start(btl_ib_counters_t *count, const btl_ib_op_t *op)
+{
+    count->started_puts += op->kind == BTL_IB_OP_PUT;
+    count->started_gets += op->kind == BTL_IB_OP_GET;
+    count->started_atomics += op->kind == BTL_IB_OP_ATOMIC;
+}
+
+static uint32_t request_size(const btl_ib_op_t *op)
+{
+    return op->kind == BTL_IB_OP_GET ? (uint32_t) sizeof(btl_ib_wire_target_t)
+                                     : (uint32_t) sizeof(btl_ib_wire_atomic_t);
+}
+
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (!is_valid(op)) {
+        return -EINVAL;
+    }
+    bool put = op->kind == BTL_IB_OP_PUT;
+    btl_ib_engine_clock(engine, now);
+    op->id = 0;
+    op->got = 0;
+    op->asked = false;
+    op->out = (btl_ib_out_t){
+        .conn = conn,
+        .size = put ? op->size : request_size(op),
+        .kind = put ? BTL_IB_OUT_PUT : BTL_IB_OUT_REQUEST,
+    };
+    btl_ib_list_init(&op->out.link);
+    btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
+    conn->ops.count++;
+    count_start(&engine->count, op);
+    engine->depth++;
+    btl_ib_send_push(conn);
+    btl_ib_send_callbacks(engine);
+    btl_ib_engine_leave(engine);
+    return 0;
+}
+
+void btl_ib_op_run(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ops_t *ops = &conn->ops;
+
+    while (!btl_ib_list_empty(&ops->waiting) && ops->running < engine->config.ops_max) {
+        if (ops->slots == NULL && make_slots(conn) != 0) {
+            engine->count.blocked_memory++;
+            btl_ib_conn_ready(conn);
+            return;
+        }
+        btl_ib_op_t *op = BTL_IB_CONTAINER(btl_ib_list_pop(&ops->waiting), btl_ib_op_t, out.link);
+        bool put = op->out.kind == BTL_IB_OUT_PUT;
+        take_slot(conn, op);
+        btl_ib_send_queue(conn, &op->out, put ? sizeof(btl_ib_wire_target_t) : 0);
+    }
+}
+
+void btl_ib_op_asked(btl_ib_op_t *op)
+{
+    btl_ib_conn_t *conn = op->out.conn;
+
+    op->asked = true;
+    if (conn->ops.answers++ == 0) {
+        conn->ops.answer_since = conn->engine->awake;
+    }
+}
+
+/* ---- end ---- */
+
+void btl_ib_op_leaves(btl_ib_op_t *op, int status)
+{
+    btl_ib_conn_t *conn = op->out.conn;
+
+    conn->engine->count.failed_ops += status != 0;
+    conn->ops.count--;
+    conn->ops.answers -= op->asked;
+    op->asked = false;
+    if (op->id != 0) {
+        release_slot(conn, op);
+        if (!btl_ib_list_empty(&conn->ops.waiting)) {
+            btl_ib_conn_ready(conn);
+        }
+    }
+}
+
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(&conn->ops.waiting)) != NULL) {
+        btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+    }
+}
+
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status)
+{
+    for (uint32_t i = 0; conn->ops.answers > 0 && i < conn->engine->config.ops_max; i++) {
+        btl_ib_op_t *op = conn->ops.slots[i].op;
+        if (op != NULL && op->asked) {
+            btl_ib_send_finish(&op->out, status);
+        }
+    }
+}
+
+void btl_ib_op_shrink(btl_ib_conn_t *conn)
+{
+    if (conn->ops.running == 0) {
+        btl_ib_free(&conn->engine->mem, conn->ops.slots);
+        conn->ops.slots = NULL;
+    }
+}
+
+/* ---- answers ---- */
+
+/* The peer works for us: it is not silent, and we wait anew. */
+static void answered(btl_ib_conn_t *conn)
+{
+    conn->ops.answer_since = conn->engine->awake;
+    if (btl_ib_conn_only_skips(conn)) {
+        conn->probes = 0;
+        conn->probe_base = conn->engine->now;
+    }
+}
+
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_op_t *op = find(conn, view->op.id);
+
+    if (op == NULL) { /* refused in the middle: its last pieces come behind the refusal */
+        engine->count.stale_answers++;
+        btl_ib_recv_take_in(conn, view);
+        return;
+    }
+    if (op->kind != BTL_IB_OP_GET || !op->asked || view->op.offset > op->size
+        || view->size > op->size - view->op.offset || view->size > op->size - op->got) {
+        engine->count.dropped_op++;
+        return;
+    }
+    memcpy((uint8_t *) op->local + view->op.offset, view->payload, view->size);
+    op->got += view->size;
+    btl_ib_recv_take_in(conn, view);
+    answered(conn);
+    if (op->got == op->size) {
+        btl_ib_send_finish(&op->out, 0);
+    }
+}
+
+void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_op_t *op = find(conn, view->op.id);
+
+    conn->engine->count.received_refusals++;
+    if (op == NULL || op->kind != BTL_IB_OP_PUT) {
+        conn->engine->count.stale_answers++;
+        return;
+    }
+    btl_ib_send_void(conn, &op->out);
+    btl_ib_send_finish(&op->out, -EACCES);
+}
+
+/* Is it an answer that such an operation can get? A GET is only answered so if it brings nothing. */
+static bool is_answer(const btl_ib_op_t *op, const btl_ib_reply_t *reply)
+{
+    return op != NULL && op->asked
+           && (reply->status == BTL_IB_REPLY_REFUSED || op->kind == BTL_IB_OP_ATOMIC
+               || op->size == 0);
+}
+
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_reply_t reply;
+    uint32_t offset = 0;
+
+    btl_ib_recv_take_in(conn, view);
+    while (btl_ib_wire_next_reply(view, &offset, &reply)) {
+        btl_ib_op_t *op = find(conn, reply.id);
+        if (!is_answer(op, &reply)) {
+            conn->engine->count.stale_answers++;
+            continue;
+        }
+        answered(conn);
+        op->result = reply.result;
+        btl_ib_send_finish(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
+    }
+}
+
+/* ---- regions, and asking ---- */
 
 int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
                       btl_ib_region_key_t *key)
@@ -31,16 +303,7 @@ void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key
                : NULL;
 }
 
-int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
-{
-    (void) conn;
-    (void) op;
-    (void) now;
-    return -ENOTSUP;
-}
-
 uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn)
 {
-    (void) conn;
-    return 0;
+    return conn->ops.count;
 }

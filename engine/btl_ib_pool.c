@@ -101,7 +101,7 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
         BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[large].free), btl_ib_segment_t, link);
     pool->kind[large].in_use++;
     segment->conn = NULL;
-    segment->msg = NULL;
+    segment->out = NULL;
     segment->copies = 0;
     segment->outside = 0;
     segment->payload = 0;
@@ -127,7 +127,7 @@ void btl_ib_pool_put(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
 {
     assert(btl_ib_list_empty(&segment->link) && !segment->done);
     segment->conn = NULL;
-    segment->msg = NULL;
+    segment->out = NULL;
     segment->done = true;
     if (!segment->busy) {
         release(pool, segment);

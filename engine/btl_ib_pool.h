@@ -21,7 +21,7 @@
 #include "transport.h"
 
 struct btl_ib_conn;
-struct btl_ib_msg;
+struct btl_ib_out;
 
 /* A small buffer holds headers and short messages. */
 #define BTL_IB_SEGMENT_SMALL 256u
@@ -30,7 +30,7 @@ struct btl_ib_msg;
 typedef struct btl_ib_segment {
     btl_ib_list_t link;       /* free, in flight (by time of sending), or lost */
     struct btl_ib_conn *conn; /* NULL: on no connection's account */
-    struct btl_ib_msg *msg;   /* the message that a chunk belongs to */
+    struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
     uint64_t first_sent;      /* us of the engine's clock `awake` */
     uint64_t last_sent;       /* us */
     uint64_t order;           /* grows with each datagram of the connection */

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "btl_ib_atomic.h"
-#include "btl_ib_list.h"
+#include "btl_ib_out.h"
 
 typedef struct btl_ib_engine btl_ib_engine_t;
 typedef struct btl_ib_conn btl_ib_conn_t;
@@ -60,6 +60,10 @@ void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key
 
 /* ---- operations ---- */
 
+/* How many operations of one process may run on another one at a time, over one connection: part of the
+ * protocol, because the target must always have room for their answers. Further ones wait. */
+#define BTL_IB_OPS_MAX 256u
+
 typedef enum btl_ib_op_kind {
     BTL_IB_OP_PUT,    /* local memory -> region */
     BTL_IB_OP_GET,    /* region -> local memory */
@@ -85,16 +89,16 @@ typedef struct btl_ib_op {
     uint64_t result; /* set when op_done comes with status 0 */
 
     /* The engine's. */
-    btl_ib_list_t link;
-    btl_ib_conn_t *conn;
-    int status;
+    btl_ib_out_t out;
+    uint64_t got; /* GET: bytes that arrived */
+    uint32_t id;  /* in requests and answers; 0: it waits for its turn */
+    bool asked;   /* GET, ATOMIC: the request is on its way */
 } btl_ib_op_t;
 
 /*
  * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a negative
  * errno and the operation is the caller's: -EPIPE (the connection is dead, closed or draining),
- * -EINVAL (no such kind, code or type; offset + size wraps; NULL for memory), -ENOTSUP (the peer's largest
- * datagram has no room for a request).
+ * -EINVAL (no such kind, code or type; offset + size wraps; NULL for memory).
  *
  * The status of op_done:
  *   0           done: all bytes placed in the region, or in local memory; the word changed

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Datagrams -> messages. Everything is checked before anything is changed. */
+/* Datagrams -> messages, operations, answers. Everything is checked before anything is changed. */
 
 #include "btl_ib_state.h"
 
@@ -27,16 +27,13 @@ static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error
     case BTL_IB_WIRE_ACK_WRONG:
         count->dropped_ack++;
         break;
+    case BTL_IB_WIRE_OP_WRONG:
+        count->dropped_op++;
+        break;
     default:
         count->dropped_length++;
         break;
     }
-}
-
-static bool is_sequenced(const btl_ib_view_t *view)
-{
-    return view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK
-           || view->type == BTL_IB_TYPE_SKIP;
 }
 
 /* Are space, sequence, size and tag of a sequenced segment what this connection allows? */
@@ -134,8 +131,7 @@ static void note_news(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* A new sequence was accepted: placed, or about to be within this call. */
-static void take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_space_t *rx = &conn->rx[view->space];
@@ -210,7 +206,9 @@ static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (view->type != BTL_IB_TYPE_SKIP && !conn->draining
+    bool message = view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK;
+
+    if (message && !conn->draining
         && !engine->ops->deliverable(engine->ops_context, conn, view->tag)) {
         engine->count.refused_no_tag++;
         conn->no_tag = true;
@@ -242,7 +240,7 @@ static void keep_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         answer_probe(conn, view);
         return;
     }
-    take_in(conn, view);
+    btl_ib_recv_take_in(conn, view);
     memcpy(stored->data, view->payload, view->size);
     btl_ib_store_add(&conn->engine->store, stored);
 }
@@ -253,7 +251,7 @@ static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         keep_data(conn, view);
         return;
     }
-    take_in(conn, view);
+    btl_ib_recv_take_in(conn, view);
     deliver(conn, view->tag, view->payload, view->size);
 }
 
@@ -263,7 +261,7 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_re
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    take_in(conn, view);
+    btl_ib_recv_take_in(conn, view);
     if (stored != NULL) {
         stored->whole = whole;
         btl_ib_store_add(&engine->store, stored);
@@ -297,7 +295,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.dropped_chunk++;
         return;
     case BTL_IB_REASM_STORED:
-        take_in(conn, view);
+        btl_ib_recv_take_in(conn, view);
         return;
     case BTL_IB_REASM_COMPLETE:
         recv_whole(conn, view, whole, stored);
@@ -329,6 +327,27 @@ static void recv_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_ack_owe(conn, view->space, true);
 }
 
+/* Requests for what our regions hold; they are served also while draining. */
+static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    bool taken;
+
+    switch (view->type) {
+    case BTL_IB_TYPE_PUT:
+        taken = btl_ib_serve_put(conn, view);
+        break;
+    case BTL_IB_TYPE_GET:
+        taken = btl_ib_serve_get(conn, view);
+        break;
+    default:
+        taken = btl_ib_serve_atomic(conn, view);
+        break;
+    }
+    if (!taken) {
+        answer_probe(conn, view);
+    }
+}
+
 static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
@@ -348,8 +367,20 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_TYPE_CHUNK:
         recv_chunk(conn, view);
         break;
-    default:
+    case BTL_IB_TYPE_SKIP:
         recv_skip(conn, view);
+        break;
+    case BTL_IB_TYPE_GOT:
+        btl_ib_op_recv_got(conn, view);
+        break;
+    case BTL_IB_TYPE_REPLY:
+        btl_ib_op_recv_replies(conn, view);
+        break;
+    case BTL_IB_TYPE_VOID:
+        btl_ib_recv_take_in(conn, view);
+        break;
+    default:
+        recv_request(conn, view);
         break;
     }
 }
@@ -394,6 +425,9 @@ static void take(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             }
         }
         break;
+    case BTL_IB_TYPE_REFUSED:
+        btl_ib_op_recv_refused(conn, view);
+        break;
     case BTL_IB_TYPE_CLOSE:
         conn->engine->count.connections_closed++;
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
@@ -426,7 +460,7 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
     const btl_ib_view_t *view = &arrival.view;
     if (conn == NULL || !btl_ib_ack_check(conn, view)
-        || (is_sequenced(view) && !check_sequenced(conn, view, event->size))) {
+        || (btl_ib_type_is_sequenced(view->type) && !check_sequenced(conn, view, event->size))) {
         return;
     }
     take(conn, view);

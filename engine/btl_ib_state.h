@@ -10,9 +10,12 @@
  *   btl_ib_engine.c   rails, progress, events of the transports
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
- *   btl_ib_tx.c       messages -> segments
+ *   btl_ib_tx.c       what may leave when; what becomes of segments
+ *   btl_ib_cut.c      messages, operations, answers -> segments
  *   btl_ib_datagram.c segments -> datagrams -> transport
- *   btl_ib_rx.c       datagrams -> messages
+ *   btl_ib_rx.c       datagrams -> messages, operations, answers
+ *   btl_ib_op.c       one-sided operations of ours
+ *   btl_ib_serve.c    one-sided operations of peers
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
  */
@@ -66,6 +69,41 @@ typedef struct btl_ib_rx_space {
     uint16_t again;         /* segments that were sent again and had come before */
     uint16_t again_told;    /* of them, those that the peer was told of */
 } btl_ib_rx_space_t;
+
+typedef struct btl_ib_op_slot {
+    btl_ib_op_t *op;    /* NULL: free */
+    uint32_t next_free; /* of a free one */
+} btl_ib_op_slot_t;
+
+/* Our one-sided operations with one peer. */
+typedef struct btl_ib_ops {
+    btl_ib_list_t waiting;   /* for a place among those that run */
+    btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not needed now */
+    uint32_t free;           /* slot */
+    uint32_t generation;     /* of the newest id */
+    uint32_t count;          /* all that are not done */
+    uint32_t running;        /* of them, those that have a slot */
+    uint32_t answers;        /* of those, the ones that wait for an answer */
+    uint64_t answer_since;   /* awake: the last answer, or the first to wait for one */
+} btl_ib_ops_t;
+
+/* What we do for one peer. */
+typedef struct btl_ib_serve {
+    btl_ib_out_t out;             /* replies: size and offset count since the beginning */
+    btl_ib_wire_reply_t *replies; /* a ring of BTL_IB_OPS_MAX; NULL: not needed now */
+    uint32_t streams;
+    uint32_t refused;    /* the last PUT that was refused */
+    uint32_t refused_in; /* and in which batch of events */
+} btl_ib_serve_t;
+
+/* What a GET of a peer asked for. */
+typedef struct btl_ib_stream {
+    btl_ib_out_t out;
+    btl_ib_region_key_t key;
+    uint64_t offset; /* in the region */
+    uint8_t *memory; /* where that is, as last checked */
+    uint32_t id;     /* the peer's */
+} btl_ib_stream_t;
 
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
@@ -169,6 +207,10 @@ struct btl_ib_conn {
     uint32_t reorder_calm;  /* losses in a row that were real */
     btl_ib_timer_t timer;
 
+    /* One-sided. */
+    btl_ib_ops_t ops;
+    btl_ib_serve_t serve;
+
     /* Identity and housekeeping. */
     void *user;
     uint64_t name;
@@ -247,7 +289,7 @@ struct btl_ib_engine {
     btl_ib_list_t acks;    /* those that owe an acknowledgement, the most urgent first */
     btl_ib_list_t closing;
     btl_ib_list_t gone;
-    btl_ib_list_t events; /* messages whose callbacks are to be called */
+    btl_ib_list_t events; /* messages and operations whose callbacks are to be called */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
     uint32_t rail_count;
     uint32_t first_rail; /* polled first in this turn; wraps */
@@ -343,6 +385,17 @@ uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn);
 /* Send `count` prepared segments (new, again, or unsequenced). Returns how many the transport took. */
 int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
+/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
+ * in one segment; else on that of the largest datagram. */
+void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
+
+/* It is over. Callbacks come later; a stream is freed. */
+void btl_ib_send_finish(btl_ib_out_t *out, int status);
+
+/* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
+ * acknowledged carry nothing from now on. */
+void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
+
 /* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
@@ -373,7 +426,67 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
 /* Call the callbacks that are due. */
 void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 
+/* ---- btl_ib_cut.c ---- */
+
+/* Cut the next piece of `out` for a channel. NULL: no buffer. */
+btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space);
+
+/* As if it had never been cut. */
+void btl_ib_cut_undo(btl_ib_segment_t *segment);
+
+/* It has left: keep segment->out only if that waits for its acknowledgement. */
+void btl_ib_cut_left(btl_ib_segment_t *segment);
+
+/* ---- btl_ib_op.c ---- */
+
+/* Let waiting operations run, as far as there are places. */
+void btl_ib_op_run(btl_ib_conn_t *conn);
+
+/* The request of an operation has left. */
+void btl_ib_op_asked(btl_ib_op_t *op);
+
+/* An operation is over: off all accounts. */
+void btl_ib_op_leaves(btl_ib_op_t *op, int status);
+
+/* Those that wait for a place, or for an answer, are over. */
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
+
+/* Free what idle connections do not need. */
+void btl_ib_op_shrink(btl_ib_conn_t *conn);
+
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* ---- btl_ib_serve.c ---- */
+
+void btl_ib_serve_init(btl_ib_conn_t *conn);
+
+/* Requests of the peer. False if one was not taken in: it must come again. */
+bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_serve_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Copy the next `size` bytes of replies. */
+void btl_ib_serve_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
+
+/* Find the memory of a stream. False if peers may not read it any more: the stream is gone. */
+bool btl_ib_serve_find(btl_ib_stream_t *stream);
+
+/* A stream is over: free it. */
+void btl_ib_serve_end(btl_ib_stream_t *stream);
+
+/* Forget what the peer asked for. */
+void btl_ib_serve_drop(btl_ib_conn_t *conn);
+
+/* Free what idle connections do not need. */
+void btl_ib_serve_shrink(btl_ib_conn_t *conn);
+
 /* ---- btl_ib_rx.c ---- */
+
+/* A new sequence was accepted: placed, or about to be within this call. */
+void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 

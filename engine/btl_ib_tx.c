@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Messages -> segments, and which may leave when. btl_ib_datagram.c sends them. */
+/* Which segments may leave when, and what becomes of them. btl_ib_cut.c makes them, btl_ib_datagram.c
+ * sends them. */
 
 #include "btl_ib_state.h"
 
@@ -163,160 +164,107 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
     return GO;
 }
 
-/* ---- messages ---- */
+/* ---- pieces ---- */
 
-static void copy_out(const btl_ib_msg_t *msg, uint32_t offset, uint32_t size, uint8_t *to)
+static void queue_event(btl_ib_out_t *out)
 {
-    for (int i = 0; i < 2 && size > 0; i++) {
-        size_t len = msg->iov[i].iov_len;
-        if (offset >= len) {
-            offset -= (uint32_t) len;
-            continue;
-        }
-        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
-        memcpy(to, (const uint8_t *) msg->iov[i].iov_base + offset, part);
-        to += part;
-        size -= part;
-        offset = 0;
+    if (btl_ib_list_empty(&out->link)) {
+        btl_ib_list_push_tail(&out->conn->engine->events, &out->link);
     }
 }
 
-/* Send a piece of a message from where it is. */
-static void refer(btl_ib_segment_t *segment, const btl_ib_msg_t *msg, uint32_t offset,
-                  uint32_t size)
+void btl_ib_send_finish(btl_ib_out_t *out, int status)
 {
-    int n = 0;
-
-    segment->outside = size;
-    segment->iov[1].iov_len = 0;
-    for (int i = 0; i < 2 && size > 0; i++) {
-        size_t len = msg->iov[i].iov_len;
-        if (offset >= len) {
-            offset -= (uint32_t) len;
-            continue;
-        }
-        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
-        segment->iov[n].iov_base = (uint8_t *) msg->iov[i].iov_base + offset;
-        segment->iov[n++].iov_len = part;
-        size -= part;
-        offset = 0;
+    btl_ib_list_remove(&out->link);
+    switch (out->kind) {
+    case BTL_IB_OUT_STREAM:
+        btl_ib_serve_end(BTL_IB_CONTAINER(out, btl_ib_stream_t, out));
+        return;
+    case BTL_IB_OUT_REPLIES:
+        out->offset = out->size;
+        return;
+    case BTL_IB_OUT_PUT:
+    case BTL_IB_OUT_REQUEST:
+        btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
+        break;
+    default:
+        break;
     }
+    out->status = status;
+    out->done_due = true;
+    queue_event(out);
 }
 
-static void queue_event(btl_ib_msg_t *msg)
+void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
-    if (btl_ib_list_empty(&msg->link)) {
-        btl_ib_list_push_tail(&msg->conn->engine->events, &msg->link);
-    }
-}
+    uint64_t size = out->size - out->offset + head + btl_ib_send_overhead(conn);
 
-static void finish(btl_ib_msg_t *msg, int status)
-{
-    btl_ib_list_remove(&msg->link);
-    msg->status = status;
-    msg->done_due = true;
-    queue_event(msg);
-}
-
-/* Memory that the transport would still read after send() must be ours; a guard wants all of a
- * datagram in one piece. */
-static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
-{
-    const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
-    return size <= attr->inline_size && attr->max_iov >= 3 && !attr->needs_registration
-           && conn->engine->guard.ops->trailer == 0;
-}
-
-static btl_ib_segment_t *next_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
-{
-    if (msg->unit == 0) {
-        msg->unit = btl_ib_conn_segment_max(conn) - (uint32_t) sizeof(btl_ib_wire_chunk_t);
-        msg->id = conn->next_fragment++;
-    }
-    uint32_t rest = msg->size - msg->offset;
-    uint32_t size = rest < msg->unit ? rest : msg->unit;
-    btl_ib_wire_chunk_t chunk = {
-        .fragment = BTL_IB_LE32(msg->id),
-        .total = BTL_IB_LE32(msg->size),
-        .index = BTL_IB_LE16(msg->offset / msg->unit),
-        .unit = BTL_IB_LE16(msg->unit),
-    };
-    bool outside = can_refer(conn, btl_ib_send_overhead(conn) + (uint32_t) sizeof(chunk) + size);
-    btl_ib_segment_t *segment = btl_ib_send_prepare(
-        conn, BTL_IB_TYPE_CHUNK, (uint32_t) sizeof(chunk) + (outside ? 0 : size));
-    if (segment == NULL) {
-        return NULL;
-    }
-    uint8_t *body = btl_ib_send_body(segment);
-    memcpy(body, &chunk, sizeof(chunk));
-    if (outside) {
-        refer(segment, msg, msg->offset, size);
-    } else {
-        copy_out(msg, msg->offset, size, body + sizeof(chunk));
-    }
-    segment->payload = size;
-    msg->pending++;
-    return segment;
-}
-
-/* Cut the next piece off a message: all of it if it fits a segment, else a chunk. */
-static btl_ib_segment_t *next_piece(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
-{
-    btl_ib_segment_t *segment;
-
-    if (msg->unit == 0 && msg->size <= btl_ib_conn_segment_max(conn)) {
-        segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_DATA, msg->size);
-        if (segment != NULL) {
-            copy_out(msg, 0, msg->size, btl_ib_send_body(segment));
-            segment->payload = msg->size;
-        }
-    } else {
-        segment = next_chunk(conn, msg);
-    }
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->msg = msg;
-    segment->tag = msg->tag;
-    msg->offset += segment->payload;
-    segment->last = msg->offset == msg->size;
-    if (segment->last && msg->want_ack_now) {
-        segment->flags |= BTL_IB_FLAG_ACK_NOW;
-    }
-    return segment;
+    size = size < conn->datagram_max ? size : conn->datagram_max;
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, (uint32_t) size);
+    btl_ib_list_push_tail(&conn->tx[space].pending, &out->link);
 }
 
 /* A piece could not leave: as if it had never been cut. */
 static void uncut(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *pending)
 {
-    btl_ib_msg_t *msg = segment->msg;
+    btl_ib_out_t *out = segment->out;
 
-    msg->offset -= segment->payload;
-    msg->pending -= segment->type == BTL_IB_TYPE_CHUNK;
-    if (btl_ib_list_empty(&msg->link)) {
-        btl_ib_list_push_head(pending, &msg->link);
+    btl_ib_cut_undo(segment);
+    if (btl_ib_list_empty(&out->link)) {
+        btl_ib_list_push_head(pending, &out->link);
     }
     withdraw(conn, segment);
 }
 
-/* A piece has left. With its last the message counts as sent; if it was copied, also as done. */
+/* The last piece has left. What was copied whole is done with it. */
+static void last_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
+{
+    switch (out->kind) {
+    case BTL_IB_OUT_MESSAGE:
+        conn->engine->count.sent_messages++;
+        out->sent_due = true;
+        if (copied) {
+            btl_ib_send_finish(out, 0);
+        } else {
+            queue_event(out);
+        }
+        break;
+    case BTL_IB_OUT_REQUEST:
+        btl_ib_op_asked(BTL_IB_CONTAINER(out, btl_ib_op_t, out));
+        break;
+    case BTL_IB_OUT_STREAM:
+        btl_ib_send_finish(out, 0);
+        break;
+    default:
+        break;
+    }
+}
+
 static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_msg_t *msg = segment->msg;
+    btl_ib_out_t *out = segment->out;
 
     launched(conn, segment);
     conn->engine->count.sent_bytes += segment->payload;
-    if (!segment->last) {
-        return;
+    btl_ib_cut_left(segment);
+    if (segment->last) {
+        last_left(conn, out, segment->out == NULL);
     }
-    conn->engine->count.sent_messages++;
-    msg->sent_due = true;
-    if (segment->type == BTL_IB_TYPE_DATA) {
-        segment->msg = NULL;
-        finish(msg, 0);
-    } else {
-        queue_event(msg);
+}
+
+/* The next that may be cut in a channel, or NULL. */
+static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(&tx->pending)) != NULL) {
+        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        if (out->kind != BTL_IB_OUT_STREAM
+            || btl_ib_serve_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+            return out;
+        }
     }
+    return NULL;
 }
 
 /* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
@@ -324,19 +272,18 @@ static verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, btl_ib_segment_t
                            int *count, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-
     int batch = (int) conn->rail->transport->attr.max_batch;
+    btl_ib_out_t *out;
 
     batch = batch < BTL_IB_BATCH ? batch : BTL_IB_BATCH;
-    while (*count < batch && !btl_ib_list_empty(&tx->pending)) {
+    while (*count < batch && (out = next_out(tx)) != NULL) {
         verdict_t verdict = may_send(conn, space);
         if (verdict != GO) {
             return verdict;
         }
-        btl_ib_msg_t *msg = BTL_IB_CONTAINER(btl_ib_list_first(&tx->pending), btl_ib_msg_t, link);
         btl_ib_segment_t *segment = NULL;
         if (btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) == 0) {
-            segment = next_piece(conn, msg);
+            segment = btl_ib_cut(conn, out, space);
         }
         if (segment == NULL) {
             conn->engine->count.blocked_memory++;
@@ -346,10 +293,25 @@ static verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, btl_ib_segment_t
         enlist(conn, segment, space);
         segments[(*count)++] = segment;
         if (segment->last) {
-            btl_ib_list_remove(&msg->link);
+            btl_ib_list_remove(&out->link);
         }
     }
     return GO;
+}
+
+/* Bytes of one-sided operations have no end in sight: after each batch others have their turn. The
+ * pieces of a message stay together, as its receiver's reassembly wants it. */
+static void take_turns(btl_ib_tx_space_t *tx)
+{
+    btl_ib_list_t *first = btl_ib_list_first(&tx->pending);
+
+    if (first != NULL && first != btl_ib_list_last(&tx->pending)) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
+        if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
+            btl_ib_list_remove(first);
+            btl_ib_list_push_tail(&tx->pending, first);
+        }
+    }
 }
 
 /* Send what waits in a channel. Returns what stopped it, GO if nothing is left; *full: the
@@ -373,6 +335,7 @@ static verdict_t push_space(btl_ib_conn_t *conn, uint32_t space, bool *full)
         }
         if (taken > 0) {
             btl_ib_conn_active(conn);
+            take_turns(tx);
         }
     }
     return verdict;
@@ -464,6 +427,8 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     bool full = false;
     verdict_t verdict = push_lost(conn, &full);
 
+    btl_ib_op_run(conn);
+
     if (verdict != GO || full) {
         wait_for(conn, verdict, full);
     }
@@ -514,10 +479,10 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
 
 /* ---- the end of segments and messages ---- */
 
-/* Take a segment off all accounts. Returns its message if that is finished with it. */
-static btl_ib_msg_t *forget(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* Take a segment off all accounts. Returns what it was a piece of, if that is finished with it. */
+static btl_ib_out_t *forget(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_msg_t *msg = segment->msg;
+    btl_ib_out_t *out = segment->out;
 
     conn->unacked--;
     conn->skips -= segment->type == BTL_IB_TYPE_SKIP;
@@ -526,19 +491,55 @@ static btl_ib_msg_t *forget(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     btl_ib_list_remove(&segment->link);
     btl_ib_pool_put(&conn->rail->pool, segment);
-    if (msg == NULL || --msg->pending > 0 || msg->offset < msg->size) {
+    if (out == NULL || --out->pending > 0 || out->offset < out->size) {
         return NULL;
     }
-    return msg;
+    return out;
 }
 
 void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_tx_window_clear(&conn->tx[segment->space].window, segment->seq);
-    btl_ib_msg_t *msg = forget(conn, segment);
-    if (msg != NULL) {
-        finish(msg, 0);
+    btl_ib_out_t *out = forget(conn, segment);
+    if (out != NULL) {
+        btl_ib_send_finish(out, 0);
     }
+}
+
+/* Its contents are not to be sent any more, but the peer waits for its sequence. */
+static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost) {
+        btl_ib_send_lost(conn, segment);
+    }
+    segment->type = BTL_IB_TYPE_VOID;
+    segment->out = NULL;
+    segment->outside = 0;
+    segment->payload = 0;
+    segment->size = (uint32_t) (btl_ib_send_body(segment) - segment->wire);
+    conn->engine->count.voided++;
+}
+
+/* Make those segments void that are pieces of `out`, or answers if it is NULL. */
+static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
+{
+    btl_ib_list_t *next;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL; item = next) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
+        next = btl_ib_list_next(segments, item);
+        if (out != NULL ? segment->out == out : answer) {
+            make_void(conn, segment);
+        }
+    }
+}
+
+void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
+{
+    void_some(conn, &conn->lost, out);
+    void_some(conn, &conn->sent, out);
+    btl_ib_conn_ready(conn);
 }
 
 static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int status)
@@ -546,9 +547,9 @@ static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(segments)) != NULL) {
-        btl_ib_msg_t *msg = forget(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
-        if (msg != NULL) {
-            finish(msg, status);
+        btl_ib_out_t *out = forget(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+        if (out != NULL) {
+            btl_ib_send_finish(out, status);
         }
     }
 }
@@ -557,12 +558,35 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
 {
     btl_ib_list_t *item;
 
+    btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
     give_back_segments(conn, &conn->sent, flight_status);
     give_back_segments(conn, &conn->lost, flight_status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         while ((item = btl_ib_list_first(&conn->tx[space].pending)) != NULL) {
-            finish(BTL_IB_CONTAINER(item, btl_ib_msg_t, link), status);
+            btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
         }
+    }
+    btl_ib_op_give_up_answers(conn, status);
+}
+
+static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
+{
+    const btl_ib_engine_ops_t *ops = engine->ops;
+    bool sent = out->sent_due;
+    bool done = out->done_due;
+
+    out->sent_due = false;
+    out->done_due = false;
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        ops->op_done(engine->ops_context, BTL_IB_CONTAINER(out, btl_ib_op_t, out), out->status);
+        return;
+    }
+    btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+    if (sent) {
+        ops->on_sent(engine->ops_context, msg);
+    }
+    if (done) {
+        ops->on_done(engine->ops_context, msg, out->status);
     }
 }
 
@@ -571,18 +595,8 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine)
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_pop(&engine->events)) != NULL) {
-        btl_ib_msg_t *msg = BTL_IB_CONTAINER(item, btl_ib_msg_t, link);
-        bool sent = msg->sent_due;
-        bool done = msg->done_due;
         engine->finished++;
-        msg->sent_due = false;
-        msg->done_due = false;
-        if (sent) {
-            engine->ops->on_sent(engine->ops_context, msg);
-        }
-        if (done) {
-            engine->ops->on_done(engine->ops_context, msg, msg->status);
-        }
+        call_back(engine, BTL_IB_CONTAINER(item, btl_ib_out_t, link));
     }
 }
 
@@ -648,27 +662,23 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     if (size > engine->config.eager_max) {
         return -EMSGSIZE;
     }
-    msg->size = (uint32_t) size;
-    void *body = btl_ib_sendi_begin(conn, msg->tag, msg->size);
+    void *body = btl_ib_sendi_begin(conn, msg->tag, (uint32_t) size);
     if (body != NULL) {
-        copy_out(msg, 0, msg->size, body);
+        for (int i = 0; i < 2; i++) {
+            if (msg->iov[i].iov_len > 0) {
+                memcpy(body, msg->iov[i].iov_base, msg->iov[i].iov_len);
+                body = (uint8_t *) body + msg->iov[i].iov_len;
+            }
+        }
         if (btl_ib_sendi_commit(conn, now) == 0) {
             return 1;
         }
     }
     btl_ib_engine_clock(engine, now);
-    btl_ib_list_init(&msg->link);
-    msg->conn = conn;
-    msg->offset = 0;
-    msg->pending = 0;
+    msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
     msg->unit = 0;
-    msg->sent_due = false;
-    msg->done_due = false;
-    uint32_t largest = btl_ib_conn_segment_max(conn);
-    uint32_t space =
-        btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn)
-                                                     + (msg->size < largest ? msg->size : largest));
-    btl_ib_list_push_tail(&conn->tx[space].pending, &msg->link);
+    btl_ib_list_init(&msg->out.link);
+    btl_ib_send_queue(conn, &msg->out, 0);
     engine->depth++;
     btl_ib_send_push(conn);
     btl_ib_send_callbacks(engine);

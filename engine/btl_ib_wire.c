@@ -35,17 +35,25 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
+/* A body that is one number. */
+static btl_ib_wire_error_t parse_number(btl_ib_view_t *view, uint32_t *number)
 {
-    uint32_t count;
+    uint32_t wire;
 
-    if (view->size != sizeof(count)) {
+    if (view->size != sizeof(wire)) {
         return BTL_IB_WIRE_LENGTH;
     }
-    memcpy(&count, view->payload, sizeof(count));
-    view->skip = BTL_IB_LE32(count);
+    memcpy(&wire, view->payload, sizeof(wire));
+    *number = BTL_IB_LE32(wire);
     view->size = 0;
-    return view->skip == 0 ? BTL_IB_WIRE_LENGTH : BTL_IB_WIRE_OK;
+    return BTL_IB_WIRE_OK;
+}
+
+static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
+{
+    btl_ib_wire_error_t error = parse_number(view, &view->skip);
+
+    return error == BTL_IB_WIRE_OK && view->skip == 0 ? BTL_IB_WIRE_LENGTH : error;
 }
 
 static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
@@ -71,6 +79,96 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
         }
     }
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
+}
+
+static uint64_t from_halves(uint32_t low, uint32_t high)
+{
+    return (uint64_t) BTL_IB_LE32(high) << 32 | BTL_IB_LE32(low);
+}
+
+/* What a PUT brings lies within what the whole of it says that it is. */
+static btl_ib_wire_error_t parse_target(btl_ib_view_t *view)
+{
+    btl_ib_wire_target_t target;
+
+    if (view->size < sizeof(target)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&target, view->payload, sizeof(target));
+    view->payload += sizeof(target);
+    view->size -= sizeof(target);
+    view->op.key.id = BTL_IB_LE64(target.region);
+    view->op.key.secret = BTL_IB_LE64(target.secret);
+    view->op.offset = BTL_IB_LE64(target.offset);
+    view->op.end = BTL_IB_LE64(target.end);
+    view->op.id = BTL_IB_LE32(target.operation);
+    if (target.reserved != 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    if (view->op.end < view->op.offset) {
+        return BTL_IB_WIRE_OP_WRONG;
+    }
+    if (view->type == BTL_IB_TYPE_GET) {
+        return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
+    }
+    uint64_t rest = view->op.end - view->op.offset;
+    bool fits = view->size <= rest && (view->size > 0 || rest == 0);
+    return fits ? BTL_IB_WIRE_OK : BTL_IB_WIRE_OP_WRONG;
+}
+
+static btl_ib_wire_error_t parse_atomic(btl_ib_view_t *view)
+{
+    btl_ib_wire_atomic_t atomic;
+
+    if (view->size != sizeof(atomic)) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    memcpy(&atomic, view->payload, sizeof(atomic));
+    view->size = 0;
+    view->op.key.id = BTL_IB_LE64(atomic.region);
+    view->op.key.secret = BTL_IB_LE64(atomic.secret);
+    view->op.offset = BTL_IB_LE64(atomic.offset);
+    view->op.operand = BTL_IB_LE64(atomic.operand);
+    view->op.compare = BTL_IB_LE64(atomic.compare);
+    view->op.id = BTL_IB_LE32(atomic.operation);
+    view->op.code = atomic.code;
+    view->op.type = atomic.type;
+    if (atomic.reserved != 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    return btl_ib_atomic_supported(atomic.code, atomic.type) ? BTL_IB_WIRE_OK
+                                                             : BTL_IB_WIRE_OP_WRONG;
+}
+
+static btl_ib_wire_error_t parse_got(btl_ib_view_t *view)
+{
+    btl_ib_wire_got_t got;
+
+    if (view->size < sizeof(got)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&got, view->payload, sizeof(got));
+    view->payload += sizeof(got);
+    view->size -= sizeof(got);
+    view->op.offset = from_halves(got.offset_low, got.offset_high);
+    view->op.id = BTL_IB_LE32(got.operation);
+    return view->size > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_OP_WRONG;
+}
+
+static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
+{
+    btl_ib_reply_t reply;
+    uint32_t offset = 0;
+
+    if (view->size == 0 || view->size % sizeof(btl_ib_wire_reply_t) != 0) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    while (btl_ib_wire_next_reply(view, &offset, &reply)) {
+        if (reply.status > BTL_IB_REPLY_REFUSED) {
+            return BTL_IB_WIRE_OP_WRONG;
+        }
+    }
+    return BTL_IB_WIRE_OK;
 }
 
 static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
@@ -106,7 +204,19 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_skip(view);
     case BTL_IB_TYPE_ACK:
         return parse_ack(view);
+    case BTL_IB_TYPE_PUT:
+    case BTL_IB_TYPE_GET:
+        return parse_target(view);
+    case BTL_IB_TYPE_ATOMIC:
+        return parse_atomic(view);
+    case BTL_IB_TYPE_GOT:
+        return parse_got(view);
+    case BTL_IB_TYPE_REPLY:
+        return parse_reply(view);
+    case BTL_IB_TYPE_REFUSED:
+        return parse_number(view, &view->op.id);
     case BTL_IB_TYPE_CLOSE:
+    case BTL_IB_TYPE_VOID:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
     default:
         return BTL_IB_WIRE_TYPE_UNKNOWN;
@@ -168,6 +278,9 @@ btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_
     view->echo = BTL_IB_LE32(header.echo);
     view->hold = BTL_IB_LE16(header.hold);
     view->away = BTL_IB_LE16(header.away);
+    if (view->tag != 0 && view->type >= BTL_IB_TYPE_PUT) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
     view->payload = data + sizeof(header);
     view->size = size - (uint32_t) sizeof(header);
 
@@ -209,4 +322,21 @@ void btl_ib_wire_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t *fr
     memcpy(&range, block->range + i * sizeof(range), sizeof(range));
     *from = block->ack + BTL_IB_LE16(range.offset);
     *to = *from + BTL_IB_LE16(range.count);
+}
+
+bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_reply_t *reply)
+{
+    btl_ib_wire_reply_t wire;
+
+    if (view->size - *offset < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, view->payload + *offset, sizeof(wire));
+    *offset += (uint32_t) sizeof(wire);
+    *reply = (btl_ib_reply_t){
+        .result = BTL_IB_LE64(wire.result),
+        .id = BTL_IB_LE32(wire.operation),
+        .status = BTL_IB_LE32(wire.status),
+    };
+    return true;
 }

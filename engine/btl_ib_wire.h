@@ -12,9 +12,16 @@
  *                                           end with `seq` will never be used
  *   ACK    [CONNECT] blocks                 what arrived and may be sent, for one or more spaces
  *   CLOSE  [CONNECT]                        the sender leaves; acknowledges everything
+ *   PUT    [CONNECT] target, bytes          to be placed in a region of the receiver
+ *   GET    [CONNECT] target                 asks for bytes of a region of the receiver
+ *   ATOMIC [CONNECT] atomic                 asks for an operation on a word of a region
+ *   GOT    [CONNECT] got, bytes             what a GET asked for, or a piece of it
+ *   REPLY  [CONNECT] replies                how operations of the receiver ended
+ *   VOID   [CONNECT]                        a segment whose contents are no longer to be sent
+ *   REFUSED [CONNECT] operation             segments of this PUT are not taken in, and never will be
  *
- * DATA, CHUNK and SKIP are sequenced: they are numbered within their space (the channel they were
- * first sent on), retransmitted, and accepted once. ACK and CLOSE are neither, and need no credit.
+ * ACK, CLOSE and REFUSED are not sequenced, not retransmitted and need no credit. All others are
+ * numbered within their space (the channel they were first sent on), retransmitted, and accepted once.
  *
  *    0      1      2      3      4      5      6      7
  *   +------+------+------+------+------+------+------+------+
@@ -50,6 +57,47 @@
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  again: segments sent again of which another copy had come before,
  *                                  since the connection began, modulo 65536
+ *
+ * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so that
+ * none of a PUT that goes beyond its region is placed
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         region                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |                         secret                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 16|                         offset                        |  of the first byte of this segment
+ *   +------+------+------+------+------+------+------+------+
+ * 24|                          end                          |
+ *   +------+------+------+------+------+------+------+------+  operation: the sender's name for
+ * 32|         operation         |         reserved          |  it, comes back in GOT and REPLY
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * atomic: code and type as in btl_ib_atomic.h
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         region                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |                         secret                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 16|                         offset                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 24|                         operand                       |
+ *   +------+------+------+------+------+------+------+------+
+ * 32|                         compare                       |
+ *   +------+------+------+------+------+------+------+------+
+ * 40|         operation         | code | type |  reserved   |
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * got: where in the operation the bytes belong
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |                         offset                        |         operation         |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
+ * reply: one or more
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         result                        |  ATOMIC: the word as it was before
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |         operation         |          status           |  0: done, 1: refused
+ *   +------+------+------+------+------+------+------+------+
  */
 
 #ifndef BTL_IB_WIRE_H
@@ -62,6 +110,7 @@
 
 #include "btl_ib_guard.h"
 #include "btl_ib_queues.h"
+#include "btl_ib_rdma.h"
 
 #define BTL_IB_WIRE_VERSION 1
 
@@ -71,6 +120,13 @@ typedef enum btl_ib_type {
     BTL_IB_TYPE_SKIP = 3,
     BTL_IB_TYPE_ACK = 4,
     BTL_IB_TYPE_CLOSE = 5,
+    BTL_IB_TYPE_PUT = 6,
+    BTL_IB_TYPE_GET = 7,
+    BTL_IB_TYPE_ATOMIC = 8,
+    BTL_IB_TYPE_GOT = 9,
+    BTL_IB_TYPE_REPLY = 10,
+    BTL_IB_TYPE_VOID = 11,
+    BTL_IB_TYPE_REFUSED = 12,
 } btl_ib_type_t;
 
 enum {
@@ -130,6 +186,46 @@ typedef struct btl_ib_wire_range {
     uint16_t count;
 } btl_ib_wire_range_t;
 
+typedef struct btl_ib_wire_target {
+    uint64_t region;
+    uint64_t secret;
+    uint64_t offset;
+    uint64_t end;
+    uint32_t operation;
+    uint32_t reserved;
+} btl_ib_wire_target_t;
+
+typedef struct btl_ib_wire_atomic {
+    uint64_t region;
+    uint64_t secret;
+    uint64_t offset;
+    uint64_t operand;
+    uint64_t compare;
+    uint32_t operation;
+    uint8_t code;
+    uint8_t type;
+    uint16_t reserved;
+} btl_ib_wire_atomic_t;
+
+/* Two halves of an offset, because a structure with a 64-bit one would have 16 bytes. */
+typedef struct btl_ib_wire_got {
+    uint32_t offset_low;
+    uint32_t offset_high;
+    uint32_t operation;
+} btl_ib_wire_got_t;
+
+typedef struct btl_ib_wire_reply {
+    uint64_t result;
+    uint32_t operation;
+    uint32_t status;
+} btl_ib_wire_reply_t;
+
+/* Status of a reply. */
+enum {
+    BTL_IB_REPLY_DONE = 0,
+    BTL_IB_REPLY_REFUSED = 1,
+};
+
 #define BTL_IB_WIRE_AT(type, field, at)                                                            \
     static_assert(offsetof(type, field) == (at), #type "." #field " moved")
 BTL_IB_WIRE_AT(btl_ib_wire_header_t, connection, 4);
@@ -155,10 +251,36 @@ static_assert(sizeof(btl_ib_wire_connect_t) == 24, "CONNECT block");
 static_assert(sizeof(btl_ib_wire_chunk_t) == 12, "chunk header");
 static_assert(sizeof(btl_ib_wire_ack_t) == 12, "ACK block");
 static_assert(sizeof(btl_ib_wire_range_t) == 4, "ACK range");
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, secret, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, offset, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, end, 24);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, operation, 32);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, reserved, 36);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, secret, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, offset, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, operand, 24);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, compare, 32);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, operation, 40);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, code, 44);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, type, 45);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, reserved, 46);
+BTL_IB_WIRE_AT(btl_ib_wire_got_t, offset_high, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_got_t, operation, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_reply_t, operation, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_reply_t, status, 12);
+static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
+static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
+static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
+static_assert(sizeof(btl_ib_wire_reply_t) == 16, "REPLY");
 static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
                                            + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
                                            + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
+/* The largest datagram between two processes must hold every kind of segment. */
+#define BTL_IB_DATAGRAM_MIN                                                                        \
+    ((uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)                      \
+                 + sizeof(btl_ib_wire_atomic_t))                                                   \
+     + BTL_IB_TRAILER_MAX)
 
 /* The length field has 16 bits. */
 #define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)
@@ -215,9 +337,20 @@ typedef struct btl_ib_view {
         uint32_t unit;
     } chunk;
 
+    struct {
+        btl_ib_region_key_t key; /* PUT, GET, ATOMIC */
+        uint64_t offset;         /* the same, and GOT */
+        uint64_t end;            /* PUT, GET */
+        uint64_t operand;        /* ATOMIC */
+        uint64_t compare;        /* ATOMIC */
+        uint32_t id;             /* all but REPLY, also REFUSED */
+        uint32_t code;           /* ATOMIC */
+        uint32_t type;           /* ATOMIC */
+    } op;
+
     uint32_t skip; /* SKIP: how many sequences */
 
-    uint8_t *payload; /* DATA, CHUNK: user data; ACK: the blocks */
+    uint8_t *payload; /* DATA, CHUNK, PUT, GOT: user data; ACK: the blocks; REPLY: the replies */
     uint32_t size;
 } btl_ib_view_t;
 
@@ -230,6 +363,7 @@ typedef enum btl_ib_wire_error {
     BTL_IB_WIRE_LENGTH,       /* the length field disagrees with the datagram, or with the type */
     BTL_IB_WIRE_CHUNK_WRONG,  /* a chunk outside its fragment, or of the wrong size */
     BTL_IB_WIRE_ACK_WRONG,    /* ACK blocks that are cut off or contradict themselves */
+    BTL_IB_WIRE_OP_WRONG,     /* a one-sided operation that contradicts itself */
 } btl_ib_wire_error_t;
 
 /*
@@ -256,6 +390,22 @@ typedef struct btl_ib_ack_block {
 
 /* Step through the blocks of a parsed ACK: *offset starts with 0. False at the end. */
 bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block);
+
+/* One reply of a REPLY. */
+typedef struct btl_ib_reply {
+    uint64_t result;
+    uint32_t id;
+    uint32_t status; /* BTL_IB_REPLY_* */
+} btl_ib_reply_t;
+
+/* Step through the replies of a parsed REPLY: *offset starts with 0. False at the end. */
+bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_reply_t *reply);
+
+/* Is a segment of this type (which may be any) numbered, acknowledged and accepted once? */
+static inline bool btl_ib_type_is_sequenced(uint32_t type)
+{
+    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED;
+}
 
 /* Range `i` of a block: sequences [*from, *to). */
 void btl_ib_wire_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t *from, uint32_t *to);

@@ -144,6 +144,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_guard.c \
     tests/sim/named_kick.c \
     tests/sim/net.c \
+    tests/sim/onesided.c \
     tests/sim/proc.c \
     tests/sim/rail.c \
     tests/sim/random.c \

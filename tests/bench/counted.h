@@ -16,7 +16,7 @@
 static inline uint64_t bench_counted(const btl_ib_counters_t *count)
 {
     uint64_t sum = count->received_segments + count->received_skips + count->received_acks
-                   + count->connections_closed - count->refused_draining;
+                   + count->received_refusals + count->connections_closed - count->refused_draining;
 
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
         if (strncmp(info->name, "dropped_", 8) == 0 || strncmp(info->name, "refused_", 8) == 0) {

@@ -644,6 +644,7 @@ void app_forget_links(proc_t *proc)
 {
     sim_t *sim = proc->sim;
 
+    ops_forget(proc);
     while (proc->held != NULL) {
         const message_t *m = &sim->messages[proc->held->id];
         sim->undone--;

@@ -21,6 +21,8 @@ static const char *const trace_formats[T_COUNT] = {
     [T_DELIVER] = "deliver p%llu < p%llu msg %llu size %llu tag %llu after %llu ns",
     [T_SENT] = "sent    p%llu > p%llu msg %llu%.0s%.0s%.0s",
     [T_DONE] = "done    p%llu > p%llu msg %llu status %lld%.0s%.0s",
+    [T_OP] = "op      p%llu > p%llu op %llu kind %llu bytes %llu result %lld",
+    [T_OP_DONE] = "op done p%llu > p%llu op %llu status %lld%.0s%.0s",
     [T_DEAD] = "DEAD    p%llu > p%llu reason %llu silence %llu ns (not computing %llu) rail %llu",
     [T_CREATE] = "create  p%llu > p%llu rail %llu life of peer %llu result %lld adopted %llu",
     [T_DESTROY] = "destroy p%llu > p%llu rail %llu drained %llu kept %llu%.0s",
@@ -251,7 +253,7 @@ const message_t *ledger_open(const sim_t *sim)
 
 bool ledger_settled(const sim_t *sim)
 {
-    if (sim->unaccepted > 0) {
+    if (sim->unaccepted > 0 || sim->ops_waiting > 0 || sim->open != NULL) {
         return false;
     }
     return (sim->undelivered == 0 && sim->undone == 0) || ledger_open(sim) == NULL;

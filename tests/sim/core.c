@@ -175,6 +175,7 @@ void sim_free(sim_t *sim)
 {
     net_release(sim);
     guard_release(sim);
+    ops_free(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         for (uint32_t k = 0; k < sim->nprocs * sim->nrails; k++) {
             free(sim->procs[i].links[k].fragments);

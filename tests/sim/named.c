@@ -312,7 +312,7 @@ static void credit_update_lost(sim_t *sim)
 {
     two(sim);
     for (int i = 0; i < 2; i++) {
-        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,128,4,2,1");
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,144,4,2,1");
     }
     run_start(sim);
     sim->drop = drop_some_acks;
@@ -330,7 +330,7 @@ static void both_out_of_credit(sim_t *sim)
 {
     two(sim);
     for (int i = 0; i < 2; i++) {
-        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,128,2,1");
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,144,2,1");
         sim->procs[i].config.credit_init = 1;
     }
     sim->clean = true;

@@ -180,7 +180,8 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         d->data[0] ^= (uint8_t) (1u << (4 + bits % 4));
         break;
     case 2: /* a type that does not exist */
-        d->data[0] = (uint8_t) ((d->data[0] & 0xf0u) | (bits % 2 ? 0 : 6 + (bits >> 8) % 10));
+        d->data[0] = (uint8_t) ((d->data[0] & 0xf0u)
+                                | (bits % 2 ? 0 : BTL_IB_TYPE_REFUSED + 1 + (bits >> 8) % 3));
         break;
     case 3: /* flags that do not exist */
         d->data[1] |= (uint8_t) (bits % 2 ? 0x40 : 0x80);
@@ -206,7 +207,7 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
     case 9: /* a space that does not exist */
         d->data[offsetof(btl_ib_wire_header_t, spaces)] |= (uint8_t) (bits % 2 ? 0x0f : 0xf0);
         break;
-    default: /* a time away of what is not echoed */
+    default:                                    /* a time away of what is not echoed */
         if (!(d->data[1] & BTL_IB_FLAG_ECHO)) { /* encrypted it may be anything already */
             d->data[offsetof(btl_ib_wire_header_t, away) + bits % 2] ^= 1;
             break;

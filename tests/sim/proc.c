@@ -21,6 +21,9 @@ struct allocation {
 
 static bool out_of_memory(proc_t *proc)
 {
+    if (proc->spared) {
+        return false;
+    }
     if (proc->fail_at > 0 && --proc->fail_at == 0) {
         return true;
     }
@@ -86,6 +89,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .deliver = app_deliver,
     .on_sent = app_on_sent,
     .on_done = app_on_done,
+    .op_done = app_op_done,
     .dead = app_dead,
     .zalloc = proc_zalloc,
     .free = proc_free,
@@ -410,6 +414,7 @@ void proc_stop(proc_t *proc)
     btl_ib_engine_destroy(proc->engine);
     proc->engine = NULL;
     app_forget_links(proc);
+    arena_end(proc);
     sim_trace(sim, T_PROC, proc->index, 2, proc->life, proc->bytes, 0, 0);
     for (uint32_t i = 0; i < sim->nrails; i++) {
         if (proc->rails[i] != NULL) {

@@ -15,11 +15,11 @@
 static const char *const queue_strings[] = {
     "P,128,256,128,16:S,1024,256,128,32:S,4096,256,128,32:S,65536,256,128,32",
     "P,128,256,128,16:P,1024,32,16:P,4096,32,16:P,65536,32,16",
-    "P,128,16,4",
-    "P,104,4",
+    "P,144,16,4",
+    "P,104,4:P,144,4",
     "P,256,8",
     "S,256,16",
-    "P,128,2,1",
+    "P,144,2,1",
     "S,128,64:S,2048,64",
     "P,128,64:P,512,64:P,1472,64:P,9000,64",
     "P,512,16,4:S,65000,4,2,1",
@@ -67,6 +67,7 @@ static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small
     config->reassembly_max = PICK(sim, 0, 1, 64);
     config->lookups_max = PICK(sim, 100, 2000);
     config->rto_max = PICK(sim, 20000, 200000);
+    config->ops_max = PICK(sim, 1, 2, 16, 128, 256);
 }
 
 static void choose_processes(sim_t *sim)
@@ -490,6 +491,86 @@ static void plan_burst(sim_t *sim, const plan_t *plan, uint32_t *budget, uint32_
     }
 }
 
+/* ---- one-sided operations ---- */
+
+static void choose_atomic(sim_t *sim, onesided_t *op)
+{
+    op->area = rng_chance(&sim->rng, 500000) ? AREA_SHARED : AREA_WORDS;
+    if (op->area == AREA_SHARED) { /* such that no value of the word comes twice */
+        op->op.code = PICK(sim, BTL_IB_ATOMIC_ADD, BTL_IB_ATOMIC_SWAP, BTL_IB_ATOMIC_CSWAP);
+        return;
+    }
+    do {
+        op->op.code = (btl_ib_atomic_code_t) rng_range(&sim->rng, 1, BTL_IB_ATOMIC_CSWAP);
+        op->op.type = (btl_ib_atomic_type_t) rng_range(&sim->rng, 1, BTL_IB_ATOMIC_DOUBLE);
+    } while (!btl_ib_atomic_supported(op->op.code, op->op.type));
+}
+
+/* Some are wrong, and must change nothing. On a clean network none is: what is refused is sent again. */
+static void choose_flaw(sim_t *sim, onesided_t *op)
+{
+    if (sim->clean) {
+        return;
+    }
+    if (op->op.kind != BTL_IB_OP_ATOMIC && rng_chance(&sim->rng, 200000)) {
+        op->area = AREA_COMING;
+    }
+    if (rng_chance(&sim->rng, 100000)) {
+        op->flaw = (flaw_t) rng_range(&sim->rng, 1, FLAWS - 1);
+        bool right = op->flaw == FLAW_RIGHT && op->op.kind == BTL_IB_OP_GET;
+        bool aligned = op->flaw == FLAW_ALIGNED && op->op.kind != BTL_IB_OP_ATOMIC;
+        op->flaw = right || aligned ? FLAW_BOUNDS : op->flaw;
+    }
+}
+
+static void plan_operation(sim_t *sim, const plan_t *plan, uint32_t *budget, uint32_t unit)
+{
+    uint32_t src = any_proc(sim), dst = any_proc(sim);
+    uint64_t dice = rng_range(&sim->rng, 0, 99);
+    btl_ib_op_kind_t kind = dice < 40   ? BTL_IB_OP_PUT
+                            : dice < 70 ? BTL_IB_OP_GET
+                                        : BTL_IB_OP_ATOMIC;
+    uint64_t size = rng_chance(&sim->rng, 50000) ? 0 : rng_log(&sim->rng, 1, 12000);
+    uint32_t follow = rng_chance(&sim->rng, 200000) ? (uint32_t) rng_log(&sim->rng, 1, 16) : 0;
+
+    while (dst == src) {
+        dst = any_proc(sim);
+    }
+    size = size / unit > *budget / 8 ? 8 : size;
+    uint32_t cost = (uint32_t) (size / unit + 2) * (follow + 1);
+    *budget -= cost < *budget ? cost : *budget;
+    uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active);
+    onesided_t *op = op_plan(sim, src, dst, kind, size, at);
+    op->rail = (uint32_t) rng_range(&sim->rng, 0, sim->nrails - 1);
+    op->follow = follow;
+    if (kind == BTL_IB_OP_ATOMIC) {
+        choose_atomic(sim, op);
+    } else if (kind == BTL_IB_OP_GET && rng_chance(&sim->rng, 500000)) {
+        op->area = AREA_SLICES;
+    }
+    choose_flaw(sim, op);
+}
+
+static void swap_event(sim_t *sim, void *arg, uint64_t value)
+{
+    (void) sim;
+    (void) value;
+    arena_swap(arg);
+}
+
+static void plan_operations(sim_t *sim, const plan_t *plan, uint32_t budget, uint32_t unit)
+{
+    uint64_t swaps = sim->clean ? 0 : rng_range(&sim->rng, 0, 6);
+
+    while (budget > 0) {
+        plan_operation(sim, plan, &budget, unit);
+    }
+    for (; swaps > 0; swaps--) {
+        uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active * 2);
+        sim_at(sim, at, swap_event, &sim->procs[any_proc(sim)], 0);
+    }
+}
+
 static void choose_faults(sim_t *sim, plan_t *plan)
 {
     uint64_t dice = rng_range(&sim->rng, 0, 99);
@@ -508,6 +589,7 @@ static void choose_faults(sim_t *sim, plan_t *plan)
             proc->burst = 64;
             proc->step = 200;
             proc->attr.tx_depth = 256;
+            proc->config.ops_max = 128;
         }
     }
 }
@@ -553,6 +635,9 @@ void scenario_random(sim_t *sim)
     uint32_t budget = (uint32_t) rng_log(&sim->rng, 50, 2500);
     while (budget > 0) {
         plan_burst(sim, &plan, &budget, unit);
+    }
+    if (rng_chance(&sim->rng, 600000)) {
+        plan_operations(sim, &plan, (uint32_t) rng_log(&sim->rng, 20, 1500), unit);
     }
     uint64_t until = plan.end > sim->now + plan.active ? plan.end : sim->now + plan.active;
     sim_run_until(sim, until);

@@ -53,6 +53,14 @@ static void fail_open(sim_t *sim)
 {
     const message_t *m = ledger_open(sim);
 
+    if (sim->open != NULL) {
+        const onesided_t *op = sim->open;
+        sim_fail(sim, "operation %u (p%u > p%u, kind %d, %llu bytes) has no end", op->id, op->src,
+                 op->dst, (int) op->op.kind, (unsigned long long) op->bytes);
+    }
+    if (m == NULL && sim->ops_waiting > 0) {
+        sim_fail(sim, "%u operations could not even be started", sim->ops_waiting);
+    }
     if (m == NULL) {
         sim_fail(sim, "%u messages could not even be handed to the engine", sim->unaccepted);
     }

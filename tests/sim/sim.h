@@ -15,6 +15,7 @@
  *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
  *   app.c       what the application above an engine does: messages, connections
  *   grid.c      goodput over loss, round trip and rate: table, CSV and picture
+ *   onesided.c  the same: one-sided operations, and a model of the memory that they work on
  *   net.c       the network: which datagram gets there, when, and in what state
  *   links.c     links with a rate and a queue
  *   rail.c      the transport: one rail's end of the network
@@ -105,6 +106,12 @@ uint64_t mix64(uint64_t x);
     X(NO_TAG, "messages without a receiver for their tag yet")                                     \
     X(SEND_IN_DELIVER, "sends from the receive callback")                                          \
     X(SEND_IN_DONE, "sends from the completion callback")                                          \
+    X(PUT, "PUTs started")                                                                         \
+    X(GET, "GETs started")                                                                         \
+    X(ATOMIC, "ATOMICs started")                                                                   \
+    X(OP_REFUSED, "one-sided operations refused")                                                  \
+    X(OP_CUT_OFF, "one-sided operations ended by the end of their connection")                     \
+    X(REGION_REMOVED, "regions removed")                                                           \
     X(DEVICE, "devices failed")                                                                    \
     X(DEATH, "connections reported dead")
 
@@ -145,6 +152,8 @@ typedef enum trace_kind {
     T_DELIVER,
     T_SENT,
     T_DONE,
+    T_OP,
+    T_OP_DONE,
     T_DEAD,
     T_CREATE,
     T_DESTROY,
@@ -213,6 +222,55 @@ typedef struct app_message {
     uint32_t gap; /* unused bytes between the two pieces */
     uint8_t bytes[] __attribute__((aligned(8)));
 } app_message_t;
+
+/* ---- one-sided operations ---- */
+
+typedef struct arena arena_t;
+
+/* What part of the target's memory. */
+typedef enum area {
+    AREA_FIXED,  /* may only be read */
+    AREA_SLICES, /* bytes that no other operation uses meanwhile */
+    AREA_COMING, /* a region that comes and goes */
+    AREA_WORDS,  /* a word that no other operation uses meanwhile */
+    AREA_SHARED, /* a word that others may use as well */
+} area_t;
+
+/* What is wrong with an operation. */
+typedef enum flaw {
+    FLAW_NONE,
+    FLAW_BOUNDS,
+    FLAW_RIGHT, /* PUT and ATOMIC only */
+    FLAW_SECRET,
+    FLAW_STALE,
+    FLAW_ALIGNED, /* ATOMIC only */
+    FLAWS
+} flaw_t;
+
+/* One operation, from the plan to the end of the simulation. */
+typedef struct onesided {
+    btl_ib_op_t op;
+    struct onesided *next, *prev; /* of those that run */
+    link_t *link;
+    uint32_t id;
+    uint32_t src, dst, rail;
+    uint32_t src_life, dst_life, peer_life; /* peer_life: of the connection that it went by */
+    area_t area;
+    flaw_t flaw;
+    uint64_t at, bytes; /* in the target's arena */
+    uint32_t word;      /* ATOMIC */
+    uint32_t generation;
+    bool was_there; /* the region that comes and goes, when it was started */
+    bool started;
+    bool done;
+    bool explained;
+    int status;
+    uint32_t attempts;
+    uint32_t follow; /* how many follow it from op_done */
+    uint64_t started_at, done_at, link_made_at;
+    uint64_t content; /* what a PUT writes follows from it */
+    uint8_t *local;   /* local memory, with a margin */
+} onesided_t;
 
 /* ---- connections, as the application sees them ---- */
 
@@ -295,9 +353,11 @@ struct proc {
     size_t bytes, bytes_peak;
     uint64_t allocated;
     app_message_t *held; /* what the engine was given */
+    arena_t *arena;      /* what peers may use */
     uint32_t draining;   /* connections */
     uint64_t leaped;     /* us: all leaps of the clock */
     uint32_t fail_at;    /* fail this allocation, counted down; 0: none */
+    bool spared;         /* fail none now */
 
     /* traffic, by what the transport saw */
     uint64_t datagrams, again, acks, tiny_parts;
@@ -403,6 +463,11 @@ struct sim {
     uint32_t nmessages, messages_cap;
     uint32_t undelivered, undone, unaccepted;
     uint64_t segments; /* that the messages need at least */
+
+    onesided_t **ops;
+    uint32_t nops, ops_cap;
+    uint32_t ops_waiting; /* not started yet */
+    onesided_t *open;     /* those that run */
 };
 
 /* core.c */
@@ -511,6 +576,23 @@ void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void app_passive(void *context, btl_ib_conn_t *conn);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                 btl_ib_peer_info_t *info);
+
+/* onesided.c */
+/* Give a process an arena in its present life, if it has none. */
+void arena_begin(proc_t *proc);
+/* Remove the region that comes and goes, or register it again. */
+void arena_swap(proc_t *proc);
+/* Is the memory what it must be? */
+void arena_check(proc_t *proc);
+void arena_end(proc_t *proc);
+/* An operation that starts at a time, or as soon as it can; `bytes` of an ATOMIC do not matter. What it is
+ * exactly may be changed until then. */
+onesided_t *op_plan(sim_t *sim, uint32_t src, uint32_t dst, btl_ib_op_kind_t kind, uint64_t bytes,
+                    uint64_t at);
+void app_op_done(void *context, btl_ib_op_t *op, int status);
+/* The process is gone, and its operations with it. */
+void ops_forget(proc_t *proc);
+void ops_free(sim_t *sim);
 
 /* run.c */
 void run_defaults(sim_t *sim); /* one attr, queue table and configuration for all processes */

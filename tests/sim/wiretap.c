@@ -210,7 +210,7 @@ void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, 
     if (size == 0 || btl_ib_wire_parse(plain, size, &view) != BTL_IB_WIRE_OK) {
         return;
     }
-    if (view.type <= BTL_IB_TYPE_SKIP) {
+    if (btl_ib_type_is_sequenced(view.type)) {
         promise_t *promise = promise_of(proc->sim, peer, proc->index, rail);
         promise->arrived[view.space] += view.type == BTL_IB_TYPE_SKIP ? view.skip : 1;
     }
@@ -274,7 +274,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
         }
     }
     note_grants(proc, to, rail, &view);
-    if (view.type <= BTL_IB_TYPE_SKIP) {
+    if (btl_ib_type_is_sequenced(view.type)) {
         check_credit(proc, to, rail, &view);
     }
     if (view.type <= BTL_IB_TYPE_CHUNK && !(view.flags & BTL_IB_FLAG_AGAIN)) {

@@ -272,7 +272,7 @@ static void test_cleared(void **state)
     start(1472, 0, false, 1);
     btl_ib_segment_t *segment = btl_ib_pool_get(&pool, 1472);
     segment->conn = (struct btl_ib_conn *) (void *) &something;
-    segment->msg = (struct btl_ib_msg *) (void *) &something;
+    segment->out = (struct btl_ib_out *) (void *) &something;
     segment->copies = 5;
     segment->outside = 6;
     segment->payload = 7;
@@ -284,7 +284,7 @@ static void test_cleared(void **state)
     btl_ib_pool_put(&pool, segment);
     assert_ptr_equal(btl_ib_pool_get(&pool, 300), segment);
     assert_null(segment->conn);
-    assert_null(segment->msg);
+    assert_null(segment->out);
     assert_int_equal(segment->copies + segment->outside + segment->payload, 0);
     assert_int_equal(segment->flags + segment->tag, 0);
     assert_false(segment->last || segment->lost || segment->probe);

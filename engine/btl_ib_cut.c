@@ -1,0 +1,315 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What is on its way out -> segments: messages, operations, and answers to those of the peer. */
+
+#include "btl_ib_state.h"
+
+#include <string.h>
+
+/* `size` bytes from `offset` on of two pieces of memory. */
+static void copy_out(const struct iovec iov[2], uint64_t offset, uint32_t size, uint8_t *to)
+{
+    for (int i = 0; i < 2 && size > 0; i++) {
+        size_t len = iov[i].iov_len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
+        memcpy(to, (const uint8_t *) iov[i].iov_base + offset, part);
+        to += part;
+        size -= part;
+        offset = 0;
+    }
+}
+
+/* The same bytes are sent from where they are. */
+static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
+                  uint32_t size)
+{
+    int n = 0;
+
+    segment->outside = size;
+    segment->iov[1].iov_len = 0;
+    for (int i = 0; i < 2 && size > 0; i++) {
+        size_t len = iov[i].iov_len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
+        segment->iov[n].iov_base = (uint8_t *) iov[i].iov_base + offset;
+        segment->iov[n++].iov_len = part;
+        size -= part;
+        offset = 0;
+    }
+}
+
+/* Memory that the transport would still read after send() must be ours; a guard wants all of a
+ * datagram in one piece. */
+static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
+{
+    const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
+    return size <= attr->inline_size && attr->max_iov >= 3 && !attr->needs_registration
+           && conn->engine->guard.ops->trailer == 0;
+}
+
+/* What a segment is made of: a head of its type, then bytes. */
+typedef struct piece {
+    btl_ib_type_t type;
+    const void *head;
+    uint32_t head_size;
+    const struct iovec *iov; /* two of them: where the bytes are */
+    uint64_t offset;         /* of the bytes in there */
+    uint32_t size;
+    bool stays; /* the bytes stay there until the segment is acknowledged */
+} piece_t;
+
+static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
+{
+    uint32_t whole = btl_ib_send_overhead(conn) + piece->head_size + piece->size;
+    bool outside = piece->stays && piece->size > 0 && can_refer(conn, whole);
+    btl_ib_segment_t *segment =
+        btl_ib_send_prepare(conn, piece->type, piece->head_size + (outside ? 0 : piece->size));
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    uint8_t *body = btl_ib_send_body(segment);
+    if (piece->head_size > 0) {
+        memcpy(body, piece->head, piece->head_size);
+    }
+    if (outside) {
+        refer(segment, piece->iov, piece->offset, piece->size);
+    } else if (piece->size > 0) {
+        copy_out(piece->iov, piece->offset, piece->size, body + piece->head_size);
+    }
+    segment->payload = piece->size;
+    return segment;
+}
+
+/* How many of the bytes that are left fit a segment of `space` behind a head of `head` bytes. */
+static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, const btl_ib_out_t *out,
+                        uint32_t head)
+{
+    uint32_t largest = conn->peer_queues->q[space].size;
+    uint64_t rest = out->size - out->offset;
+
+    largest = largest < conn->datagram_max ? largest : conn->datagram_max;
+    largest -= btl_ib_send_overhead(conn) + head;
+    return rest < largest ? (uint32_t) rest : largest;
+}
+
+/* ---- messages ---- */
+
+static btl_ib_segment_t *cut_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    if (msg->unit == 0) {
+        msg->unit = btl_ib_conn_segment_max(conn) - (uint32_t) sizeof(btl_ib_wire_chunk_t);
+        msg->id = conn->next_fragment++;
+    }
+    uint64_t rest = msg->out.size - msg->out.offset;
+    btl_ib_wire_chunk_t chunk = {
+        .fragment = BTL_IB_LE32(msg->id),
+        .total = BTL_IB_LE32(msg->out.size),
+        .index = BTL_IB_LE16(msg->out.offset / msg->unit),
+        .unit = BTL_IB_LE16(msg->unit),
+    };
+    piece_t piece = {
+        .type = BTL_IB_TYPE_CHUNK,
+        .head = &chunk,
+        .head_size = sizeof(chunk),
+        .iov = msg->iov,
+        .offset = msg->out.offset,
+        .size = rest < msg->unit ? (uint32_t) rest : msg->unit,
+        .stays = true,
+    };
+    return make(conn, &piece);
+}
+
+/* All of it if it fits a segment, else a chunk. */
+static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    btl_ib_segment_t *segment;
+
+    if (msg->unit == 0 && msg->out.size <= btl_ib_conn_segment_max(conn)) {
+        piece_t piece = {
+            .type = BTL_IB_TYPE_DATA,
+            .iov = msg->iov,
+            .size = (uint32_t) msg->out.size,
+        };
+        segment = make(conn, &piece);
+    } else {
+        segment = cut_chunk(conn, msg);
+    }
+    if (segment != NULL) {
+        segment->tag = msg->tag;
+    }
+    return segment;
+}
+
+/* ---- operations ---- */
+
+static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uint32_t space)
+{
+    const struct iovec iov[2] = {{.iov_base = op->local, .iov_len = op->size}};
+    btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset + op->out.offset),
+        .end = BTL_IB_LE64(op->offset + op->size),
+        .operation = BTL_IB_LE32(op->id),
+    };
+    piece_t piece = {
+        .type = BTL_IB_TYPE_PUT,
+        .head = &target,
+        .head_size = sizeof(target),
+        .iov = iov,
+        .offset = op->out.offset,
+        .size = portion(conn, space, &op->out, sizeof(target)),
+        .stays = true,
+    };
+    return make(conn, &piece);
+}
+
+static btl_ib_segment_t *cut_get(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset),
+        .end = BTL_IB_LE64(op->offset + op->size),
+        .operation = BTL_IB_LE32(op->id),
+    };
+    piece_t piece = {.type = BTL_IB_TYPE_GET, .head = &target, .head_size = sizeof(target)};
+    return make(conn, &piece);
+}
+
+static btl_ib_segment_t *cut_atomic(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    btl_ib_wire_atomic_t atomic = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset),
+        .operand = BTL_IB_LE64(op->operand),
+        .compare = BTL_IB_LE64(op->compare),
+        .operation = BTL_IB_LE32(op->id),
+        .code = (uint8_t) op->code,
+        .type = (uint8_t) op->type,
+    };
+    piece_t piece = {.type = BTL_IB_TYPE_ATOMIC, .head = &atomic, .head_size = sizeof(atomic)};
+    return make(conn, &piece);
+}
+
+static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    btl_ib_segment_t *segment =
+        op->kind == BTL_IB_OP_GET ? cut_get(conn, op) : cut_atomic(conn, op);
+
+    if (segment != NULL) {
+        segment->payload = (uint32_t) op->out.size;
+    }
+    return segment;
+}
+
+/* ---- answers ---- */
+
+/* A copy, because a region may be gone when the segment has to be sent again. */
+static btl_ib_segment_t *cut_stream(btl_ib_conn_t *conn, const btl_ib_stream_t *stream,
+                                    uint32_t space)
+{
+    const struct iovec iov[2] = {{.iov_base = stream->memory, .iov_len = stream->out.size}};
+    btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(stream->out.offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(stream->out.offset >> 32),
+        .operation = BTL_IB_LE32(stream->id),
+    };
+    piece_t piece = {
+        .type = BTL_IB_TYPE_GOT,
+        .head = &got,
+        .head_size = sizeof(got),
+        .iov = iov,
+        .offset = stream->out.offset,
+        .size = portion(conn, space, &stream->out, sizeof(got)),
+    };
+    return make(conn, &piece);
+}
+
+/* As many as fit. */
+static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
+{
+    uint32_t size = portion(conn, space, out, 0);
+
+    size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
+    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REPLY, size);
+    if (segment != NULL) {
+        btl_ib_serve_write(conn, btl_ib_send_body(segment), size);
+        segment->payload = size;
+    }
+    return segment;
+}
+
+/* ---- all of them ---- */
+
+static btl_ib_segment_t *cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+{
+    switch (out->kind) {
+    case BTL_IB_OUT_PUT:
+        return cut_put(conn, BTL_IB_CONTAINER(out, btl_ib_op_t, out), space);
+    case BTL_IB_OUT_REQUEST:
+        return cut_request(conn, BTL_IB_CONTAINER(out, btl_ib_op_t, out));
+    case BTL_IB_OUT_STREAM:
+        return cut_stream(conn, BTL_IB_CONTAINER(out, btl_ib_stream_t, out), space);
+    case BTL_IB_OUT_REPLIES:
+        return cut_replies(conn, out, space);
+    default:
+        return cut_message(conn, BTL_IB_CONTAINER(out, btl_ib_msg_t, out));
+    }
+}
+
+/* Does its memory stay in use until all of its segments are acknowledged? */
+static bool counts_segments(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
+}
+
+/* Does somebody wait for the acknowledgement of its last segment? */
+static bool wants_ack_now(const btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_PUT
+           || (out->kind == BTL_IB_OUT_MESSAGE
+               && BTL_IB_CONTAINER(out, btl_ib_msg_t, out)->want_ack_now);
+}
+
+btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+{
+    btl_ib_segment_t *segment = cut(conn, out, space);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->out = out;
+    out->offset += segment->payload;
+    out->pending += counts_segments(segment);
+    segment->last = out->offset == out->size;
+    if (segment->last && wants_ack_now(out)) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    }
+    return segment;
+}
+
+void btl_ib_cut_undo(btl_ib_segment_t *segment)
+{
+    segment->out->offset -= segment->payload;
+    segment->out->pending -= counts_segments(segment);
+}
+
+void btl_ib_cut_left(btl_ib_segment_t *segment)
+{
+    if (!counts_segments(segment)) {
+        segment->out = NULL; /* the segment is a copy, and may outlive it */
+    }
+}

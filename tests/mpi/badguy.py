@@ -3,14 +3,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Throws bad datagrams at the UDP ports of a running job, in this network namespace only.
 
-Random ones, and mutations, replays and truncations of the job's own, with the source addresses that
-those had. A mutation never keeps the token: without authentication who knows the token is the peer
-(--insider keeps it, to see how much of that is found out all the same). Bounded in number and time. Targets are this host's own addresses, and only those that are
-loopback or in --net. Needs root (raw and packet sockets).
+Each class of them is named (--classes, see CLASSES); most are made from the job's own datagrams, with
+the source addresses that those had. Outsiders do not know the present token, insiders keep it. A
+last line for each class says how many were thrown, and which counters they belong to.
+
+Bounded in number and time. Targets are this host's own addresses, and only those that are loopback
+or in --net. Needs root (raw and packet sockets).
 """
 
 import argparse
 import ipaddress
+import pickle
 import random
 import socket
 import struct
@@ -19,7 +22,178 @@ import time
 
 ETH_P_IP = 0x0800
 PROTO_UDP = 17
-TOKEN = range(8, 16)  # its bytes in a header, see engine/btl_ib_wire.h
+LONGEST = 1472
+
+# engine/btl_ib_wire.h
+HEADER = struct.Struct("<BBBBIQIIHHIIHH")
+FIELDS = ("version_type", "flags", "spaces", "tag", "connection", "token", "seq", "ack", "credits",
+          "length", "stamp", "echo", "hold", "away")
+CONNECT = struct.Struct("<QIIBBHI")
+CHUNK = struct.Struct("<IIHH")
+BLOCK = struct.Struct("<BBHII")
+RANGE = struct.Struct("<HH")
+TOKEN = slice(8, 16)
+TYPE_DATA, TYPE_CHUNK, TYPE_SKIP, TYPE_ACK, TYPE_CLOSE = range(1, 6)
+FLAG_CONNECT, FLAG_ECHO, FLAG_NO_TAG = 0x01, 0x08, 0x20
+NUMBER_AND_TAG = 24  # what authentication adds, see engine/btl_ib_guard.h
+
+
+class Forgery:
+    """A header made from a sniffed one, with a body of its own."""
+
+    def __init__(self, payload, kind, body=b"", **changes):
+        self.fields = dict(zip(FIELDS, HEADER.unpack_from(payload)))
+        self.fields.update(version_type=(payload[0] & 0xF0) | kind, flags=0, spaces=0, tag=0,
+                           credits=0, echo=0, hold=0, away=0)
+        self.fields.update(changes)
+        self.body = body
+
+    def __bytes__(self):
+        self.fields["length"] = len(self.body)
+        return HEADER.pack(*(self.fields[name] for name in FIELDS)) + self.body
+
+
+def far(rng):
+    return rng.choice((1 << 20, 1 << 24, 1 << 30, 0x7FFFFFFF))
+
+
+# ---- outsiders ----
+
+def garbage(rng, _payload):
+    return rng.randbytes(rng.choice((0, 1, 8, 39, 40, 64, 100, 500, LONGEST)))
+
+
+def truncate(rng, payload):
+    return payload[:rng.randrange(len(payload))]
+
+
+def token(rng, payload):
+    """Any change besides, but never the right token."""
+    data = bytearray(payload)
+    for _ in range(rng.randint(0, 4)):
+        data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+    at = rng.randrange(8, 16)
+    data[at] = payload[at] ^ rng.randrange(1, 256)
+    return bytes(data)
+
+
+def sequence(rng, payload):
+    return bytes(Forgery(payload, TYPE_DATA, rng.randbytes(16), token=rng.getrandbits(64),
+                         seq=rng.randrange(10000)))
+
+
+def connection(rng, payload):
+    right = struct.unpack_from("<I", payload, 4)[0]
+    return payload[:4] + struct.pack("<I", right ^ 1 << rng.randrange(32)) + payload[8:]
+
+
+def close(rng, payload):
+    return bytes(Forgery(payload, TYPE_CLOSE, token=rng.getrandbits(64)))
+
+
+def contact(rng, payload):
+    """First contacts of processes that do not exist."""
+    body = CONNECT.pack(rng.getrandbits(64), rng.randrange(1, 99), 1, 0, 0, 0, 0) + b"hello"
+    forgery = Forgery(payload, TYPE_DATA, body, token=rng.getrandbits(64), connection=0, seq=1)
+    forgery.fields["flags"] = FLAG_CONNECT
+    return bytes(forgery)
+
+
+def same(_rng, payload):
+    return payload
+
+
+# ---- insiders: the right token, claims that cannot be ----
+
+def acks(rng, payload):
+    ack = struct.unpack_from("<I", payload, 20)[0] + far(rng) & 0xFFFFFFFF
+    return bytes(Forgery(payload, TYPE_ACK, BLOCK.pack(rng.randrange(2), 0, 0, ack, ack)))
+
+
+def ranges(rng, payload):
+    """As many as a datagram holds: overlapping, descending, empty, of no window."""
+    pairs = [RANGE.pack(rng.randrange(65536), rng.randrange(65536)) for _ in range(250)]
+    return bytes(Forgery(payload, TYPE_ACK, BLOCK.pack(1, 250, 0, 1, 1) + b"".join(pairs)))
+
+
+def blocks(_rng, payload):
+    """The same space again and again."""
+    return bytes(Forgery(payload, TYPE_ACK, BLOCK.pack(1, 0, 0, 1, 1) * 100))
+
+
+def limits(rng, payload):
+    return bytes(Forgery(payload, TYPE_ACK, BLOCK.pack(0, 0, 0, 0, far(rng) & 0x3FFFFFFF)))
+
+
+def window(rng, payload):
+    seq = struct.unpack_from("<I", payload, 16)[0] + far(rng) & 0xFFFFFFFF
+    return bytes(Forgery(payload, TYPE_DATA, b"12345678", seq=seq, spaces=1))
+
+
+def channel(rng, payload):
+    return bytes(Forgery(payload, TYPE_DATA, b"12345678", spaces=rng.randrange(9, 16)))
+
+
+def skips(rng, payload):
+    return bytes(Forgery(payload, TYPE_SKIP, struct.pack("<I", 200000), spaces=0,
+                         seq=struct.unpack_from("<I", payload, 16)[0] + far(rng) & 0xFFFFFFFF))
+
+
+def fragments(rng, payload):
+    chunk = rng.choice((CHUNK.pack(1, 0, 0, 8), CHUNK.pack(1, 100, 0, 0),
+                        CHUNK.pack(1, 100, 60000, 8), CHUNK.pack(1, 0xFFFFFFFF, 0, 9)))
+    return bytes(Forgery(payload, TYPE_CHUNK, chunk + b"12345678", spaces=1))
+
+
+def clocks(rng, payload):
+    forgery = Forgery(payload, TYPE_ACK, stamp=rng.getrandbits(32))
+    forgery.fields.update(flags=FLAG_ECHO | rng.choice((0, FLAG_NO_TAG)), echo=rng.getrandbits(32),
+                          hold=rng.getrandbits(16), away=rng.getrandbits(16))
+    return bytes(forgery)
+
+
+def bits(rng, payload):
+    """Damage that a network's own checksum did not see."""
+    data = bytearray(payload)
+    for _ in range(rng.randint(1, 3)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def sealed(rng, payload):
+    """Any of these claims under authentication: with a number that is due, without the key."""
+    make = rng.choice((acks, limits, window, skips, fragments, clocks, close, bits))
+    number = struct.unpack_from("<Q", payload, len(payload) - NUMBER_AND_TAG)[0]
+    trailer = struct.pack("<Q", number + rng.randrange(1, 200)) + rng.randbytes(16)
+    whole = make(rng, payload[:-NUMBER_AND_TAG])
+    return (payload[:16] + whole[16:] if make is close else whole) + trailer
+
+
+# Name: what makes one, the counters that they belong to ("drop": any but duplicates; "": none, they
+# are harmless), whether the source is a wrong one.
+CLASSES = {
+    "garbage": (garbage, "drop", False),
+    "truncate": (truncate, "short length", False),
+    "token": (token, "drop", False),
+    "source": (same, "source", True),
+    "sequence": (sequence, "token", False),
+    "connection": (connection, "stranger token", False),
+    "close": (close, "token", False),
+    "contact": (contact, "stranger lookup", False),
+    "replay": (same, "duplicate replay", False),
+    "earlier": (same, "drop", False),
+    "acks": (acks, "ack", False),
+    "ranges": (ranges, "ack", False),
+    "blocks": (blocks, "ack", False),
+    "limits": (limits, "credit", False),
+    "window": (window, "sequence", False),
+    "channel": (channel, "channel", False),
+    "skips": (skips, "sequence", False),
+    "fragments": (fragments, "chunk", False),
+    "clocks": (clocks, "", False),
+    "bits": (bits, "checksum forged replay", False),
+    "sealed": (sealed, "forged replay", False),
+}
 
 
 def own_ports():
@@ -47,19 +221,11 @@ def own_addresses(net):
 
 
 class Thrower:
-    def __init__(self, rng, insider):
+    def __init__(self, rng):
         self.rng = rng
-        self.insider = insider
-        self.plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-        self.thrown = {"random": 0, "mutated": 0, "replayed": 0}
 
-    def plain_random(self, target):
-        size = self.rng.choice((0, 1, 8, 16, 24, 32, 48, 64, 100, 128, 500, 1472))
-        self.plain.sendto(self.rng.randbytes(size), target)
-        self.thrown["random"] += 1
-
-    def forged(self, source, target, payload, kind):
+    def throw(self, source, target, payload):
         """A datagram that claims to come from `source`."""
         length = 8 + len(payload)
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, 64, PROTO_UDP, 0,
@@ -67,30 +233,6 @@ class Thrower:
         # Checksum 0: none was made.
         udp = struct.pack("!HHHH", source[1], target[1], length, 0)
         self.raw.sendto(ip + udp + payload, (target[0], 0))
-        self.thrown[kind] += 1
-
-    def mutate(self, payload):
-        data = bytearray(payload)
-        for _ in range(self.rng.randint(1, 4)):
-            what = self.rng.randrange(5)
-            if not data:
-                break
-            # Mostly in the header: the payload has no structure to get wrong.
-            at = self.rng.randrange(min(len(data), 64))
-            if what == 0:
-                data[at] ^= 1 << self.rng.randrange(8)
-            elif what == 1:
-                data[at] = self.rng.choice((0, 1, 0x7F, 0x80, 0xFF))
-            elif what == 2:
-                del data[self.rng.randrange(len(data)):]
-            elif what == 3:
-                data += self.rng.randbytes(self.rng.randrange(1, 64))
-            else:
-                data[at:at + 4] = self.rng.choice((b"\xff" * 4, b"\0" * 4, self.rng.randbytes(4)))
-        if not self.insider and min(len(data), len(payload)) >= TOKEN.stop:
-            at = self.rng.choice(TOKEN)
-            data[at] = payload[at] ^ self.rng.randrange(1, 256)
-        return bytes(data[:1472])
 
 
 def udp_of(frame):
@@ -102,49 +244,87 @@ def udp_of(frame):
             frame[28:20 + length])
 
 
+class Listener:
+    """The job's datagrams for this host: the latest few hundred, or all of them."""
+
+    def __init__(self, mine, keep):
+        self.mine = mine
+        self.keep = keep
+        self.seen = []
+        self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+        self.tap.settimeout(0.01)
+
+    def listen(self):
+        try:
+            packet = udp_of(self.tap.recv(65536))
+        except TimeoutError:
+            return
+        if packet and packet[1][0] in self.mine and HEADER.size <= len(packet[2]) <= LONGEST:
+            self.seen = self.seen[-self.keep:] + [packet]
+
+
+def record(listener, path, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        listener.listen()
+    with open(path, "wb") as file:
+        pickle.dump([payload for _, _, payload in listener.seen], file)
+    print(f"badguy: recorded {len(listener.seen)} datagrams")
+
+
+def throw_all(listener, thrower, names, options, earlier):
+    """One of each class for each datagram that comes by."""
+    thrown = dict.fromkeys(names, 0)
+    rng = thrower.rng
+    begun = time.monotonic()
+    while time.monotonic() < begun + options.seconds:
+        listener.listen()
+        # No more than the job's receive buffers hold: what is lost there is counted nowhere.
+        if not listener.seen or sum(thrown.values()) > options.rate * (time.monotonic() - begun):
+            continue
+        for name in names:
+            source, target, payload = rng.choice(listener.seen)
+            make, _, strange = CLASSES[name]
+            if name == "earlier":
+                payload = rng.choice(earlier)
+            elif payload[1] & FLAG_CONNECT and name != "replay":
+                continue  # what is made from a header needs one of a connection that is there
+            if strange:
+                source = (source[0], rng.randrange(1024, 65536))
+            try:
+                thrower.throw(source, target, make(rng, payload)[:LONGEST])
+            except OSError:
+                continue
+            thrown[name] += 1
+    return thrown
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--net", required=True, help="network that targets must be in")
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--count", type=int, default=50000)
-    parser.add_argument("--insider", action="store_true", help="keep tokens")
+    parser.add_argument("--rate", type=int, default=3000, help="datagrams in a second")
+    parser.add_argument("--classes", default="garbage,token,replay", help="several with commas")
+    parser.add_argument("--record", help="throw nothing, keep the job's datagrams in this file")
+    parser.add_argument("--earlier", help="a file of --record, for the class `earlier`")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
 
-    net = ipaddress.ip_network(options.net)
-    mine = own_addresses(net)
-    thrower = Thrower(random.Random(options.seed), options.insider)
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
-    tap.settimeout(0.01)
-    end = time.monotonic() + options.seconds
-    seen, ports, looked = [], set(), 0.0
-
-    while time.monotonic() < end and sum(thrower.thrown.values()) < options.count:
-        if time.monotonic() - looked > 0.2:
-            looked = time.monotonic()
-            ports = own_ports()
-        try:
-            packet = udp_of(tap.recv(65536))
-        except TimeoutError:
-            packet = None
-        if packet and packet[1][0] in mine and len(packet[2]) <= 1472:
-            seen = seen[-200:] + [packet]
-        for address, port in ports:
-            for target in mine if address == "0.0.0.0" else {address} & mine:
-                try:
-                    thrower.plain_random((target, port))
-                except OSError:
-                    continue
-        if seen:
-            source, target, payload = thrower.rng.choice(seen)
-            try:
-                thrower.forged(source, target, thrower.mutate(payload), "mutated")
-                thrower.forged(source, target, payload, "replayed")
-            except OSError:
-                continue
-
-    counts = ", ".join(f"{n} {kind}" for kind, n in thrower.thrown.items())
-    print(f"badguy: threw {sum(thrower.thrown.values())} datagrams ({counts})")
+    names = options.classes.split(",")
+    if not set(names) <= set(CLASSES):
+        parser.error(f"classes are {', '.join(CLASSES)}")
+    mine = own_addresses(ipaddress.ip_network(options.net))
+    if options.record:
+        record(Listener(mine, 20000), options.record, options.seconds)
+        return 0
+    earlier = []
+    if options.earlier:
+        with open(options.earlier, "rb") as file:
+            earlier = pickle.load(file)
+    thrown = throw_all(Listener(mine, 200), Thrower(random.Random(options.seed)), names, options,
+                       earlier)
+    for name in names:
+        print(f"badguy: {name}: threw {thrown[name]}, causes {CLASSES[name][1]}")
     return 0
 
 

@@ -70,10 +70,9 @@ uint32_t btl_ib_crc32c_software(uint32_t crc, const void *data, size_t len)
     crc = ~crc;
     for (; len >= 8; at += 8, len -= 8) {
         uint64_t word = load64(at) ^ crc;
-        crc = 0;
-        for (unsigned k = 0; k < 8; k++) {
-            crc ^= slices[7 - k][word >> (8 * k) & 0xff];
-        }
+        crc = slices[7][word & 0xff] ^ slices[6][word >> 8 & 0xff] ^ slices[5][word >> 16 & 0xff]
+              ^ slices[4][word >> 24 & 0xff] ^ slices[3][word >> 32 & 0xff]
+              ^ slices[2][word >> 40 & 0xff] ^ slices[1][word >> 48 & 0xff] ^ slices[0][word >> 56];
     }
     for (; len > 0; at++, len--) {
         crc = crc >> 8 ^ slices[0][(crc ^ *at) & 0xff];

@@ -91,7 +91,7 @@ void sim_fail(sim_t *sim, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, " (guard %s)\n", sim->guard.ops->name);
     sim_trace_dump(sim, sim->terse ? 0 : 60);
     for (uint32_t i = 0; i < sim->nprocs && i < 4 && !sim->terse; i++) {
         proc_t *proc = &sim->procs[i];

@@ -39,6 +39,7 @@ tests_bench_guard_cost_LDADD = $(lower_layers)
 unit_tests = \
     tests/unit/test_crc32c \
     tests/unit/test_aead \
+    tests/unit/test_atomic \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
@@ -57,6 +58,7 @@ unit_tests = \
     tests/unit/test_protocol \
     tests/unit/test_queues \
     tests/unit/test_reasm \
+    tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
     tests/unit/test_store \
@@ -79,6 +81,8 @@ tests_unit_test_crc32c_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_crc32c_LDADD = $(unit_ldadd)
 tests_unit_test_aead_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_aead_LDADD = $(unit_ldadd)
+tests_unit_test_atomic_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_atomic_LDADD = $(unit_ldadd) -lpthread
 tests_unit_test_cc_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_cc_LDADD = $(unit_ldadd)
 tests_unit_test_cc_cubic_CPPFLAGS = $(unit_cppflags)
@@ -116,6 +120,8 @@ tests_unit_test_queues_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_queues_LDADD = $(unit_ldadd)
 tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_reasm_LDADD = $(unit_ldadd)
+tests_unit_test_region_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_region_LDADD = $(unit_ldadd)
 tests_unit_test_replay_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_replay_LDADD = $(unit_ldadd)
 tests_unit_test_rtt_CPPFLAGS = $(unit_cppflags)
@@ -148,6 +154,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_contact.c \
     tests/sim/named_guard.c \
     tests/sim/named_kick.c \
+    tests/sim/named_onesided.c \
     tests/sim/net.c \
     tests/sim/onesided.c \
     tests/sim/proc.c \

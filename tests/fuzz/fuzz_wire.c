@@ -59,6 +59,41 @@ static void check_ack(const btl_ib_view_t *view)
     REQUIRE(offset == view->size);
 }
 
+/* One-sided: what the checks of regions and operations rely on. */
+static void check_op(const btl_ib_view_t *view, size_t body)
+{
+    btl_ib_reply_t reply;
+    uint32_t offset = 0;
+
+    REQUIRE(view->tag == 0);
+    switch (view->type) {
+    case BTL_IB_TYPE_PUT:
+        REQUIRE(view->size == body - sizeof(btl_ib_wire_target_t));
+        REQUIRE(view->op.offset <= view->op.end && view->size <= view->op.end - view->op.offset);
+        REQUIRE(view->size > 0 || view->op.offset == view->op.end);
+        break;
+    case BTL_IB_TYPE_GET:
+        REQUIRE(body == sizeof(btl_ib_wire_target_t) && view->op.offset <= view->op.end);
+        break;
+    case BTL_IB_TYPE_ATOMIC:
+        REQUIRE(body == sizeof(btl_ib_wire_atomic_t));
+        REQUIRE(btl_ib_atomic_supported(view->op.code, view->op.type));
+        break;
+    case BTL_IB_TYPE_GOT:
+        REQUIRE(view->size > 0 && view->size == body - sizeof(btl_ib_wire_got_t));
+        break;
+    case BTL_IB_TYPE_REPLY:
+        while (btl_ib_wire_next_reply(view, &offset, &reply)) {
+            REQUIRE(reply.status <= BTL_IB_REPLY_REFUSED);
+        }
+        REQUIRE(offset > 0 && offset == body);
+        break;
+    default:
+        REQUIRE(body == (view->type == BTL_IB_TYPE_REFUSED ? sizeof(uint32_t) : 0));
+        break;
+    }
+}
+
 static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t size)
 {
     size_t headers = sizeof(btl_ib_wire_header_t);
@@ -86,8 +121,12 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
     case BTL_IB_TYPE_ACK:
         check_ack(view);
         break;
+    case BTL_IB_TYPE_CLOSE:
+        REQUIRE(size == headers);
+        break;
     default:
-        REQUIRE(view->type == BTL_IB_TYPE_CLOSE && size == headers);
+        REQUIRE(view->type >= BTL_IB_TYPE_PUT && view->type <= BTL_IB_TYPE_REFUSED);
+        check_op(view, size - headers);
         break;
     }
 }
@@ -106,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memset(&view, 0, sizeof(view));
     btl_ib_wire_error_t error = btl_ib_wire_parse(datagram, (uint32_t) size, &view);
-    REQUIRE((int) error >= BTL_IB_WIRE_OK && error <= BTL_IB_WIRE_ACK_WRONG);
+    REQUIRE((int) error >= BTL_IB_WIRE_OK && error <= BTL_IB_WIRE_OP_WRONG);
     if (error == BTL_IB_WIRE_OK) {
         check(&view, datagram, size);
     }

@@ -53,4 +53,19 @@ void kick_kills_nobody(sim_t *sim);
 void seldom(sim_t *sim);
 void rail_full(sim_t *sim);
 
+/* named_onesided.c */
+void ops_clean(sim_t *sim);
+void ops_take_turns(sim_t *sim);
+void ops_each_lost(sim_t *sim);
+void ops_duplicated(sim_t *sim);
+void ops_refused(sim_t *sim);
+void ops_refused_both(sim_t *sim);
+void ops_refusal_lost(sim_t *sim);
+void ops_late_put(sim_t *sim);
+void ops_region_removed(sim_t *sim);
+void ops_cut_off(sim_t *sim);
+void ops_answer_never(sim_t *sim);
+void ops_answer_late(sim_t *sim);
+void ops_no_memory(sim_t *sim);
+
 #endif

@@ -176,6 +176,75 @@ static void note_message(proc_t *proc, uint32_t peer, uint32_t rail, const btl_i
     sim->messages[id].chunked = view->type == BTL_IB_TYPE_CHUNK;
 }
 
+/* The running operation of `from` on `to` that a segment names, or NULL. */
+static const onesided_t *operation_of(const sim_t *sim, const proc_t *from, const proc_t *to,
+                                      uint32_t rail, const btl_ib_view_t *view)
+{
+    for (const onesided_t *op = sim->open; op != NULL; op = op->next) {
+        if (op->src == from->index && op->dst == to->index && op->rail == rail
+            && op->src_life == from->life && op->op.id == view->op.id && view->op.id != 0) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* Requests are what their operation says, and nothing of one that is over is sent. */
+static void check_request(proc_t *proc, const proc_t *to, uint32_t rail, const btl_ib_view_t *view)
+{
+    const onesided_t *op = operation_of(proc->sim, proc, to, rail, view);
+    bool put = view->type == BTL_IB_TYPE_PUT;
+
+    if (op == NULL && !put) {
+        return; /* a copy: its answer came before its acknowledgement */
+    }
+    if (op == NULL || view->op.key.id != op->op.key.id || view->op.key.secret != op->op.key.secret
+        || view->op.offset < op->op.offset
+        || (view->type != BTL_IB_TYPE_ATOMIC && view->op.end != op->op.offset + op->op.size)) {
+        sim_fail(proc->sim, "p%u sends a request of type %u that none of its operations is",
+                 proc->index, view->type);
+    }
+    uint64_t at = view->op.offset - op->op.offset;
+    if (put && memcmp((uint8_t *) op->op.local + at, view->payload, view->size) != 0) {
+        sim_fail(proc->sim, "p%u sends other bytes for PUT %u than it was given", proc->index,
+                 op->id);
+    }
+}
+
+static void check_answer(proc_t *proc, const proc_t *to, uint32_t rail, const btl_ib_view_t *view)
+{
+    const onesided_t *op = operation_of(proc->sim, to, proc, rail, view);
+
+    if (op != NULL
+        && (op->op.kind != BTL_IB_OP_GET || view->op.offset > op->op.size
+            || view->size > op->op.size - view->op.offset)) {
+        sim_fail(proc->sim, "p%u sends p%u more than GET %u asks for", proc->index, to->index,
+                 op->id);
+    }
+}
+
+static void check_one_sided(proc_t *proc, const proc_t *to, uint32_t rail,
+                            const btl_ib_view_t *view)
+{
+    switch (view->type) {
+    case BTL_IB_TYPE_PUT:
+    case BTL_IB_TYPE_GET:
+    case BTL_IB_TYPE_ATOMIC:
+        check_request(proc, to, rail, view);
+        break;
+    case BTL_IB_TYPE_GOT:
+        check_answer(proc, to, rail, view);
+        break;
+    case BTL_IB_TYPE_VOID:
+        if (!(view->flags & BTL_IB_FLAG_AGAIN)) {
+            sim_fail(proc->sim, "p%u sends a VOID that was nothing before", proc->index);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
 static void note_acked(promise_t *promise, uint32_t space, uint32_t ack)
 {
     if (space < BTL_IB_QUEUES_MAX && (int32_t) (ack - promise->acked[space]) > 0) {
@@ -277,6 +346,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
     if (btl_ib_type_is_sequenced(view.type)) {
         check_credit(proc, to, rail, &view);
     }
+    check_one_sided(proc, to, rail, &view);
     if (view.type <= BTL_IB_TYPE_CHUNK && !(view.flags & BTL_IB_FLAG_AGAIN)) {
         note_message(proc, peer, rail, &view);
     }

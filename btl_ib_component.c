@@ -294,6 +294,7 @@ static bool create_engine(start_t *start)
     config.passive_max = (uint32_t) params->passive_max;
     config.lookups_max = (uint32_t) params->lookups_max;
     config.idle_after = (uint64_t) params->idle_ms * 1000u;
+    config.ops_max = (uint32_t) params->ops_max;
     config.reassembly_max = (uint32_t) params->reassembly_max;
     config.store_max = params->kicker_store;
     config.credit_init = (uint32_t) params->credit_init;

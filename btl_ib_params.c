@@ -71,6 +71,8 @@ static const number_t numbers[] = {
     INT_PARAM(reassembly_max, 512, 1, 65536, "buffers", 7,
               "Reassemble at most this many messages at once beyond one for each peer; each takes "
               "as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
+    INT_PARAM(ops_max, 128, 1, BTL_IB_OPS_MAX, "operations", 7,
+              "Run at most this many one-sided operations with one peer at a time; further ones wait"),
     INT_PARAM(credit_init, 16, 1, 65536, "credits", 7,
               "What a new or idle peer may send to a queue of type P before it is granted more"),
     INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,

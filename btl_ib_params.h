@@ -44,6 +44,7 @@ typedef struct btl_ib_params {
     int passive_max;      /* connections from peers that were never added */
     int lookups_max;      /* of unknown senders in a second */
     int idle_ms;          /* without traffic before a peer shrinks */
+    int ops_max;
     int reassembly_max;   /* buffers beyond one for each peer */
     int credit_init;      /* P: of a new peer */
     int credit_pool;      /* P: of one queue in all, 0: its share of buffers */

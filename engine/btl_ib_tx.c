@@ -448,7 +448,8 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-    uint32_t keep = conn->peer_queues->q[space].init;
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    uint32_t keep = btl_ib_credit_initial(queue, queue->init);
     uint32_t spare = tx->limit - tx->window.next;
 
     if (!btl_ib_seq_before(tx->window.next, tx->limit) || spare <= keep) {

@@ -129,9 +129,6 @@ static bool too_soon(const btl_ib_conn_t *conn)
 {
     const btl_ib_cc_t *cc = &conn->cc;
 
-    if (conn->in_flight == 0 && cc->burst != 0) {
-        return false; /* the pace may be one of long ago: only an answer can tell a better one */
-    }
     return cc->pace != 0
            && conn->pace_at > conn->engine->now * 1000 + (uint64_t) cc->burst * cc->pace;
 }

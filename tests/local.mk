@@ -24,6 +24,7 @@ libbtl_ib_bench_la_SOURCES = \
     tests/bench/bench.h \
     tests/bench/counted.h \
     tests/bench/net.c \
+    tests/bench/ops.c \
     tests/bench/state.c
 libbtl_ib_bench_la_CPPFLAGS = $(lower_cppflags)
 bench_libs = libbtl_ib_bench.la $(lower_layers)
@@ -45,6 +46,7 @@ unit_tests = \
     tests/unit/test_cc_swift \
     tests/unit/test_credit \
     tests/unit/test_devices \
+    tests/unit/test_engine \
     tests/unit/test_graves \
     tests/unit/test_guard \
     tests/unit/test_hostile \
@@ -93,6 +95,8 @@ tests_unit_test_credit_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_credit_LDADD = $(unit_ldadd)
 tests_unit_test_devices_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_devices_LDADD = $(unit_ldadd)
+tests_unit_test_engine_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_engine_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_graves_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_graves_LDADD = $(unit_ldadd)
 tests_unit_test_guard_CPPFLAGS = $(unit_cppflags)

@@ -112,6 +112,12 @@ static void host_on_sent(void *context, btl_ib_msg_t *msg)
     m->sent = true;
 }
 
+static void host_op_done(void *context, btl_ib_op_t *op, int status)
+{
+    (void) context;
+    bench_op_over(BTL_IB_CONTAINER(op, bench_op_t, op), status);
+}
+
 static void forget_bytes(bench_message_t *m)
 {
     free(m->bytes);
@@ -251,6 +257,7 @@ static const btl_ib_engine_ops_t host_ops = {
     .deliver = host_deliver,
     .on_sent = host_on_sent,
     .on_done = host_on_done,
+    .op_done = host_op_done,
     .dead = host_dead,
     .zalloc = host_zalloc,
     .free = host_free,
@@ -260,9 +267,12 @@ void bench_init(bench_t *bench, uint32_t messages_max)
 {
     memset(bench, 0, sizeof(*bench));
     bench->now = 1000000;
+    bench->delay = BENCH_DELAY;
     bench->rails = 1;
     bench->first_seq = 1;
     bench->messages_max = messages_max;
+    bench->ops = calloc(BENCH_OPS, sizeof(*bench->ops));
+    BENCH_REQUIRE(bench->ops != NULL);
     bench->messages = calloc(messages_max, sizeof(*bench->messages));
     BENCH_REQUIRE(bench->messages != NULL);
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
@@ -307,6 +317,7 @@ static void make_secrets(bench_host_t *host)
 
     host->config.secret =
         (btl_ib_secret_t){{word, UINT64_C(0xd1b54a32d192ed03) ^ host->config.name}};
+    host->config.region_secret = (btl_ib_secret_t){{~word, word * 3}};
     for (size_t i = 0; i < sizeof(host->config.key.bytes); i++) {
         word = word * UINT64_C(6364136223846793005) + 1;
         host->config.key.bytes[i] = (uint8_t) (word >> 56);
@@ -331,6 +342,7 @@ void bench_start(bench_t *bench, uint32_t i)
         BENCH_REQUIRE(btl_ib_engine_add_rail(host->engine, &host->rails[r].base, &table)
                       == (int) r);
     }
+    bench_register(host);
 }
 
 /* What the engine held when it went comes back by no callback. */
@@ -345,6 +357,11 @@ static void forget_messages(bench_t *bench, uint32_t from)
             forget_bytes(m);
         }
     }
+    for (uint32_t k = 0; k < bench->op_count; k++) {
+        if (bench->ops[k].from == from && bench->ops[k].kept) {
+            bench_op_over(&bench->ops[k], -ECANCELED);
+        }
+    }
 }
 
 void bench_stop(bench_t *bench, uint32_t i)
@@ -354,6 +371,8 @@ void bench_stop(bench_t *bench, uint32_t i)
     btl_ib_engine_destroy(host->engine);
     host->engine = NULL;
     forget_messages(bench, i);
+    free(host->memory);
+    host->memory = NULL;
     BENCH_REQUIRE(host->bytes == 0);
 }
 
@@ -370,6 +389,10 @@ void bench_fini(bench_t *bench)
         bench->aead->ops->close(bench->aead);
     }
     free(bench->messages);
+    for (uint32_t k = 0; k < bench->op_count; k++) {
+        free(bench->ops[k].local);
+    }
+    free(bench->ops);
 }
 
 /* ---- time ---- */
@@ -416,7 +439,7 @@ void bench_flow(bench_t *bench)
     for (int n = 0; moves(bench); n++) {
         BENCH_REQUIRE(n < TURNS_MAX);
         if (bench->wire.count > 0) {
-            bench->now += BENCH_DELAY;
+            bench->now += bench->delay;
         }
         hand_over(bench);
         for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
@@ -463,6 +486,11 @@ void bench_run(bench_t *bench, uint64_t us)
 
 static bool is_settled(const bench_t *bench)
 {
+    for (uint32_t i = bench->op_count; i > 0; i--) {
+        if (!bench->ops[i - 1].done) {
+            return false;
+        }
+    }
     for (uint32_t i = bench->message_count; i > 0; i--) {
         const bench_message_t *m = &bench->messages[i - 1];
         if (m->accepted && (!m->done || (m->status == 0 && m->delivered == 0))) {

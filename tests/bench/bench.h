@@ -25,8 +25,10 @@ enum {
     BENCH_HOSTS = 4,
     BENCH_RAILS = 2,
     BENCH_STATE_BYTES = 16384,
-    BENCH_DELAY = 10,      /* us that a datagram is on its way */
-    BENCH_MESSAGE_MIN = 8, /* bytes: its number, and something that depends on it */
+    BENCH_OPS = 512,
+    BENCH_MEMORY = 128 * 1024, /* bytes that each host registers */
+    BENCH_DELAY = 10,          /* us that a datagram is on its way, unless changed */
+    BENCH_MESSAGE_MIN = 8,     /* bytes: its number, and something that depends on it */
 };
 
 /* As a source: an address that nobody published. */
@@ -64,6 +66,17 @@ typedef struct bench_message {
     uint8_t *bytes;
 } bench_message_t;
 
+typedef struct bench_op {
+    btl_ib_op_t op;
+    uint32_t id;
+    uint32_t from, to;
+    uint32_t life; /* of the target */
+    bool kept;     /* the engine has it */
+    bool done;
+    int status;
+    uint8_t *local;
+} bench_op_t;
+
 /* A send whose memory the device still reads. */
 typedef struct bench_reading {
     struct bench_reading *next;
@@ -100,6 +113,10 @@ struct bench_host {
     uint64_t allocations;
     uint32_t fail_in; /* the allocation that fails, counted down; 0: none */
 
+    uint8_t *memory; /* registered under `key` */
+    btl_ib_region_key_t key;
+    uint32_t cells; /* bytes of it that puts have taken */
+
     uint64_t lookups;
     uint64_t strange; /* messages delivered that nobody sent, or not like that */
     uint64_t deaths[BTL_IB_DEATH_DEVICE + 1];
@@ -108,7 +125,8 @@ struct bench_host {
 };
 
 struct bench {
-    uint64_t now; /* us, of all hosts */
+    uint64_t now;   /* us, of all hosts */
+    uint32_t delay; /* us that a datagram is on its way */
     uint32_t rails;
     uint32_t first_seq;
     bench_host_t hosts[BENCH_HOSTS];
@@ -120,6 +138,8 @@ struct bench {
     uint64_t scratch[4];                                             /* for `loses` */
     bench_message_t *messages;
     uint32_t message_count, messages_max;
+    bench_op_t *ops;
+    uint32_t op_count;
 };
 
 /* Not assert(): it must hold in every build, and ends the process so that fuzzers see it. */
@@ -164,6 +184,18 @@ void bench_flow(bench_t *bench);
 void bench_run(bench_t *bench, uint64_t us);
 /* Until every message was delivered and is done, at most `us`. */
 bool bench_settle(bench_t *bench, uint64_t us);
+
+/* ---- ops.c ---- */
+
+/* Register a host's memory; bench_start() does it. */
+void bench_register(bench_host_t *host);
+/* Start an operation of `size` bytes (at most 16 KiB) where it is in no other's way. Its number, or
+ * UINT32_MAX. */
+uint32_t bench_op(bench_t *bench, uint32_t from, uint32_t to, btl_ib_op_kind_t kind, uint32_t size);
+/* The engine is done with it. */
+void bench_op_over(bench_op_t *op, int status);
+/* Everybody's memory is as those operations leave it that were done. */
+void bench_check_ops(bench_t *bench);
 
 /* ---- net.c ---- */
 

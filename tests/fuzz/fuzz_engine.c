@@ -93,6 +93,80 @@ static void add_chunk(script_t *script, bench_forgery_t *forgery, const btl_ib_c
     bench_append(forgery, zeros, size); /* as much as its fields call for */
 }
 
+/* Whose regions are named: mostly those of the one it goes to. */
+static btl_ib_region_key_t a_key(script_t *script, const btl_ib_conn_t *conn)
+{
+    uint8_t choice = script_u8(script);
+    uint32_t host = choice % SCRIPT_HOSTS;
+
+    for (uint32_t i = 0; i < SCRIPT_HOSTS && conn != NULL && choice < 0x80; i++) {
+        host = script->bench.hosts[i].engine == conn->engine ? i : host;
+    }
+    btl_ib_region_key_t key = script->bench.hosts[host].key;
+    if (choice & 0x40) {
+        key.id += script_near(script);
+        key.secret ^= script_u8(script);
+    }
+    return key;
+}
+
+static void add_target(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+{
+    static const uint8_t zeros[256];
+    btl_ib_region_key_t key = a_key(script, conn);
+    uint64_t offset = script_near(script);
+    btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(key.id),
+        .secret = BTL_IB_LE64(key.secret),
+        .offset = BTL_IB_LE64(offset),
+        .end = BTL_IB_LE64(offset + script_near(script)),
+        .operation = BTL_IB_LE32(script_u16(script)),
+    };
+
+    bench_append(forgery, &target, sizeof(target));
+    bench_append(forgery, zeros, script_u8(script));
+}
+
+static void add_atomic(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+{
+    btl_ib_region_key_t key = a_key(script, conn);
+    btl_ib_wire_atomic_t atomic = {
+        .region = BTL_IB_LE64(key.id),
+        .secret = BTL_IB_LE64(key.secret),
+        .offset = BTL_IB_LE64((uint64_t) script_near(script)),
+        .operand = script_u32(script),
+        .operation = BTL_IB_LE32(script_u16(script)),
+        .code = script_u8(script) % 16,
+        .type = script_u8(script) % 6,
+    };
+
+    bench_append(forgery, &atomic, sizeof(atomic));
+}
+
+static void add_got(script_t *script, bench_forgery_t *forgery)
+{
+    static const uint8_t zeros[256];
+    btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(script_near(script)),
+        .operation = BTL_IB_LE32(script_u16(script)),
+    };
+
+    bench_append(forgery, &got, sizeof(got));
+    bench_append(forgery, zeros, script_u8(script));
+}
+
+static void add_reply(script_t *script, bench_forgery_t *forgery)
+{
+    for (uint32_t n = 1 + script_u8(script) % 3; n > 0; n--) {
+        btl_ib_wire_reply_t reply = {
+            .result = script_u32(script),
+            .operation = BTL_IB_LE32(script_u16(script)),
+            .status = BTL_IB_LE32(script_u8(script) % 3),
+        };
+        bench_append(forgery, &reply, sizeof(reply));
+    }
+}
+
 static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
                      const btl_ib_conn_t *conn)
 {
@@ -106,7 +180,21 @@ static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
     case BTL_IB_TYPE_CHUNK:
         add_chunk(script, forgery, conn);
         break;
+    case BTL_IB_TYPE_PUT:
+    case BTL_IB_TYPE_GET:
+        add_target(script, forgery, conn);
+        break;
+    case BTL_IB_TYPE_ATOMIC:
+        add_atomic(script, forgery, conn);
+        break;
+    case BTL_IB_TYPE_GOT:
+        add_got(script, forgery);
+        break;
+    case BTL_IB_TYPE_REPLY:
+        add_reply(script, forgery);
+        break;
     case BTL_IB_TYPE_SKIP:
+    case BTL_IB_TYPE_REFUSED:
         count = BTL_IB_LE32(script_near(script));
         bench_append(forgery, &count, sizeof(count));
         break;
@@ -298,7 +386,7 @@ static void hostile_step(script_t *script, sins_t *sins)
     steps[script_u8(script) % (sizeof(steps) / sizeof(steps[0]))](script, sins);
 }
 
-static void nothing_made_up(const bench_t *bench)
+static void nothing_made_up(bench_t *bench)
 {
     for (uint32_t i = 0; i < bench->message_count; i++) {
         BENCH_REQUIRE(bench->messages[i].delivered <= 1);
@@ -306,6 +394,7 @@ static void nothing_made_up(const bench_t *bench)
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         BENCH_REQUIRE(bench->hosts[i].strange == 0);
     }
+    bench_check_ops(bench);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

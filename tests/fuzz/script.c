@@ -123,6 +123,16 @@ static void step_send(script_t *script)
     bench_send(&script->bench, from, other_host(from, who >> 2), size, who & 0x40 ? 200 : 1);
 }
 
+static void step_op(script_t *script)
+{
+    static const btl_ib_op_kind_t kinds[] = {BTL_IB_OP_PUT, BTL_IB_OP_GET, BTL_IB_OP_ATOMIC};
+    uint8_t who = script_u8(script);
+    uint32_t from = who % SCRIPT_HOSTS;
+
+    bench_op(&script->bench, from, other_host(from, who >> 2), kinds[(who >> 4) % 3],
+             script_u16(script) % 6000);
+}
+
 /* The `n`th datagram on the wire, taken off it, or NULL. */
 static bench_datagram_t *take(bench_t *bench, uint32_t n)
 {
@@ -228,7 +238,7 @@ void script_honest_step(script_t *script)
 {
     static void (*const steps[])(script_t *) = {
         step_send, step_network, step_deliver, step_time,
-        step_turn, step_want,    step_send,    step_deliver,
+        step_turn, step_want,    step_op,      step_deliver,
     };
 
     steps[script_u8(script) % (sizeof(steps) / sizeof(steps[0]))](script);
@@ -246,7 +256,7 @@ void script_check(script_t *script)
     }
 }
 
-static void each_delivered_once(const bench_t *bench)
+static void each_delivered_once(bench_t *bench)
 {
     for (uint32_t i = 0; i < bench->message_count; i++) {
         const bench_message_t *m = &bench->messages[i];
@@ -255,6 +265,10 @@ static void each_delivered_once(const bench_t *bench)
     for (uint32_t i = 0; i < SCRIPT_HOSTS; i++) {
         BENCH_REQUIRE(bench->hosts[i].strange == 0);
     }
+    for (uint32_t i = 0; i < bench->op_count; i++) {
+        BENCH_REQUIRE(bench->ops[i].done && bench->ops[i].status == 0);
+    }
+    bench_check_ops(bench);
 }
 
 /* What the engines look like that do not get on. */

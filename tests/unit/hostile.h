@@ -37,6 +37,9 @@ static inline void talk(bench_t *bench, int rounds)
         bench_send(bench, 1, 0, 600, 2);
         bench_send(bench, 0, 1, 5000, 3);
         bench_send(bench, 1, 0, 9000, 4);
+        bench_op(bench, 0, 1, BTL_IB_OP_PUT, 3000);
+        bench_op(bench, 1, 0, BTL_IB_OP_GET, 3000);
+        bench_op(bench, 0, 1, BTL_IB_OP_ATOMIC, 0);
     }
     assert_true(bench_settle(bench, 10 * SECOND));
     bench_run(bench, 3000);
@@ -56,11 +59,12 @@ static inline bench_t *job(void)
     return bench;
 }
 
-static inline void each_delivered_once(const bench_t *bench)
+static inline void each_delivered_once(bench_t *bench)
 {
     for (uint32_t i = 0; i < bench->message_count; i++) {
         assert_int_equal(bench->messages[i].delivered, 1);
     }
+    bench_check_ops(bench);
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         assert_int_equal(bench->hosts[i].strange, 0);
     }

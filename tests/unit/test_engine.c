@@ -1,0 +1,284 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Whole engines in exact situations that a simulator hardly brings about by chance. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+static void use_queues(bench_t *bench, const char *queues)
+{
+    for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
+        strcpy(bench->hosts[i].queues, queues);
+    }
+}
+
+/* Hosts 0 and 1, who know each other. */
+static void begin(bench_t *bench)
+{
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+}
+
+/* ---- credit ---- */
+
+/* One-way traffic beyond the credits there are: they come back by themselves, although no
+ * acknowledgement would be due for long, and before the sender asks. */
+static void explicit_return_of_credit(void **state)
+{
+    bench_t *bench = new_bench();
+
+    use_queues(bench, "P,200,8,4,2");
+    bench->hosts[0].config.credit_init = 8;
+    bench->hosts[1].config.credit_init = 8;
+    bench->hosts[1].config.ack_delay = 10 * SECOND;
+    begin(bench);
+    uint64_t probes = btl_ib_engine_counters(bench->hosts[0].engine)->sent_probes;
+    for (int i = 0; i < 40; i++) {
+        bench_send(bench, 0, 1, 20, 1);
+    }
+    uint64_t begun = bench->now;
+    bench_flow(bench);
+    for (uint32_t i = 0; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].delivered, 1);
+    }
+    assert_true(bench->now - begun < 40 * 2 * BENCH_DELAY);
+    assert_int_equal(btl_ib_engine_counters(bench->hosts[0].engine)->sent_probes, probes);
+    end(bench);
+    (void) state;
+}
+
+static bool loses_all_from_1(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    return datagram->source == bench_address(1, 0);
+}
+
+/* All was acknowledged, all credit used, and the news of more lost: the sender has nothing in flight
+ * that could be repeated, and asks. */
+static void a_probe_for_credit(void **state)
+{
+    bench_t *bench = new_bench();
+
+    use_queues(bench, "P,200,4,2,1");
+    begin(bench);
+    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    const btl_ib_tx_space_t *tx = &conn->tx[0];
+    uint32_t limit = tx->limit;
+    bench->loses = loses_all_from_1;
+    for (int i = 0; i < 10; i++) {
+        bench_send(bench, 0, 1, 20, 1);
+    }
+    bench_flow(bench);
+    bench_clear(&bench->wire);
+    bench_forgery_t ack = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK); /* with no news of credit */
+    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(tx->window.next), .limit = BTL_IB_LE32(limit)};
+    bench_append(&ack, &block, sizeof(block));
+    bench_throw_forgery(bench, 0, 1, &ack);
+    assert_int_equal(conn->unacked, 0);
+    assert_int_equal(tx->window.next, tx->limit);
+    assert_false(btl_ib_list_empty(&tx->pending));
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* ---- pace ---- */
+
+/* The first answer took 20 s, because somebody was away. The pace that follows from that must not outlive
+ * the next answers. */
+static void a_pace_of_long_ago(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->delay = 1000;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    for (int i = 0; i < 100; i++) {
+        bench_send(bench, 0, 1, 1000, 1);
+    }
+    bench->now += 20 * SECOND;
+    bench_flow(bench);
+    for (int i = 0; i < 400; i++) {
+        bench_send(bench, 0, 1, 1000, 1);
+    }
+    assert_true(bench_settle(bench, SECOND / 2));
+    end(bench);
+    (void) state;
+}
+
+/* ---- deaths ---- */
+
+/* Why host 0 gives host 1 up: each reason has its own situation. */
+static void reasons_of_death(void **state)
+{
+    for (int reason = 0; reason < 3; reason++) {
+        static const btl_ib_death_t expected[] = {BTL_IB_DEATH_NO_TAG, BTL_IB_DEATH_NO_PROGRESS,
+                                                  BTL_IB_DEATH_SILENCE};
+        bench_t *bench = new_bench();
+        bench->hosts[0].config.silence_limit = 2 * SECOND;
+        bench->hosts[1].config.eager_max = 20000; /* takes nothing longer */
+        begin(bench);
+        bench->hosts[1].deaf[200] = reason == 0;
+        bench->loses = reason == 2 ? loses_all_from_1 : NULL;
+        bench_send(bench, 0, 1, reason == 1 ? 30000 : 100, reason == 0 ? 200 : 1);
+        bench_run(bench, 1900 * 1000);
+        for (int other = 0; other <= BTL_IB_DEATH_DEVICE; other++) {
+            assert_int_equal(bench->hosts[0].deaths[other], 0);
+        }
+        bench_run(bench, 2 * SECOND);
+        for (int other = 0; other <= BTL_IB_DEATH_DEVICE; other++) {
+            assert_int_equal(bench->hosts[0].deaths[other], other == (int) expected[reason]);
+        }
+        end(bench);
+    }
+    (void) state;
+}
+
+/* A message that the receiver finds too long is dropped chunk by chunk; shorter ones get through. */
+static void peers_with_other_limits(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[1].config.eager_max = 20000;
+    begin(bench);
+    uint32_t too_long = bench_send(bench, 0, 1, 30000, 1);
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_send(bench, 1, 0, 20000, 1);
+    assert_int_equal(bench_send(bench, 1, 0, 30000, 1), UINT32_MAX);
+    bench_run(bench, SECOND);
+    for (uint32_t i = 0; i < bench->message_count - 1; i++) {
+        assert_int_equal(bench->messages[i].delivered, i != too_long);
+    }
+    assert_false(bench->messages[too_long].done);
+    assert_true(btl_ib_engine_counters(bench->hosts[1].engine)->dropped_chunk > 0);
+    end(bench);
+    (void) state;
+}
+
+/* ---- ends ---- */
+
+/* The peer closes while fragments wait, some of them partly sent: each comes back once. */
+static void a_close_while_fragments_wait(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.depth_peer = 4;
+    begin(bench);
+    uint32_t first = bench->message_count;
+    for (int i = 0; i < 5; i++) {
+        bench_send(bench, 0, 1, 12000, 1);
+        bench_op(bench, 0, 1, BTL_IB_OP_PUT, 9000);
+    }
+    assert_false(bench->messages[first].sent); /* cut up in part */
+    btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    bench_clear(&bench->wire); /* all of host 0's is lost, and the first CLOSE */
+    bench_run(bench, 5000);
+    for (uint32_t i = first; i < bench->message_count; i++) {
+        assert_true(bench->messages[i].done);
+        assert_int_equal(bench->messages[i].status, -EPIPE);
+        assert_int_equal(bench->messages[i].delivered, 0);
+    }
+    for (uint32_t i = 0; i < bench->op_count; i++) {
+        assert_true(bench->ops[i].done);
+    }
+    bench_check_accounts(&bench->hosts[0]);
+    assert_int_equal(bench->hosts[0].engine->in_flight, 0);
+    bench_send(bench, 0, 1, 12000, 1); /* and there is a next life */
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* Both close at once, with data on the way; neither waits for the other, and both can begin anew. */
+static void both_close_at_once(void **state)
+{
+    for (int again = 0; again < 2; again++) {
+        bench_t *bench = new_bench();
+        begin(bench);
+        for (uint32_t i = 0; i < 4; i++) {
+            bench_send(bench, i % 2, 1 - i % 2, 9000, 1);
+        }
+        btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+        btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+        for (uint32_t i = 0; i < bench->message_count; i++) {
+            assert_true(bench->messages[i].done);
+        }
+        if (again) { /* begun anew before the other's CLOSE comes */
+            bench_send(bench, 0, 1, 100, 1);
+            bench_send(bench, 1, 0, 100, 1);
+        }
+        bench_run(bench, 10000);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_false(btl_ib_engine_lingering(bench->hosts[i].engine));
+            bench_check_accounts(&bench->hosts[i]);
+            for (int reason = 0; reason <= BTL_IB_DEATH_DEVICE; reason++) {
+                assert_int_equal(bench->hosts[i].deaths[reason], 0);
+            }
+        }
+        bench_send(bench, 0, 1, 9000, 1);
+        bench_send(bench, 1, 0, 9000, 1);
+        bench_run(bench, SECOND);
+        for (uint32_t i = 0; i < bench->message_count; i++) {
+            const bench_message_t *m = &bench->messages[i];
+            assert_true(m->done && m->delivered <= 1);
+            assert_true(m->delivered == 1 || i < 6);
+        }
+        end(bench);
+    }
+    (void) state;
+}
+
+/* ---- rails ---- */
+
+/* A rail that is flooded does not keep the other from being looked at. */
+static void a_flooded_rail(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->rails = 2;
+    begin(bench);
+    bench_rail_t *rails = bench->hosts[0].rails;
+    bench_datagram_t garbage = {.source = BENCH_STRANGER, .to = bench_address(0, 0)};
+    for (int i = 0; i < 1000; i++) {
+        bench_deliver(bench, bench_copy(&garbage));
+    }
+    garbage.to = bench_address(0, 1);
+    bench_deliver(bench, bench_copy(&garbage));
+    for (int i = 0; i < 2; i++) {
+        btl_ib_engine_progress(bench->hosts[0].engine, bench->now, 16);
+    }
+    assert_int_equal(rails[1].arrived.count, 0);
+    assert_true(rails[0].arrived.count > 900);
+    bench_flow(bench);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(explicit_return_of_credit), cmocka_unit_test(a_probe_for_credit),
+        cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
+        cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(a_close_while_fragments_wait),
+        cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

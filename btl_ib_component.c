@@ -611,11 +611,11 @@ static uint64_t counter(const btl_ib_counters_t *counters, const btl_ib_counter_
     return *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
 }
 
-/* "12 (stranger 10, token 2)", or "0". */
-static void format_dropped(const btl_ib_counters_t *counters, char *out, size_t size)
+/* The sum of all counters that begin so, and each of them: "12 (stranger 10, token 2)", or "0". */
+static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
+                          size_t size)
 {
-    static const char prefix[] = "dropped_";
-    const size_t skip = sizeof(prefix) - 1;
+    const size_t skip = strlen(prefix);
     uint64_t sum = 0;
     char causes[512] = "";
     size_t len = 0;
@@ -640,16 +640,20 @@ static void format_dropped(const btl_ib_counters_t *counters, char *out, size_t 
 static void print_stats(const btl_ib_component_t *component)
 {
     const btl_ib_counters_t *c = btl_ib_engine_counters(component->engine);
+    char rejected[576];
     char dropped[576];
 
-    format_dropped(c, dropped, sizeof(dropped));
+    format_causes(c, "rejected_", rejected, sizeof(rejected));
+    format_causes(c, "dropped_", dropped, sizeof(dropped));
     fprintf(stderr,
             "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
             " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
-            " spurious), timeouts %" PRIu64 ", kicks %" PRIu64 ", dropped %s\n",
+            " spurious), timeouts %" PRIu64 ", kicks %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64
+            ", atomics %" PRIu64 ", rejected %s, dropped %s\n",
             component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
             c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
-            c->timeouts, c->kicks, dropped);
+            c->timeouts, c->kicks, c->started_puts, c->started_gets, c->started_atomics, rejected,
+            dropped);
 }
 
 void btl_ib_component_stop(void)

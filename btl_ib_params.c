@@ -231,7 +231,7 @@ static void default_limits(mca_btl_base_module_t *limits, bool all_atomics)
     limits->btl_min_rdma_pipeline_size = 0;
     limits->btl_latency = 10;
     limits->btl_bandwidth = 0;
-    limits->btl_flags = MCA_BTL_FLAGS_SEND;
+    limits->btl_flags = BTL_IB_FLAGS;
     limits->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS | (all_atomics ? BTL_IB_ATOMIC_FLAGS_MORE : 0);
     limits->btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t);
     limits->btl_get_limit = SIZE_MAX;

@@ -224,6 +224,7 @@ mpi_programs = \
     tests/mpi/churn \
     tests/mpi/compute \
     tests/mpi/datatypes \
+    tests/mpi/direct \
     tests/mpi/early_finalize \
     tests/mpi/killed \
     tests/mpi/onesided \
@@ -270,6 +271,11 @@ tests_mpi_datatypes_SOURCES = tests/mpi/datatypes.c tests/mpi/common.h
 tests_mpi_datatypes_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_datatypes_CFLAGS = $(mpi_cflags)
 tests_mpi_datatypes_LDADD = $(MPI_LIBS) -lpthread
+# This one calls the BTL itself.
+tests_mpi_direct_SOURCES = tests/mpi/direct.c tests/mpi/common.h
+tests_mpi_direct_CPPFLAGS = $(mpi_cppflags) $(BTL_IB_OPAL_CPPFLAGS) -D_GNU_SOURCE
+tests_mpi_direct_CFLAGS = $(mpi_cflags) $(BTL_IB_OPAL_CFLAGS)
+tests_mpi_direct_LDADD = $(MPI_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
 tests_mpi_early_finalize_SOURCES = tests/mpi/early_finalize.c tests/mpi/common.h
 tests_mpi_early_finalize_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_early_finalize_CFLAGS = $(mpi_cflags)

@@ -298,6 +298,32 @@ static void prepare(worker_t *w, int number, int count, uint64_t seed, int round
     }
 }
 
+static void work_all(worker_t *workers, int threads)
+{
+    if (0 == threads) {
+        work(&workers[0]);
+    }
+    for (int i = 0; i < threads; i++) {
+        if (0 != pthread_create(&workers[i].thread, NULL, work, &workers[i])) {
+            fail("cannot start a thread");
+        }
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+}
+
+/* Called by all ranks after the last operation. */
+static void check_all(const worker_t *workers, int count)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
+    for (int target = 0; target < size; target++) {
+        check(workers, count, target);
+    }
+    MPI_Win_unlock(rank, win);
+}
+
 int main(int argc, char **argv)
 {
     const int threads = (int) arg(argc, argv, "threads", 0);
@@ -312,24 +338,9 @@ int main(int argc, char **argv)
                 (int) arg(argc, argv, "rounds", 40));
     }
     MPI_Win_lock_all(0, win);
-    for (int i = 0; i < threads; i++) {
-        if (0 != pthread_create(&workers[i].thread, NULL, work, &workers[i])) {
-            fail("cannot start a thread");
-        }
-    }
-    for (int i = 0; i < threads; i++) {
-        pthread_join(workers[i].thread, NULL);
-    }
-    if (0 == threads) {
-        work(&workers[0]);
-    }
+    work_all(workers, threads);
     MPI_Win_unlock_all(win);
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
-    for (int target = 0; target < size; target++) {
-        check(workers, count, target);
-    }
-    MPI_Win_unlock(rank, win);
+    check_all(workers, count);
     for (int i = 0; i < count; i++) {
         free(workers[i].done);
     }

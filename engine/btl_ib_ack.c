@@ -104,9 +104,6 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     bool credit = false;
     uint32_t news = 0;
 
-    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
-     * later, lawfully; an ACK tells all. */
-    conn->rack_partly = view->type != BTL_IB_TYPE_ACK;
     if (view->type == BTL_IB_TYPE_ACK) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
@@ -125,6 +122,11 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         uint32_t first = conn->tx[view->ack_space].window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);
         credit = credited(conn, view->ack_space, view->limit);
+    }
+    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
+     * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
+    if (view->type == BTL_IB_TYPE_ACK || news > 0) {
+        conn->rack_partly = view->type != BTL_IB_TYPE_ACK;
     }
     if (news > 0 || credit) {
         conn->probes = 0;

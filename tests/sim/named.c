@@ -254,6 +254,29 @@ static void forged(sim_t *sim)
     }
 }
 
+static bool drop_tenth(sim_t *sim, const datagram_t *d)
+{
+    return d->to == 1 && type_of(d) == BTL_IB_TYPE_DATA && sim->scratch[0]++ == 10;
+}
+
+/* An ACK tells of the gap; the headers that come behind it tell nothing new, and must not make its
+ * sender wait for more. */
+static void loss_both_ways(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    sim->drop = drop_tenth;
+    for (uint32_t i = 0; i < 40; i++) {
+        say(sim, 0, 1, 100, 1000 + SIM_US(6) * i);
+        say(sim, 1, 0, 100, 1000 + SIM_US(6) * i + SIM_US(3));
+    }
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "repair took ns", slowest(sim, first), SIM_US(70));
+    finish(sim);
+}
+
 static bool drop_44(sim_t *sim, const datagram_t *d)
 {
     if (type_of(d) > BTL_IB_TYPE_CHUNK) {
@@ -740,6 +763,7 @@ const named_scenario_t named_scenarios[] = {
     {"insider", "whoever knows the token changes fields, with a guard", insider},
     {"replayed", "all datagrams of a life come again, in that life and in later ones", replayed},
     {"rekeyed", "a key serves its time while datagrams are lost and overtaken", rekeyed},
+    {"loss_both_ways", "one loss while messages go in both directions", loss_both_ways},
     {"burst_loss", "44 segments in a row are lost", burst_loss},
     {"pingpong_loss", "latency of a ping-pong at 1 % loss", pingpong_loss},
     {"credit_update_lost", "news of credits is lost", credit_update_lost},

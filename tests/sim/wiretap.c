@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "btl_ib_state.h"
+#include "btl_ib_pool.h"
 #include "sim.h"
 
 static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver, uint32_t rail)
@@ -303,6 +304,19 @@ static void check_hidden(sim_t *sim, const uint8_t *data, uint32_t size, const b
     }
 }
 
+/* Does an ACK of `peer` to `proc` hold a block for each channel? If not, the second half of it may
+ * come too late to prevent that a segment is taken for lost. */
+static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer)
+{
+    uint32_t room =
+        proc->table.q[0].size < BTL_IB_SEGMENT_SMALL ? proc->table.q[0].size : BTL_IB_SEGMENT_SMALL;
+    uint32_t needed = sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                      + proc->sim->guard.ops->trailer
+                      + peer->table.count * (uint32_t) sizeof(btl_ib_wire_ack_t);
+
+    return needed <= room;
+}
+
 void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
              uint32_t size)
 {
@@ -335,8 +349,8 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
     if (view.flags & BTL_IB_FLAG_AGAIN) {
         proc->again++;
         /* A SKIP may have waited for a sign of life of the peer. */
-        bool rest =
-            sim->resting && view.type != BTL_IB_TYPE_SKIP && run_steady(sim, proc, to, rail);
+        bool rest = sim->resting && view.type != BTL_IB_TYPE_SKIP && one_ack_tells_all(proc, to)
+                    && run_steady(sim, proc, to, rail);
         if (sim->clean || rest) {
             sim_fail(sim, "p%u sends p%u sequence %u of channel %u again, on a clean network",
                      proc->index, peer, view.seq, view.space);

@@ -48,19 +48,22 @@ static btl_ib_op_t *find(const btl_ib_conn_t *conn, uint32_t id)
     return op != NULL && op->id == id ? op : NULL;
 }
 
-/* Give it a place and an id that no operation of this connection had for long. */
+/* Give it a place and an id that no operation of ours had for long. */
 static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
+    btl_ib_engine_t *engine = conn->engine;
     btl_ib_ops_t *ops = &conn->ops;
     uint32_t slot = ops->free;
 
     ops->free = ops->slots[slot].next_free;
     ops->slots[slot].op = op;
     ops->running++;
-    if (++ops->generation >> (32 - SLOT_BITS) != 0) {
-        ops->generation = 1; /* no id is 0 */
+    /* Of the engine: an answer to a connection that was destroyed must not fit an operation of the next
+     * one with the same peer. */
+    if (++engine->op_generation >> (32 - SLOT_BITS) != 0) {
+        engine->op_generation = 1; /* no id is 0 */
     }
-    op->id = ops->generation << SLOT_BITS | slot;
+    op->id = engine->op_generation << SLOT_BITS | slot;
 }
 
 static void release_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)

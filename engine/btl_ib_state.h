@@ -80,7 +80,6 @@ typedef struct btl_ib_ops {
     btl_ib_list_t waiting;   /* for a place among those that run */
     btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not needed now */
     uint32_t free;           /* slot */
-    uint32_t generation;     /* of the newest id */
     uint32_t count;          /* all that are not done */
     uint32_t running;        /* of them, those that have a slot */
     uint32_t answers;        /* of those, the ones that wait for an answer */
@@ -269,9 +268,10 @@ struct btl_ib_engine {
     uint32_t in_flight;  /* segments, all connections */
     uint64_t bytes_in_flight;
     uint32_t next_epoch;
-    uint32_t passive; /* connections that nobody has adopted */
-    uint32_t lively;  /* connections that are not idle: each has a timer to become so */
-    uint32_t lookups; /* of unknown senders, in the second that began at lookups_at */
+    uint32_t op_generation; /* of the newest id of an operation */
+    uint32_t passive;       /* connections that nobody has adopted */
+    uint32_t lively;        /* connections that are not idle: each has a timer to become so */
+    uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
     uint64_t lookups_at;
     bool refuse_new;
     bool mourning;              /* a device failed in a kick: its connections are to be told */

@@ -149,6 +149,39 @@ static void test_header(void **state)
     assert_ptr_equal(view.payload, datagram + HEADER);
 }
 
+/* What finds the connection is seen although all else may be encrypted, and nothing else is looked at. */
+static void test_peek(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_DATA, BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK);
+    put_connect();
+    for (uint32_t at = 16; at < HEADER; at++) {
+        bytes[at] = 0xff;
+    }
+    for (uint32_t size = 0; size <= used; size++) {
+        uint8_t *exact = malloc(size > 0 ? size : 1);
+        assert_non_null(exact);
+        memcpy(exact, bytes, size);
+        memset(&view, 0, sizeof(view));
+        assert_int_equal(btl_ib_wire_peek(exact, size, &view),
+                         size < used ? BTL_IB_WIRE_SHORT : BTL_IB_WIRE_OK);
+        free(exact);
+    }
+    assert_int_equal(view.type, BTL_IB_TYPE_DATA);
+    assert_int_equal(view.flags, BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK);
+    assert_int_equal(view.connection, 0x01020304);
+    assert_int_equal(view.token, 0x1112131415161718);
+    assert_int_equal(view.connect.name, 0x0102030405060708);
+    assert_int_equal(view.connect.epoch, 0xdeadbeef);
+    assert_int_equal(view.connect.from_rail, 0x21);
+    assert_int_equal(view.connect.to_rail, 0x43);
+    assert_int_equal(view.seq + view.ack + view.stamp, 0);
+    bytes[1] |= 0x80;
+    assert_int_equal(btl_ib_wire_peek(bytes, used, &view), BTL_IB_WIRE_TYPE_UNKNOWN);
+    bytes[0] = 0x2f;
+    assert_int_equal(btl_ib_wire_peek(bytes, used, &view), BTL_IB_WIRE_VERSION_UNKNOWN);
+}
+
 /* No byte of it is overlooked. */
 static void test_header_every_byte(void **state)
 {
@@ -829,6 +862,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_header, teardown),
         cmocka_unit_test_teardown(test_header_every_byte, teardown),
+        cmocka_unit_test_teardown(test_peek, teardown),
         cmocka_unit_test_teardown(test_short, teardown),
         cmocka_unit_test_teardown(test_version, teardown),
         cmocka_unit_test_teardown(test_type, teardown),

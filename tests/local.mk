@@ -30,9 +30,9 @@ libbtl_ib_bench_la_CPPFLAGS = $(lower_cppflags)
 bench_libs = libbtl_ib_bench.la $(lower_layers)
 
 # What protecting a datagram costs: docs/measurements.md
-check_PROGRAMS += tests/bench/guard_cost
-tests_bench_guard_cost_CPPFLAGS = $(lower_cppflags)
-tests_bench_guard_cost_LDADD = $(lower_layers)
+check_PROGRAMS += tests/cost/guard_cost
+tests_cost_guard_cost_CPPFLAGS = $(lower_cppflags)
+tests_cost_guard_cost_LDADD = $(lower_layers)
 
 #
 # Unit tests: tests/unit/test_NAME.c, one program each

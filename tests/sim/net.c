@@ -191,11 +191,11 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         break;
     case 5: /* a sequence far outside any window */
         put32(d, offsetof(btl_ib_wire_header_t, seq),
-              get32(d, offsetof(btl_ib_wire_header_t, seq)) + (1u << (16 + bits % 15)));
+              get32(d, offsetof(btl_ib_wire_header_t, seq)) + (1u << (17 + bits % 14)));
         break;
     case 6: /* an acknowledgement of what was never sent */
         put32(d, offsetof(btl_ib_wire_header_t, ack),
-              get32(d, offsetof(btl_ib_wire_header_t, ack)) + (1u << (16 + bits % 15)));
+              get32(d, offsetof(btl_ib_wire_header_t, ack)) + (1u << (17 + bits % 14)));
         break;
     case 7: /* more credit than there are buffers */
         d->data[offsetof(btl_ib_wire_header_t, credits) + 1] ^= 0xff;

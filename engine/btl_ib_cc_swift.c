@@ -6,26 +6,27 @@
 /*
  * Congestion control by delay, after Swift (G. Kumar et al., "Swift: Delay is Simple and Effective
  * for Congestion Control in the Datacenter", SIGCOMM 2020): additive increase while the delay is
- * below a target, a decrease in proportion to the excess above it, at most once a round trip; a
- * higher target for smaller windows, so that many flows can share a queue (its flow scaling);
- * windows below one segment, which are paced. What differs, and why:
+ * below a target, a decrease by the excess above it, once a round trip; windows below one segment,
+ * which are paced. What differs, and why:
  *
  * - Fabrics here are not known: round trips are from 10 us to many ms. The target is the shortest
- *   round trip seen lately plus an allowance for the queue, not a constant. It is
+ *   round trip seen lately plus an allowance for the queue, not a constant. The shortest is
  *   forgotten after a while, as routes change.
  * - Delays are measured by processes that share processors. What may have been a host that did not
  *   look is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
  *   the network delays all, a pause of a host some.
+ * - Many flows in one queue: instead of a target that is higher for small windows (Swift's flow
+ *   scaling), each may have a few segments in it, as in Vegas (L. Brakmo and L. Peterson, "TCP
+ *   Vegas", JSAC 1995): whoever has more of the path has more of the queue, and gives way first.
  * - The increase grows while no queue shows (hyperactive increase, R. Mittal et al., "TIMELY",
  *   SIGCOMM 2015), and starts by doubling: one segment a round trip fills no long path.
  * - Losses. Swift cuts for each. Here a link may lose 1 or 5 % at random, and a smaller window
  *   would cure nothing. But a queue may overflow without a delay that anybody sees (a receiver's
  *   small socket buffer, a shallow switch): then a good part of a window is lost, and only a
  *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
- *   window by that share, to what evidently got through. If such a cut does not lower the share,
- *   the losses do not come from us: half as much again, up to 3/8, is borne from then
- *   on. Losses of
- *   what delay would have told anyway cost nothing more.
+ *   window by that share, to what evidently got through. If such a cut does not lower the share
+ *   and no queue shows, the losses do not come from us: half as much again, up to 3/8, is borne
+ *   from then on.
  * - Delay alone takes the window to four segments, not below: on a slow link the time that segments
  *   themselves take would look like a queue, and a loss is found by what was sent after it. Losses
  *   take it lower.
@@ -39,22 +40,25 @@ enum {
     WINDOW_MIN = SEGMENT / 64,
     DELAY_FLOOR = 4 * SEGMENT,
 
-    ALLOWANCE_MIN = 30,    /* us of queue: below it is noise, and bursts of 16 segments */
-    ALLOWANCE_SHARE = 8,   /* or that part of the base */
-    SCALING_RANGE = 2,     /* allowances that the target of one segment is higher */
-    SCALING_TOP = 8,       /* root of the window (segments) at which that has gone */
-    SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
-    BASE_PERIOD = 5000000, /* us */
+    ALLOWANCE_MIN = 20,      /* us of queue: below it is noise, and bursts of 16 segments */
+    ALLOWANCE_SHARE = 8,     /* or that part of the base */
+    QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours */
+    SAMPLES_START = 8,       /* that end the doubling within a round (RFC 9406) */
+    BASE_PERIOD = 5000000,   /* us */
 
-    CALM_ROUNDS = 5,       /* before the increase grows */
-    INCREASE_SHARE = 8,    /* to that part of the window in a round at most */
-    CUT_MAX = SEGMENT / 2, /* in a round: leave at least this much of each segment */
+    INCREASE_LEAST = SEGMENT / 4,
+    CALM_ROUNDS = 5,    /* before the increase grows */
+    INCREASE_SHARE = 8, /* to that part of the window in a round at most */
+    CUT_MOST = 2,       /* in a round: leave at least that part of the window */
+    DRAIN_CUTS = 3,
+    DRAIN_SHARE = 8,          /* more than the queue: that part of the path, */
+    DRAIN_MOST = 8 * SEGMENT, /* at most so much */
 
     JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
     LOSS_BORNE = SEGMENT / 8,
     LOSS_BORNE_MAX = SEGMENT * 3 / 8,
 
-    PACE_RTT = 500, /* us: shorter paths are paced enough by their acknowledgements */
+    PACE_RTT = 50, /* us: shorter paths are paced enough by their acknowledgements */
     PACE_BURST = 16,
 };
 
@@ -66,19 +70,6 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 static uint32_t max_u32(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
-}
-
-/* Rounded down. */
-static uint32_t root(uint32_t x)
-{
-    uint32_t result = 0;
-
-    for (uint32_t bit = 1u << 15; bit != 0; bit >>= 1) {
-        if ((result + bit) * (result + bit) <= x) {
-            result += bit;
-        }
-    }
-    return result;
 }
 
 /* ---- window and pace ---- */
@@ -107,7 +98,7 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
     swift->window = window < WINDOW_MIN ? WINDOW_MIN : (uint32_t) window;
     cc->window = max_u32(swift->window / SEGMENT, 1);
     cc->pace = pace_of(swift);
-    cc->burst = swift->window < SEGMENT ? 0 : PACE_BURST;
+    cc->burst = swift->window < SEGMENT ? 0 : min_u32(max_u32(cc->window / 4, 2), PACE_BURST);
 }
 
 static void init(btl_ib_cc_t *cc)
@@ -140,44 +131,57 @@ static void note_base(btl_ib_cc_t *cc, uint32_t rtt, uint64_t now)
     }
 }
 
-static uint32_t target(const btl_ib_cc_swift_t *swift)
+static uint32_t allowance(const btl_ib_cc_swift_t *swift)
 {
-    uint32_t allowance = max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
-    uint32_t width = root(swift->window); /* 16 times the root of segments */
-    uint32_t scaling = 0;
-
-    width = max_u32(width, 16);
-    if (width < 16 * SCALING_TOP) { /* range * (1/root - 1/top) / (1 - 1/top) */
-        scaling =
-            SCALING_RANGE * allowance * (16 * SCALING_TOP - width) / (width * (SCALING_TOP - 1));
-    }
-    return swift->base + allowance + scaling;
+    return max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
 }
 
-/* The delay is above the target: less of the window by 4/5 of the excess. */
-static void cut_for_delay(btl_ib_cc_t *cc, uint32_t delay, uint32_t aim)
+/* Was all of this round longer than the path by more than `by`? */
+static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
+{
+    return swift->delay != UINT32_MAX && swift->delay > swift->base + by;
+}
+
+/* Is there a queue, and is it ours? */
+static bool queueing(const btl_ib_cc_swift_t *swift)
+{
+    if (!delayed(swift, allowance(swift))) {
+        return false;
+    }
+    uint64_t own = (uint64_t) swift->window * (swift->delay - swift->base) / swift->delay;
+    return own > QUEUE_OWN;
+}
+
+/*
+ * A queue: half of our part of it goes, and with each DRAIN_CUTS-th cut all of it and a bit more. If all
+ * do so who are in it, it is gone for a moment, and all see how long the path really is: who came
+ * when it was there already takes it for a part of the path until then, and has more than its share.
+ */
+static void cut_for_delay(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
-    uint64_t excess = (uint64_t) (delay - aim) * SEGMENT * 4 / 5 / delay;
-    uint64_t window = swift->window * (SEGMENT - (excess < CUT_MAX ? excess : CUT_MAX)) / SEGMENT;
+    uint32_t path = (uint32_t) ((uint64_t) swift->window * swift->base / swift->delay);
+    uint32_t window = swift->window / 2 + path / 2;
 
     swift->calm = 0;
     swift->slow_start = 0;
-    if (window < DELAY_FLOOR) {
-        window = min_u32(DELAY_FLOOR, swift->window);
+    if (++swift->cuts % DRAIN_CUTS == 0) {
+        window = path - min_u32(path / DRAIN_SHARE, DRAIN_MOST);
     }
-    set_window(cc, window);
+    window = max_u32(max_u32(window, swift->window / CUT_MOST), DELAY_FLOOR);
+    set_window(cc, min_u32(window, swift->window));
 }
 
-/* One segment more; the longer no queue shows the more. Windows below one segment grow by their own
- * measure, or many that share a queue would overflow it again at once. */
+/* One segment more; the longer there is no sign of a queue the more. Windows below one segment grow by
+ * their own measure, or many that share a queue would overflow it again at once. */
 static void increase(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
-    uint32_t most = max_u32(SEGMENT, swift->window / INCREASE_SHARE);
-    uint32_t doublings = ++swift->calm > CALM_ROUNDS ? swift->calm - CALM_ROUNDS : 0;
-    uint32_t more = SEGMENT << min_u32(doublings, 20);
+    uint32_t most = max_u32(swift->window / INCREASE_SHARE, INCREASE_LEAST);
 
+    swift->calm = delayed(swift, allowance(swift) / 2) ? 0 : swift->calm + 1;
+    uint32_t doublings = swift->calm > CALM_ROUNDS ? swift->calm - CALM_ROUNDS : 0;
+    uint32_t more = SEGMENT << min_u32(doublings, 20);
     set_window(cc, (uint64_t) swift->window + min_u32(min_u32(more, most), swift->window));
 }
 
@@ -201,11 +205,12 @@ static void judge_losses(btl_ib_cc_t *cc)
 
     swift->seen = 0;
     swift->lost = 0;
-    if (swift->share != 0 && share >= swift->share / 4 * 3) { /* the last cut did not help */
+    if (swift->share != 0 && !swift->queued && share >= swift->share / 4 * 3) { /* no help */
         swift->bearable = min_u32(share + share / 2, LOSS_BORNE_MAX);
     } else if (share < swift->bearable / 4) {
         swift->bearable = 0;
     }
+    swift->queued = false;
     swift->share = 0;
     swift->undo = 0;
     if (share > borne(swift)) {
@@ -213,7 +218,8 @@ static void judge_losses(btl_ib_cc_t *cc)
         swift->undo = swift->window;
         swift->calm = 0;
         swift->slow_start = 0;
-        set_window(cc, (uint64_t) swift->window * (SEGMENT - min_u32(share, CUT_MAX)) / SEGMENT);
+        set_window(cc, (uint64_t) swift->window * (SEGMENT - min_u32(share, SEGMENT / CUT_MOST))
+                           / SEGMENT);
     }
 }
 
@@ -243,11 +249,10 @@ static void undo(btl_ib_cc_t *cc)
 static void end_round(btl_ib_cc_t *cc, uint64_t now)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
-    uint32_t aim = target(swift);
-    bool queue = swift->delay != UINT32_MAX && swift->delay > aim;
 
-    if (queue) {
-        cut_for_delay(cc, swift->delay, aim);
+    swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
+    if (queueing(swift)) {
+        cut_for_delay(cc);
     } else if (swift->limited && swift->window >= swift->slow_start && !losing(swift)) {
         increase(cc);
     }
@@ -274,7 +279,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
         /* Doubling for a whole round more would be once too often. */
-        if (swift->samples >= SAMPLES_START && swift->delay > target(swift)) {
+        if (swift->samples >= SAMPLES_START && queueing(swift)) {
             end_round(cc, ack->now);
             return;
         }

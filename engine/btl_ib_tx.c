@@ -13,7 +13,7 @@
 
 enum {
     PENDING_TIME = 50, /* us */
-    WINDOW_SMALL = 16, /* segments: a receiver would hold its acknowledgement back for so many */
+    WINDOW_SMALL = 32, /* segments: for more, an ACK for each 16 is often enough */
 };
 
 /* ---- accounts ---- */
@@ -66,8 +66,13 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
     conn->skips += segment->type == BTL_IB_TYPE_SKIP;
     in_flight(conn, segment, +1);
     spend_time(conn);
-    if (conn->in_flight >= conn->cc.window && conn->cc.window < WINDOW_SMALL) {
-        segment->flags |= BTL_IB_FLAG_ACK_NOW; /* nothing more can go before its acknowledgement */
+    conn->unasked++;
+    if (conn->cc.window < WINDOW_SMALL
+        && (4 * conn->unasked >= conn->cc.window || conn->in_flight >= conn->cc.window)) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    }
+    if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
+        conn->unasked = 0;
     }
 }
 

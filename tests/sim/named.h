@@ -39,6 +39,18 @@ void insider(sim_t *sim);
 void replayed(sim_t *sim);
 void rekeyed(sim_t *sim);
 
+/* named_traffic.c */
+void incast_16(sim_t *sim);
+void incast_shallow(sim_t *sim);
+void incast_slow_link(sim_t *sim);
+void bottleneck_2(sim_t *sim);
+void bottleneck_4(sim_t *sim);
+void bottleneck_8(sim_t *sim);
+void bottleneck_shallow(sim_t *sim);
+void bottleneck_cubic(sim_t *sim);
+void slow_receiver(sim_t *sim);
+void mixed(sim_t *sim);
+
 /* named_kick.c */
 void kick_repairs(sim_t *sim);
 void kick_store_full(sim_t *sim);

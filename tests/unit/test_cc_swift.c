@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Congestion control by delay. A round trip of 100 us: the target is 130 us and, for small windows,
- * up to 60 us more. */
+/* Congestion control by delay. A round trip of 100 us: what is longer than 120 us is a queue, if more than
+ * four segments of it are ours. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #define BASE   100u
 #define MAX    4096u
-#define TARGET 130u
+#define TARGET 120u
 
 static btl_ib_cc_t cc;
 static uint64_t now;
@@ -62,7 +62,7 @@ static void settle_at(uint32_t window)
         round_trip(BASE);
     }
     while (cc.window > window) {
-        round_trip(TARGET + 70);
+        round_trip(2 * BASE);
     }
     for (int i = 0; i < 3; i++) { /* nothing is left of all that */
         full_round(BASE, 0, false);
@@ -96,20 +96,29 @@ static void test_doubling_ends(void **state)
     assert_int_equal(cc.window, window + 1);
 }
 
-/* In proportion to the excess, and at most half in a round trip. */
+/* Half of our part of the queue goes, with each third cut all of it and eight segments more; at most half
+ * of the window. */
 static void test_cut(void **state)
 {
     (void) state;
     settle_at(1000);
+    cc.swift.cuts = 0;
     uint32_t window = cc.window;
-    round_trip(TARGET + 2);
-    assert_in_range(cc.window, window - window / 50, window - 1);
+    round_trip(TARGET);
+    assert_in_range(cc.window, window, window + 1);
     window = cc.window;
-    round_trip(2 * TARGET);
-    assert_in_range(cc.window, window * 59 / 100, window * 61 / 100);
+    round_trip(2 * BASE);
+    assert_in_range(cc.window, window * 3 / 4 - 1, window * 3 / 4 + 2);
+    window = cc.window;
+    round_trip(TARGET + 5);
+    assert_in_range(cc.window, window * 9 / 10 - 1, window * 9 / 10 + 2);
+    window = cc.window;
+    round_trip(TARGET + 5);
+    assert_in_range(cc.window, window * 4 / 5 - 9, window * 4 / 5 - 7);
     window = cc.window;
     round_trip(1000 * TARGET);
-    assert_in_range(cc.window, window / 2, window / 2 + 1);
+    round_trip(1000 * TARGET);
+    assert_in_range(cc.window, window / 4, window / 4 + 2);
 }
 
 /* However many samples a round has, it is one cut, and the shortest delay decides. */
@@ -148,9 +157,8 @@ static void test_increase_grows(void **state)
 {
     (void) state;
     settle_at(500);
+    round_trip(TARGET + 5); /* calm begins anew */
     uint32_t window = cc.window;
-    round_trip(2 * TARGET); /* calm begins anew */
-    window = cc.window;
     for (uint32_t i = 0; i < 5; i++) {
         round_trip(BASE);
         assert_int_equal(cc.window, ++window);
@@ -163,6 +171,22 @@ static void test_increase_grows(void **state)
     uint32_t before = cc.window;
     round_trip(BASE);
     assert_in_range(cc.window, before + before / 8 - 1, before + before / 8 + 1);
+    /* Near the target one segment is enough. */
+    before = cc.window;
+    for (uint32_t i = 1; i < 20; i++) {
+        round_trip(TARGET - 5);
+        assert_int_equal(cc.window, before + i);
+    }
+}
+
+/* A small window does not grow by a quarter of itself, but by an eighth. */
+static void test_small_increase(void **state)
+{
+    (void) state;
+    settle_at(4);
+    uint32_t before = cc.swift.window;
+    round_trip(BASE);
+    assert_int_equal(cc.swift.window, before + before / 8);
 }
 
 static void test_unlimited_learns_nothing(void **state)
@@ -185,20 +209,20 @@ static void test_floor(void **state)
         round_trip(100 * TARGET);
     }
     assert_int_equal(cc.window, 4);
-    assert_int_equal(cc.pace, 0);
+    assert_true(cc.burst != 0);
 }
 
-/* The target of a small window is higher. */
-static void test_flow_scaling(void **state)
+/* Whoever has little of the path may stay in its queue, whoever has much gives way. */
+static void test_own_queue(void **state)
 {
     (void) state;
-    settle_at(4);
+    settle_at(7);
     uint32_t window = cc.window;
-    round_trip(TARGET + 10); /* 64 and more: above the target; 4: below */
-    assert_int_equal(cc.window, window + 1);
-    settle_at(200);
+    round_trip(2 * BASE); /* three and a half of seven segments */
+    assert_true(cc.window >= window);
+    settle_at(100);
     window = cc.window;
-    round_trip(TARGET + 10);
+    round_trip(2 * BASE);
     assert_true(cc.window < window);
 }
 
@@ -258,7 +282,7 @@ static void test_below_one(void **state)
 {
     (void) state;
     settle_at(10);
-    for (int i = 0; i < 2000 && cc.pace == 0; i++) {
+    for (int i = 0; i < 2000 && cc.burst != 0; i++) {
         full_round(BASE, 4 * cc.window, true);
     }
     assert_int_equal(cc.window, 1);
@@ -267,10 +291,10 @@ static void test_below_one(void **state)
         full_round(BASE, 4 * cc.window, true);
     }
     assert_true(cc.pace >= 30 * BASE * 1000 && cc.pace <= 70 * BASE * 1000);
-    for (int i = 0; i < 200 && cc.pace != 0; i++) {
+    for (int i = 0; i < 200 && cc.burst == 0; i++) {
         round_trip(BASE);
     }
-    assert_int_equal(cc.pace, 0);
+    assert_true(cc.burst != 0);
 }
 
 static void test_undo(void **state)
@@ -349,7 +373,8 @@ int main(void)
         cmocka_unit_test_setup(test_increase_grows, setup),
         cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
         cmocka_unit_test_setup(test_floor, setup),
-        cmocka_unit_test_setup(test_flow_scaling, setup),
+        cmocka_unit_test_setup(test_own_queue, setup),
+        cmocka_unit_test_setup(test_small_increase, setup),
         cmocka_unit_test_setup(test_random_loss, setup),
         cmocka_unit_test_setup(test_overflow, setup),
         cmocka_unit_test_setup(test_incurable_loss, setup),

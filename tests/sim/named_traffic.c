@@ -1,0 +1,271 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Scenarios with links that have a rate and a queue: many senders to one, a bottleneck that several
+ * share, a receiver that is slow, small messages beside large ones. What is demanded: no collapse,
+ * shares that differ by a fifth at most, small messages that are not held up.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "named.h"
+
+#define FLOWS_MAX 64
+#define LARGE     65536u
+
+typedef struct share {
+    uint64_t bytes[FLOWS_MAX]; /* delivered, by sender */
+    uint64_t sum, least, most;
+} share_t;
+
+/* As many processes as the `ofi` transport has them, with links of `rate` Mbit/s. */
+static void make(sim_t *sim, uint32_t count, uint64_t rate, uint64_t queue, btl_ib_cc_kind_t cc)
+{
+    sim_procs(sim, count, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < count; i++) {
+        proc_t *proc = &sim->procs[i];
+        snprintf(proc->queues, sizeof(proc->queues), "P,256,256,128,32:S,65536,1024,512,64");
+        proc->config.cc = cc;
+    }
+    sim->delay = SIM_US(5);
+    sim->events_max = UINT64_MAX;
+    links_make(sim, rate, rate, queue);
+}
+
+/* A stream that has something to send until all is stopped. */
+static void stream_from(sim_t *sim, uint32_t from, uint32_t to, uint64_t after)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        say(sim, from, to, LARGE, 1000 + after)->chain = UINT32_MAX;
+    }
+}
+
+/* What `count` senders from number `first` on got through in the next `time` ns. */
+static share_t measure(sim_t *sim, uint32_t first, uint32_t count, uint64_t time)
+{
+    uint64_t from = sim->now;
+    share_t share = {.least = UINT64_MAX};
+
+    sim_run_until(sim, from + time);
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        const message_t *m = &sim->messages[i];
+        if (m->delivered > 0 && m->delivered_at >= from && m->size == LARGE) {
+            share.bytes[m->src] += m->size;
+        }
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        share.sum += share.bytes[i];
+        share.least = share.bytes[i] < share.least ? share.bytes[i] : share.least;
+        share.most = share.bytes[i] > share.most ? share.bytes[i] : share.most;
+    }
+    return share;
+}
+
+/* In thousandths of `rate` Mbit/s. */
+static uint64_t use_of(const share_t *share, uint64_t time, uint64_t rate)
+{
+    return share->sum * 8000 * 1000 / (time * rate);
+}
+
+static void must_be_at_least(sim_t *sim, const char *what, uint64_t value, uint64_t bound)
+{
+    if (value < bound) {
+        sim_fail(sim, "%s: %llu, at least %llu", what, (unsigned long long) value,
+                 (unsigned long long) bound);
+    }
+}
+
+static void must_be_fair(sim_t *sim, const share_t *share)
+{
+    must_be_within(sim, "the most that one sender got, in thousandths of the least",
+                   share->most * 1000 / (share->least + 1), 1200);
+}
+
+/* Segments sent again in thousandths of all that were sent. */
+static uint64_t repeated(const sim_t *sim)
+{
+    uint64_t again = 0, all = 0;
+
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        const btl_ib_counters_t *count = btl_ib_engine_counters(sim->procs[i].engine);
+        again += count->retransmits;
+        all += count->retransmits + count->sent_segments;
+    }
+    return again * 1000 / all;
+}
+
+static void stop(sim_t *sim)
+{
+    sim->stopping = true;
+    run_settle(sim, SIM_S(5));
+    run_farewell(sim);
+}
+
+/* ---- many to one ---- */
+
+static void many_to_one(sim_t *sim, uint64_t rate, uint64_t queue)
+{
+    uint64_t time = SIM_MS(20) * (10000 / rate);
+
+    make(sim, 17, rate, queue, BTL_IB_CC_AUTO);
+    run_start(sim);
+    for (uint32_t i = 1; i < 17; i++) {
+        stream_from(sim, i, 0, 0);
+    }
+    sim_run_until(sim, sim->now + time / 4);
+    share_t share = measure(sim, 1, 16, time);
+    must_be_at_least(sim, "thousandths of the receiver's link", use_of(&share, time, rate), 850);
+    must_be_fair(sim, &share);
+    must_be_within(sim, "thousandths sent again", repeated(sim), 100);
+    stop(sim);
+}
+
+void incast_16(sim_t *sim)
+{
+    many_to_one(sim, 10000, 512u << 10);
+}
+
+void incast_shallow(sim_t *sim)
+{
+    many_to_one(sim, 10000, 96u << 10);
+}
+
+void incast_slow_link(sim_t *sim)
+{
+    many_to_one(sim, 1000, 128u << 10);
+}
+
+/* ---- a bottleneck between pairs ---- */
+
+static void bottleneck_of(sim_t *sim, btl_ib_cc_kind_t cc, uint32_t pairs, uint64_t rate,
+                          uint64_t queue, uint64_t time, uint64_t stagger)
+{
+    make(sim, 2 * pairs, 10000, 1u << 20, cc);
+    sim->delay = SIM_US(50);
+    sim->core = (wire_t){.rate = rate, .queue = queue};
+    run_start(sim);
+    for (uint32_t i = 0; i < pairs; i++) { /* one after the other: late ones get their share */
+        stream_from(sim, i, pairs + i, stagger * i);
+    }
+    sim_run_until(sim, sim->now + stagger * pairs + time);
+    share_t share = measure(sim, 0, pairs, time);
+    must_be_at_least(sim, "thousandths of the bottleneck", use_of(&share, time, rate), 850);
+    must_be_fair(sim, &share);
+    stop(sim);
+}
+
+void bottleneck_2(sim_t *sim)
+{
+    bottleneck_of(sim, BTL_IB_CC_SWIFT, 2, 1000, 256u << 10, SIM_MS(100), SIM_MS(7));
+}
+
+void bottleneck_4(sim_t *sim)
+{
+    bottleneck_of(sim, BTL_IB_CC_SWIFT, 4, 10000, 512u << 10, SIM_MS(200), SIM_MS(7));
+}
+
+void bottleneck_8(sim_t *sim)
+{
+    bottleneck_of(sim, BTL_IB_CC_SWIFT, 8, 10000, 512u << 10, SIM_MS(200), 0);
+}
+
+/* A queue that overflows before its delay says anything. */
+void bottleneck_shallow(sim_t *sim)
+{
+    bottleneck_of(sim, BTL_IB_CC_SWIFT, 4, 1000, 40000, SIM_MS(200), 0);
+}
+
+void bottleneck_cubic(sim_t *sim)
+{
+    bottleneck_of(sim, BTL_IB_CC_CUBIC, 4, 1000, 128u << 10, SIM_MS(500), SIM_MS(7));
+}
+
+/* ---- a slow receiver ---- */
+
+/* It looks every 50 us only, and its device holds 64 datagrams: 1.28 a us are the most. */
+void slow_receiver(sim_t *sim)
+{
+    make(sim, 2, 10000, 1u << 20, BTL_IB_CC_AUTO);
+    sim->procs[1].attr.rx_depth = 64;
+    sim->procs[1].burst = 64;
+    sim->procs[1].step = SIM_US(50);
+    run_start(sim);
+    stream_from(sim, 0, 1, 0);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    share_t share = measure(sim, 0, 1, SIM_MS(50));
+    uint64_t most = 1420ull * 64 * 1000; /* bytes in 50 ms */
+    must_be_at_least(sim, "thousandths of what the receiver can take", share.sum * 1000 / most,
+                     500);
+    must_be_within(sim, "thousandths sent again", repeated(sim), 150);
+    stop(sim);
+}
+
+/* ---- small messages beside large ones ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The 99th percentile, ns, of messages of 8 bytes from number `first` on. */
+static uint64_t p99_small(const sim_t *sim, uint32_t first)
+{
+    uint64_t *times = calloc(sim->nmessages + 1, sizeof(*times));
+    uint32_t n = 0;
+
+    for (uint32_t i = first; i < sim->nmessages; i++) {
+        const message_t *m = &sim->messages[i];
+        if (m->size == 8 && m->delivered > 0) {
+            times[n++] = m->delivered_at - m->accepted_at;
+        }
+    }
+    qsort(times, n, sizeof(*times), by_size);
+    uint64_t p99 = n == 0 ? UINT64_MAX : times[n * 99 / 100];
+    free(times);
+    return p99;
+}
+
+static void small_ones(sim_t *sim, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        say(sim, 0, 1, 8, SIM_US(37) * (i + 1));
+    }
+}
+
+static void small_beside_large(sim_t *sim, uint32_t loss)
+{
+    make(sim, 2, 10000, 1u << 20, BTL_IB_CC_AUTO);
+    sim->delay = SIM_US(10);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    small_ones(sim, 500);
+    sim_run_until(sim, sim->now + SIM_MS(20));
+    uint64_t idle = p99_small(sim, first);
+    if (loss > 0) {
+        fault_add(sim, F_LOSS, 0, SIM_NEVER, loss, 0);
+    }
+    stream_from(sim, 0, 1, 0);
+    sim_run_until(sim, sim->now + SIM_MS(2));
+    first = sim->nmessages;
+    small_ones(sim, 2000);
+    share_t share = measure(sim, 0, 1, SIM_MS(80));
+    must_be_within(sim, "99 % of small messages beside large ones took ns", p99_small(sim, first),
+                   5 * idle);
+    must_be_at_least(sim, "thousandths of the link", use_of(&share, SIM_MS(80), 10000), 900);
+    run_heal(sim);
+    stop(sim);
+}
+
+void mixed(sim_t *sim)
+{
+    small_beside_large(sim, 0);
+}

@@ -50,9 +50,9 @@ enum {
     CALM_ROUNDS = 5,    /* before the increase grows */
     INCREASE_SHARE = 8, /* to that part of the window in a round at most */
     CUT_MOST = 2,       /* in a round: leave at least that part of the window */
-    DRAIN_CUTS = 3,
-    DRAIN_SHARE = 8,          /* more than the queue: that part of the path, */
-    DRAIN_MOST = 8 * SEGMENT, /* at most so much */
+    DRAIN_CUTS = 4,
+    DRAIN_SHARE = 2,          /* more than the queue: that part of the path, */
+    DRAIN_MOST = 16 * SEGMENT, /* at most so much */
 
     JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
     LOSS_BORNE = SEGMENT / 8,

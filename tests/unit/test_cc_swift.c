@@ -96,13 +96,13 @@ static void test_doubling_ends(void **state)
     assert_int_equal(cc.window, window + 1);
 }
 
-/* Half of our part of the queue goes, with each third cut all of it and eight segments more; at most half
- * of the window. */
+/* Half of our part of the queue goes, with each fourth cut all of it and sixteen segments more; at most
+ * half of the window. */
 static void test_cut(void **state)
 {
     (void) state;
     settle_at(1000);
-    cc.swift.cuts = 0;
+    cc.swift.cuts = 1;
     uint32_t window = cc.window;
     round_trip(TARGET);
     assert_in_range(cc.window, window, window + 1);
@@ -114,7 +114,7 @@ static void test_cut(void **state)
     assert_in_range(cc.window, window * 9 / 10 - 1, window * 9 / 10 + 2);
     window = cc.window;
     round_trip(TARGET + 5);
-    assert_in_range(cc.window, window * 4 / 5 - 9, window * 4 / 5 - 7);
+    assert_in_range(cc.window, window * 4 / 5 - 17, window * 4 / 5 - 15);
     window = cc.window;
     round_trip(1000 * TARGET);
     round_trip(1000 * TARGET);

@@ -56,6 +56,7 @@ unit_tests = \
     tests/unit/test_modex \
     tests/unit/test_ofi \
     tests/unit/test_ofi_modes \
+    tests/unit/test_onesided \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
@@ -116,6 +117,8 @@ tests_unit_test_ofi_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_LDADD = $(unit_ldadd)
 tests_unit_test_ofi_modes_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_modes_LDADD = $(unit_ldadd)
+tests_unit_test_onesided_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_onesided_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_pool_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_pool_LDADD = $(unit_ldadd)
 tests_unit_test_protocol_CPPFLAGS = $(unit_cppflags)

@@ -1,0 +1,423 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * One-sided operations of whole engines: calls that make no sense, peers that lie (about what they want,
+ * and in what they answer), and sizes that 32 bits cannot hold.
+ */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum { SIZE = 256 };
+
+/* Memory of host 0 that host 1 may use, in the middle of more that it may not. */
+static uint8_t around[3 * SIZE];
+static uint8_t *const memory = around + SIZE;
+static btl_ib_region_key_t key;
+
+static bench_t *registered(void)
+{
+    bench_t *bench = job();
+
+    memset(around, 0x5a, sizeof(around));
+    assert_int_equal(
+        btl_ib_region_add(bench->hosts[0].engine, memory, SIZE, BTL_IB_ACCESS_ALL, &key), 0);
+    return bench;
+}
+
+static void untouched(void)
+{
+    for (uint32_t i = 0; i < sizeof(around); i++) {
+        assert_int_equal(around[i], 0x5a);
+    }
+}
+
+static const btl_ib_counters_t *counters(bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine);
+}
+
+/* An operation of this test's own, from host 1 on host 0. */
+static int begin(bench_t *bench, bench_op_t *op)
+{
+    op->kept = true;
+    op->done = false;
+    return btl_ib_op_start(bench_connect(bench, 1, 0), &op->op, bench->now);
+}
+
+/* ---- the interface ---- */
+
+static void test_impossible_operations(void **state)
+{
+    bench_t *bench = registered();
+    uint8_t local[8];
+    bench_op_t bad[] = {
+        {.op = {.kind = (btl_ib_op_kind_t) 3, .local = local, .size = 8}},
+        {.op = {.kind = BTL_IB_OP_PUT, .size = 1}},
+        {.op = {.kind = BTL_IB_OP_GET, .size = 1}},
+        {.op = {.kind = BTL_IB_OP_PUT, .local = local, .offset = UINT64_MAX, .size = 1}},
+        {.op = {.kind = BTL_IB_OP_GET, .local = local, .offset = 8, .size = UINT64_MAX - 7}},
+        {.op = {.kind = BTL_IB_OP_ATOMIC, .type = BTL_IB_ATOMIC_INT64}},
+        {.op = {.kind = BTL_IB_OP_ATOMIC, .code = BTL_IB_ATOMIC_AND, .type = BTL_IB_ATOMIC_FLOAT}},
+        {.op = {.kind = BTL_IB_OP_ATOMIC,
+                .code = BTL_IB_ATOMIC_ADD,
+                .type = BTL_IB_ATOMIC_INT64,
+                .offset = UINT64_MAX - 6}},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(begin(bench, &bad[i]), -EINVAL);
+        assert_int_equal(bad[i].done, false);
+    }
+    assert_int_equal(btl_ib_conn_ops(bench_conn(bench, 1, 0)), 0);
+    still_works(bench);
+    end(bench);
+}
+
+static void test_zero_bytes(void **state)
+{
+    bench_t *bench = registered();
+
+    (void) state;
+    for (uint32_t kind = BTL_IB_OP_PUT; kind <= BTL_IB_OP_GET; kind++) {
+        for (uint64_t offset = SIZE - 1; offset <= SIZE + 1; offset++) {
+            bench_op_t op = {.op = {.kind = kind, .key = key, .offset = offset}};
+            assert_int_equal(begin(bench, &op), 0);
+            bench_run(bench, 1000);
+            assert_int_equal(op.done, true);
+            assert_int_equal(op.status, offset <= SIZE ? 0 : -EACCES);
+        }
+    }
+    untouched();
+    end(bench);
+}
+
+static void test_draining(void **state)
+{
+    bench_t *bench = registered();
+    uint8_t local[8] = {0};
+    bench_op_t op = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local, .size = 8}};
+    bench_op_t late = op;
+
+    (void) state;
+    assert_int_equal(begin(bench, &op), 0);
+    btl_ib_conn_drain(bench_conn(bench, 1, 0));
+    btl_ib_conn_drain(bench_connect(bench, 0, 1)); /* serves nevertheless */
+    assert_int_equal(begin(bench, &late), -EPIPE);
+    assert_false(btl_ib_conn_drained(bench_conn(bench, 1, 0)));
+    bench_run(bench, 1000);
+    assert_int_equal(op.done, true);
+    assert_int_equal(op.status, 0);
+    assert_int_equal(local[7], 0x5a);
+    assert_true(btl_ib_conn_drained(bench_conn(bench, 1, 0)));
+    end(bench);
+}
+
+/* Operations that run, wait for a place, or wait for an answer come back from a destroyed connection. */
+static void test_destroyed(void **state)
+{
+    enum { MANY = 300 };
+    static bench_op_t ops[MANY];
+    bench_t *bench = registered();
+    static uint8_t local[MANY];
+
+    (void) state;
+    for (uint32_t i = 0; i < MANY; i++) {
+        ops[i] = (bench_op_t){.op = {.kind = i % 2 ? BTL_IB_OP_GET : BTL_IB_OP_PUT,
+                                     .key = key,
+                                     .offset = i % SIZE,
+                                     .local = &local[i],
+                                     .size = 1}};
+        assert_int_equal(begin(bench, &ops[i]), 0);
+    }
+    assert_int_equal(btl_ib_conn_ops(bench_conn(bench, 1, 0)), MANY);
+    btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(ops[i].done, true);
+        assert_int_equal(ops[i].status, -ECANCELED);
+    }
+    end(bench);
+}
+
+/* ---- what a peer may want ---- */
+
+static bench_forgery_t request(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t end)
+{
+    bench_forgery_t forgery = bench_forge(bench, 0, 1, type);
+    btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(key.id),
+        .secret = BTL_IB_LE64(key.secret),
+        .offset = BTL_IB_LE64(offset),
+        .end = BTL_IB_LE64(end),
+        .operation = BTL_IB_LE32(0x1234),
+    };
+
+    bench_append(&forgery, &target, sizeof(target));
+    return forgery;
+}
+
+/* Thrown at host 0: what is counted, `cause` of *what, and that nothing was touched. */
+static void refused(bench_t *bench, const bench_forgery_t *forgery, const uint64_t *what)
+{
+    uint64_t before = *what;
+
+    bench_throw_forgery(bench, 0, 1, forgery);
+    assert_int_equal(*what, before + 1);
+    untouched();
+}
+
+static void test_lying_put(void **state)
+{
+    static const struct {
+        uint64_t offset, end;
+    } beyond[] = {{0, SIZE + 1},
+                  {SIZE - 7, SIZE + 1},
+                  {SIZE, SIZE + 8},
+                  {SIZE + 1, SIZE + 9},
+                  {UINT64_MAX - 8, UINT64_MAX},
+                  {0, UINT64_MAX},
+                  {(uint64_t) -SIZE, UINT64_MAX}};
+    bench_t *bench = registered();
+    const btl_ib_counters_t *count = counters(bench, 0);
+    uint64_t zero = 0;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        bench_forgery_t forgery = request(bench, BTL_IB_TYPE_PUT, beyond[i].offset, beyond[i].end);
+        bench_append(&forgery, &zero, sizeof(zero));
+        refused(bench, &forgery, &count->rejected_bounds);
+    }
+    bench_forgery_t forgery = request(bench, BTL_IB_TYPE_PUT, 0, 7); /* more than it says */
+    bench_append(&forgery, &zero, sizeof(zero));
+    refused(bench, &forgery, &count->dropped_op);
+    for (uint32_t bit = 0; bit < 128; bit++) { /* guessed keys */
+        forgery = request(bench, BTL_IB_TYPE_PUT, 0, 8);
+        bench_append(&forgery, &zero, sizeof(zero));
+        forgery.body[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        refused(bench, &forgery, &count->rejected_region);
+    }
+    btl_ib_region_remove(bench->hosts[0].engine, &key);
+    forgery = request(bench, BTL_IB_TYPE_PUT, 0, 8);
+    bench_append(&forgery, &zero, sizeof(zero));
+    refused(bench, &forgery, &count->rejected_region);
+    still_works(bench);
+    end(bench);
+}
+
+/* Of a peer that asks for more at once than the protocol allows only so much is kept. */
+static void test_too_many_requests(void **state)
+{
+    bench_t *bench = registered();
+    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    uint32_t seq = conn->rx[1].window.next;
+
+    (void) state;
+    bench->hosts[0].rails[0].busy = UINT32_MAX; /* no answer leaves */
+    for (uint32_t i = 0; i < BTL_IB_OPS_MAX + 10; i++) {
+        bench_forgery_t forgery = request(bench, BTL_IB_TYPE_GET, i % 8, SIZE);
+        forgery.header.spaces = 1;
+        forgery.header.seq = BTL_IB_LE32(seq + i);
+        bench_throw_forgery(bench, 0, 1, &forgery);
+    }
+    assert_int_equal(counters(bench, 0)->served_gets, BTL_IB_OPS_MAX);
+    assert_int_equal(counters(bench, 0)->refused_no_room, 10);
+    assert_int_equal(conn->serve.streams, BTL_IB_OPS_MAX);
+    end(bench);
+}
+
+/* ---- what a peer may answer ---- */
+
+/* Host 1 asks, host 0 lies: the datagrams of the true answer are lost meanwhile. */
+static bool lose_answers(bench_t *bench, const bench_datagram_t *datagram)
+{
+    uint8_t type = datagram->data[0] & 0xf;
+
+    (void) bench;
+    return type == BTL_IB_TYPE_GOT || type == BTL_IB_TYPE_REPLY;
+}
+
+static bench_forgery_t got(bench_t *bench, uint32_t id, uint64_t offset, uint32_t size)
+{
+    static const uint8_t lies[SIZE] = {0};
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_GOT);
+    btl_ib_wire_got_t wire = {
+        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(offset >> 32),
+        .operation = BTL_IB_LE32(id),
+    };
+
+    bench_append(&forgery, &wire, sizeof(wire));
+    bench_append(&forgery, lies, size);
+    return forgery;
+}
+
+static bench_forgery_t reply(bench_t *bench, uint32_t id, uint32_t status)
+{
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_REPLY);
+    btl_ib_wire_reply_t wire = {
+        .result = 77, .operation = BTL_IB_LE32(id), .status = BTL_IB_LE32(status)};
+
+    bench_append(&forgery, &wire, sizeof(wire));
+    return forgery;
+}
+
+static bench_forgery_t refusal(bench_t *bench, uint32_t id)
+{
+    bench_forgery_t forgery = bench_forge(bench, 1, 0, BTL_IB_TYPE_REFUSED);
+    uint32_t wire = BTL_IB_LE32(id);
+
+    bench_append(&forgery, &wire, sizeof(wire));
+    return forgery;
+}
+
+static void thrown(bench_t *bench, bench_forgery_t forgery, const uint64_t *what)
+{
+    uint64_t before = *what;
+
+    bench_throw_forgery(bench, 1, 0, &forgery);
+    assert_int_equal(*what, before + 1);
+}
+
+static void test_lying_answers(void **state)
+{
+    static const uint64_t beyond[][2] = {
+        {64, 1}, {63, 2}, {0, 65}, {UINT64_MAX, 1}, {UINT64_MAX - 3, 8}, {UINT64_C(1) << 32, 8}};
+    bench_t *bench = registered();
+    const btl_ib_counters_t *count = counters(bench, 1);
+    uint8_t local[192];
+    bench_op_t op = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local + 64, .size = 64}};
+
+    (void) state;
+    memset(local, 0xa5, sizeof(local));
+    bench->loses = lose_answers;
+    assert_int_equal(begin(bench, &op), 0);
+    bench_run(bench, 200);
+    uint32_t id = op.op.id;
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        thrown(bench, got(bench, id, beyond[i][0], (uint32_t) beyond[i][1]), &count->dropped_op);
+    }
+    thrown(bench, got(bench, id ^ 0x100, 0, 64), &count->stale_answers); /* an earlier one's */
+    thrown(bench, got(bench, id ^ 1, 0, 64), &count->stale_answers);
+    thrown(bench, got(bench, 0, 0, 64), &count->stale_answers);
+    thrown(bench, reply(bench, id, BTL_IB_REPLY_DONE), &count->stale_answers);
+    thrown(bench, reply(bench, id ^ 0x100, BTL_IB_REPLY_REFUSED), &count->stale_answers);
+    thrown(bench, refusal(bench, id), &count->stale_answers);
+    thrown(bench, refusal(bench, id ^ 1), &count->stale_answers);
+    for (uint32_t i = 0; i < sizeof(local); i++) {
+        assert_int_equal(local[i], 0xa5);
+    }
+    assert_int_equal(op.done, false);
+    /* The same half twice is not the whole. */
+    thrown(bench, got(bench, id, 0, 40), &count->received_segments);
+    thrown(bench, got(bench, id, 0, 40), &count->dropped_op);
+    assert_int_equal(op.done, false);
+    end(bench);
+}
+
+/* ---- more than 32 bits ---- */
+
+enum { PAGES = 769 }; /* no divisor of 2^32 bytes is a multiple of it */
+
+/* A range of addresses that is the same little memory again and again. */
+static uint8_t *unfold(uint64_t bytes, const char *name)
+{
+    size_t size = PAGES * (size_t) sysconf(_SC_PAGESIZE);
+    int fd = memfd_create(name, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t) size), 0);
+    uint8_t *base =
+        mmap(NULL, bytes + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(base, MAP_FAILED);
+    for (uint64_t at = 0; at < bytes; at += size) {
+        assert_ptr_not_equal(
+            mmap(base + at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+            MAP_FAILED);
+    }
+    close(fd);
+    return base;
+}
+
+/* A byte that went to a place of its offset's low 32 bits would be at the wrong place of the pattern. */
+static void transfer(bench_t *bench, uint32_t kind, uint8_t *from, uint8_t *to, uint64_t bytes)
+{
+    size_t size = PAGES * (size_t) sysconf(_SC_PAGESIZE);
+    uint8_t *remote = kind == BTL_IB_OP_PUT ? to : from;
+    bench_op_t op = {.op = {.kind = kind, .local = remote == to ? from : to, .size = bytes}};
+
+    for (size_t i = 0; i < size; i++) {
+        from[i] = (uint8_t) (i * 2654435761u >> 19);
+        to[i] = 0;
+    }
+    assert_int_equal(
+        btl_ib_region_add(bench->hosts[0].engine, remote, bytes, BTL_IB_ACCESS_ALL, &op.op.key), 0);
+    assert_int_equal(begin(bench, &op), 0);
+    for (int i = 0; i < 100000 && !op.done; i++) {
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(op.done, true);
+    assert_int_equal(op.status, 0);
+    assert_memory_equal(from, to, size);
+
+    /* The last byte, and the one behind it. */
+    uint8_t byte = 0;
+    bench_op_t last = {.op = {.kind = kind, .key = op.op.key, .local = &byte, .size = 1}};
+    for (uint64_t i = 0; i < 2; i++) {
+        last.op.offset = bytes - 1 + i;
+        assert_int_equal(begin(bench, &last), 0);
+        bench_run(bench, 10000);
+        assert_int_equal(last.done, true);
+        assert_int_equal(last.status, i == 0 ? 0 : -EACCES);
+    }
+    assert_int_equal(remote[bytes - 1], kind == BTL_IB_OP_PUT ? 0 : byte);
+    btl_ib_region_remove(bench->hosts[0].engine, &op.op.key);
+}
+
+static void test_more_than_4_gib(void **state)
+{
+    uint64_t bytes = (UINT64_C(1) << 32) + 1000003;
+    uint8_t *a = unfold(bytes, "a"), *b = unfold(bytes, "b");
+    bench_t *bench = new_bench();
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        static const char queues[] = "P,128,256,128,16:S,65536,1024,512,256";
+        memcpy(bench->hosts[i].queues, queues, sizeof(queues));
+        bench->hosts[i].attr.max_datagram = 65536;
+        bench->hosts[i].attr.inline_size = 1 << 20;
+        bench_start(bench, i);
+    }
+    transfer(bench, BTL_IB_OP_PUT, a, b, bytes);
+    transfer(bench, BTL_IB_OP_GET, a, b, bytes);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_impossible_operations),
+        cmocka_unit_test(test_zero_bytes),
+        cmocka_unit_test(test_draining),
+        cmocka_unit_test(test_destroyed),
+        cmocka_unit_test(test_lying_put),
+        cmocka_unit_test(test_too_many_requests),
+        cmocka_unit_test(test_lying_answers),
+        cmocka_unit_test(test_more_than_4_gib),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -826,6 +826,7 @@ const named_scenario_t named_scenarios[] = {
     {"ops_region_removed", "a region is removed in the middle of a GET, and of a PUT",
      ops_region_removed},
     {"ops_cut_off", "connections end with one-sided operations under way", ops_cut_off},
+    {"ops_old_answers", "answers to a life that is over reach the next one", ops_old_answers},
     {"ops_answer_never", "the peer dies between a request and its answer", ops_answer_never},
     {"ops_answer_late", "a living peer answers after the silence limit", ops_answer_late},
     {"ops_no_memory", "allocations of one-sided operations fail in turn", ops_no_memory},

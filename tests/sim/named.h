@@ -76,6 +76,7 @@ void ops_refusal_lost(sim_t *sim);
 void ops_late_put(sim_t *sim);
 void ops_region_removed(sim_t *sim);
 void ops_cut_off(sim_t *sim);
+void ops_old_answers(sim_t *sim);
 void ops_answer_never(sim_t *sim);
 void ops_answer_late(sim_t *sim);
 void ops_no_memory(sim_t *sim);

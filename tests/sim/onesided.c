@@ -319,10 +319,13 @@ static void local_make(sim_t *sim, onesided_t *op)
     }
 }
 
-static bool in_use(const sim_t *sim, const proc_t *target, uint64_t at, uint64_t bytes)
+/* Only readers may share. */
+static bool in_use(const sim_t *sim, const onesided_t *who, const proc_t *target, uint64_t at,
+                   uint64_t bytes)
 {
     for (const onesided_t *op = sim->open; op != NULL; op = op->next) {
-        if (targets(op, target) && at < op->at + op->bytes && op->at < at + bytes) {
+        bool both_read = op->op.kind == BTL_IB_OP_GET && who->op.kind == BTL_IB_OP_GET;
+        if (targets(op, target) && at < op->at + op->bytes && op->at < at + bytes && !both_read) {
             return true;
         }
     }
@@ -341,7 +344,7 @@ static bool find_room(sim_t *sim, onesided_t *op, proc_t *target, uint64_t from,
 
     for (int i = 0; i < 20; i++) {
         uint64_t at = rng_range(&sim->rng, from, to - bytes);
-        if (!in_use(sim, target, at, bytes) && !is_tainted(target->arena, at, bytes)) {
+        if (!in_use(sim, op, target, at, bytes) && !is_tainted(target->arena, at, bytes)) {
             op->at = at;
             return true;
         }
@@ -359,7 +362,8 @@ static bool choose_word(sim_t *sim, onesided_t *op, proc_t *target)
         op->word =
             (uint32_t) rng_range(&sim->rng, shared ? 0 : SHARED, (shared ? SHARED : WORDS) - 1);
         op->at = FIXED + SLICES + 8 * op->word;
-        if (shared || (!in_use(sim, target, op->at, 8) && !is_tainted(target->arena, op->at, 8))) {
+        if (shared
+            || (!in_use(sim, op, target, op->at, 8) && !is_tainted(target->arena, op->at, 8))) {
             if (shared && rng_chance(&sim->rng, 500000)) {
                 op->op.compare = word_at(target->arena, op->word);
             }

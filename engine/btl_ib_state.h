@@ -195,7 +195,7 @@ struct btl_ib_conn {
     uint64_t order;         /* of the newest segment sent */
     uint64_t rack_at;       /* us: when we learned it */
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
-    uint64_t blocked_since; /* awake: waiting for credit with nothing in flight since; 0: not */
+    uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
     uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
     uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
     uint32_t sample_echo;   /* the echo that gave the last sample */

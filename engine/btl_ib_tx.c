@@ -402,6 +402,14 @@ static verdict_t push_lost(btl_ib_conn_t *conn, bool *full)
     return GO;
 }
 
+/* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody
+ * answers fills the window, and must not rest then. */
+static bool is_stuck(const btl_ib_conn_t *conn, verdict_t verdict)
+{
+    return conn->in_flight == 0
+           && (verdict == NO_CREDIT || (verdict == NO_WINDOW && btl_ib_conn_only_skips(conn)));
+}
+
 /* Wait for the right thing: the transport or memory (try again in the next turn), the other
  * connections, or an acknowledgement, which makes the connection ready again by itself. */
 static void wait_for(btl_ib_conn_t *conn, verdict_t verdict, bool full)
@@ -418,7 +426,7 @@ static void wait_for(btl_ib_conn_t *conn, verdict_t verdict, bool full)
     } else if (verdict == TOO_SOON) {
         /* When a whole burst may go, and not one by one. */
         btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
-    } else if (verdict == NO_CREDIT && conn->in_flight == 0 && conn->blocked_since == 0) {
+    } else if (is_stuck(conn, verdict) && conn->blocked_since == 0) {
         conn->blocked_since = engine->awake;
         conn->probe_base = engine->now;
     }

@@ -52,6 +52,10 @@
  *   run: -DLATE -DMESSAGES=3
  *   run: -DFAIR -DMESSAGES=3
  *   run: -DFAIR -DLATE -DMESSAGES=3 -DLOSSES=1
+ *   run: -DFAIR -DMESSAGES=4 -DWINDOW_MAX=1 -DLOSSES=1
+ *   run: -DFAIR -DMESSAGES=3 -DNUM=2 -DLOW=1 -DINIT=1
+ *   full: -DFAIR -DMESSAGES=3 -DNUM=4 -DLOW=3 -DINIT=3
+ *   full: -DFAIR -DMESSAGES=3 -DNUM=2 -DLOW=1 -DINIT=1 -DLATE
  *   full: -DLATE
  *   full: -DFAIR -DLATE -DMESSAGES=3
  *   full: -DFAIR
@@ -66,6 +70,7 @@
  *   bug: -DFAIR -DMESSAGES=3 -DBUG_COMPARE
  *   bug: -DFAIR -DMESSAGES=3 -DBUG_SKIP_OVERTAKEN
  *   bug: -DFAIR -DMESSAGES=3 -DLATE -DBUG_NO_PROBE
+ *   bug: -DFAIR -DMESSAGES=4 -DWINDOW_MAX=1 -DLOSSES=1 -DBUG_WINDOW
  */
 
 /* ---- bounds ---- */
@@ -76,10 +81,18 @@
 #ifndef SKIPS
 #define SKIPS 1
 #endif
+#ifndef NUM
 #define NUM 4
+#endif
+#ifndef LOW
 #define LOW 2
+#endif
+#ifndef INIT
 #define INIT 2
+#endif
+#ifndef WINDOW_MAX
 #define WINDOW_MAX 4
+#endif
 #define WINDOW_LIMIT 8
 #define COPIES 2  /* of one segment on the way at once; more are lost */
 #define ACKS 2    /* acknowledgements on the way at once; more have to wait */
@@ -158,7 +171,11 @@ byte arrived = 0;       /* sequences, skipped ones included */
 #define ONLY_SKIP (skip_at != MOD && tx_ring == BIT(skip_at))
 #define NO_CREDIT (!BEFORE(tx_next, tx_limit))
 #define NO_WINDOW (SUB(tx_next, tx_first) >= WINDOW_MAX + (skip_at != MOD))
+#ifdef BUG_WINDOW /* a SKIP that rests fills the window, and nobody asks */
 #define BLOCKED (pending > 0 && NO_CREDIT && !IN_FLIGHT)
+#else
+#define BLOCKED (pending > 0 && (NO_CREDIT || NO_WINDOW) && !IN_FLIGHT)
+#endif
 
 inline invariant()
 {

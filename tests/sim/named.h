@@ -39,6 +39,18 @@ void insider(sim_t *sim);
 void replayed(sim_t *sim);
 void rekeyed(sim_t *sim);
 
+/* named_loss.c */
+void loss_one(sim_t *sim);
+void loss_of_retransmission(sim_t *sim);
+void loss_three_times(sim_t *sim);
+void loss_of_tail_and_probe(sim_t *sim);
+void loss_of_burst(sim_t *sim);
+void loss_of_first_flight(sim_t *sim);
+void loss_of_every_tenth(sim_t *sim);
+void loss_of_acks(sim_t *sim);
+void reorder_only(sim_t *sim);
+void spurious_count(sim_t *sim);
+
 /* named_traffic.c */
 void incast_16(sim_t *sim);
 void incast_shallow(sim_t *sim);

@@ -272,6 +272,48 @@ static void a_flooded_rail(void **state)
     (void) state;
 }
 
+/* ---- callers ---- */
+
+/* What cannot be is refused with a reason, and changes nothing. */
+static void calls_that_cannot_be(void **state)
+{
+    bench_t *bench = new_bench();
+    begin(bench);
+    btl_ib_engine_t *engine = bench->hosts[0].engine;
+    btl_ib_peer_info_t right = bench_info(bench, 1, 0), wrong = right;
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1), *none = NULL;
+    size_t before = bench->hosts[0].bytes;
+    char text[300];
+
+    assert_int_equal(btl_ib_conn_create(engine, 1, &right, NULL, &none),
+                     -EINVAL); /* no such rail */
+    assert_int_equal(btl_ib_conn_create(engine, 0, &right, NULL, &none), -EEXIST);
+    wrong.name++;
+    wrong.rail = BTL_IB_RAILS_MAX;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
+    wrong.rail = 0;
+    wrong.queues.q[0].num = 0;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
+    wrong.queues = right.queues;
+    wrong.max_datagram = 50;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
+    wrong.max_datagram = right.max_datagram;
+    wrong.guard = BTL_IB_GUARD_CRC32C;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
+    wrong.guard = right.guard;
+    wrong.address_len = 0;
+    assert_int_equal(btl_ib_conn_create(engine, 0, &wrong, NULL, &none), -EINVAL);
+    assert_null(none);
+    assert_int_equal(bench->hosts[0].bytes, before);
+    assert_true(btl_ib_conn_format(conn, bench->now, text, sizeof(text)) > 0);
+    assert_non_null(strstr(text, "open, connected"));
+    assert_non_null(btl_ib_sendi_begin(conn, 1, 20));
+    btl_ib_sendi_abort(conn);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +321,7 @@ int main(void)
         cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
         cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(a_close_while_fragments_wait),
         cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
+        cmocka_unit_test(calls_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,12 +130,12 @@ static btl_ib_segment_t *cut_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     return make(conn, &piece);
 }
 
-/* All of it if it fits a segment, else a chunk. */
+/* All of it if it fits a segment, else a chunk. Chunks are what keeps an order. */
 static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     btl_ib_segment_t *segment;
 
-    if (msg->unit == 0 && msg->out.size <= btl_ib_conn_segment_max(conn)) {
+    if (!msg->ordered && msg->unit == 0 && msg->out.size <= btl_ib_conn_segment_max(conn)) {
         piece_t piece = {
             .type = BTL_IB_TYPE_DATA,
             .iov = msg->iov,

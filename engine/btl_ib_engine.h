@@ -74,6 +74,7 @@ const char *btl_ib_death_string(btl_ib_death_t reason);
 struct btl_ib_msg {
     struct iovec iov[2]; /* the bytes, in order; iov[1] may be empty */
     uint8_t tag;         /* 0..BTL_IB_TAG_MAX */
+    bool ordered;        /* handed up in the order of sending, among others that are ordered */
     bool want_ack_now;   /* the memory is wanted back soon: ask for an immediate acknowledgement */
 
     /* The engine's. */

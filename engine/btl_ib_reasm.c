@@ -103,7 +103,20 @@ bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t
 {
     const btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
 
-    return reasm != NULL ? reasm->missing == 1 : view->size == view->chunk.total;
+    return !peer->busy && view->chunk.fragment == peer->finished.next
+           && (reasm != NULL ? reasm->missing == 1 : view->size == view->chunk.total);
+}
+
+btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_reasm_t *reasm = peer->busy ? NULL : find(&peer->fragments, peer->finished.next);
+
+    if (reasm == NULL || reasm->missing > 0) {
+        return NULL;
+    }
+    btl_ib_list_remove(&reasm->link);
+    btl_ib_rx_window_mark(&peer->finished, reasm->fragment);
+    return reasm;
 }
 
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
@@ -130,10 +143,9 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
     if (--reasm->missing > 0) {
         return BTL_IB_REASM_STORED;
     }
-    btl_ib_list_remove(&reasm->link);
-    btl_ib_rx_window_mark(&peer->finished, reasm->fragment);
-    *whole = reasm;
-    return BTL_IB_REASM_COMPLETE;
+    reasm->tag = view->tag;
+    *whole = reasm->fragment == peer->finished.next ? btl_ib_reasm_next(peer) : NULL;
+    return *whole != NULL ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED;
 }
 
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
@@ -151,6 +163,7 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
 {
     btl_ib_list_init(&peer->fragments);
     btl_ib_rx_window_init(&peer->finished, 0);
+    peer->busy = false;
 }
 
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
@@ -162,4 +175,5 @@ void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
     }
     btl_ib_rx_window_drop(&peer->finished, pool->mem);
     btl_ib_rx_window_init(&peer->finished, 0);
+    peer->busy = false;
 }

@@ -11,6 +11,10 @@
  * The peer's own buffer is kept for the oldest of its fragments. Would a younger one get it, the
  * older one's chunks could fill the window, refused again and again, and the rest of the younger one
  * would never be sent. Fragments are numbered from 0 in the order in which they are cut.
+ *
+ * They are handed up in that order, one after the other has come back: Open MPI's convertor (4.1)
+ * cannot unpack the pieces of one message in another order if one ends inside a basic datatype. What
+ * is complete before its turn waits in its buffer.
  */
 
 #ifndef BTL_IB_REASM_H
@@ -37,7 +41,8 @@ typedef struct btl_ib_reasm_pool {
 /* The unfinished fragments of one peer. */
 typedef struct btl_ib_reasm_peer {
     btl_ib_list_t fragments;
-    btl_ib_rx_window_t finished; /* by number */
+    btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
+    bool busy;                   /* one is being handed up */
 } btl_ib_reasm_peer_t;
 
 typedef struct btl_ib_reasm {
@@ -46,16 +51,17 @@ typedef struct btl_ib_reasm {
     uint32_t total;
     uint32_t unit;
     uint32_t missing; /* chunks that are still to come */
+    uint8_t tag;      /* once there are none */
     bool extra;
     uint64_t *have; /* a bit for each chunk, behind the data */
     uint8_t data[] __attribute__((aligned(8)));
 } btl_ib_reasm_t;
 
 typedef enum btl_ib_reasm_result {
-    BTL_IB_REASM_STORED,
-    BTL_IB_REASM_COMPLETE, /* and taken off the list: btl_ib_reasm_put() when done with it */
-    BTL_IB_REASM_REFUSED,  /* no buffer or memory: the chunk must come again */
-    BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
+    BTL_IB_REASM_STORED, /* its fragment is not complete, or waits for its turn */
+    BTL_IB_REASM_COMPLETE, /* and its turn; taken off the list: btl_ib_reasm_put() when done with it */
+    BTL_IB_REASM_REFUSED, /* no buffer or memory: the chunk must come again */
+    BTL_IB_REASM_WRONG,   /* contradicts its fragment, or longer than any message */
 } btl_ib_reasm_result_t;
 
 void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
@@ -72,7 +78,10 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view, btl_ib_reasm_t **whole);
 
-/* Would this chunk, if it is right, complete its fragment? */
+/* The fragment whose turn it is, if it is complete, taken off the list; else NULL. */
+btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
+
+/* Would this chunk, if it is right, complete its fragment, and is it the turn of that? */
 bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t *view);
 
 /* Give a buffer back to the pool. */

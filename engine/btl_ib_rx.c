@@ -171,14 +171,32 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
+/* Hand up a fragment, and what waited for it. */
+static void deliver_whole(btl_ib_conn_t *conn, btl_ib_reasm_t *whole)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    while (whole != NULL) {
+        conn->fragments.busy = true;
+        deliver(conn, whole->tag, whole->data, whole->total);
+        conn->fragments.busy = false;
+        btl_ib_reasm_put(&engine->reasm, whole);
+        whole = engine->kicking ? NULL : btl_ib_reasm_next(&conn->fragments);
+    }
+}
+
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
 {
     btl_ib_stored_t *stored;
     uint32_t count = 0;
 
     while ((stored = btl_ib_store_pop(&engine->store)) != NULL) {
-        deliver(stored->conn, stored->tag,
-                stored->whole != NULL ? stored->whole->data : stored->data, stored->size);
+        if (stored->whole != NULL) {
+            deliver_whole(stored->conn, stored->whole);
+            stored->whole = NULL;
+        } else {
+            deliver(stored->conn, stored->tag, stored->data, stored->size);
+        }
         btl_ib_store_put(&engine->store, stored);
         count++;
     }
@@ -267,8 +285,7 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_re
         btl_ib_store_add(&engine->store, stored);
         return;
     }
-    deliver(conn, view->tag, whole->data, whole->total);
-    btl_ib_reasm_put(&engine->reasm, whole);
+    deliver_whole(conn, whole);
 }
 
 static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -673,7 +673,8 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     if (size > engine->config.eager_max) {
         return -EMSGSIZE;
     }
-    void *body = btl_ib_sendi_begin(conn, msg->tag, (uint32_t) size);
+    const bool ordered = msg->ordered && size > 0; /* a chunk has bytes */
+    void *body = ordered ? NULL : btl_ib_sendi_begin(conn, msg->tag, (uint32_t) size);
     if (body != NULL) {
         for (int i = 0; i < 2; i++) {
             if (msg->iov[i].iov_len > 0) {
@@ -688,8 +689,10 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     btl_ib_engine_clock(engine, now);
     msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
     msg->unit = 0;
+    msg->ordered = ordered;
     btl_ib_list_init(&msg->out.link);
-    btl_ib_send_queue(conn, &msg->out, 0);
+    /* All chunks use one channel, that of the largest. */
+    btl_ib_send_queue(conn, &msg->out, ordered ? conn->datagram_max : 0);
     engine->depth++;
     btl_ib_send_push(conn);
     btl_ib_send_callbacks(engine);

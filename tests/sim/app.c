@@ -604,6 +604,20 @@ void app_on_sent(void *context, btl_ib_msg_t *msg)
     }
 }
 
+/* Is another message on its way in chunks between the same processes? */
+static bool waits_for_other(const sim_t *sim, const message_t *m)
+{
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        const message_t *other = &sim->messages[i];
+
+        if (other != m && other->src == m->src && other->dst == m->dst && other->rail == m->rail
+            && other->chunked && other->delivered == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void app_on_done(void *context, btl_ib_msg_t *msg, int status)
 {
     proc_t *proc = context;
@@ -617,9 +631,10 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status)
         sim_fail(sim, "p%u: message %u: on_done(%d) at the wrong time", proc->index, m->id, status);
     }
     /* A message that fitted one segment was copied: done as soon as that was handed over. What came in
-     * a kick is acknowledged, and delivered at the next poll. */
-    bool early =
-        m->delivered == 0 && m->chunked && !sim->procs[m->dst].kicked && !ledger_excused(sim, m);
+     * a kick is acknowledged, and delivered at the next poll; what came in chunks waits for those that
+     * were sent before. */
+    bool early = m->delivered == 0 && m->chunked && !sim->procs[m->dst].kicked
+                 && !ledger_excused(sim, m) && !waits_for_other(sim, m);
     if (status == 0 && (!m->sent || early)) {
         sim_fail(sim, "p%u: message %u is done, but %s", proc->index, m->id,
                  m->sent ? "was not delivered" : "on_sent was not called");

@@ -94,6 +94,13 @@ static void check_whole(uint32_t fragment, uint32_t total)
     btl_ib_reasm_put(&pool, whole);
 }
 
+/* The next one that waited for its turn is that fragment. */
+static void check_next(int p, uint32_t fragment, uint32_t total)
+{
+    whole = btl_ib_reasm_next(&peer[p]);
+    check_whole(fragment, total);
+}
+
 static void shuffle(uint32_t *order, uint32_t count, test_random_t *r)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -153,12 +160,34 @@ static void test_interleaved(void **state)
         assert_int_equal(add(0, 1, 400, 8, 49 - i), BTL_IB_REASM_STORED);
         assert_int_equal(add(1, 0, 5000, 100, i), BTL_IB_REASM_STORED); /* of another peer */
     }
-    assert_int_equal(add(0, 1, 400, 8, 0), BTL_IB_REASM_COMPLETE);
-    check_whole(1, 400);
+    assert_int_equal(add(0, 1, 400, 8, 0), BTL_IB_REASM_STORED); /* not its turn */
     assert_int_equal(add(1, 0, 5000, 100, 49), BTL_IB_REASM_COMPLETE);
     check_whole(0, 5000);
     assert_int_equal(add(0, 0, 500, 10, 49), BTL_IB_REASM_COMPLETE);
     check_whole(0, 500);
+    check_next(0, 1, 400);
+    assert_null(btl_ib_reasm_next(&peer[0]));
+}
+
+/* While one is handed up no other one is, although it is complete and next. */
+static void test_busy(void **state)
+{
+    const btl_ib_view_t last = {.chunk = {1, 100, 0, 0, 100}, .size = 100};
+
+    (void) state;
+    assert_int_equal(add(0, 0, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 100);
+    assert_true(btl_ib_reasm_completes(&peer[0], &last));
+    peer[0].busy = true;
+    assert_false(btl_ib_reasm_completes(&peer[0], &last));
+    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_STORED);
+    assert_null(btl_ib_reasm_next(&peer[0]));
+    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_WRONG);
+    peer[0].busy = false;
+    /* The end of another one does not bring it up: who completes a fragment gets that one. */
+    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
+    check_next(0, 1, 100);
+    check_next(0, 2, 100);
 }
 
 static void test_wrong(void **state)
@@ -195,14 +224,14 @@ static void test_finished(void **state)
     (void) state;
     number_from(0, 0xfffffffe);
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
-    check_whole(0, 200);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_STORED); /* waits */
     assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_WRONG);
     assert_int_equal(add(0, 0xfffffffe, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 0xffffffff, 50, 100, 0), BTL_IB_REASM_COMPLETE);
-    check_whole(0xffffffff, 50);
+    assert_int_equal(add(0, 0xffffffff, 50, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 0xfffffffe, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     check_whole(0xfffffffe, 200);
+    check_next(0, 0xffffffff, 50);
+    check_next(0, 0, 200);
     for (uint32_t fragment = 0xfffffff0; fragment != 1; fragment++) {
         assert_int_equal(add(0, fragment, 200, 100, 0), BTL_IB_REASM_WRONG);
     }
@@ -227,17 +256,21 @@ static void test_bounded(void **state)
     }
     assert_int_equal(pool.extra, 3);
     assert_int_equal(memory.live, PEERS + 3);
-    /* Who began can finish, and makes room for one more. */
-    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    /* Who began can finish, and makes room when it was its turn. */
+    assert_int_equal(add(0, 2, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED);
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    assert_int_equal(add(0, 1, 200, 100, 1), BTL_IB_REASM_COMPLETE);
     btl_ib_reasm_t *finished = whole;
     assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_REFUSED); /* it is still in use */
     whole = finished;
-    check_whole(2, 200);
+    check_whole(1, 200);
+    check_next(0, 2, 200);
     assert_int_equal(add(2, 7, 200, 100, 1), BTL_IB_REASM_STORED);
-    assert_int_equal(add(2, 8, 200, 100, 1), BTL_IB_REASM_REFUSED);
-    assert_int_equal(add(2, 7, 200, 100, 0), BTL_IB_REASM_COMPLETE);
-    check_whole(7, 200);
-    for (int i = 0; i < PEERS; i++) {
+    assert_int_equal(add(2, 8, 200, 100, 1), BTL_IB_REASM_STORED);
+    assert_int_equal(add(2, 9, 200, 100, 1), BTL_IB_REASM_REFUSED);
+    for (int i = 1; i < PEERS; i++) {
         assert_int_equal(add(i, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
         check_whole(0, 200);
     }
@@ -295,8 +328,7 @@ static void test_drop(void **state)
     assert_int_equal(add(0, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 1, 200, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(0, 2000, 200, 100, 0), BTL_IB_REASM_STORED);
-    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_COMPLETE);
-    check_whole(2, 100);
+    assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
     assert_int_equal(add(1, 0, 200, 100, 0), BTL_IB_REASM_STORED);
     btl_ib_reasm_drop(&pool, &peer[0]);
     assert_true(btl_ib_list_empty(&peer[0].fragments));
@@ -345,9 +377,13 @@ static void test_idle_bounded(void **state)
         assert_int_equal(add(0, i, 200, 100, 0), BTL_IB_REASM_STORED);
     }
     assert_int_equal(memory.live, 60);
-    for (uint32_t i = 60; i > 0; i--) {
-        assert_int_equal(add(0, i - 1, 200, 100, 1), BTL_IB_REASM_COMPLETE);
-        check_whole(i - 1, 200);
+    for (uint32_t i = 59; i > 0; i--) {
+        assert_int_equal(add(0, i, 200, 100, 1), BTL_IB_REASM_STORED);
+    }
+    assert_int_equal(add(0, 0, 200, 100, 1), BTL_IB_REASM_COMPLETE);
+    check_whole(0, 200);
+    for (uint32_t i = 1; i < 60; i++) {
+        check_next(0, i, 200);
     }
     assert_int_equal(pool.extra, 0);
     assert_in_range(memory.live, 1, 32);
@@ -380,13 +416,29 @@ typedef struct model {
     uint32_t completed;
 } model_t;
 
-static void model_finish(model_t *m, int p, uint32_t number)
+/* All chunks of one that is open are there: it is handed up if it is its turn, and what waited for it. */
+static void model_finish(model_t *m, int p, int f, btl_ib_reasm_result_t result)
 {
-    m->finished[p][number] = true;
-    while (m->finished[p][m->oldest[p]]) {
+    bool turn = m->fragment[p][f] == m->oldest[p];
+
+    assert_int_equal(result, turn ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED);
+    while (turn) {
+        check_whole(m->fragment[p][f], m->total[p][f]);
+        m->open[p][f] = false;
+        m->extras -= m->extra[p][f];
+        m->finished[p][m->fragment[p][f]] = true;
         m->oldest[p]++;
+        m->completed++;
+        whole = btl_ib_reasm_next(&peer[p]);
+        turn = false;
+        for (int i = 0; i < OPEN_MAX; i++) {
+            if (m->open[p][i] && m->missing[p][i] == 0 && m->fragment[p][i] == m->oldest[p]) {
+                f = i;
+                turn = true;
+            }
+        }
+        assert_int_equal(whole != NULL, turn);
     }
-    m->completed++;
 }
 
 static void model_begin(model_t *m, int p, int f, test_random_t *r)
@@ -414,13 +466,6 @@ static void model_begin(model_t *m, int p, int f, test_random_t *r)
         m->refused++;
         return;
     }
-    if (chunks_of(total, unit) == 1) {
-        assert_int_equal(result, BTL_IB_REASM_COMPLETE);
-        check_whole(number, total);
-        model_finish(m, p, number);
-        return;
-    }
-    assert_int_equal(result, BTL_IB_REASM_STORED);
     m->open[p][f] = true;
     m->extra[p][f] = extra;
     m->extras += extra;
@@ -430,6 +475,11 @@ static void model_begin(model_t *m, int p, int f, test_random_t *r)
     m->missing[p][f] = chunks_of(total, unit) - 1;
     memset(m->got[p][f], 0, sizeof(m->got[p][f]));
     m->got[p][f][index] = true;
+    if (m->missing[p][f] == 0) {
+        model_finish(m, p, f, result);
+    } else {
+        assert_int_equal(result, BTL_IB_REASM_STORED);
+    }
 }
 
 static void model_continue(model_t *m, int p, int f, test_random_t *r)
@@ -449,11 +499,7 @@ static void model_continue(model_t *m, int p, int f, test_random_t *r)
         assert_int_equal(result, BTL_IB_REASM_STORED);
         return;
     }
-    assert_int_equal(result, BTL_IB_REASM_COMPLETE);
-    check_whole(m->fragment[p][f], total);
-    m->open[p][f] = false;
-    m->extras -= m->extra[p][f];
-    model_finish(m, p, m->fragment[p][f]);
+    model_finish(m, p, f, result);
 }
 
 static void test_model(void **state)
@@ -489,6 +535,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_any_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_interleaved, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),

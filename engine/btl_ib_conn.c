@@ -419,6 +419,7 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn)
     engine->lively--;
     btl_ib_op_shrink(conn);
     btl_ib_serve_shrink(conn);
+    btl_ib_rx_window_shrink(&conn->fragments.finished, &engine->mem);
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
     }

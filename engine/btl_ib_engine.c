@@ -150,7 +150,7 @@ static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transpo
     return limit != 0 && limit < share ? limit : share;
 }
 
-/* Segments in flight, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
+/* Segments not acknowledged, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
  * transport still reads. */
 static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport)
 {
@@ -365,8 +365,8 @@ static void push_ready(btl_ib_engine_t *engine)
     btl_ib_list_t turn;
     btl_ib_list_t *item;
 
-    if (!btl_ib_list_empty(&engine->starved) && engine->in_flight < engine->config.depth_total
-        && engine->bytes_in_flight < engine->config.depth_bytes) {
+    if (!btl_ib_list_empty(&engine->starved) && engine->unacked < engine->config.depth_total
+        && engine->bytes_unacked < engine->config.depth_bytes) {
         btl_ib_list_splice_tail(&engine->ready, &engine->starved);
     }
     btl_ib_list_init(&turn); /* who becomes ready again has to wait for the next turn */

@@ -141,8 +141,8 @@ typedef struct btl_ib_engine_config {
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
     uint32_t depth_peer;    /* segments in flight to one peer (16384) */
-    uint32_t depth_total;   /* segments in flight in all (24576) */
-    uint64_t depth_bytes;   /* bytes in flight in all (32 MiB) */
+    uint32_t depth_total;   /* segments not acknowledged in all (24576) */
+    uint64_t depth_bytes;   /* bytes not acknowledged in all (32 MiB) */
     uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (49152) */
     uint32_t passive_max;   /* connections from peers that were never added (4096) */
     uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */

@@ -57,7 +57,10 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint64_t hosts = (uint64_t) conn->engine->away + view->away;
     conn->sample_hosts = hosts < sample ? (uint32_t) hosts : sample;
     uint32_t network = sample - conn->sample_hosts;
-    conn->path = network < conn->path ? network : conn->path;
+    /* Where hosts were away for most of the time nothing is known of the network. */
+    if (network >= sample / 2 && network < conn->path) {
+        conn->path = network;
+    }
 }
 
 /* Reordering, or a late acknowledgement, looked like a loss: allow more time for it, but not more

@@ -181,7 +181,7 @@ struct btl_ib_conn {
     btl_ib_timer_t pace_timer;
     uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */
     uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
-    uint32_t path;         /* us: the shortest part of a round trip that no host can have caused */
+    uint32_t path; /* us: the shortest round trip, without what hosts may have caused of it */
 
     /* Loss. */
     btl_ib_list_t sent; /* segments in flight, by the time they were last sent */
@@ -266,8 +266,8 @@ struct btl_ib_engine {
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
     uint32_t away;       /* us between this progress call and the one before */
-    uint32_t in_flight;  /* segments, all connections */
-    uint64_t bytes_in_flight;
+    uint32_t unacked;    /* segments in flight or lost, without SKIPs, all connections */
+    uint64_t bytes_unacked;
     uint32_t next_epoch;
     uint32_t op_generation; /* of the newest id of an operation */
     uint32_t passive;       /* connections that nobody has adopted */

@@ -20,15 +20,28 @@ enum {
 
 static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
-    uint64_t bytes = segment->size + segment->outside;
-
     if (segment->type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
         return;
     }
     conn->in_flight += (uint32_t) sign;
     conn->tx[segment->space].in_flight += (uint32_t) sign;
-    conn->engine->in_flight += (uint32_t) sign;
-    conn->engine->bytes_in_flight += sign > 0 ? bytes : -bytes;
+}
+
+/* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
+ * what limits memory, and what leaves the pool something for acknowledgements. */
+static void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool skip = segment->type == BTL_IB_TYPE_SKIP;
+    uint64_t bytes = segment->size + segment->outside;
+
+    conn->unacked += (uint32_t) sign;
+    if (skip) {
+        conn->skips += (uint32_t) sign;
+    } else {
+        engine->unacked += (uint32_t) sign;
+        engine->bytes_unacked += sign > 0 ? bytes : -bytes;
+    }
 }
 
 /* One segment more has had its time, were it sent without bursts. */
@@ -62,8 +75,7 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
         conn->probes = 0;
     }
     notice_silence(conn);
-    conn->unacked++;
-    conn->skips += segment->type == BTL_IB_TYPE_SKIP;
+    keep(conn, segment, +1);
     in_flight(conn, segment, +1);
     spend_time(conn);
     conn->unasked++;
@@ -78,8 +90,7 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
 
 static void withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    conn->unacked--;
-    conn->skips -= segment->type == BTL_IB_TYPE_SKIP;
+    keep(conn, segment, -1);
     in_flight(conn, segment, -1);
     if (conn->cc.pace != 0) {
         conn->pace_at -= conn->cc.pace;
@@ -159,8 +170,8 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
     if (too_soon(conn)) {
         return TOO_SOON;
     }
-    if (engine->in_flight >= engine->config.depth_total
-        || engine->bytes_in_flight >= engine->config.depth_bytes) {
+    if (engine->unacked >= engine->config.depth_total
+        || engine->bytes_unacked >= engine->config.depth_bytes) {
         return NO_DEPTH;
     }
     return GO;
@@ -495,8 +506,7 @@ static btl_ib_out_t *forget(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_out_t *out = segment->out;
 
-    conn->unacked--;
-    conn->skips -= segment->type == BTL_IB_TYPE_SKIP;
+    keep(conn, segment, -1);
     if (!segment->lost) {
         in_flight(conn, segment, -1);
     }
@@ -523,11 +533,13 @@ static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (!segment->lost) {
         btl_ib_send_lost(conn, segment);
     }
+    keep(conn, segment, -1); /* what follows makes it shorter */
     segment->type = BTL_IB_TYPE_VOID;
     segment->out = NULL;
     segment->outside = 0;
     segment->payload = 0;
     segment->size = (uint32_t) (btl_ib_send_body(segment) - segment->wire);
+    keep(conn, segment, +1);
     conn->engine->count.voided++;
 }
 

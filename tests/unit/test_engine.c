@@ -202,7 +202,7 @@ static void a_close_while_fragments_wait(void **state)
         assert_true(bench->ops[i].done);
     }
     bench_check_accounts(&bench->hosts[0]);
-    assert_int_equal(bench->hosts[0].engine->in_flight, 0);
+    assert_int_equal(bench->hosts[0].engine->unacked, 0);
     bench_send(bench, 0, 1, 12000, 1); /* and there is a next life */
     assert_true(bench_settle(bench, SECOND));
     end(bench);

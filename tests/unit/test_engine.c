@@ -316,6 +316,101 @@ static void calls_that_cannot_be(void **state)
     (void) state;
 }
 
+/* ---- limits on all connections ---- */
+
+/* Host 0 hears nobody but host 3; every twelfth of its segments gets through to host 1. */
+static bool loses_most(bench_t *bench, const bench_datagram_t *datagram)
+{
+    uint32_t from = datagram->source / BENCH_RAILS, to = datagram->to / BENCH_RAILS;
+
+    if (from == 3 || to == 3) {
+        return false;
+    }
+    return from != 1 && (to != 1 || bench->scratch[0]++ % 12 != 11);
+}
+
+/* What is lost to some peers, and waits to go again, leaves room for acknowledgements to others. */
+static void losses_to_others(void **state)
+{
+    bench_t *bench = new_bench();
+
+    use_queues(bench, "S,1472,1024,512,500");
+    for (uint32_t i = 0; i < 4; i++) {
+        bench->hosts[i].config.cc = BTL_IB_CC_CUBIC;
+        bench->hosts[i].config.depth_peer = 200;
+        bench->hosts[i].config.depth_total = 210;
+        bench->hosts[i].attr.tx_depth = 4;
+        bench_start(bench, i);
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        bench_send(bench, i, 0, 20, 1);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    bench->loses = loses_most;
+    for (int i = 0; i < 800; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+        bench_send(bench, 0, 2, 100, 1);
+    }
+    bench_run(bench, 5000);
+    assert_true(bench_conn(bench, 0, 1)->unacked > bench_conn(bench, 0, 1)->in_flight);
+    uint32_t message = bench_send(bench, 3, 0, 100, 1);
+    bench_run(bench, 5000);
+    assert_int_equal(bench->messages[message].delivered, 1);
+    assert_int_equal(bench_conn(bench, 3, 0)->unacked, 0);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 60 * SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* Datagrams on a path of 5 ms, which the bench's own network does not keep in flight. */
+typedef struct path {
+    bench_datagram_t *datagram[64];
+    uint64_t due[64];
+    uint32_t first, end;
+} path_t;
+
+/* Hosts 0 and 1 look every 20 us. */
+static void look_often(bench_t *bench, path_t *path, uint64_t us)
+{
+    for (uint64_t end = bench->now + us; bench->now < end;) {
+        bench->now += 20;
+        while (bench->wire.count > 0) {
+            assert_true(path->end - path->first < 64);
+            path->datagram[path->end % 64] = bench_pop(&bench->wire);
+            path->due[path->end++ % 64] = bench->now + 5000;
+        }
+        while (path->first != path->end && path->due[path->first % 64] <= bench->now) {
+            bench_deliver(bench, path->datagram[path->first++ % 64]);
+        }
+        bench_turn(bench, 0);
+        bench_turn(bench, 1);
+    }
+}
+
+/* An answer that came while its asker computed says nothing about the length of the path. */
+static void a_pause_on_a_long_path(void **state)
+{
+    bench_t *bench = new_bench();
+
+    path_t path = {.end = 0};
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    for (int i = 0; i < 10; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+        look_often(bench, &path, 20000);
+    }
+    uint32_t known = bench_conn(bench, 0, 1)->path;
+    assert_in_range(known, 9000, 11000);
+    bench_send(bench, 0, 1, 100, 1);
+    look_often(bench, &path, 1000);
+    bench->now += 50000; /* nobody looks */
+    look_often(bench, &path, 20000);
+    assert_int_equal(bench_conn(bench, 0, 1)->path, known);
+    end(bench);
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,7 +418,8 @@ int main(void)
         cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
         cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(a_close_while_fragments_wait),
         cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
-        cmocka_unit_test(calls_that_cannot_be),
+        cmocka_unit_test(calls_that_cannot_be),      cmocka_unit_test(losses_to_others),
+        cmocka_unit_test(a_pause_on_a_long_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -384,12 +384,15 @@ void btl_ib_engine_leave(btl_ib_engine_t *engine)
 }
 
 /* A turn begins. Of a pause we were there for LONG_PAUSE at most, so that whoever comes seldom counts
- * silence slowly, but does count it. */
+ * silence slowly, but does count it. Before the first turn there was none: nobody knows how long the
+ * clock ran before. */
 static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 {
     uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
 
-    engine->awake += away < LONG_PAUSE ? away : LONG_PAUSE;
+    if (engine->turned_at != 0) {
+        engine->awake += away < LONG_PAUSE ? away : LONG_PAUSE;
+    }
     engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     engine->turned_at += away;
     btl_ib_engine_clock(engine, now);

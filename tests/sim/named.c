@@ -801,6 +801,7 @@ const named_scenario_t named_scenarios[] = {
     {"seldom", "progress is never called twice in a second", seldom},
     {"rail_full", "one rail cannot send, the other acknowledges", rail_full},
     {"partition", "a partition of 10 s heals", partition},
+    {"first_turn", "a message is sent before progress is called for the first time", first_turn},
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
     {"hole", "large datagrams are lost for ever", hole},
     {"no_tag", "a tag gets its receiver late, or never", no_tag},

@@ -76,6 +76,7 @@ void kick_device_failure(sim_t *sim);
 void kick_kills_nobody(sim_t *sim);
 void seldom(sim_t *sim);
 void rail_full(sim_t *sim);
+void first_turn(sim_t *sim);
 
 /* named_onesided.c */
 void ops_clean(sim_t *sim);

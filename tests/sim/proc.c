@@ -153,6 +153,13 @@ bool proc_quiet(const proc_t *proc)
     return !proc->up || (btl_ib_engine_next_due(proc->engine) == UINT64_MAX && !pending(proc));
 }
 
+/* What is open so long after the last fault waits for somebody's silence limit, which may be 15 minutes:
+ * looks that find nothing would only use up the events of a scenario. */
+static bool only_silence_left(const sim_t *sim)
+{
+    return sim->healed_at != 0 && sim->now - sim->healed_at > SIM_S(30);
+}
+
 /*
  * An application that waits polls all the time. Here it is polled a few times after each event (an
  * engine may count idle calls) and then when it said that something is due.
@@ -179,7 +186,7 @@ static uint64_t next_poll(proc_t *proc, bool busy)
         return sim->now + (proc->stuck < 50 ? 1000 : 20000);
     }
     proc->stuck = 0;
-    if (proc->idle_poll != 0 && !sim->clean && !sim->resting) {
+    if (proc->idle_poll != 0 && !sim->clean && !sim->resting && !only_silence_left(sim)) {
         uint64_t idle = sim->now + rng_log(&sim->rng, 1000, proc->idle_poll);
         at = idle < at && !ledger_settled(sim) ? idle : at;
     }

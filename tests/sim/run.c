@@ -205,6 +205,7 @@ void run_heal(sim_t *sim)
             sim->faults[i].to = sim->now;
         }
     }
+    sim->healed_at = sim->now;
     sim->drop = NULL;
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_wake(&sim->procs[i], sim->now);

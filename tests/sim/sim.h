@@ -455,6 +455,7 @@ struct sim {
     uint64_t down_time;  /* ns between two lives */
     wire_t *out, *in;    /* of each process, or NULL: no such links */
     wire_t core;         /* between all of them, if it has a rate */
+    uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */

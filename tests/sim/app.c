@@ -224,6 +224,24 @@ void app_poll(proc_t *proc)
     }
 }
 
+/*
+ * Did the peer compute for the last `limit` us, kicked, but without room for what we have for it? Then it
+ * answers, and lets us wait: nobody there can take anything out of its store. A process that polled, or
+ * refused nothing, has no such excuse.
+ */
+static bool lets_wait(const proc_t *peer, uint64_t now, uint64_t limit, uint64_t grace)
+{
+    uint64_t from = now > SIM_US(limit) ? now - SIM_US(limit) : 0;
+    uint64_t to = peer->busy_until < now ? peer->busy_until : now;
+
+    if (!peer->up || peer->kicker == 0 || limit == 0) {
+        return false;
+    }
+    from = peer->busy_from > from ? peer->busy_from : from;
+    return to > from && (to - from) / 1000 + grace >= limit / 10 * 9
+           && proc_refused(peer) > peer->refused_then;
+}
+
 /* Is the death of a connection explained by what happened? */
 static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason, uint64_t silence,
                         uint64_t computing)
@@ -231,8 +249,9 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
     sim_t *sim = proc->sim;
     const proc_t *peer = &sim->procs[link->peer];
     uint64_t limit = proc->config.silence_limit;
-    uint64_t age = (sim->now - link->made_at) / 1000 + proc->leaped + 2 * proc->clock_grain;
-    uint64_t quiet = (silence - computing) / 1000 + proc->leaped + 2 * proc->clock_grain;
+    uint64_t grace = proc->leaped + 2 * proc->clock_grain;
+    uint64_t age = (sim->now - link->made_at) / 1000 + grace;
+    uint64_t quiet = (silence - computing) / 1000 + grace;
     /* Whether it was heard half a limit ago or not only decides what the death is called. */
     bool silent = limit != 0 && age >= limit / 10 * 9 && quiet >= limit / 100 * 45;
     bool right = false;
@@ -244,7 +263,7 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
         break;
     case BTL_IB_DEATH_NO_PROGRESS:
     case BTL_IB_DEATH_NO_TAG:
-        right = silent || sim->death_ok;
+        right = silent || sim->death_ok || lets_wait(peer, sim->now, limit, grace);
         break;
     case BTL_IB_DEATH_REFUSED:
         right = sim->refuses && (!peer->up || peer->life != 1);

@@ -74,9 +74,10 @@ void kick_restarted(sim_t *sim);
 void kick_no_memory(sim_t *sim);
 void kick_device_failure(sim_t *sim);
 void kick_kills_nobody(sim_t *sim);
+void kick_no_room(sim_t *sim);
 void seldom(sim_t *sim);
-void rail_full(sim_t *sim);
 void first_turn(sim_t *sim);
+void rail_full(sim_t *sim);
 
 /* named_onesided.c */
 void ops_clean(sim_t *sim);

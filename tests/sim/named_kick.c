@@ -323,6 +323,26 @@ void kick_kills_nobody(sim_t *sim)
     finish(sim);
 }
 
+void kick_no_room(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    sim->procs[0].config.silence_limit = 5000000;
+    sim->procs[1].config.store_max = 2000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(20));
+    for (uint32_t i = 0; i < 10; i++) {
+        say(sim, 0, 1, 1000, SIM_US(300) * i);
+    }
+    sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(10));
+    must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
+    sim_run_until(sim, sim->now + SIM_MS(300));
+    must_be_some(sim, "deaths of a peer without room for as long", sim->applied[F_DEATH]);
+    run_heal(sim);
+    finish(sim);
+}
+
 void seldom(sim_t *sim)
 {
     two(sim);
@@ -335,6 +355,23 @@ void seldom(sim_t *sim)
         }
     }
     must_be_some(sim, "deaths seen by a process that comes every 3 s", sim->applied[F_DEATH]);
+    run_heal(sim);
+    finish(sim);
+}
+
+void first_turn(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(20), 1000000, 0);
+    fault->src = 1;
+    fault->both = true;
+    say(sim, 0, 1, 100, 0); /* before the first progress call, which counts for nothing */
+    sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(1));
+    must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
+    sim_run_until(sim, sim->now + SIM_MS(300));
+    must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
     run_heal(sim);
     finish(sim);
 }
@@ -355,23 +392,6 @@ void rail_full(sim_t *sim)
             say(sim, i % 2, 1 - i % 2, 100, SIM_US(100) * i + 1000)->rail = rail;
         }
     }
-    run_heal(sim);
-    finish(sim);
-}
-
-void first_turn(sim_t *sim)
-{
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
-    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(20), 1000000, 0);
-    fault->src = 1;
-    fault->both = true;
-    say(sim, 0, 1, 100, 0); /* before the first progress call, which counts for nothing */
-    sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(1));
-    must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
-    sim_run_until(sim, sim->now + SIM_MS(300));
-    must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
     run_settle(sim, SIM_MS(10));
     sim_run_until(sim, sim->now + SIM_MS(1));
     fault_t *fault = fault_add(sim, F_TX_EAGAIN, 0, sim->now + SIM_MS(5), 1000000, 1);

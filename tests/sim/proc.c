@@ -294,6 +294,13 @@ void proc_look(proc_t *proc)
     }
 }
 
+uint64_t proc_refused(const proc_t *proc)
+{
+    const btl_ib_counters_t *count = proc->up ? btl_ib_engine_counters(proc->engine) : NULL;
+
+    return count == NULL ? 0 : count->refused_no_store + count->refused_no_reassembly;
+}
+
 void proc_compute(proc_t *proc, uint64_t until)
 {
     sim_t *sim = proc->sim;
@@ -303,6 +310,10 @@ void proc_compute(proc_t *proc, uint64_t until)
         /* Of a pause the engine counts the first second; with a kicker there is none. */
         uint64_t unheard = until - from > SIM_S(1) ? until - from - SIM_S(1) : 0;
         proc->busy_total += proc->kicker == 0 ? unheard : 0;
+        if (from == sim->now) {
+            proc->busy_from = from;
+            proc->refused_then = proc_refused(proc);
+        }
         proc->busy_until = until;
         if (proc->kicker != 0) {
             sim_at(sim, from + proc->kicker, kick_event, proc, ++proc->kick_generation);

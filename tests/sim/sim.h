@@ -333,6 +333,8 @@ struct proc {
     /* polling */
     uint64_t poll_at;
     uint64_t poll_generation;
+    uint64_t busy_from;    /* of the last time spent computing */
+    uint64_t refused_then; /* for want of room, until then */
     uint64_t busy_until;
     uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
     uint64_t kicker;     /* ns: kicked after so long without a poll; 0: never */
@@ -453,9 +455,9 @@ struct sim {
     bool resting;        /* the burst at rest: the same */
     uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
     uint64_t down_time;  /* ns between two lives */
+    uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
     wire_t *out, *in;    /* of each process, or NULL: no such links */
     wire_t core;         /* between all of them, if it has a rate */
-    uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */
@@ -555,6 +557,8 @@ void proc_compute(proc_t *proc, uint64_t until);
 /* A call up was made: fails if that is in a kick. */
 void proc_called(const proc_t *proc, const char *what);
 uint64_t proc_busy(const proc_t *proc);
+/* What it refused for want of room, in all. */
+uint64_t proc_refused(const proc_t *proc);
 uint64_t proc_clock(proc_t *proc);
 bool proc_quiet(const proc_t *proc);
 link_t *proc_link(proc_t *proc, uint32_t peer, uint32_t rail);

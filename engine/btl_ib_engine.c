@@ -383,16 +383,28 @@ void btl_ib_engine_leave(btl_ib_engine_t *engine)
     }
 }
 
-/* A turn begins. Of a pause we were there for LONG_PAUSE at most, so that whoever comes seldom counts
- * silence slowly, but does count it. Before the first turn there was none: nobody knows how long the
- * clock ran before. */
+/* Of a pause we were there for LONG_PAUSE at most, so that whoever comes seldom counts silence slowly,
+ * but does count it. Before the first turn there was none: nobody knows how long the clock ran before. */
+static uint64_t awake_at(const btl_ib_engine_t *engine, uint64_t now)
+{
+    uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
+
+    if (engine->turned_at == 0) {
+        return engine->awake;
+    }
+    return engine->awake + (away < LONG_PAUSE ? away : LONG_PAUSE);
+}
+
+uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
+{
+    return awake_at(engine, engine->now);
+}
+
 static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 {
     uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
 
-    if (engine->turned_at != 0) {
-        engine->awake += away < LONG_PAUSE ? away : LONG_PAUSE;
-    }
+    engine->awake = awake_at(engine, now);
     engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     engine->turned_at += away;
     btl_ib_engine_clock(engine, now);

@@ -158,7 +158,7 @@ void btl_ib_op_asked(btl_ib_op_t *op)
 
     op->asked = true;
     if (conn->ops.answers++ == 0) {
-        conn->ops.answer_since = conn->engine->awake;
+        conn->ops.answer_since = btl_ib_engine_awake(conn->engine);
     }
 }
 

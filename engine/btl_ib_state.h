@@ -329,6 +329,10 @@ static inline void btl_ib_engine_clock(btl_ib_engine_t *engine, uint64_t now)
     }
 }
 
+/* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
+ * pause, not before it. */
+uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine);
+
 /* The end of a call that may have run callbacks: frees connections that were destroyed meanwhile,
  * once nobody is on the stack with one. Pairs with depth++. */
 void btl_ib_engine_leave(btl_ib_engine_t *engine);

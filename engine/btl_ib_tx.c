@@ -104,7 +104,7 @@ static void launched(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    segment->first_sent = engine->awake;
+    segment->first_sent = btl_ib_engine_awake(engine);
     segment->last_sent = engine->now;
     segment->order = ++conn->order;
     segment->copies = 1;
@@ -438,7 +438,7 @@ static void wait_for(btl_ib_conn_t *conn, verdict_t verdict, bool full)
         /* When a whole burst may go, and not one by one. */
         btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
     } else if (is_stuck(conn, verdict) && conn->blocked_since == 0) {
-        conn->blocked_since = engine->awake;
+        conn->blocked_since = btl_ib_engine_awake(engine);
         conn->probe_base = engine->now;
     }
 }

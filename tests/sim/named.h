@@ -77,6 +77,7 @@ void kick_kills_nobody(sim_t *sim);
 void kick_no_room(sim_t *sim);
 void seldom(sim_t *sim);
 void first_turn(sim_t *sim);
+void after_pause(sim_t *sim);
 void rail_full(sim_t *sim);
 
 /* named_onesided.c */

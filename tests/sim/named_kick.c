@@ -359,21 +359,40 @@ void seldom(sim_t *sim)
     finish(sim);
 }
 
-void first_turn(sim_t *sim)
+/* p0, with 5 s of silence to wait, sends and asks into a partition before its next progress call: it has
+ * to wait for all of them. */
+static void between_turns(sim_t *sim)
 {
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
     fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(20), 1000000, 0);
+
     fault->src = 1;
     fault->both = true;
-    say(sim, 0, 1, 100, 0); /* before the first progress call, which counts for nothing */
+    say(sim, 0, 1, 100, 0);
+    (void) op_plan(sim, 0, 1, BTL_IB_OP_GET, 100, sim->now);
     sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(1));
     must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
     sim_run_until(sim, sim->now + SIM_MS(300));
     must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
     run_heal(sim);
     finish(sim);
+}
+
+void first_turn(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    between_turns(sim);
+}
+
+void after_pause(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    sim_run_until(sim, sim->now + SIM_MS(900));
+    between_turns(sim);
 }
 
 static bool count_again_on_1(sim_t *sim, const datagram_t *d)

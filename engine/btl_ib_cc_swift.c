@@ -51,7 +51,7 @@ enum {
     INCREASE_SHARE = 8, /* to that part of the window in a round at most */
     CUT_MOST = 2,       /* in a round: leave at least that part of the window */
     DRAIN_CUTS = 4,
-    DRAIN_SHARE = 2,          /* more than the queue: that part of the path, */
+    DRAIN_SHARE = 2,           /* more than the queue: that part of the path, */
     DRAIN_MOST = 16 * SEGMENT, /* at most so much */
 
     JUDGE_LOSSES = 64, /* segments that a share of losses is taken of */
@@ -60,6 +60,7 @@ enum {
 
     PACE_RTT = 50, /* us: shorter paths are paced enough by their acknowledgements */
     PACE_BURST = 16,
+    PACE_MAX = 2000 * 1000 * 1000, /* ns */
 };
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -74,19 +75,19 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 
 /* ---- window and pace ---- */
 
-/* Twice the rate that the window stands for while it doubles, 5/4 of it else. */
+/* Twice the rate that the window stands for while it doubles, 5/4 of it else; without a head start below
+ * one segment. Bounded while it has 64 bits: a long path and a small window need more than 32. */
 static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
 {
-    uint64_t round = (uint64_t) swift->base * 1000 * SEGMENT;
+    uint64_t pace = (uint64_t) swift->base * 1000 * SEGMENT / swift->window;
 
-    if (swift->window < SEGMENT) {
-        return min_u32((uint32_t) (round / swift->window), UINT32_MAX / 2);
+    if (swift->window >= SEGMENT) {
+        if (swift->base < PACE_RTT) {
+            return 0;
+        }
+        pace = swift->window < swift->slow_start ? pace / 2 : pace * 4 / 5;
     }
-    if (swift->base < PACE_RTT) {
-        return 0;
-    }
-    round /= swift->window;
-    return (uint32_t) (swift->window < swift->slow_start ? round / 2 : round * 4 / 5);
+    return pace < PACE_MAX ? (uint32_t) pace : PACE_MAX;
 }
 
 static void set_window(btl_ib_cc_t *cc, uint64_t window)

@@ -335,7 +335,6 @@ static void test_restart(void **state)
     assert_in_range(cc.window, 12, 20);
 }
 
-/* The route changes to a longer one: the window is back within two periods of 5 s. */
 /* The first round trip included a process that was away for 20 s: the next one sets the pace right. */
 static void test_pace_follows_the_base(void **state)
 {
@@ -349,6 +348,26 @@ static void test_pace_follows_the_base(void **state)
     assert_in_range(cc.pace, 1, 2000000 / cc.window);
 }
 
+/* The longer the path and the smaller the window, the slower, up to a bound, whatever 32 bits hold. */
+static void test_pace_is_bounded(void **state)
+{
+    static const uint32_t rtts[] = {16000, 33000, 67200, 134400, 6000000, 400000000, UINT32_MAX};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(rtts) / sizeof(rtts[0]); i++) {
+        uint32_t rtt = rtts[i];
+        setup(NULL);
+        for (uint32_t round = 0; round < 2000; round++) {
+            full_round(rtt, round == 0 ? 0 : 2 + cc.window / 2, false);
+            uint64_t exact = (uint64_t) rtt * 1000 * 256 / cc.swift.window;
+            uint64_t least = exact / 2 < 2000000000 ? exact / 2 : 2000000000;
+            assert_in_range(cc.pace, least, 2000000000);
+        }
+        assert_int_equal(cc.swift.window, 4);
+    }
+}
+
+/* The route changes to a longer one: the window is back within two periods of 5 s. */
 static void test_longer_route(void **state)
 {
     (void) state;
@@ -382,6 +401,7 @@ int main(void)
         cmocka_unit_test_setup(test_undo, setup),
         cmocka_unit_test_setup(test_restart, setup),
         cmocka_unit_test_setup(test_pace_follows_the_base, setup),
+        cmocka_unit_test_setup(test_pace_is_bounded, setup),
         cmocka_unit_test_setup(test_longer_route, setup),
     };
 

@@ -87,7 +87,8 @@ static bool is_valid(const btl_ib_op_t *op)
                && op->offset <= UINT64_MAX - btl_ib_atomic_size(op->type);
     }
     return (op->kind == BTL_IB_OP_PUT || op->kind == BTL_IB_OP_GET)
-           && op->size <= UINT64_MAX - op->offset && (op->local != NULL || op->size == 0);
+           && op->size <= UINT64_MAX - op->offset && op->size <= UINTPTR_MAX - (uintptr_t) op->local
+           && (op->local != NULL || op->size == 0);
 }
 
 static void count_start(btl_ib_counters_t *count, const btl_ib_op_t *op)

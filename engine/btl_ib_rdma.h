@@ -98,7 +98,8 @@ typedef struct btl_ib_op {
 /*
  * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a negative
  * errno and the operation is the caller's: -EPIPE (the connection is dead, closed or draining),
- * -EINVAL (no such kind, code or type; offset + size wraps; NULL for memory).
+ * -EINVAL (no such kind, code or type; offset + size wraps; local memory that is NULL or goes beyond the
+ * end of the address space).
  *
  * The status of op_done:
  *   0           done: all bytes placed in the region, or in local memory; the word changed

@@ -210,10 +210,12 @@ void btl_ib_send_finish(btl_ib_out_t *out, int status)
 
 void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
-    uint64_t size = out->size - out->offset + head + btl_ib_send_overhead(conn);
+    uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
+    uint32_t size = rest < conn->datagram_max ? (uint32_t) rest : conn->datagram_max;
 
+    size += head + btl_ib_send_overhead(conn);
     size = size < conn->datagram_max ? size : conn->datagram_max;
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, (uint32_t) size);
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
     btl_ib_list_push_tail(&conn->tx[space].pending, &out->link);
 }
 

@@ -70,6 +70,7 @@ static void test_impossible_operations(void **state)
         {.op = {.kind = BTL_IB_OP_GET, .size = 1}},
         {.op = {.kind = BTL_IB_OP_PUT, .local = local, .offset = UINT64_MAX, .size = 1}},
         {.op = {.kind = BTL_IB_OP_GET, .local = local, .offset = 8, .size = UINT64_MAX - 7}},
+        {.op = {.kind = BTL_IB_OP_PUT, .local = local, .size = UINT64_MAX - 100}},
         {.op = {.kind = BTL_IB_OP_ATOMIC, .type = BTL_IB_ATOMIC_INT64}},
         {.op = {.kind = BTL_IB_OP_ATOMIC, .code = BTL_IB_ATOMIC_AND, .type = BTL_IB_ATOMIC_FLOAT}},
         {.op = {.kind = BTL_IB_OP_ATOMIC,
@@ -85,6 +86,24 @@ static void test_impossible_operations(void **state)
     }
     assert_int_equal(btl_ib_conn_ops(bench_conn(bench, 1, 0)), 0);
     still_works(bench);
+    end(bench);
+}
+
+/* What has no end goes on the channel of the largest segments, like what is merely long. */
+static void test_endless(void **state)
+{
+    bench_t *bench = registered();
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    uint32_t last = conn->peer_queues->count - 1;
+
+    (void) state;
+    for (uint64_t i = 0; i < 200; i++) {
+        btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
+        btl_ib_list_init(&out.link);
+        btl_ib_send_queue(conn, &out, 40);
+        assert_ptr_equal(btl_ib_list_last(&conn->tx[last].pending), &out.link);
+        btl_ib_list_remove(&out.link);
+    }
     end(bench);
 }
 
@@ -411,6 +430,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_impossible_operations),
+        cmocka_unit_test(test_endless),
         cmocka_unit_test(test_zero_bytes),
         cmocka_unit_test(test_draining),
         cmocka_unit_test(test_destroyed),

@@ -105,10 +105,10 @@ typedef struct btl_ib_op {
  *   0           done: all bytes placed in the region, or in local memory; the word changed
  *   -EACCES     the peer refused: no such region, or not that right, or not those bytes (also: the region
  *               was removed meanwhile; then a part of a PUT may be placed). ATOMIC: or not aligned
- *   -EPIPE      the connection died or was closed; what was done of it is not known
+ *   -EPIPE      the connection died or was closed, by us or by the peer, before it was known to be
+ *               done; what was done of it is not known
  *   -ECANCELED  the same, by btl_ib_conn_destroy()
- * Operations, and messages, that run at the same time are done in any order. A PUT in flight when
- * the peer closes counts as done, as messages do.
+ * Operations, and messages, that run at the same time are done in any order.
  */
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now);
 

@@ -343,8 +343,8 @@ void btl_ib_engine_leave(btl_ib_engine_t *engine);
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **conn);
 
-/* The peer left or began anew: what is in flight counts as acknowledged, what was not sent yet
- * fails, and the connection is as if just made. */
+/* The peer left or began anew: messages that left count as acknowledged, what was not sent yet and
+ * operations fail, and the connection is as if just made. */
 void btl_ib_conn_reset(btl_ib_conn_t *conn);
 
 /* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
@@ -424,8 +424,8 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
 /* A segment arrived at the peer: take it out of all accounts and release it. */
 void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* All messages of the connection come back with `status`; chunks and messages in flight with
- * `flight_status`. */
+/* All messages and operations of the connection come back with `status`; messages all of which left
+ * with `flight_status`. */
 void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
 
 /* Call the callbacks that are due. */

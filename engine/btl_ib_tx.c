@@ -567,14 +567,16 @@ void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
     btl_ib_conn_ready(conn);
 }
 
-static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int status)
+/* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */
+static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int flight_status,
+                               int status)
 {
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(segments)) != NULL) {
         btl_ib_out_t *out = forget(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
         if (out != NULL) {
-            btl_ib_send_finish(out, status);
+            btl_ib_send_finish(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
         }
     }
 }
@@ -584,8 +586,8 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
     btl_ib_list_t *item;
 
     btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
-    give_back_segments(conn, &conn->sent, flight_status);
-    give_back_segments(conn, &conn->lost, flight_status);
+    give_back_segments(conn, &conn->sent, flight_status, status);
+    give_back_segments(conn, &conn->lost, flight_status, status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         while ((item = btl_ib_list_first(&conn->tx[space].pending)) != NULL) {
             btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);

@@ -194,9 +194,8 @@ void bench_register(bench_host_t *host);
 uint32_t bench_op(bench_t *bench, uint32_t from, uint32_t to, btl_ib_op_kind_t kind, uint32_t size);
 /* The engine is done with it. */
 void bench_op_over(bench_op_t *op, int status);
-/* Everybody's memory is as those operations leave it that were done. If a connection was `closed`, a put
- * may count as done that was only on its way. */
-void bench_check_ops(bench_t *bench, bool closed);
+/* Everybody's memory is as those operations leave it that were done. */
+void bench_check_ops(bench_t *bench);
 
 /* ---- net.c ---- */
 

@@ -268,7 +268,7 @@ static void each_delivered_once(bench_t *bench)
     for (uint32_t i = 0; i < bench->op_count; i++) {
         BENCH_REQUIRE(bench->ops[i].done && bench->ops[i].status == 0);
     }
-    bench_check_ops(bench, false);
+    bench_check_ops(bench);
 }
 
 /* What the engines look like that do not get on. */

@@ -64,7 +64,7 @@ static inline void each_delivered_once(bench_t *bench)
     for (uint32_t i = 0; i < bench->message_count; i++) {
         assert_int_equal(bench->messages[i].delivered, 1);
     }
-    bench_check_ops(bench, false);
+    bench_check_ops(bench);
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         assert_int_equal(bench->hosts[i].strange, 0);
     }

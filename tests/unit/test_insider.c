@@ -623,7 +623,7 @@ static void puts_after_deregistration(void **state)
     assert_true(bench_settle(bench, SECOND));
     bench->taping = false;
     bench_run(bench, 3000);
-    bench_check_ops(bench, false);
+    bench_check_ops(bench);
     btl_ib_region_remove(host->engine, &stale);
     memset(host->memory, 0x5a, BENCH_MEMORY);
     uint64_t placed = count->placed_puts;

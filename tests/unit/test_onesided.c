@@ -172,6 +172,54 @@ static void test_destroyed(void **state)
     end(bench);
 }
 
+/* Host 1's turn is held back: hand over to host 0 only. */
+static void to_host_0(bench_t *bench)
+{
+    bench->now += bench->delay;
+    for (uint32_t n = bench->wire.count; n > 0; n--) {
+        bench_datagram_t *datagram = bench_pop(&bench->wire);
+        if (datagram->to == bench_address(0, 0)) {
+            bench_deliver(bench, datagram);
+        } else {
+            bench_push(&bench->wire, datagram);
+        }
+    }
+    bench_turn(bench, 0);
+}
+
+/* The target closes before the initiator was told what became of a PUT: never `heard` there, `refused`,
+ * or placed. Done means known to be placed, not "sent to somebody who left". */
+static void closed(bool heard, bool refused)
+{
+    bench_t *bench = registered();
+    uint8_t local[SIZE] = {0};
+    bench_op_t op = {.op = {.kind = BTL_IB_OP_PUT, .key = key, .local = local, .size = SIZE}};
+    uint64_t placed = counters(bench, 0)->placed_puts;
+
+    op.op.key.secret ^= refused;
+    assert_int_equal(begin(bench, &op), 0);
+    if (heard) {
+        to_host_0(bench);
+    }
+    assert_int_equal(counters(bench, 0)->refused_put, heard && refused);
+    assert_int_equal(counters(bench, 0)->placed_puts - placed, heard && !refused);
+    bench_clear(&bench->wire); /* the PUT, or the news of it */
+    btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+    bench_run(bench, 5000);
+    assert_int_equal(counters(bench, 1)->connections_closed, 1);
+    assert_int_equal(op.done, true);
+    assert_int_equal(op.status, -EPIPE);
+    end(bench);
+}
+
+static void test_closed(void **state)
+{
+    (void) state;
+    closed(false, false);
+    closed(true, true);
+    closed(true, false);
+}
+
 /* ---- what a peer may want ---- */
 
 static bench_forgery_t request(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t end)
@@ -434,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_zero_bytes),
         cmocka_unit_test(test_draining),
         cmocka_unit_test(test_destroyed),
+        cmocka_unit_test(test_closed),
         cmocka_unit_test(test_lying_put),
         cmocka_unit_test(test_too_many_requests),
         cmocka_unit_test(test_lying_answers),

@@ -114,11 +114,13 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
                          uint32_t echo)
 {
     bool earlier = came_earlier(conn, segment, echo_valid, echo);
+    /* What was made void waits to be sent again, too, but nobody took it for lost. */
+    bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
 
-    if (segment->lost) { /* and about to be sent again */
+    if (lost) { /* and about to be sent again */
         allow_more_time(conn);
     }
-    if (segment->lost || (earlier && !segment->probe)) {
+    if (lost || (earlier && !segment->probe)) {
         conn->cc.ops->undo(&conn->cc);
     }
     if (earlier) {

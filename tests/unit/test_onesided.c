@@ -396,6 +396,50 @@ static void test_lying_answers(void **state)
     end(bench);
 }
 
+/* ---- refused half way ---- */
+
+static int undone;
+
+static void count_undo(btl_ib_cc_t *cc)
+{
+    (void) cc;
+    undone++;
+}
+
+/* A refusal overtakes the acknowledgement of what was placed before the region went. So a segment is
+ * made void that arrived: that is no loss that was none. */
+static void test_void_that_arrived(void **state)
+{
+    bench_t *bench = registered();
+    uint8_t local[SIZE] = {0};
+    bench_op_t op = {.op = {.kind = BTL_IB_OP_PUT, .key = key, .local = local, .size = SIZE}};
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    btl_ib_cc_ops_t spy = *conn->cc.ops;
+
+    (void) state;
+    spy.undo = count_undo;
+    conn->cc.ops = &spy;
+    undone = 0;
+    assert_int_equal(begin(bench, &op), 0);
+    to_host_0(bench);
+    bench_queue_t late = bench->wire;
+    bench->wire = (bench_queue_t){0};
+    bench->hosts[1].rails[0].busy = 100; /* so that it still waits to be sent again then */
+    bench_forgery_t news = refusal(bench, op.op.id);
+    bench_throw_forgery(bench, 1, 0, &news);
+    assert_int_equal(op.status, -EACCES);
+    assert_int_equal(counters(bench, 1)->voided, 1);
+    uint32_t scale = conn->reorder_scale;
+    while (late.count > 0) {
+        bench_deliver(bench, bench_pop(&late));
+    }
+    bench_turn(bench, 1);
+    assert_int_equal(conn->unacked, 0);
+    assert_int_equal(conn->reorder_scale, scale);
+    assert_int_equal(undone, 0);
+    end(bench);
+}
+
 /* ---- more than 32 bits ---- */
 
 enum { PAGES = 769 }; /* no divisor of 2^32 bytes is a multiple of it */
@@ -486,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_lying_put),
         cmocka_unit_test(test_too_many_requests),
         cmocka_unit_test(test_lying_answers),
+        cmocka_unit_test(test_void_that_arrived),
         cmocka_unit_test(test_more_than_4_gib),
     };
 

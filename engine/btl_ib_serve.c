@@ -173,6 +173,7 @@ bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         stream = btl_ib_zalloc(&engine->mem, sizeof(*stream));
         if (stream == NULL) {
             engine->count.refused_no_memory++;
+            btl_ib_serve_shrink(conn); /* nothing came: an idle peer keeps no room for replies */
             return false;
         }
     }

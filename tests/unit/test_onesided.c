@@ -307,6 +307,27 @@ static void test_too_many_requests(void **state)
     end(bench);
 }
 
+/* A request that finds no memory leaves nothing with an idle peer, not even room for its answer. */
+static void test_no_memory_for_a_stream(void **state)
+{
+    bench_t *bench = registered();
+    bench_host_t *host = &bench->hosts[0];
+    bench_forgery_t forgery;
+
+    (void) state;
+    bench_run(bench, 5 * SECOND);
+    assert_true(bench_conn(bench, 0, 1)->idle);
+    assert_null(bench_conn(bench, 0, 1)->serve.replies);
+    size_t bytes = host->bytes;
+    forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
+    host->fail_in = 2; /* the first is for the room */
+    bench_throw_forgery(bench, 0, 1, &forgery);
+    assert_int_equal(counters(bench, 0)->refused_no_memory, 1);
+    assert_int_equal(host->bytes, bytes);
+    still_works(bench);
+    end(bench);
+}
+
 /* ---- what a peer may answer ---- */
 
 /* Host 1 asks, host 0 lies: the datagrams of the true answer are lost meanwhile. */
@@ -529,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_lying_put),
         cmocka_unit_test(test_too_many_requests),
+        cmocka_unit_test(test_no_memory_for_a_stream),
         cmocka_unit_test(test_lying_answers),
         cmocka_unit_test(test_void_that_arrived),
         cmocka_unit_test(test_more_than_4_gib),

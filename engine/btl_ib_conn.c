@@ -279,7 +279,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     conn->remote_rail = info->rail;
     conn->peer_ack_delay = info->ack_delay;
     conn->datagram_max = largest;
-    conn->made_in = engine->batches;
+    conn->made_in = engine->batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
     engine->count.connections++;

@@ -48,7 +48,7 @@ static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
  * in one batch with a first contact came before its address was known. */
 static bool is_source(const btl_ib_conn_t *conn, btl_ib_addr_t from)
 {
-    if (from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batches) {
+    if (from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batch) {
         return true;
     }
     if (conn->rail->transport->attr.knows_source && from != conn->address) {

@@ -292,9 +292,13 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     void *buffers[BTL_IB_BATCH];
     int received = 0;
     int count = transport->ops->poll(transport, events, max);
+    btl_ib_engine_t *engine = rail->engine;
+    const uint32_t batch = ++engine->batches;
+    const uint32_t away = engine->away;
 
-    rail->engine->batches++;
     for (int i = 0; i < count; i++) {
+        engine->batch = batch; /* a callback may have polled, or let another thread do so */
+        engine->away = away;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             btl_ib_recv(rail, &events[i]);
@@ -313,8 +317,8 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     }
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
-        if (!rail->engine->kicking) {
-            btl_ib_send_callbacks(rail->engine);
+        if (!engine->kicking) {
+            btl_ib_send_callbacks(engine);
         }
     }
     *datagrams += received;

@@ -94,7 +94,7 @@ typedef struct btl_ib_engine_ops {
                    btl_ib_peer_info_t *info);
 
     /* A connection came to be that btl_ib_conn_create() did not make. It is the engine's until
-     * adopted (btl_ib_conn_adopt). */
+     * adopted (btl_ib_conn_adopt), which the callee may do, and nothing else. */
     void (*passive)(void *context, btl_ib_conn_t *conn);
 
     /* Could a message with this tag be delivered now? If not, it is not acknowledged and comes

@@ -103,7 +103,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     uint32_t wire = BTL_IB_LE32(id);
 
     conn->engine->count.refused_put++;
-    if (serve->refused == id && serve->refused_in == conn->engine->batches) {
+    if (serve->refused == id && serve->refused_in == conn->engine->batch) {
         return;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
@@ -113,7 +113,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
     if (btl_ib_send_segments(conn, &segment, 1) == 1) {
         serve->refused = id;
-        serve->refused_in = conn->engine->batches;
+        serve->refused_in = conn->engine->batch;
         conn->engine->count.sent_refusals++;
     }
     btl_ib_pool_put(&conn->rail->pool, segment);

@@ -263,9 +263,10 @@ struct btl_ib_engine {
     uint64_t awake;      /* us from 1: advances in turns only, and not for a long pause */
     bool kicking;        /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
     uint32_t batches;    /* of events taken from transports; wraps */
+    uint32_t batch;      /* the number of the one in hand, or of the last */
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
-    uint32_t away;       /* us between this progress call and the one before */
+    uint32_t away;       /* us between the turn of the batch in hand and the one before */
     uint32_t unacked;    /* segments in flight or lost, without SKIPs, all connections */
     uint64_t bytes_unacked;
     uint32_t next_epoch;

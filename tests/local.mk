@@ -61,6 +61,7 @@ unit_tests = \
     tests/unit/test_protocol \
     tests/unit/test_queues \
     tests/unit/test_reasm \
+    tests/unit/test_reentry \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
@@ -127,6 +128,8 @@ tests_unit_test_queues_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_queues_LDADD = $(unit_ldadd)
 tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_reasm_LDADD = $(unit_ldadd)
+tests_unit_test_reentry_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_reentry_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_region_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_region_LDADD = $(unit_ldadd)
 tests_unit_test_replay_CPPFLAGS = $(unit_cppflags)

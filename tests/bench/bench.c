@@ -79,6 +79,14 @@ static bool is_intact(const bench_message_t *m, const uint8_t *data)
     return true;
 }
 
+/* Callbacks may call back in, and release the owner's lock, so that other threads can. */
+static void called(bench_host_t *host)
+{
+    if (host->bench->called != NULL && host->engine != NULL) {
+        host->bench->called(host);
+    }
+}
+
 static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     bench_host_t *host = context;
@@ -95,6 +103,7 @@ static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *
         return;
     }
     m->delivered++;
+    called(host);
 }
 
 static bool host_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
@@ -107,15 +116,15 @@ static void host_on_sent(void *context, btl_ib_msg_t *msg)
 {
     bench_message_t *m = BTL_IB_CONTAINER(msg, bench_message_t, msg);
 
-    (void) context;
     BENCH_REQUIRE(m->kept && !m->sent && !m->done);
     m->sent = true;
+    called(context);
 }
 
 static void host_op_done(void *context, btl_ib_op_t *op, int status)
 {
-    (void) context;
     bench_op_over(BTL_IB_CONTAINER(op, bench_op_t, op), status);
+    called(context);
 }
 
 static void forget_bytes(bench_message_t *m)
@@ -128,12 +137,12 @@ static void host_on_done(void *context, btl_ib_msg_t *msg, int status)
 {
     bench_message_t *m = BTL_IB_CONTAINER(msg, bench_message_t, msg);
 
-    (void) context;
     BENCH_REQUIRE(m->kept && !m->done && (status != 0 || m->sent));
     m->kept = false;
     m->done = true;
     m->status = status;
     forget_bytes(m);
+    called(context);
 }
 
 /* Where a message's bytes are cut in two pieces. */
@@ -223,6 +232,7 @@ static void host_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     bench_host_t *host = context;
 
     host->deaths[reason]++;
+    called(host);
     btl_ib_conn_destroy(conn, host->bench->now);
 }
 

@@ -136,6 +136,8 @@ struct bench {
     btl_ib_aead_t *aead;                                             /* NULL: nobody asked for it */
     bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
     uint64_t scratch[4];                                             /* for `loses` */
+    void (*called)(
+        bench_host_t *host); /* at the end of each callback of an engine; NULL: nothing */
     bench_message_t *messages;
     uint32_t message_count, messages_max;
     bench_op_t *ops;

@@ -1,0 +1,212 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free, so
+ * that another thread may call progress, or the kicker kick: for the engine all that is a turn within a
+ * turn.
+ */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum { DEEPEST = 3 };
+
+static uint64_t random_state;
+static int depth;
+static uint64_t kicks, turns;
+
+static uint32_t some(uint32_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t) (random_state >> 32) % below;
+}
+
+/* A kick, a turn, or neither. */
+static void meddle(bench_host_t *host)
+{
+    uint32_t what = some(3);
+    int burst = 1 + (int) some(40);
+
+    if (depth == DEEPEST || what == 0) {
+        return;
+    }
+    depth++;
+    if (what == 1) {
+        btl_ib_engine_kick(host->engine, host->bench->now, burst);
+        kicks++;
+    } else {
+        btl_ib_engine_progress(host->engine, host->bench->now, burst);
+        turns++;
+    }
+    depth--;
+}
+
+static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    (void) datagram;
+    return some(20) == 0;
+}
+
+static void meddled(bench_t *bench, uint64_t seed)
+{
+    random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    kicks = 0;
+    turns = 0;
+    bench->called = meddle;
+}
+
+static void check(bench_t *bench)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_check_counters(&bench->hosts[i]);
+        bench_check_accounts(&bench->hosts[i]);
+    }
+    assert_true(kicks > 10);
+    assert_true(turns > 10);
+}
+
+/* All sorts of messages and operations over a network that loses, with whatever guard. */
+static void test_traffic(void **state)
+{
+    static const btl_ib_guard_kind_t guards[] = {BTL_IB_GUARD_NONE, BTL_IB_GUARD_CRC32C,
+                                                 BTL_IB_GUARD_INTEGRITY, BTL_IB_GUARD_ENCRYPT};
+
+    (void) state;
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        bench_t *bench = new_bench();
+        if (!bench_guard(bench, guards[seed % 4])) {
+            end(bench);
+            continue;
+        }
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        bench->loses = loses_some;
+        meddled(bench, seed);
+        talk(bench, 15);
+        each_delivered_once(bench);
+        check(bench);
+        end(bench);
+    }
+}
+
+/* Connections that are closed and opened again under it, by both sides, and processes that restart. */
+static void test_lives(void **state)
+{
+    (void) state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        bench_t *bench = new_bench();
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        meddled(bench, seed);
+        for (uint32_t life = 0; life < 6; life++) {
+            uint32_t who = some(2);
+            for (uint32_t i = 0; i < 10; i++) {
+                bench_send(bench, i % 2, (i + 1) % 2, 20 + some(6000), 1);
+                bench_op(bench, i % 2, (i + 1) % 2, (btl_ib_op_kind_t) (i % 3), 1 + some(100));
+            }
+            bench_run(bench, some(100));
+            if (life % 3 == 2) {
+                bench_stop(bench, who);
+                bench_start(bench, who);
+            } else if (bench_conn(bench, who, 1 - who) != NULL) {
+                btl_ib_conn_destroy(bench_conn(bench, who, 1 - who), bench->now);
+            }
+        }
+        for (uint32_t i = 0; i < 3; i++) { /* the first tell of a restart, and are lost */
+            bench_send(bench, 0, 1, 100, 1);
+            bench_send(bench, 1, 0, 100, 1);
+            bench_run(bench, SECOND);
+        }
+        for (uint32_t i = bench->message_count - 2; i < bench->message_count; i++) {
+            assert_int_equal(bench->messages[i].delivered, 1);
+        }
+        check(bench);
+        end(bench);
+    }
+}
+
+/* ---- the batch that a callback interrupts ---- */
+
+static void kick(bench_host_t *host)
+{
+    btl_ib_engine_kick(host->engine, host->bench->now, 16);
+}
+
+static void turn(bench_host_t *host)
+{
+    btl_ib_engine_progress(host->engine, host->bench->now, 16);
+}
+
+static void (*const interruptions[])(bench_host_t *host) = {kick, turn};
+
+/* What came in one batch with a first contact is let in, though its address was not known then. */
+static void test_first_batch(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_t *bench = new_bench();
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        bench->called = interruptions[i];
+        for (uint32_t k = 0; k < 6; k++) {
+            bench_send(bench, 1, 0, 20, 1);
+        }
+        bench_flow(bench);
+        for (uint32_t k = 0; k < 6; k++) {
+            assert_int_equal(bench->messages[k].delivered, 1);
+        }
+        assert_int_equal(btl_ib_engine_counters(bench->hosts[0].engine)->dropped_source, 0);
+        end(bench);
+    }
+}
+
+/* How long a datagram may have lain there is known from the batch that it came in. */
+static void test_away(void **state)
+{
+    enum { PAUSE = 5000 };
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_t *bench = job();
+        bench->called = interruptions[i];
+        for (uint32_t k = 0; k < 3; k++) {
+            bench->now++;
+            bench_send(bench, 1, 0, 20, 1);
+        }
+        while (bench->wire.count > 0) {
+            bench_deliver(bench, bench_pop(&bench->wire));
+        }
+        bench->now += PAUSE;
+        bench_turn(bench, 0);
+        assert_in_range(bench_conn(bench, 0, 1)->echo_away, PAUSE, PAUSE + 3000);
+        assert_true(bench_settle(bench, SECOND));
+        end(bench);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_traffic),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_first_batch),
+        cmocka_unit_test(test_away),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -247,6 +247,14 @@ static void undo(btl_ib_cc_t *cc)
 
 /* ---- rounds ---- */
 
+/* Was this round held back by the window? Who sends one message at a time never is, but a late answer
+ * takes for a queue what was a busy host, and small windows ask for acknowledgements at once: he wins
+ * back what he began with. */
+static bool may_grow(const btl_ib_cc_t *cc)
+{
+    return cc->swift.limited || cc->window < min_u32(BTL_IB_CC_INIT, cc->max);
+}
+
 static void end_round(btl_ib_cc_t *cc, uint64_t now)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
@@ -254,7 +262,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
     if (queueing(swift)) {
         cut_for_delay(cc);
-    } else if (swift->limited && swift->window >= swift->slow_start && !losing(swift)) {
+    } else if (may_grow(cc) && swift->window >= swift->slow_start && !losing(swift)) {
         increase(cc);
     }
     if (swift->seen >= JUDGE_LOSSES) {

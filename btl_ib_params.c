@@ -87,8 +87,8 @@ static const number_t numbers[] = {
               "While something is unacknowledged and the application makes no progress for this long, "
               "a thread sends again and acknowledges in its place (btl_ib_kicker)"),
     SIZE_PARAM(kicker_store, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
-               "Messages that arrive meanwhile are kept in at most this much memory; what is more is "
-               "left to come again"),
+               "Messages of one segment that arrive meanwhile are kept in at most this much memory; what "
+               "is more is left to come again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
                "Copy fragments up to this size, so that their memory is free at once; longer ones "
                "that are contiguous are sent from where they are, and their memory is free when "

@@ -127,7 +127,10 @@ static void end_rx(btl_ib_conn_t *conn)
             btl_ib_credit_fini(&conn->rx[i].credit, &rail->credit[i]);
         }
     }
-    btl_ib_reasm_drop(&engine->reasm, &conn->fragments);
+    btl_ib_reasm_end(&engine->reasm, &conn->fragments);
+    if (!btl_ib_list_empty(&conn->fragments.left)) { /* acknowledged */
+        btl_ib_recv_hand_up_later(conn);
+    }
     btl_ib_serve_drop(conn);
     btl_ib_list_remove(&conn->acks);
     conn->ack_due = 0;
@@ -196,6 +199,7 @@ static void init_lists(btl_ib_conn_t *conn)
 {
     btl_ib_list_init(&conn->ready);
     btl_ib_list_init(&conn->acks);
+    btl_ib_list_init(&conn->whole);
     btl_ib_reasm_peer_init(&conn->fragments);
     btl_ib_list_init(&conn->sent);
     btl_ib_list_init(&conn->lost);
@@ -483,6 +487,8 @@ static void retire(btl_ib_conn_t *conn, int status)
     btl_ib_send_give_back(conn, status, status);
     btl_ib_store_drop(&conn->engine->store, conn);
     end(conn);
+    btl_ib_reasm_drop(&conn->engine->reasm, &conn->fragments);
+    btl_ib_list_remove(&conn->whole);
     btl_ib_table_unname(&conn->engine->table, conn->id);
     if (!conn->adopted) {
         conn->adopted = true;

@@ -78,13 +78,14 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
-    btl_ib_store_init(&engine->store, &engine->mem, &engine->reasm, config->store_max);
+    btl_ib_store_init(&engine->store, &engine->mem, config->store_max);
     btl_ib_graves_init(&engine->graves, &engine->mem);
     btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
     btl_ib_list_init(&engine->conns);
     btl_ib_list_init(&engine->ready);
     btl_ib_list_init(&engine->starved);
     btl_ib_list_init(&engine->acks);
+    btl_ib_list_init(&engine->whole);
     btl_ib_list_init(&engine->closing);
     btl_ib_list_init(&engine->gone);
     btl_ib_list_init(&engine->events);
@@ -422,13 +423,15 @@ static void evict_and_push(btl_ib_engine_t *engine)
     }
 }
 
-/* What kicks left to be done, because only the owner's own turn may call up. */
-static bool kicks_left_work(const btl_ib_engine_t *engine)
+/* What was left to be done by kicks, because only the owner's own turn may call up, or by lives that
+ * ended. */
+static bool work_is_left(const btl_ib_engine_t *engine)
 {
-    return !btl_ib_list_empty(&engine->store.messages) || engine->mourning;
+    return !btl_ib_list_empty(&engine->store.messages) || !btl_ib_list_empty(&engine->whole)
+           || engine->mourning;
 }
 
-static uint32_t after_kicks(btl_ib_engine_t *engine)
+static uint32_t do_what_is_left(btl_ib_engine_t *engine)
 {
     uint32_t count = btl_ib_recv_stored(engine);
 
@@ -451,8 +454,8 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     turn_begins(engine, now);
     engine->depth++;
     uint32_t finished = engine->finished;
-    if (kicks_left_work(engine)) {
-        late = after_kicks(engine);
+    if (work_is_left(engine)) {
+        late = do_what_is_left(engine);
     }
     int received = poll_rails(engine, burst);
     engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
@@ -504,8 +507,8 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
-    return kicks_left_work(engine) || !btl_ib_list_empty(&engine->events) ? engine->now
-                                                                          : turn_due(engine);
+    return work_is_left(engine) || !btl_ib_list_empty(&engine->events) ? engine->now
+                                                                       : turn_due(engine);
 }
 
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)

@@ -149,7 +149,8 @@ typedef struct btl_ib_engine_config {
     uint32_t
         ops_max; /* one-sided operations of ours that run with one peer, up to BTL_IB_OPS_MAX (128) */
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
-    uint64_t store_max;   /* bytes: messages that arrive in kicks and wait for progress (4 MiB) */
+    uint64_t
+        store_max; /* bytes: messages of one segment that came in kicks, for progress (4 MiB) */
     uint32_t credit_init; /* P: credits that a new or idle peer holds (16) */
     uint32_t credit_pool; /* P: credits in all of one queue, within what the transport holds; 0:
                               * that alone limits them (4096) */
@@ -194,8 +195,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 /*
  * A quiet turn, for whoever looks after the engine while its owner does something else: receives,
  * acknowledges, sends again, sends what waits, as progress does, but calls nothing up except
- * deliverable, zalloc and free. Messages that arrive are kept for the next progress call (at most
- * store_max bytes of them; what is more comes again), and so are completions; nobody dies, and
+ * deliverable, zalloc and free. Messages that arrive are kept for the next progress call (those of one
+ * segment in at most store_max bytes, those in chunks in their reassembly buffers; what is more comes
+ * again), and so are completions; nobody dies, and
  * unknown senders have to come again. Returns the number of datagrams received.
  */
 int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst);

@@ -65,16 +65,22 @@ static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
     return NULL;
 }
 
+/* Has one of them the peer's own buffer? */
+static bool has_own(const btl_ib_list_t *fragments)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
+         item = btl_ib_list_next(fragments, item)) {
+        if (!BTL_IB_CONTAINER(item, btl_ib_reasm_t, link)->extra) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is the peer's own buffer free, and this fragment the one to have it? */
 static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
 {
-    for (btl_ib_list_t *item = btl_ib_list_first(&peer->fragments); item != NULL;
-         item = btl_ib_list_next(&peer->fragments, item)) {
-        if (!BTL_IB_CONTAINER(item, btl_ib_reasm_t, link)->extra) {
-            return false;
-        }
-    }
-    return fragment == peer->finished.next;
+    return fragment == peer->finished.next && !has_own(&peer->fragments) && !has_own(&peer->left);
 }
 
 static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
@@ -99,18 +105,16 @@ static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *pee
     return reasm;
 }
 
-bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t *view)
-{
-    const btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
-
-    return !peer->busy && view->chunk.fragment == peer->finished.next
-           && (reasm != NULL ? reasm->missing == 1 : view->size == view->chunk.total);
-}
-
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
 {
-    btl_ib_reasm_t *reasm = peer->busy ? NULL : find(&peer->fragments, peer->finished.next);
-
+    if (peer->busy) {
+        return NULL;
+    }
+    btl_ib_list_t *item = btl_ib_list_pop(&peer->left);
+    if (item != NULL) {
+        return BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+    }
+    btl_ib_reasm_t *reasm = find(&peer->fragments, peer->finished.next);
     if (reasm == NULL || reasm->missing > 0) {
         return NULL;
     }
@@ -120,7 +124,7 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
 }
 
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
-                                       const btl_ib_view_t *view, btl_ib_reasm_t **whole)
+                                       const btl_ib_view_t *view)
 {
     if (view->chunk.total > pool->size || view->chunk.unit < UNIT_MIN
         || btl_ib_rx_window_classify(&peer->finished, view->chunk.fragment) != BTL_IB_SEQ_NEW) {
@@ -144,8 +148,7 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
         return BTL_IB_REASM_STORED;
     }
     reasm->tag = view->tag;
-    *whole = reasm->fragment == peer->finished.next ? btl_ib_reasm_next(peer) : NULL;
-    return *whole != NULL ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED;
+    return reasm->fragment == peer->finished.next ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED;
 }
 
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
@@ -162,18 +165,49 @@ void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
 {
     btl_ib_list_init(&peer->fragments);
+    btl_ib_list_init(&peer->left);
     btl_ib_rx_window_init(&peer->finished, 0);
     peer->busy = false;
+}
+
+/* The one that was cut first, NULL if there is none. */
+static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
+{
+    btl_ib_reasm_t *first = NULL;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
+         item = btl_ib_list_next(fragments, item)) {
+        btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+        if (first == NULL || btl_ib_seq_before(reasm->fragment, first->fragment)) {
+            first = reasm;
+        }
+    }
+    return first;
+}
+
+/* `busy` stays: what is being handed up has not come back. */
+void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_reasm_t *reasm;
+
+    while ((reasm = oldest(&peer->fragments)) != NULL) {
+        btl_ib_list_remove(&reasm->link);
+        if (reasm->missing > 0) {
+            btl_ib_reasm_put(pool, reasm);
+        } else {
+            btl_ib_list_push_tail(&peer->left, &reasm->link);
+        }
+    }
+    btl_ib_rx_window_drop(&peer->finished, pool->mem);
+    btl_ib_rx_window_init(&peer->finished, 0);
 }
 
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
 {
     btl_ib_list_t *item;
 
-    while ((item = btl_ib_list_pop(&peer->fragments)) != NULL) {
+    btl_ib_reasm_end(pool, peer);
+    while ((item = btl_ib_list_pop(&peer->left)) != NULL) {
         btl_ib_reasm_put(pool, BTL_IB_CONTAINER(item, btl_ib_reasm_t, link));
     }
-    btl_ib_rx_window_drop(&peer->finished, pool->mem);
-    btl_ib_rx_window_init(&peer->finished, 0);
-    peer->busy = false;
 }

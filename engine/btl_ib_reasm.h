@@ -14,7 +14,9 @@
  *
  * They are handed up in that order, one after the other has come back: Open MPI's convertor (4.1)
  * cannot unpack the pieces of one message in another order if one ends inside a basic datatype. What
- * is complete before its turn waits in its buffer.
+ * is complete before its turn waits in its buffer. It is acknowledged, so it outlives the life of the
+ * connection that it came in: what is missing before it will never come then, and it is handed up
+ * without that.
  */
 
 #ifndef BTL_IB_REASM_H
@@ -41,6 +43,7 @@ typedef struct btl_ib_reasm_pool {
 /* The unfinished fragments of one peer. */
 typedef struct btl_ib_reasm_peer {
     btl_ib_list_t fragments;
+    btl_ib_list_t left;          /* complete ones of lives that ended, in the order of sending */
     btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
     bool busy;                   /* one is being handed up */
 } btl_ib_reasm_peer_t;
@@ -58,10 +61,10 @@ typedef struct btl_ib_reasm {
 } btl_ib_reasm_t;
 
 typedef enum btl_ib_reasm_result {
-    BTL_IB_REASM_STORED, /* its fragment is not complete, or waits for its turn */
-    BTL_IB_REASM_COMPLETE, /* and its turn; taken off the list: btl_ib_reasm_put() when done with it */
-    BTL_IB_REASM_REFUSED, /* no buffer or memory: the chunk must come again */
-    BTL_IB_REASM_WRONG,   /* contradicts its fragment, or longer than any message */
+    BTL_IB_REASM_STORED,   /* its fragment is not complete, or waits for its turn */
+    BTL_IB_REASM_COMPLETE, /* and its turn: btl_ib_reasm_next() */
+    BTL_IB_REASM_REFUSED,  /* no buffer or memory: the chunk must come again */
+    BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
 } btl_ib_reasm_result_t;
 
 void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
@@ -71,23 +74,21 @@ void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 
-/*
- * Add a chunk (as parsed) to the fragments of one peer. On COMPLETE *whole is the fragment. Nothing
- * is changed on REFUSED and WRONG.
- */
+/* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on REFUSED and WRONG. */
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
-                                       const btl_ib_view_t *view, btl_ib_reasm_t **whole);
+                                       const btl_ib_view_t *view);
 
-/* The fragment whose turn it is, if it is complete, taken off the list; else NULL. */
+/* The fragment whose turn it is, if it is complete and none is being handed up, taken off its list
+ * (btl_ib_reasm_put() when done with it); else NULL. */
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
-
-/* Would this chunk, if it is right, complete its fragment, and is it the turn of that? */
-bool btl_ib_reasm_completes(const btl_ib_reasm_peer_t *peer, const btl_ib_view_t *view);
 
 /* Give a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 
-/* Give up all unfinished fragments of a peer, and begin to count anew. */
+/* A life of the connection ended: give up what is not complete, and begin to count anew. */
+void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
+
+/* The same, and give up all else. */
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
 #endif

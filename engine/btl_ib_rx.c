@@ -171,52 +171,45 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
-/* Hand up a fragment, and what waited for it. */
-static void deliver_whole(btl_ib_conn_t *conn, btl_ib_reasm_t *whole)
+/* Hand up the fragments that are complete and whose turn it is. Returns how many those were. While one
+ * of them is in its callback others wait for that to return. */
+static uint32_t hand_up(btl_ib_conn_t *conn)
 {
-    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_reasm_t *whole;
+    uint32_t count = 0;
 
-    while (whole != NULL) {
+    while ((whole = btl_ib_reasm_next(&conn->fragments)) != NULL) {
         conn->fragments.busy = true;
         deliver(conn, whole->tag, whole->data, whole->total);
         conn->fragments.busy = false;
-        btl_ib_reasm_put(&engine->reasm, whole);
-        whole = engine->kicking ? NULL : btl_ib_reasm_next(&conn->fragments);
+        btl_ib_reasm_put(&conn->engine->reasm, whole);
+        count++;
+    }
+    return count;
+}
+
+void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->whole)) {
+        btl_ib_list_push_tail(&conn->engine->whole, &conn->whole);
     }
 }
 
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
 {
     btl_ib_stored_t *stored;
+    btl_ib_list_t *item;
     uint32_t count = 0;
 
     while ((stored = btl_ib_store_pop(&engine->store)) != NULL) {
-        if (stored->whole != NULL) {
-            deliver_whole(stored->conn, stored->whole);
-            stored->whole = NULL;
-        } else {
-            deliver(stored->conn, stored->tag, stored->data, stored->size);
-        }
+        deliver(stored->conn, stored->tag, stored->data, stored->size);
         btl_ib_store_put(&engine->store, stored);
         count++;
     }
-    return count;
-}
-
-/* In a kick: a place for a message until it can be delivered. */
-static btl_ib_stored_t *store(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t size)
-{
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_stored_t *stored =
-        btl_ib_store_get(&engine->store, size, view->type == BTL_IB_TYPE_DATA);
-
-    if (stored == NULL) {
-        engine->count.refused_no_store++;
-        return NULL;
+    while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
+        count += hand_up(BTL_IB_CONTAINER(item, btl_ib_conn_t, whole));
     }
-    stored->conn = conn;
-    stored->tag = view->tag;
-    return stored;
+    return count;
 }
 
 /* Can it be taken in now? If not it is left unacknowledged and comes again. */
@@ -252,15 +245,19 @@ static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 /* As recv_data(), in a kick. */
 static void keep_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_stored_t *stored = store(conn, view, view->size);
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_stored_t *stored = btl_ib_store_get(&engine->store, view->size);
 
     if (stored == NULL) {
+        engine->count.refused_no_store++;
         answer_probe(conn, view);
         return;
     }
     btl_ib_recv_take_in(conn, view);
+    stored->conn = conn;
+    stored->tag = view->tag;
     memcpy(stored->data, view->payload, view->size);
-    btl_ib_store_add(&conn->engine->store, stored);
+    btl_ib_store_add(&engine->store, stored);
 }
 
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -273,37 +270,11 @@ static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     deliver(conn, view->tag, view->payload, view->size);
 }
 
-/* The last chunk of a fragment came: hand it up, or put it where it was to be `stored`. */
-static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_reasm_t *whole,
-                       btl_ib_stored_t *stored)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    btl_ib_recv_take_in(conn, view);
-    if (stored != NULL) {
-        stored->whole = whole;
-        btl_ib_store_add(&engine->store, stored);
-        return;
-    }
-    deliver_whole(conn, whole);
-}
-
 static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_reasm_t *whole = NULL;
-    btl_ib_stored_t *stored = NULL;
 
-    if (engine->kicking && !conn->draining && btl_ib_reasm_completes(&conn->fragments, view)
-        && (stored = store(conn, view, view->chunk.total)) == NULL) {
-        answer_probe(conn, view);
-        return;
-    }
-    btl_ib_reasm_result_t result = btl_ib_reasm_add(&engine->reasm, &conn->fragments, view, &whole);
-    if (stored != NULL && result != BTL_IB_REASM_COMPLETE) {
-        btl_ib_store_put(&engine->store, stored);
-    }
-    switch (result) {
+    switch (btl_ib_reasm_add(&engine->reasm, &conn->fragments, view)) {
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
         answer_probe(conn, view);
@@ -315,7 +286,12 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_recv_take_in(conn, view);
         return;
     case BTL_IB_REASM_COMPLETE:
-        recv_whole(conn, view, whole, stored);
+        btl_ib_recv_take_in(conn, view);
+        if (engine->kicking) {
+            btl_ib_recv_hand_up_later(conn);
+        } else {
+            (void) hand_up(conn);
+        }
         return;
     }
 }

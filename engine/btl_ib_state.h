@@ -173,6 +173,7 @@ struct btl_ib_conn {
     uint8_t news_space[BTL_IB_NEWS_KEPT];
     uint32_t news_next;            /* as again_next */
     btl_ib_reasm_peer_t fragments; /* being reassembled */
+    btl_ib_list_t whole;           /* on the engine's list: some may be handed up */
 
     /* Congestion. */
     btl_ib_cc_t cc;
@@ -289,6 +290,7 @@ struct btl_ib_engine {
     btl_ib_list_t ready;   /* connections with something that may be sendable */
     btl_ib_list_t starved; /* those that wait for the limits on all connections */
     btl_ib_list_t acks;    /* those that owe an acknowledgement, the most urgent first */
+    btl_ib_list_t whole;   /* those with fragments for the next progress call to hand up */
     btl_ib_list_t closing;
     btl_ib_list_t gone;
     btl_ib_list_t events; /* messages and operations whose callbacks are to be called */
@@ -499,7 +501,10 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 /* Take a genuine datagram apart, and check all that needs no connection. False: counted. */
 bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
-/* Deliver what came in kicks. Returns how many messages that were. */
+/* The next progress call is to hand up what is complete of the connection's fragments. */
+void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn);
+
+/* Deliver what came in kicks or was left by lives that ended. Returns how many messages that were. */
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
 
 /* ---- btl_ib_ack.c ---- */

@@ -5,10 +5,9 @@
 
 #include "btl_ib_store.h"
 
-void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, btl_ib_reasm_pool_t *reasm,
-                       uint64_t bytes_max)
+void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, uint64_t bytes_max)
 {
-    *store = (btl_ib_store_t){.mem = mem, .reasm = reasm, .bytes_max = bytes_max};
+    *store = (btl_ib_store_t){.mem = mem, .bytes_max = bytes_max};
     btl_ib_list_init(&store->messages);
 }
 
@@ -21,15 +20,14 @@ void btl_ib_store_fini(btl_ib_store_t *store)
     }
 }
 
-btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size, bool copy)
+btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size)
 {
-    uint32_t header = (uint32_t) sizeof(btl_ib_stored_t);
-    uint32_t cost = header + (copy ? size : store->reasm->size);
+    uint32_t cost = (uint32_t) sizeof(btl_ib_stored_t) + size;
 
     if (store->bytes + cost > store->bytes_max) {
         return NULL;
     }
-    btl_ib_stored_t *stored = btl_ib_zalloc(store->mem, header + (copy ? size : 0));
+    btl_ib_stored_t *stored = btl_ib_zalloc(store->mem, cost);
     if (stored != NULL) {
         btl_ib_list_init(&stored->link);
         stored->size = size;
@@ -64,9 +62,6 @@ btl_ib_stored_t *btl_ib_store_pop(btl_ib_store_t *store)
 
 void btl_ib_store_put(btl_ib_store_t *store, btl_ib_stored_t *stored)
 {
-    if (stored->whole != NULL) {
-        btl_ib_reasm_put(store->reasm, stored->whole);
-    }
     btl_ib_free(store->mem, stored);
 }
 

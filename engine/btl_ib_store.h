@@ -4,15 +4,18 @@
  */
 
 /*
- * Whole messages that arrived in a kick (btl_ib_engine_kick): acknowledged, but not delivered yet.
- * The next progress call delivers them, in the order of their arrival. Their bytes are bounded by the
- * configuration's store_max.
+ * Messages of one segment that arrived in a kick (btl_ib_engine_kick): acknowledged, but not delivered
+ * yet. The next progress call delivers them, in the order of their arrival. Their bytes are bounded by
+ * the configuration's store_max. What comes in chunks waits where it is reassembled.
  */
 
 #ifndef BTL_IB_STORE_H
 #define BTL_IB_STORE_H
 
-#include "btl_ib_reasm.h"
+#include <stdint.h>
+
+#include "btl_ib_list.h"
+#include "btl_ib_mem.h"
 
 struct btl_ib_conn;
 
@@ -20,7 +23,6 @@ struct btl_ib_conn;
 typedef struct btl_ib_stored {
     btl_ib_list_t link;
     struct btl_ib_conn *conn;
-    btl_ib_reasm_t *whole; /* the bytes, if they came in chunks; else they are behind this */
     uint32_t size;
     uint32_t cost; /* bytes of memory */
     uint8_t tag;
@@ -29,23 +31,20 @@ typedef struct btl_ib_stored {
 
 typedef struct btl_ib_store {
     const btl_ib_mem_t *mem;
-    btl_ib_reasm_pool_t *reasm; /* where buffers of chunks go back to */
     uint64_t bytes_max;
     uint64_t bytes; /* of memory that the messages in it take */
     btl_ib_list_t messages;
 } btl_ib_store_t;
 
-void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, btl_ib_reasm_pool_t *reasm,
-                       uint64_t bytes_max);
+void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, uint64_t bytes_max);
 /* Free all that is in it. */
 void btl_ib_store_fini(btl_ib_store_t *store);
 
 /*
- * A place for a message of `size` bytes; if `copy`, with memory for them at `data`, else `whole` is to
- * be filled in. NULL if there is no room or no memory: then the message must come again. Becomes part
- * of the store by btl_ib_store_add().
+ * A place for a message of `size` bytes. NULL if there is no room or no memory: then the message must
+ * come again. Becomes part of the store by btl_ib_store_add().
  */
-btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size, bool copy);
+btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size);
 
 void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored);
 

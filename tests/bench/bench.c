@@ -103,6 +103,9 @@ static void host_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *
         return;
     }
     m->delivered++;
+    if (bench->on_deliver != NULL) {
+        bench->on_deliver(bench, id);
+    }
     called(host);
 }
 

@@ -135,7 +135,8 @@ struct bench {
     bool taping;
     btl_ib_aead_t *aead;                                             /* NULL: nobody asked for it */
     bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
-    uint64_t scratch[4];                                             /* for `loses` */
+    void (*on_deliver)(bench_t *bench, uint32_t message); /* in the callback; NULL: nothing */
+    uint64_t scratch[4];                                  /* for these two */
     void (*called)(
         bench_host_t *host); /* at the end of each callback of an engine; NULL: nothing */
     bench_message_t *messages;

@@ -142,43 +142,49 @@ static void check_rx(const btl_ib_conn_t *conn, uint64_t *granted)
     }
 }
 
-/* Returns how many of its fragments are in buffers that all share. */
-static uint32_t check_fragments(const btl_ib_conn_t *conn)
+/* How many fragments are in buffers that all share; *own: how many are not. */
+static uint32_t count_extra(const btl_ib_list_t *fragments, uint32_t *own)
 {
-    uint32_t extra = 0, own = 0;
+    uint32_t extra = 0;
 
-    for (const btl_ib_list_t *item = btl_ib_list_first(&conn->fragments.fragments); item != NULL;
-         item = btl_ib_list_next(&conn->fragments.fragments, item)) {
+    for (const btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
+         item = btl_ib_list_next(fragments, item)) {
         const btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
         extra += reasm->extra;
-        own += !reasm->extra;
+        *own += !reasm->extra;
     }
-    BENCH_REQUIRE(own <= 1);
     return extra;
 }
 
-/* Messages that came in chunks during kicks wait in the same buffers. */
-static uint32_t check_store(const btl_ib_store_t *store)
+static uint32_t check_fragments(const btl_ib_conn_t *conn)
 {
-    uint32_t extra = 0;
+    uint32_t own = 0;
+    uint32_t extra = count_extra(&conn->fragments.fragments, &own);
+
+    extra += count_extra(&conn->fragments.left, &own);
+    BENCH_REQUIRE(own <= 1 && !conn->fragments.busy);
+    return extra;
+}
+
+static void check_store(const btl_ib_store_t *store)
+{
     uint64_t bytes = 0;
 
     for (const btl_ib_list_t *item = btl_ib_list_first(&store->messages); item != NULL;
          item = btl_ib_list_next(&store->messages, item)) {
         const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
-        extra += stored->whole != NULL && stored->whole->extra;
         bytes += stored->cost;
     }
     BENCH_REQUIRE(bytes == store->bytes && bytes <= store->bytes_max);
-    return extra;
 }
 
 void bench_check_accounts(const bench_host_t *host)
 {
     const btl_ib_engine_t *engine = host->engine;
     uint64_t granted[BENCH_RAILS * BTL_IB_QUEUES_MAX] = {0};
-    uint32_t unacked = 0, passive = 0, extra = check_store(&engine->store);
+    uint32_t unacked = 0, passive = 0, extra = 0;
 
+    check_store(&engine->store);
     for (const btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
         const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);

@@ -346,6 +346,7 @@ message_t *app_plan(proc_t *proc, uint32_t peer, uint32_t size, uint64_t at)
     m->tag = (uint8_t) rng_range(&sim->rng, 0, 15);
     m->rail = (uint32_t) rng_range(&sim->rng, 0, sim->nrails - 1);
     m->mode = SEND_ANY;
+    m->ordered = size > 0 && sim->ordered_ppm > 0 && rng_chance(&sim->rng, sim->ordered_ppm);
     sim->unaccepted++;
     if (at != SIM_NEVER) {
         sim_at(sim, at, try_event, proc, m->id);
@@ -424,6 +425,7 @@ static app_message_t *message_make(proc_t *proc, link_t *link, const message_t *
     am->msg.iov[0] = (struct iovec){am->bytes, cut};
     am->msg.iov[1] = (struct iovec){am->bytes + cut + gap, m->size - cut};
     am->msg.tag = m->tag;
+    am->msg.ordered = m->ordered;
     am->msg.want_ack_now = rng_chance(&sim->rng, 200000);
     am->next = proc->held;
     if (am->next != NULL) {
@@ -457,6 +459,10 @@ static bool send_normal(proc_t *proc, link_t *link, uint32_t id)
     uint32_t bytes = m->size + am->gap;
     uint64_t tiny = proc->tiny_parts;
 
+    if (m->ordered) {
+        m->order = ++sim->orders;
+        fault_applied(sim, F_ORDERED);
+    }
     m->kept = true;
     sim->undone++;
     link->kept++;
@@ -512,7 +518,9 @@ void app_try(proc_t *proc, uint32_t id)
     m->dst_life = link->peer_life;
     m->accepted_at = sim->now;
     m->link_made_at = link->made_at;
-    bool in_line = m->mode == SEND_INLINE || (m->mode == SEND_ANY && rng_chance(&sim->rng, 500000));
+    bool in_line =
+        !m->ordered
+        && (m->mode == SEND_INLINE || (m->mode == SEND_ANY && rng_chance(&sim->rng, 500000)));
     bool taken = (in_line && send_inline(proc, link, m)) || send_normal(proc, link, id);
     if (!taken) {
         try_later(proc, id, sim->now + SIM_MS(2));
@@ -555,6 +563,19 @@ static void reply(proc_t *proc, const message_t *to)
     }
 }
 
+/* Those of less than four bytes have no number: which one it is cannot be told. */
+static void check_order(sim_t *sim, link_t *link, const message_t *m)
+{
+    if (!m->ordered || m->size < sizeof(m->id)) {
+        return;
+    }
+    if (m->order < link->ordered) {
+        sim_fail(sim, "p%u: message %u of p%u was delivered after one that was sent later", m->dst,
+                 m->id, m->src);
+    }
+    link->ordered = m->order;
+}
+
 void app_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     proc_t *proc = context;
@@ -585,6 +606,7 @@ void app_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, ui
         sim_fail(sim, "p%u: message %u was for life %u, this is %u", proc->index, m->id,
                  m->dst_life, proc->life);
     }
+    check_order(sim, link, m);
     m->delivered_at = sim->now;
     sim->undelivered--;
     if (sim->on_deliver != NULL) {
@@ -630,7 +652,7 @@ static bool waits_for_other(const sim_t *sim, const message_t *m)
         const message_t *other = &sim->messages[i];
 
         if (other != m && other->src == m->src && other->dst == m->dst && other->rail == m->rail
-            && other->chunked && other->delivered == 0) {
+            && (other->chunked || other->ordered) && other->delivered == 0) {
             return true;
         }
     }

@@ -790,6 +790,8 @@ const named_scenario_t named_scenarios[] = {
      kick_repairs},
     {"kick_store_full", "more comes in kicks than may be kept", kick_store_full},
     {"kick_close", "the peer closes while its messages wait", kick_close},
+    {"kick_close_behind", "the same, and one waits behind another that was lost",
+     kick_close_behind},
     {"kick_destroyed", "a connection is destroyed while its messages wait", kick_destroyed},
     {"kick_killed", "a connection is killed while its messages wait", kick_killed},
     {"kick_refused", "the peer's host refuses in kicks", kick_refused},

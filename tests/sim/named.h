@@ -67,6 +67,7 @@ void mixed(sim_t *sim);
 void kick_repairs(sim_t *sim);
 void kick_store_full(sim_t *sim);
 void kick_close(sim_t *sim);
+void kick_close_behind(sim_t *sim);
 void kick_destroyed(sim_t *sim);
 void kick_killed(sim_t *sim);
 void kick_refused(sim_t *sim);

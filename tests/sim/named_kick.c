@@ -103,16 +103,38 @@ void kick_store_full(sim_t *sim)
     finish(sim);
 }
 
+/* Those of one segment, and those in chunks. */
 static void in_order(sim_t *sim, const message_t *m)
 {
+    uint64_t *last = &sim->scratch[m->chunked ? 1 : 2];
+
     if (m->dst != 1 || m->src != 0) {
         return;
     }
-    if (m->id < sim->scratch[1]) {
-        sim_fail(sim, "message %u was delivered after %llu", m->id,
-                 (unsigned long long) sim->scratch[1]);
+    if (m->id < *last) {
+        sim_fail(sim, "message %u was delivered after %llu", m->id, (unsigned long long) *last);
     }
-    sim->scratch[1] = m->id;
+    *last = m->id;
+}
+
+/* p0 closes while p1 computes and `waiting` messages wait there or on their way to p2. */
+static void close_in_kick(sim_t *sim, uint32_t waiting)
+{
+    if (sim->undelivered != waiting) {
+        sim_fail(sim, "%u messages wait while their receiver computes, not %u", sim->undelivered,
+                 waiting);
+    }
+    app_close(&sim->procs[0], 1, 0, true);
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    must_be_some(sim, "CLOSEs that came in kicks", counters(sim, 1)->connections_closed);
+    say(sim, 0, 1, 50, 1000); /* the next life, while the last one's messages still wait */
+    say(sim, 0, 1, 20000, 1000);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        if (sim->messages[i].delivered != 1 && sim->messages[i].dst == 1) {
+            sim_fail(sim, "message %u was acknowledged, but not delivered", i);
+        }
+    }
 }
 
 void kick_close(sim_t *sim)
@@ -127,19 +149,7 @@ void kick_close(sim_t *sim)
         say(sim, 0, 1, i % 5 == 4 ? 10000 : i, SIM_US(2000) * i);
     }
     sim_run_until(sim, sim->now + SIM_MS(100));
-    if (sim->undelivered != 21) {
-        sim_fail(sim, "%u messages wait while their receiver computes, not 21", sim->undelivered);
-    }
-    app_close(&sim->procs[0], 1, 0, true);
-    sim_run_until(sim, sim->now + SIM_MS(100));
-    must_be_some(sim, "CLOSEs that came in kicks", counters(sim, 1)->connections_closed);
-    say(sim, 0, 1, 50, 1000); /* the next life, while the last one's messages still wait */
-    sim_run_until(sim, sim->now + SIM_S(1));
-    for (uint32_t i = 0; i < sim->nmessages; i++) {
-        if (sim->messages[i].delivered != 1 && sim->messages[i].dst == 1) {
-            sim_fail(sim, "message %u was acknowledged, but not delivered", i);
-        }
-    }
+    close_in_kick(sim, 21);
     sim->drop = NULL;
     run_settle(sim, SIM_S(1));
     sim_run_until(sim, sim->now + SIM_MS(500));
@@ -150,6 +160,32 @@ void kick_close(sim_t *sim)
             sim_fail(sim, "p%u wants to be kicked only to become idle, or is idle already", i);
         }
     }
+    finish(sim);
+}
+
+static bool drop_to_2_and_one_chunk(sim_t *sim, const datagram_t *d)
+{
+    bool chunk = (d->data[0] & 0xf) == BTL_IB_TYPE_CHUNK && d->from == 0;
+
+    return drop_to_2(sim, d) || (chunk && sim->scratch[0] > 0 && sim->scratch[0]-- > 0);
+}
+
+void kick_close_behind(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(1));
+    sim->scratch[0] = 1;
+    sim->drop = drop_to_2_and_one_chunk;
+    sim->on_deliver = in_order;
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, 0, 1, i % 2 == 0 ? 10000 : 10, 1000)->ordered = true;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    close_in_kick(sim, 5);
+    sim->drop = NULL;
     finish(sim);
 }
 

@@ -633,6 +633,7 @@ void scenario_random(sim_t *sim)
 
     uint32_t unit = smallest_unit(sim);
     uint32_t budget = (uint32_t) rng_log(&sim->rng, 50, 2500);
+    sim->ordered_ppm = PICK(sim, 0, 100000, 500000);
     while (budget > 0) {
         plan_burst(sim, &plan, &budget, unit);
     }

@@ -105,6 +105,7 @@ uint64_t mix64(uint64_t x);
     X(LOOKUP_FAILED, "lookups that failed")                                                        \
     X(NO_TAG, "messages without a receiver for their tag yet")                                     \
     X(SEND_IN_DELIVER, "sends from the receive callback")                                          \
+    X(ORDERED, "messages to be delivered in the order of sending")                                 \
     X(SEND_IN_DONE, "sends from the completion callback")                                          \
     X(PUT, "PUTs started")                                                                         \
     X(GET, "GETs started")                                                                         \
@@ -199,12 +200,14 @@ typedef struct message {
     send_mode_t mode;
     bool accepted;
     bool kept;
+    bool ordered; /* to be delivered in the order of sending, among such */
     bool chunked; /* seen in chunks */
     bool sent;
     bool done;
     int status;
     uint32_t delivered;
     uint32_t attempts;
+    uint64_t order; /* of sending, if it is ordered */
     uint64_t accepted_at;
     uint64_t delivered_at;
     uint64_t link_made_at;
@@ -300,6 +303,7 @@ struct link {
     uint64_t closings;        /* how often closed_at was set */
     uint64_t closings_heard;  /* the peer's, by a CLOSE */
     uint64_t close_heard_at;  /* when the first CLOSE of the last of them was handed up */
+    uint64_t ordered;         /* the order of the last one delivered of those that have one */
     uint32_t kept;            /* messages that the engine holds */
     fragment_of_t *fragments; /* SIM_FRAGMENTS, made when needed */
 };
@@ -466,6 +470,8 @@ struct sim {
     uint32_t nmessages, messages_cap;
     uint32_t undelivered, undone, unaccepted;
     uint64_t segments; /* that the messages need at least */
+    uint32_t ordered_ppm;
+    uint64_t orders; /* how many ordered ones were sent */
 
     onesided_t **ops;
     uint32_t nops, ops_cap;

@@ -160,8 +160,9 @@ static void note_message(proc_t *proc, uint32_t peer, uint32_t rail, const btl_i
 {
     sim_t *sim = proc->sim;
     uint32_t id = message_of(proc, peer, rail, view);
-
-    if (view->type == BTL_IB_TYPE_DATA && view->size < sizeof(id)) {
+    bool tiny =
+        view->type == BTL_IB_TYPE_DATA ? view->size < sizeof(id) : view->chunk.total < sizeof(id);
+    if (tiny) {
         proc->tiny_parts++;
         return;
     }

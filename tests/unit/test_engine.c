@@ -175,6 +175,113 @@ static void peers_with_other_limits(void **state)
     (void) state;
 }
 
+/* ---- fragments that wait for their turn ---- */
+
+enum { IN_CALLBACK, NEXT, CLOSES };
+
+/* Three fragments. Returns the number of the first. */
+static uint32_t send_three(bench_t *bench)
+{
+    uint32_t first = bench_send(bench, 0, 1, 5000, 1);
+
+    bench_send(bench, 0, 1, 1500, 2);
+    bench_send(bench, 0, 1, 5000, 3);
+    return first;
+}
+
+/* Who gets a fragment looks for more, and finds all, perhaps the end of the connection as well. */
+static void looks_on(bench_t *bench, uint32_t message)
+{
+    assert_int_equal(bench->scratch[IN_CALLBACK], 0);
+    assert_int_equal(message, bench->scratch[NEXT]++);
+    bench->scratch[IN_CALLBACK] = 1;
+    bench_run(bench, 1000);
+    assert_true(bench->messages[bench->message_count - 1].done);
+    if (bench->scratch[CLOSES] && bench_conn(bench, 0, 1) != NULL) {
+        btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+        bench_run(bench, 1000);
+        assert_true(btl_ib_engine_counters(bench->hosts[1].engine)->connections_closed > 0);
+    }
+    bench->scratch[IN_CALLBACK] = 0;
+}
+
+/* All that is on its way comes to host 1 in kicks. */
+static void kick_1(bench_t *bench)
+{
+    for (int i = 0; i < 10; i++) {
+        bench->now += BENCH_DELAY;
+        while (bench->wire.count > 0) {
+            bench_deliver(bench, bench_pop(&bench->wire));
+        }
+        btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 64);
+        bench_turn(bench, 0);
+    }
+}
+
+/* Fragments are handed up one after the other, whatever comes while one is in its callback, and what was
+ * acknowledged outlives its connection. */
+static void one_callback_after_the_other(void **state)
+{
+    for (uint64_t way = 0; way < 4; way++) {
+        bench_t *bench = new_bench();
+        begin(bench);
+        uint32_t first = send_three(bench);
+        bench->scratch[NEXT] = first;
+        bench->scratch[CLOSES] = way / 2;
+        bench->on_deliver = looks_on;
+        if (way % 2 == 1) {
+            kick_1(bench);
+        }
+        bench_run(bench, 20000);
+        for (uint32_t i = first; i < bench->message_count; i++) {
+            assert_int_equal(bench->messages[i].delivered, 1);
+            assert_int_equal(bench->messages[i].status, 0);
+        }
+        bench->on_deliver = NULL;
+        end(bench);
+    }
+    (void) state;
+}
+
+static bool loses_fragment_0(bench_t *bench, const bench_datagram_t *datagram)
+{
+    uint32_t fragment;
+
+    (void) bench;
+    memcpy(&fragment, datagram->data + sizeof(btl_ib_wire_header_t), sizeof(fragment));
+    return (datagram->data[0] & 0xf) == BTL_IB_TYPE_CHUNK && fragment == 0;
+}
+
+/* The first of three never comes. When the peer closes the others are handed up: it was told that they
+ * are there. When the connection dies they are not: nobody is there who was told, and a message of
+ * which a piece is missing had better not go on before the death is known. */
+static void an_end_over_a_gap(void **state)
+{
+    for (int dies = 0; dies < 2; dies++) {
+        bench_t *bench = new_bench();
+        begin(bench);
+        bench->loses = loses_fragment_0;
+        uint32_t first = send_three(bench);
+        bench_run(bench, 20000);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(bench->messages[first + i].delivered, 0);
+            assert_int_equal(bench->messages[first + i].done, i > 0);
+        }
+        if (dies) {
+            btl_ib_conn_kill(bench_conn(bench, 1, 0), BTL_IB_DEATH_SILENCE);
+        } else {
+            btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+        }
+        bench_run(bench, 20000);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(bench->messages[first + i].delivered, !dies && i > 0);
+        }
+        bench_check_accounts(&bench->hosts[1]);
+        end(bench);
+    }
+    (void) state;
+}
+
 /* ---- ends ---- */
 
 /* The peer closes while fragments wait, some of them partly sent: each comes back once. */
@@ -426,7 +533,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(explicit_return_of_credit), cmocka_unit_test(a_probe_for_credit),
         cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
-        cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(a_close_while_fragments_wait),
+        cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(one_callback_after_the_other),
+        cmocka_unit_test(an_end_over_a_gap),         cmocka_unit_test(a_close_while_fragments_wait),
         cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),      cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_pause_on_a_long_path),

@@ -75,7 +75,9 @@ static btl_ib_reasm_result_t add(int from, uint32_t fragment, uint32_t total, ui
         payload[i] = byte_of(fragment, offset + i);
     }
     whole = NULL;
-    return btl_ib_reasm_add(&pool, &peer[from], &view, &whole);
+    btl_ib_reasm_result_t result = btl_ib_reasm_add(&pool, &peer[from], &view);
+    whole = result == BTL_IB_REASM_COMPLETE ? btl_ib_reasm_next(&peer[from]) : NULL;
+    return result;
 }
 
 /* `whole` is that fragment, byte by byte; give it back. */
@@ -172,22 +174,43 @@ static void test_interleaved(void **state)
 /* While one is handed up no other one is, although it is complete and next. */
 static void test_busy(void **state)
 {
-    const btl_ib_view_t last = {.chunk = {1, 100, 0, 0, 100}, .size = 100};
-
     (void) state;
     assert_int_equal(add(0, 0, 100, 100, 0), BTL_IB_REASM_COMPLETE);
     check_whole(0, 100);
-    assert_true(btl_ib_reasm_completes(&peer[0], &last));
     peer[0].busy = true;
-    assert_false(btl_ib_reasm_completes(&peer[0], &last));
-    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_STORED);
-    assert_null(btl_ib_reasm_next(&peer[0]));
+    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+    assert_null(whole);
     assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_WRONG);
     peer[0].busy = false;
     /* The end of another one does not bring it up: who completes a fragment gets that one. */
     assert_int_equal(add(0, 2, 100, 100, 0), BTL_IB_REASM_STORED);
     check_next(0, 1, 100);
     check_next(0, 2, 100);
+}
+
+/* What was complete when a life ended comes before anything of the next one, in order, over gaps. */
+static void test_end_of_life(void **state)
+{
+    (void) state;
+    number_from(0, 0xffffffff);
+    assert_int_equal(add(0, 3, 200, 100, 0), BTL_IB_REASM_STORED);
+    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_STORED); /* waits for two others */
+    peer[0].busy = true;
+    assert_int_equal(add(0, 0xffffffff, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+    btl_ib_reasm_end(&pool, &peer[0]);
+    assert_true(btl_ib_list_empty(&peer[0].fragments));
+    assert_null(btl_ib_reasm_next(&peer[0])); /* the one before has not come back */
+    assert_int_equal(pool.extra, 1);
+    /* The own buffer is not free yet, so the new life's first takes another. */
+    assert_int_equal(add(0, 0, 300, 300, 0), BTL_IB_REASM_COMPLETE);
+    assert_int_equal(pool.extra, 2);
+    peer[0].busy = false;
+    check_next(0, 0xffffffff, 100);
+    check_next(0, 1, 100);
+    check_next(0, 0, 300);
+    assert_null(btl_ib_reasm_next(&peer[0]));
+    assert_int_equal(add(0, 1, 100, 100, 0), BTL_IB_REASM_COMPLETE);
+    check_whole(1, 100);
 }
 
 static void test_wrong(void **state)
@@ -536,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_any_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_interleaved, setup, teardown),
         cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_end_of_life, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finished, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),

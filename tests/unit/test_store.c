@@ -13,11 +13,9 @@
 #include "btl_ib_store.h"
 #include "support.h"
 
-enum { SIZE = 1000, ROOM = 4000, EMPTY = sizeof(btl_ib_stored_t) };
+enum { ROOM = 4000, EMPTY = sizeof(btl_ib_stored_t) };
 
 static test_memory_t memory;
-static btl_ib_reasm_pool_t pool;
-static btl_ib_reasm_peer_t peer;
 static btl_ib_store_t store;
 
 /* Connections are names only to the store. */
@@ -28,9 +26,7 @@ static int setup(void **state)
 {
     (void) state;
     test_memory_init(&memory);
-    btl_ib_reasm_pool_init(&pool, &memory.mem, SIZE, 3);
-    btl_ib_reasm_peer_init(&peer);
-    btl_ib_store_init(&store, &memory.mem, &pool, ROOM);
+    btl_ib_store_init(&store, &memory.mem, ROOM);
     return 0;
 }
 
@@ -38,14 +34,12 @@ static int teardown(void **state)
 {
     (void) state;
     btl_ib_store_fini(&store);
-    btl_ib_reasm_drop(&pool, &peer);
-    btl_ib_reasm_pool_fini(&pool);
-    return memory.live == 0 && pool.extra == 0 && store.bytes == 0 ? 0 : -1;
+    return memory.live == 0 && store.bytes == 0 ? 0 : -1;
 }
 
 static bool keep(uint8_t tag, uint32_t size, int conn)
 {
-    btl_ib_stored_t *stored = btl_ib_store_get(&store, size, true);
+    btl_ib_stored_t *stored = btl_ib_store_get(&store, size);
 
     if (stored == NULL) {
         return false;
@@ -71,30 +65,6 @@ static void expect(uint8_t tag, uint32_t size)
         assert_int_equal(stored->data[i], tag);
     }
     btl_ib_store_put(&store, stored);
-}
-
-/* A fragment of two chunks, reassembled: the buffer that holds it. */
-static btl_ib_reasm_t *reassemble(uint32_t fragment)
-{
-    uint8_t bytes[SIZE / 2];
-    btl_ib_reasm_t *whole = NULL;
-
-    memset(bytes, (int) fragment, sizeof(bytes));
-    for (uint16_t i = 0; i < 2; i++) {
-        btl_ib_view_t view = {
-            .payload = bytes,
-            .size = SIZE / 2,
-            .chunk = {.fragment = fragment,
-                      .total = SIZE,
-                      .index = i,
-                      .offset = i * SIZE / 2u,
-                      .unit = SIZE / 2},
-        };
-        assert_int_equal(btl_ib_reasm_completes(&peer, &view), i == 1);
-        assert_int_equal(btl_ib_reasm_add(&pool, &peer, &view, &whole),
-                         i == 1 ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED);
-    }
-    return whole;
 }
 
 static void test_order(void **state)
@@ -138,9 +108,9 @@ static void test_bounded(void **state)
 static void test_no_room_at_all(void **state)
 {
     (void) state;
-    btl_ib_store_init(&store, &memory.mem, &pool, 0);
+    btl_ib_store_init(&store, &memory.mem, 0);
     assert_false(keep(1, 0, 0));
-    assert_null(btl_ib_store_get(&store, 0, false));
+    assert_null(btl_ib_store_get(&store, 0));
 }
 
 static void test_no_memory(void **state)
@@ -153,27 +123,6 @@ static void test_no_memory(void **state)
     assert_true(keep(3, 5, 0));
     expect(1, 5);
     expect(3, 5);
-}
-
-/* What came in chunks stays in its buffer, and counts all of that. */
-static void test_chunks(void **state)
-{
-    (void) state;
-    for (uint32_t i = 0; i < 3; i++) {
-        btl_ib_stored_t *stored = btl_ib_store_get(&store, SIZE, false);
-        assert_non_null(stored);
-        stored->whole = reassemble(i);
-        stored->conn = CONN(0);
-        btl_ib_store_add(&store, stored);
-        assert_int_equal(store.bytes, (i + 1) * (SIZE + EMPTY));
-    }
-    assert_null(btl_ib_store_get(&store, 1, false));
-    for (uint32_t i = 0; i < 2; i++) {
-        btl_ib_stored_t *stored = btl_ib_store_pop(&store);
-        assert_int_equal(stored->whole->data[SIZE - 1], i);
-        btl_ib_store_put(&store, stored);
-    }
-    assert_int_equal(store.bytes, SIZE + EMPTY); /* teardown frees the third */
 }
 
 static void test_drop(void **state)
@@ -196,7 +145,7 @@ static void test_drop(void **state)
 /* A place that was not needed after all. */
 static void test_given_back(void **state)
 {
-    btl_ib_stored_t *stored = btl_ib_store_get(&store, 100, true);
+    btl_ib_stored_t *stored = btl_ib_store_get(&store, 100);
 
     (void) state;
     assert_non_null(stored);
@@ -212,7 +161,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_room_at_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_chunks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
     };

@@ -200,7 +200,9 @@ static bool register_strings(btl_ib_params_t *params)
              &params->auth, "auth",
              "Protect each datagram against others on the network by a key that "
              "only the processes of the job know, each from the runtime; "
-             "makes btl_ib_checksum superfluous; the same on all hosts (text: none, "
+             "makes btl_ib_checksum superfluous; what more than 2048 later datagrams of a "
+             "sender overtake is dropped and sent again: not for networks that spread "
+             "one stream over paths of very different length; the same on all hosts (text: none, "
              "integrity, forged or repeated datagrams are found, or encrypt, and "
              "nobody else can read them; default: none)",
              OPAL_INFO_LVL_4)

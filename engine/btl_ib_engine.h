@@ -14,7 +14,7 @@
  *  - Threads: none of its own and no lock. One caller at a time; callbacks may call back in. An owner
  *    with a lock may give it up for the time of deliver, on_sent, on_done and dead, so that calls of
  *    other threads come in between: the engine's state is whole whenever it calls one of these.
- *  - Nothing moves without btl_ib_engine_progress().
+ *  - Nothing moves without btl_ib_engine_progress() or btl_ib_engine_kick().
  */
 
 #ifndef BTL_IB_ENGINE_H

@@ -393,17 +393,6 @@ uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn);
 /* Send `count` prepared segments (new, again, or unsequenced). Returns how many the transport took. */
 int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
-/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
- * in one segment; else on that of the largest datagram. */
-void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
-
-/* It is over. Callbacks come later; a stream is freed. */
-void btl_ib_send_finish(btl_ib_out_t *out, int status);
-
-/* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
- * acknowledged carry nothing from now on. */
-void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
-
 /* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
@@ -414,6 +403,17 @@ uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment);
 
 /* Send whatever the limits let go. */
 void btl_ib_send_push(btl_ib_conn_t *conn);
+
+/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
+ * in one segment; else on that of the largest datagram. */
+void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
+
+/* It is over. Callbacks come later; a stream is freed. */
+void btl_ib_send_finish(btl_ib_out_t *out, int status);
+
+/* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
+ * acknowledged carry nothing from now on. */
+void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
 
 /* Send one sequenced segment again. False if the transport cannot take it now. */
 bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);

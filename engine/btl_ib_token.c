@@ -82,7 +82,7 @@ uint64_t btl_ib_siphash(const btl_ib_secret_t *key, const void *data, size_t len
 }
 
 uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
-                      const btl_ib_secret_t *of_sender, uint32_t connection, uint32_t rail)
+                      const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails)
 {
     uint8_t bytes[32];
     uint64_t token;
@@ -90,8 +90,8 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
     store(bytes, sender_name, 8);
     store(bytes + 8, of_sender->k[0], 8);
     store(bytes + 16, of_sender->k[1], 8);
-    store(bytes + 24, connection, 4);
-    store(bytes + 28, rail, 4);
+    store(bytes + 24, epoch, 4);
+    store(bytes + 28, rails, 4);
     token = btl_ib_siphash(of_receiver, bytes, sizeof bytes);
     /* 0 marks "no token yet" at both ends. */
     return 0 != token ? token : 1;

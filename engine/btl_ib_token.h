@@ -28,10 +28,10 @@ typedef struct btl_ib_secret {
 uint64_t btl_ib_siphash(const btl_ib_secret_t *key, const void *data, size_t len);
 
 /*
- * The token on what the sender sends to the receiver over `connection` and from its `rail`. The
- * same on machines of either byte order, and never 0.
+ * The token on what the sender sends to the receiver in a life of their connection: its `epoch` there,
+ * and both ends' `rails`. The same on machines of either byte order, and never 0.
  */
 uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
-                      const btl_ib_secret_t *of_sender, uint32_t connection, uint32_t rail);
+                      const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails);
 
 #endif

@@ -11,21 +11,12 @@
  */
 
 #include "btl_ib_cc.h"
+#include "btl_ib_min.h"
 
 enum {
     WINDOW_MIN = 2,
     CURVE_TIME = 1000000, /* us: the unit of time of the curve */
 };
-
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Rounded down. */
 static uint64_t cube_root(uint64_t x)
@@ -43,7 +34,7 @@ static uint64_t cube_root(uint64_t x)
 
 static void set_window(btl_ib_cc_t *cc, uint32_t window)
 {
-    cc->window = min_u32(max_u32(window, WINDOW_MIN), cc->max);
+    cc->window = btl_ib_min_u32(btl_ib_max_u32(window, WINDOW_MIN), cc->max);
 }
 
 static void init(btl_ib_cc_t *cc)
@@ -60,7 +51,7 @@ static void begin_epoch(btl_ib_cc_t *cc, uint64_t now)
     cubic->epoch = now;
     cubic->friendly = cc->window;
     cubic->friendly_acked = 0;
-    cubic->top = max_u32(cubic->top, cc->window);
+    cubic->top = btl_ib_max_u32(cubic->top, cc->window);
     /* In units of 1/1000 s: cbrt(x / 0.4 * 1e9). */
     cubic->k = cube_root((uint64_t) (cubic->top - cc->window) * 2500000000u) * 1000;
 }
@@ -76,8 +67,7 @@ static uint32_t curve(const btl_ib_cc_cubic_t *cubic, uint64_t t)
     if (below) {
         return way < cubic->top ? cubic->top - (uint32_t) way : 0;
     }
-    return cubic->top
-           + (uint32_t) min_u32((uint32_t) (way > INT32_MAX ? INT32_MAX : way), INT32_MAX);
+    return cubic->top + (uint32_t) (way < INT32_MAX ? way : INT32_MAX);
 }
 
 /* The window of a Reno sender in our place: + 3 (1 - beta) / (1 + beta) = 9/17 for each window
@@ -104,15 +94,15 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     befriend(cc, ack->count);
     /* Where the curve will be in one round trip, at most half as much again (4.2). */
     uint32_t target = curve(cubic, ack->now - cubic->epoch + cubic->rtt);
-    target = min_u32(max_u32(target, cc->window), cc->window + cc->window / 2);
+    target = btl_ib_min_u32(btl_ib_max_u32(target, cc->window), cc->window + cc->window / 2);
     cubic->acked += ack->count;
     if (target > cc->window) {
-        uint32_t each = max_u32(cc->window / (target - cc->window), 1);
+        uint32_t each = btl_ib_max_u32(cc->window / (target - cc->window), 1);
         uint32_t more = cubic->acked / each;
         cubic->acked -= more * each;
-        set_window(cc, min_u32(cc->window + more, target));
+        set_window(cc, btl_ib_min_u32(cc->window + more, target));
     } else {
-        cubic->acked = min_u32(cubic->acked, cc->window);
+        cubic->acked = btl_ib_min_u32(cubic->acked, cc->window);
     }
     if (cubic->friendly > cc->window) {
         set_window(cc, cubic->friendly);
@@ -159,7 +149,7 @@ static void undo(btl_ib_cc_t *cc)
     btl_ib_cc_cubic_t *cubic = &cc->cubic;
 
     if (cubic->undo != 0) {
-        set_window(cc, max_u32(cubic->undo, cc->window));
+        set_window(cc, btl_ib_max_u32(cubic->undo, cc->window));
         cubic->threshold = cubic->undo_threshold;
         cubic->top = cubic->undo_top;
         cubic->epoch = 0;
@@ -173,7 +163,7 @@ static void restart(btl_ib_cc_t *cc)
 
     cubic->epoch = 0;
     if (cc->window > BTL_IB_CC_INIT) {
-        cubic->threshold = max_u32(cubic->threshold, cc->window);
+        cubic->threshold = btl_ib_max_u32(cubic->threshold, cc->window);
         set_window(cc, BTL_IB_CC_INIT);
     }
 }

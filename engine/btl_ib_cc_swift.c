@@ -33,6 +33,7 @@
  */
 
 #include "btl_ib_cc.h"
+#include "btl_ib_min.h"
 
 enum {
     SEGMENT = 256, /* unit of windows */
@@ -63,16 +64,6 @@ enum {
     PACE_MAX = 2000 * 1000 * 1000, /* ns */
 };
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- window and pace ---- */
 
 /* Twice the rate that the window stands for while it doubles, 5/4 of it else; without a head start below
@@ -97,9 +88,10 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
 
     window = window > max ? max : window;
     swift->window = window < WINDOW_MIN ? WINDOW_MIN : (uint32_t) window;
-    cc->window = max_u32(swift->window / SEGMENT, 1);
+    cc->window = btl_ib_max_u32(swift->window / SEGMENT, 1);
     cc->pace = pace_of(swift);
-    cc->burst = swift->window < SEGMENT ? 0 : min_u32(max_u32(cc->window / 4, 2), PACE_BURST);
+    cc->burst =
+        swift->window < SEGMENT ? 0 : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2), PACE_BURST);
 }
 
 static void init(btl_ib_cc_t *cc)
@@ -134,7 +126,7 @@ static void note_base(btl_ib_cc_t *cc, uint32_t rtt, uint64_t now)
 
 static uint32_t allowance(const btl_ib_cc_swift_t *swift)
 {
-    return max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
+    return btl_ib_max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
 }
 
 /* Was all of this round longer than the path by more than `by`? */
@@ -167,10 +159,10 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     swift->calm = 0;
     swift->slow_start = 0;
     if (++swift->cuts % DRAIN_CUTS == 0) {
-        window = path - min_u32(path / DRAIN_SHARE, DRAIN_MOST);
+        window = path - btl_ib_min_u32(path / DRAIN_SHARE, DRAIN_MOST);
     }
-    window = max_u32(max_u32(window, swift->window / CUT_MOST), DELAY_FLOOR);
-    set_window(cc, min_u32(window, swift->window));
+    window = btl_ib_max_u32(btl_ib_max_u32(window, swift->window / CUT_MOST), DELAY_FLOOR);
+    set_window(cc, btl_ib_min_u32(window, swift->window));
 }
 
 /* One segment more; the longer there is no sign of a queue the more. Windows below one segment grow by
@@ -178,19 +170,20 @@ static void cut_for_delay(btl_ib_cc_t *cc)
 static void increase(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
-    uint32_t most = max_u32(swift->window / INCREASE_SHARE, INCREASE_LEAST);
+    uint32_t most = btl_ib_max_u32(swift->window / INCREASE_SHARE, INCREASE_LEAST);
 
     swift->calm = delayed(swift, allowance(swift) / 2) ? 0 : swift->calm + 1;
     uint32_t doublings = swift->calm > CALM_ROUNDS ? swift->calm - CALM_ROUNDS : 0;
-    uint32_t more = SEGMENT << min_u32(doublings, 20);
-    set_window(cc, (uint64_t) swift->window + min_u32(min_u32(more, most), swift->window));
+    uint32_t more = SEGMENT << btl_ib_min_u32(doublings, 20);
+    set_window(cc, (uint64_t) swift->window
+                       + btl_ib_min_u32(btl_ib_min_u32(more, most), swift->window));
 }
 
 /* ---- losses ---- */
 
 static uint32_t borne(const btl_ib_cc_swift_t *swift)
 {
-    return max_u32(LOSS_BORNE, swift->bearable);
+    return btl_ib_max_u32(LOSS_BORNE, swift->bearable);
 }
 
 /* Would the window be cut if it were judged now? Then it had better not grow until it is. */
@@ -207,7 +200,7 @@ static void judge_losses(btl_ib_cc_t *cc)
     swift->seen = 0;
     swift->lost = 0;
     if (swift->share != 0 && !swift->queued && share >= swift->share / 4 * 3) { /* no help */
-        swift->bearable = min_u32(share + share / 2, LOSS_BORNE_MAX);
+        swift->bearable = btl_ib_min_u32(share + share / 2, LOSS_BORNE_MAX);
     } else if (share < swift->bearable / 4) {
         swift->bearable = 0;
     }
@@ -219,8 +212,8 @@ static void judge_losses(btl_ib_cc_t *cc)
         swift->undo = swift->window;
         swift->calm = 0;
         swift->slow_start = 0;
-        set_window(cc, (uint64_t) swift->window * (SEGMENT - min_u32(share, SEGMENT / CUT_MOST))
-                           / SEGMENT);
+        set_window(cc, (uint64_t) swift->window
+                           * (SEGMENT - btl_ib_min_u32(share, SEGMENT / CUT_MOST)) / SEGMENT);
     }
 }
 
@@ -239,7 +232,7 @@ static void undo(btl_ib_cc_t *cc)
     if (swift->lost > 0) {
         swift->lost--;
     } else if (swift->undo != 0) { /* it was among those that the window was cut for */
-        set_window(cc, max_u32(swift->undo, swift->window));
+        set_window(cc, btl_ib_max_u32(swift->undo, swift->window));
         swift->undo = 0;
         swift->share = 0;
     }
@@ -282,7 +275,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     swift->limited = swift->limited || ack->limited;
     if (ack->rtt != 0) {
         note_base(cc, ack->rtt, ack->now);
-        swift->delay = min_u32(swift->delay, ack->delay);
+        swift->delay = btl_ib_min_u32(swift->delay, ack->delay);
         swift->samples++;
     }
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
@@ -303,7 +296,7 @@ static void restart(btl_ib_cc_t *cc)
     btl_ib_cc_swift_t *swift = &cc->swift;
 
     if (swift->window > BTL_IB_CC_INIT * SEGMENT) {
-        swift->slow_start = max_u32(swift->slow_start, swift->window);
+        swift->slow_start = btl_ib_max_u32(swift->slow_start, swift->window);
         set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
     }
 }

@@ -5,6 +5,7 @@
 
 /* A connection's life: made, reset, drained, closed, dead. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>
@@ -167,11 +168,6 @@ static void end(btl_ib_conn_t *conn)
     conn->probes = 0;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Can we talk to somebody with these limits at all? Returns the largest datagram to send, or 0. */
 static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rail_t *rail,
                                  const btl_ib_peer_info_t *info)
@@ -185,9 +181,9 @@ static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rai
         || btl_ib_queues_check(&info->queues) != 0) {
         return 0;
     }
-    largest = min_u32(rail->transport->attr.max_datagram, info->max_datagram);
-    largest = min_u32(largest, info->queues.q[info->queues.count - 1].size);
-    largest = min_u32(largest, BTL_IB_DATAGRAM_MAX);
+    largest = btl_ib_min_u32(rail->transport->attr.max_datagram, info->max_datagram);
+    largest = btl_ib_min_u32(largest, info->queues.q[info->queues.count - 1].size);
+    largest = btl_ib_min_u32(largest, BTL_IB_DATAGRAM_MAX);
     if (largest < BTL_IB_DATAGRAM_MIN
         || (uint64_t) (largest - overhead) * CHUNKS_MAX < engine->config.eager_max) {
         return 0;
@@ -241,40 +237,30 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
     return conn;
 }
 
-int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
-                     btl_ib_conn_t **out)
+/* Enter it where it is found: among the transport's addresses, and by name. */
+static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
-    uint32_t largest = largest_datagram(engine, rail, info);
-    btl_ib_addr_t address;
-
-    if (rail->failed) {
-        return -ENETDOWN;
-    }
-
-    if (largest == 0) {
-        BTL_IB_LOG(engine, 1, "peer %u.%u: its queues and limits do not work with ours",
-                   BTL_IB_NAME_ARGS(info->name));
-        return -EINVAL;
-    }
-    const btl_ib_queue_table_t *queues = intern(engine, &info->queues);
-    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, queues);
-    if (conn == NULL || btl_ib_graves_prepare(&engine->graves) != 0) {
-        btl_ib_free(&engine->mem, conn);
-        return -ENOMEM;
-    }
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_transport_t *transport = conn->rail->transport;
     int rc =
-        rail->transport->ops->addr_add(rail->transport, info->address, info->address_len, &address);
+        btl_ib_graves_prepare(&engine->graves) != 0
+            ? -ENOMEM
+            : transport->ops->addr_add(transport, info->address, info->address_len, &conn->address);
+
     if (rc != 0) {
-        btl_ib_free(&engine->mem, conn);
         return rc;
     }
-    rc = btl_ib_table_add(&engine->table, conn, info->name, rail->index, info->rail, &conn->id);
+    rc = btl_ib_table_add(&engine->table, conn, info->name, conn->rail->index, info->rail,
+                          &conn->id);
     if (rc != 0) {
-        rail->transport->ops->addr_remove(rail->transport, address);
-        btl_ib_free(&engine->mem, conn);
-        return rc;
+        transport->ops->addr_remove(transport, conn->address);
     }
-    conn->address = address;
+    return rc;
+}
+
+/* What its owner published. */
+static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
     conn->name = info->name;
     conn->secret = info->secret;
     if (conn->keys != NULL) {
@@ -282,6 +268,29 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     }
     conn->remote_rail = info->rail;
     conn->peer_ack_delay = info->ack_delay;
+}
+
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **out)
+{
+    uint32_t largest = largest_datagram(engine, rail, info);
+
+    if (rail->failed) {
+        return -ENETDOWN;
+    }
+    if (largest == 0) {
+        BTL_IB_LOG(engine, 1, "peer %u.%u: its queues and limits do not work with ours",
+                   BTL_IB_NAME_ARGS(info->name));
+        return -EINVAL;
+    }
+    const btl_ib_queue_table_t *queues = intern(engine, &info->queues);
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, queues);
+    int rc = conn == NULL ? -ENOMEM : enter(conn, info);
+    if (rc != 0) {
+        btl_ib_free(&engine->mem, conn);
+        return rc;
+    }
+    identify(conn, info);
     conn->datagram_max = largest;
     conn->made_in = engine->batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);

@@ -17,18 +17,13 @@
 
 enum { SECOND = 1000 * 1000 };
 
-static uint32_t rails_of(uint32_t from, uint32_t to)
-{
-    return from << 8 | to;
-}
-
 void btl_ib_contact_begin(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
     conn->epoch = ++conn->engine->next_epoch;
     conn->tx_token = btl_ib_token(&conn->secret, config->name, &config->secret, conn->epoch,
-                                  rails_of(conn->rail->index, conn->remote_rail));
+                                  btl_ib_rails_of(conn->rail->index, conn->remote_rail));
     if (conn->keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
         conn->keys->tx.begun = false;
         conn->keys->number = config->first_number;
@@ -41,7 +36,7 @@ static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
 {
     return view->token
            == btl_ib_token(&engine->config.secret, view->connect.name, secret, view->connect.epoch,
-                           rails_of(view->connect.from_rail, view->connect.to_rail));
+                           btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
 }
 
 /* Does it come from where the peer said it is, as far as the transport can tell? What was collected
@@ -165,11 +160,36 @@ static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
     return true;
 }
 
-/* Ask the runtime who that is, and make the connection if the token fits. */
-static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
+/* Ask the runtime who that is. True if token and key prove it, and this is the beginning of a life;
+ * else counted. */
+static bool is_newcomer(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = rail->engine;
     const btl_ib_view_t *view = &arrival->view;
+
+    memset(info, 0, sizeof(*info));
+    if (!engine->ops->lookup(engine->ops_context, view->connect.name, rail->index,
+                             view->connect.from_rail, info)
+        || info->name != view->connect.name || info->rail != view->connect.from_rail) {
+        engine->count.dropped_stranger++;
+        return false;
+    }
+    if (!proves(engine, view, &info->secret)) {
+        engine->count.dropped_token++;
+        return false;
+    }
+    if (is_late(rail, view, &info->secret)) {
+        engine->count.dropped_stale++;
+        return false;
+    }
+    return !is_impossible(engine, view) && introduces(engine, arrival, &info->key);
+}
+
+/* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
+ * then of a process that is no more; NULL: of none. */
+static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
+{
+    btl_ib_engine_t *engine = rail->engine;
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
@@ -178,22 +198,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         engine->count.dropped_lookup++;
         return NULL;
     }
-    memset(&info, 0, sizeof(info));
-    if (!engine->ops->lookup(engine->ops_context, view->connect.name, rail->index,
-                             view->connect.from_rail, &info)
-        || info.name != view->connect.name || info.rail != view->connect.from_rail) {
-        engine->count.dropped_stranger++;
-        return NULL;
-    }
-    if (!proves(engine, view, &info.secret)) {
-        engine->count.dropped_token++;
-        return NULL;
-    }
-    if (is_late(rail, view, &info.secret)) {
-        engine->count.dropped_stale++;
-        return NULL;
-    }
-    if (is_impossible(engine, view) || !introduces(engine, arrival, &info.key)) {
+    if (!is_newcomer(rail, arrival, &info)) {
         return NULL;
     }
     if (old != NULL) {

@@ -63,7 +63,6 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
     uint32_t slot = regions->free - 1;
     btl_ib_region_t *region = &regions->slots[slot];
     regions->free = region->next_free;
-    regions->used++;
     uint64_t id = ++regions->serial << BTL_IB_REGION_SLOT_BITS | slot;
     *region = (btl_ib_region_t){
         .id = id,
@@ -95,7 +94,6 @@ void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t 
     if (region != NULL) {
         *region = (btl_ib_region_t){.next_free = regions->free};
         regions->free = (uint32_t) (region - regions->slots) + 1;
-        regions->used--;
     }
 }
 

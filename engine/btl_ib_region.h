@@ -37,9 +37,8 @@ typedef struct btl_ib_regions {
     const btl_ib_mem_t *mem;
     btl_ib_secret_t secret;
     btl_ib_region_t *slots;
-    uint32_t count; /* slots that there are */
-    uint32_t free;  /* slot + 1 of the first free one; 0: none */
-    uint32_t used;
+    uint32_t count;  /* slots that there are */
+    uint32_t free;   /* slot + 1 of the first free one; 0: none */
     uint64_t serial; /* of the last registration */
 } btl_ib_regions_t;
 

@@ -36,11 +36,6 @@ void btl_ib_table_fini(btl_ib_table_t *table)
     table->size = 0;
 }
 
-static uint32_t rails_of(uint32_t rail, uint32_t remote_rail)
-{
-    return rail << 8 | remote_rail;
-}
-
 /* Names are chosen by the runtime, not by an enemy: mixing is enough. */
 static uint32_t *bucket_of(const btl_ib_table_t *table, uint64_t name, uint32_t rails)
 {
@@ -107,7 +102,7 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
     table->free = slot->next;
     slot->conn = conn;
     slot->name = name;
-    slot->rails = rails_of(rail, remote_rail);
+    slot->rails = btl_ib_rails_of(rail, remote_rail);
     uint32_t generation = (slot->id >> SLOT_BITS) + 1;
     slot->id = generation << SLOT_BITS | index;
     if (slot->id == 0) { /* slot 0 after 4096 users */
@@ -168,7 +163,7 @@ struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)
 struct btl_ib_conn *btl_ib_table_by_name(const btl_ib_table_t *table, uint64_t name, uint32_t rail,
                                          uint32_t remote_rail)
 {
-    uint32_t rails = rails_of(rail, remote_rail);
+    uint32_t rails = btl_ib_rails_of(rail, remote_rail);
 
     if (table->size == 0) {
         return NULL;

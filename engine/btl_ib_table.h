@@ -19,6 +19,12 @@
 
 struct btl_ib_conn;
 
+/* Both rails of a connection in one number. */
+static inline uint32_t btl_ib_rails_of(uint32_t rail, uint32_t other)
+{
+    return rail << 8 | other;
+}
+
 typedef struct btl_ib_table {
     const btl_ib_mem_t *mem;
     uint32_t size; /* slots, 0 or a power of two */

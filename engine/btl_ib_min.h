@@ -1,0 +1,23 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The smaller and the larger of two numbers, as functions, so that no argument is evaluated twice. */
+
+#ifndef BTL_IB_MIN_H
+#define BTL_IB_MIN_H
+
+#include <stdint.h>
+
+static inline uint32_t btl_ib_min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t btl_ib_max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

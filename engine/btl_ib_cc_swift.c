@@ -245,7 +245,7 @@ static void undo(btl_ib_cc_t *cc)
  * back what he began with. */
 static bool may_grow(const btl_ib_cc_t *cc)
 {
-    return cc->swift.limited || cc->window < min_u32(BTL_IB_CC_INIT, cc->max);
+    return cc->swift.limited || cc->window < btl_ib_min_u32(BTL_IB_CC_INIT, cc->max);
 }
 
 static void end_round(btl_ib_cc_t *cc, uint64_t now)

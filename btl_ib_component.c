@@ -183,7 +183,12 @@ static bool parse_queues(start_t *start)
     btl_ib_queues_error_t error;
     char queue[32] = "all";
 
-    if (!params->queues_by_user || 0 == btl_ib_queues_parse(spec, &start->user_queues, &error)) {
+    if (!params->queues_by_user
+        || (0 == btl_ib_queues_parse(spec, &start->user_queues, &error)
+            && 0
+                   == btl_ib_queues_holds(spec, &start->user_queues,
+                                          btl_ib_engine_datagram_min(btl_ib_params_guard(params)),
+                                          &error))) {
         return true;
     }
     if (error.queue > 0) {

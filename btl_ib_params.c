@@ -207,15 +207,16 @@ static bool register_strings(btl_ib_params_t *params)
              "nobody else can read them; default: none)",
              OPAL_INFO_LVL_4)
          && ok;
-    queues = register_string(
-        &params->receive_queues, "receive_queues",
-        "Receive queues (text: one or more of P,size,num[,low_watermark"
-        "[,window[,reserve]]] for buffers of each peer and S,size,num"
-        "[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
-        "all peers share, in ascending order of size, separated by colons; "
-        "sizes in bytes, 104 to 1048576; num 2 to 1048576, the others from 1; default: empty, "
-        "what suits the transport)",
-        OPAL_INFO_LVL_4);
+    queues =
+        register_string(&params->receive_queues, "receive_queues",
+                        "Receive queues (text: one or more of P,size,num[,low_watermark"
+                        "[,window[,reserve]]] for buffers of each peer and S,size,num"
+                        "[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
+                        "all peers share, in ascending order of size, separated by colons; "
+                        "sizes in bytes, 104 to 1048576, the last at least 112, with btl_ib_auth "
+                        "136; num 2 to 1048576, the others from 1; default: empty, "
+                        "what suits the transport)",
+                        OPAL_INFO_LVL_4);
     ok = 0 <= queues && ok;
     params->queues_by_user = set_by_user(queues);
     return ok;

@@ -184,7 +184,7 @@ static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rai
     largest = btl_ib_min_u32(rail->transport->attr.max_datagram, info->max_datagram);
     largest = btl_ib_min_u32(largest, info->queues.q[info->queues.count - 1].size);
     largest = btl_ib_min_u32(largest, BTL_IB_DATAGRAM_MAX);
-    if (largest < BTL_IB_DATAGRAM_MIN
+    if (largest < btl_ib_engine_datagram_min(engine->guard.kind)
         || (uint64_t) (largest - overhead) * CHUNKS_MAX < engine->config.eager_max) {
         return 0;
     }

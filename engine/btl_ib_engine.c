@@ -163,16 +163,18 @@ static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transpo
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues)
 {
+    uint32_t least = btl_ib_engine_datagram_min(engine->guard.kind);
+
     if (engine->rail_count == BTL_IB_RAILS_MAX) {
         return -ENOSPC;
     }
     if (btl_ib_queues_check(queues) != 0
         || queues->q[queues->count - 1].size > transport->attr.max_datagram
-        || queues->q[queues->count - 1].size < BTL_IB_DATAGRAM_MIN) {
+        || queues->q[queues->count - 1].size < least) {
         BTL_IB_LOG(engine, 1,
                    "%s: the largest receive queue must hold at least %u bytes, and no more than a "
                    "datagram, which is %u",
-                   transport->name, BTL_IB_DATAGRAM_MIN, transport->attr.max_datagram);
+                   transport->name, least, transport->attr.max_datagram);
         return -EINVAL;
     }
     btl_ib_rail_t *rail = btl_ib_zalloc(&engine->mem, sizeof(*rail));
@@ -544,6 +546,11 @@ void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
 bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->closing);
+}
+
+uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard)
+{
+    return BTL_IB_DATAGRAM_MIN + btl_ib_guard_ops(guard)->trailer;
 }
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)

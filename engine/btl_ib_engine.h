@@ -217,6 +217,9 @@ uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
  * connections that nobody adopted. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
+/* Bytes that the largest receive queue of a rail must hold, with that guard. */
+uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
+
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 
 /* ---- connections ---- */

@@ -393,6 +393,22 @@ uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size)
     return channel;
 }
 
+int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
+                        btl_ib_queues_error_t *error)
+{
+    if (table->q[table->count - 1].size >= least) {
+        return 0;
+    }
+    /* Behind the type and its comma. */
+    const char *last = strrchr(spec, ':');
+    parser_t p = {.spec = spec, .at = (last == NULL ? spec : last + 1) + 2, .error = error};
+
+    fail(&p, table->count, "size", next_token(&p));
+    snprintf(error->expected, sizeof(error->expected),
+             "at least %" PRIu32 " in the last queue, for what travels in one piece", least);
+    return -EINVAL;
+}
+
 uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers)
 {
     uint64_t sum = 0;

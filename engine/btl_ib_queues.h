@@ -80,6 +80,13 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
                         btl_ib_queues_error_t *error);
 
 /*
+ * Is the last, largest queue of the parsed `spec` at least `least` bytes? What travels in one piece
+ * must fit. Returns 0, or -EINVAL with `error` filled in.
+ */
+int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
+                        btl_ib_queues_error_t *error);
+
+/*
  * Fit a valid table to a transport: queues larger than `max_datagram` bytes are cut down to it, and
  * queues that are then equal in size become one of the type of the first of them: a queue of the
  * other type is given the defaults of that type, then all numbers but the size are added and held

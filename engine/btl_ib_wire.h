@@ -276,11 +276,11 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
                                            + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
                                            + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
-/* The largest datagram between two processes must hold every kind of segment. */
+/* The largest datagram between two processes must hold every kind of segment, and the guard's trailer
+ * beside this. */
 #define BTL_IB_DATAGRAM_MIN                                                                        \
     ((uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)                      \
-                 + sizeof(btl_ib_wire_atomic_t))                                                   \
-     + BTL_IB_TRAILER_MAX)
+                 + sizeof(btl_ib_wire_atomic_t)))
 
 /* The length field has 16 bits. */
 #define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)

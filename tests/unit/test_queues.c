@@ -484,6 +484,27 @@ static void test_check_garbage(void **state)
     }
 }
 
+/* What must fit the last queue is told at its place in the string. */
+static void test_holds(void **state)
+{
+    static const char spec[] = "P,104,16:S,110,16";
+    btl_ib_queue_table_t table;
+    btl_ib_queues_error_t error;
+
+    (void) state;
+    assert_int_equal(btl_ib_queues_parse(spec, &table, &error), 0);
+    assert_int_equal(btl_ib_queues_holds(spec, &table, 110, &error), 0);
+    assert_int_equal(btl_ib_queues_holds(spec, &table, 111, &error), -EINVAL);
+    assert_int_equal(error.queue, 2);
+    assert_int_equal(error.column, 12);
+    assert_string_equal(error.field, "size");
+    assert_string_equal(error.value, "110");
+    assert_non_null(strstr(error.expected, "at least 111"));
+    assert_int_equal(btl_ib_queues_parse("P,128,16,4", &table, &error), 0);
+    assert_int_equal(btl_ib_queues_holds("P,128,16,4", &table, 129, &error), -EINVAL);
+    assert_int_equal(error.column, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_clamp_all),    cmocka_unit_test(test_channel),
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_format_cut),
         cmocka_unit_test(test_check_fields), cmocka_unit_test(test_check_garbage),
+        cmocka_unit_test(test_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,11 +213,14 @@ static void check_request(proc_t *proc, const proc_t *to, uint32_t rail, const b
     }
 }
 
+/* A process that restarted numbers its operations anew: what still answers those of the life before, to its
+ * old token, may name one of the new. */
 static void check_answer(proc_t *proc, const proc_t *to, uint32_t rail, const btl_ib_view_t *view)
 {
     const onesided_t *op = operation_of(proc->sim, to, proc, rail, view);
+    bool present = proc_link(proc, to->index, rail)->peer_life == to->life;
 
-    if (op != NULL
+    if (op != NULL && present
         && (op->op.kind != BTL_IB_OP_GET || view->op.offset > op->op.size
             || view->size > op->op.size - view->op.offset)) {
         sim_fail(proc->sim, "p%u sends p%u more than GET %u asks for", proc->index, to->index,

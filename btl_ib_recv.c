@@ -76,11 +76,12 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
     btl_ib_lock();
 }
 
-/* The engine is finished with a fragment, and so are we. */
-static void give_back(btl_ib_frag_t *frag, bool owned)
+/*
+ * The engine is finished with a fragment, and so are we. The endpoint is the one it was sent to:
+ * what is not the BTL's may be gone by now, or be on its way to another peer.
+ */
+static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
 {
-    btl_ib_endpoint_t *endpoint = frag->endpoint;
-
     if (owned) {
         btl_ib_frag_return(frag);
     }
@@ -98,7 +99,7 @@ static void on_sent(void *context, btl_ib_msg_t *msg)
         btl_ib_frag_complete(frag, OPAL_SUCCESS);
         frag->in_callback = false;
         if (frag->done) {
-            give_back(frag, true);
+            give_back(frag, frag->endpoint, true);
         }
     }
 }
@@ -107,6 +108,7 @@ static void on_done(void *context, btl_ib_msg_t *msg, int status)
 {
     btl_ib_frag_t *frag = btl_ib_frag_of(msg);
     const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    btl_ib_endpoint_t *endpoint = frag->endpoint;
 
     (void) context;
     if (frag->in_callback) {
@@ -114,16 +116,16 @@ static void on_done(void *context, btl_ib_msg_t *msg, int status)
         frag->done = true;
         return;
     }
-    if (frag->endpoint->closing) {
+    if (endpoint->closing) {
         frag->told = true;
-    } else if (0 != status && !frag->told && btl_ib_conn_is_dead(frag->endpoint->conn)) {
+    } else if (0 != status && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 aborts at once when a fragment fails: dead() first says what happened. */
-        btl_ib_list_push_tail(&frag->endpoint->failed, &frag->failed_link);
+        btl_ib_list_push_tail(&endpoint->failed, &frag->failed_link);
         return;
     } else {
         btl_ib_frag_complete(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }
-    give_back(frag, owned);
+    give_back(frag, endpoint, owned);
 }
 
 static void op_done(void *context, btl_ib_op_t *op, int status)
@@ -161,7 +163,7 @@ static void fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 
         frag->told = quiet;
         btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
-        give_back(frag, owned);
+        give_back(frag, endpoint, owned);
     }
     btl_ib_rdma_fail(endpoint, quiet);
 }

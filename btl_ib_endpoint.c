@@ -29,6 +29,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->conn = NULL;
     endpoint->remote_rail = 0;
     endpoint->dead = false;
+    endpoint->told_refused = false;
     endpoint->closing = false;
     btl_ib_list_init(&endpoint->failed);
     btl_ib_list_init(&endpoint->failed_rdmas);

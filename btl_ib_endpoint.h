@@ -25,7 +25,8 @@ struct mca_btl_base_endpoint_t {
     char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool dead;
-    bool closing; /* del_procs has it: no callback any more */
+    bool told_refused; /* that it refused a one-sided operation */
+    bool closing;      /* del_procs has it: no callback any more */
 };
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 

@@ -472,11 +472,15 @@ static bool check_one_sided(const mca_btl_base_module_t *limits)
 {
     const uint32_t unknown = limits->btl_flags & ~BTL_IB_FLAGS;
     const int64_t max = 1 << 30;
-    char text[32];
+    char text[40];
 
     if (0 != unknown) {
-        snprintf(text, sizeof(text), "0x%x", unknown);
+        snprintf(text, sizeof(text), "flags too many: 0x%x", unknown);
         BTL_IB_SHOW_HELP("unsupported flags", text);
+        return false;
+    }
+    if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
+        BTL_IB_SHOW_HELP("unsupported flags", "send is missing");
         return false;
     }
     return check_least("get_limit", limits->btl_get_limit, 4096)

@@ -181,9 +181,31 @@ static int opal_status(int error)
     }
 }
 
+/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a user
+ * sees: a refusal is shown to everybody, once for each target. */
+static void show_refusal(const btl_ib_rdma_t *rdma)
+{
+    const btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    char rank[16];
+    char our_rank[16];
+    char offset[24];
+
+    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
+    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
+    snprintf(offset, sizeof(offset), "%" PRIu64, rdma->op.offset);
+    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "operation refused", our_rank,
+                            opal_process_info.nodename, rank, endpoint->host,
+                            kind_names[rdma->op.kind], rdma_size(rdma), offset);
+}
+
 static void report(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
+
+    if (-EACCES == status && !rdma->endpoint->told_refused) {
+        rdma->endpoint->told_refused = true;
+        show_refusal(rdma);
+    }
 
     BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRIu64 " of region %" PRIx64 " of %s on %s: %s",
                    kind_names[op->kind], rdma_size(rdma), op->offset, op->key.id,

@@ -154,6 +154,20 @@ static void test_given_back(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* Readers of a header may read on to the end of 16 bytes. */
+static void test_whole_pieces(void **state)
+{
+    (void) state;
+    for (uint32_t size = 1; size < 40; size++) {
+        btl_ib_stored_t *stored = btl_ib_store_get(&store, size);
+        assert_non_null(stored);
+        assert_int_equal(stored->size, size);
+        assert_true(stored->cost >= EMPTY + size);
+        assert_int_equal((stored->cost - EMPTY) % 16, 0);
+        btl_ib_store_put(&store, stored);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +177,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_drop, setup, teardown),
         cmocka_unit_test_setup_teardown(test_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_whole_pieces, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,9 @@
 #define KICK_PAUSE 1000
 /* us without anything due before the deep sleep: longer than most pauses between two messages. */
 #define DROWSY 1000000
+/* us that it goes on kicking after every KICK_PAUSE when a peer was served, if nothing tells it that
+ * something came. */
+#define SERVED_LATELY 20000
 /* Bytes of stack: ours takes a few kB, but what all libraries keep for each thread is taken off. */
 #define STACK_SIZE (256 * 1024)
 
@@ -26,11 +29,21 @@
 typedef struct watch {
     uint32_t turns;      /* as seen at the last look */
     uint64_t idle_since; /* us: nothing was due since; 0: something was */
+    uint64_t served_at;  /* us: something came in a kick, while memory was registered for peers */
+    bool rung;           /* the last sleep was ended by a device */
+    uint32_t fds;        /* devices that may end the next one */
+    int fd[BTL_IB_RAILS_MAX];
 } watch_t;
 
 static uint64_t period(void)
 {
     return (uint64_t) mca_btl_ib_component.params.kicker_ms * 1000;
+}
+
+/* Is there anything that kicks would be good for? */
+static bool is_needed(const btl_ib_engine_t *engine)
+{
+    return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_kick_due(engine);
 }
 
 /* Is the application there? Then everything is looked after. */
@@ -52,6 +65,12 @@ static uint64_t until_away(uint64_t now)
     return away > now + KICK_PAUSE ? away - now : KICK_PAUSE;
 }
 
+static uint64_t sleep_deeply(void)
+{
+    mca_btl_ib_component.kicker.asleep = true;
+    return UINT64_MAX;
+}
+
 /* Nothing is due. Returns how long to sleep, UINT64_MAX: until woken. */
 static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
 {
@@ -59,26 +78,53 @@ static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
         watch->idle_since = now;
     } else if (now - watch->idle_since >= DROWSY) {
         watch->idle_since = 0;
-        mca_btl_ib_component.kicker.asleep = true;
-        return UINT64_MAX;
+        return sleep_deeply();
     }
     return period();
 }
 
-/* Kick. Returns how long to sleep. */
-static uint64_t kick(uint64_t now)
+/* How long to sleep after a kick, if the engine wants the next one at `due`. */
+static uint64_t until_due(uint64_t now, uint64_t due)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    uint64_t due;
-
-    component->kicker.kicking = true;
-    btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
-    component->kicker.kicking = false;
-    due = btl_ib_engine_kick_due(component->engine);
     if (due > now + period()) {
         return period();
     }
     return due > now + KICK_PAUSE ? due - now : KICK_PAUSE;
+}
+
+/* A kick is over, and peers may want more of us that nothing here knows of: let the devices wake us, or
+ * look often while they do. Returns how long to sleep. */
+static uint64_t serve(watch_t *watch, uint64_t now, bool came)
+{
+    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
+    const uint64_t due = btl_ib_engine_kick_due(engine);
+
+    if (came) {
+        watch->served_at = now;
+    }
+    if (came || !watch->rung) { /* else one of them rings for ever */
+        watch->fds = btl_ib_engine_wait_fds(engine, watch->fd);
+    }
+    if (watch->fds > 0) {
+        mca_btl_ib_component.kicker.listening = true;
+        return UINT64_MAX == due ? sleep_deeply() : until_due(now, due);
+    }
+    return now - watch->served_at < SERVED_LATELY ? KICK_PAUSE : until_due(now, due);
+}
+
+/* Kick. Returns how long to sleep. */
+static uint64_t kick(watch_t *watch, uint64_t now)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    int came;
+
+    component->kicker.kicking = true;
+    came = btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
+    component->kicker.kicking = false;
+    if (btl_ib_engine_serves(component->engine)) {
+        return serve(watch, now, came > 0);
+    }
+    return until_due(now, btl_ib_engine_kick_due(component->engine));
 }
 
 /* One look. Returns how long to sleep, in us. */
@@ -88,30 +134,40 @@ static uint64_t look(watch_t *watch)
     const bool called = was_called(watch);
     uint64_t sleep;
 
+    watch->fds = 0;
     /* Whoever has the lock is there. Nobody must have to wait because we do. */
     if (0 != pthread_mutex_trylock(&component->lock)) {
         return period();
     }
     const uint64_t now = btl_ib_now();
-    if (UINT64_MAX == btl_ib_engine_kick_due(component->engine)) {
+    component->kicker.asleep = false;
+    component->kicker.listening = false;
+    if (!is_needed(component->engine)) {
         sleep = grow_drowsy(watch, now);
     } else {
         watch->idle_since = 0;
-        sleep = called ? until_away(now) : kick(now);
+        sleep = called ? until_away(now) : kick(watch, now);
     }
     pthread_mutex_unlock(&component->lock);
     return sleep;
 }
 
-/* Sleep for `us`, or until woken. */
-static void rest(uint64_t us)
+/* Sleep for `us`, or until woken by us or by a device. */
+static void rest(watch_t *watch, uint64_t us)
 {
-    struct pollfd wake = {.fd = mca_btl_ib_component.kicker.wake_fd, .events = POLLIN};
+    struct pollfd wake[1 + BTL_IB_RAILS_MAX] = {
+        {.fd = mca_btl_ib_component.kicker.wake_fd, .events = POLLIN}};
     uint64_t count;
+    int ready;
 
-    if (poll(&wake, 1, UINT64_MAX == us ? -1 : (int) (us / 1000)) > 0) {
+    for (uint32_t i = 0; i < watch->fds; ++i) {
+        wake[1 + i] = (struct pollfd){.fd = watch->fd[i], .events = POLLIN};
+    }
+    ready = poll(wake, 1 + watch->fds, UINT64_MAX == us ? -1 : (int) (us / 1000));
+    watch->rung = ready > 0 && 0 == wake[0].revents;
+    if (ready > 0 && !watch->rung) {
         /* It is there; and if not, the next poll finds it. */
-        (void) !read(wake.fd, &count, sizeof(count));
+        (void) !read(wake[0].fd, &count, sizeof(count));
     }
 }
 
@@ -124,13 +180,15 @@ static void *run(void *unused)
     (void) unused;
     prctl(PR_SET_NAME, "btl_ib kicker");
     while (!atomic_load(&kicker->leave)) {
-        if (UINT64_MAX == sleep) { /* just made, or just woken: give the application time */
+        if (UINT64_MAX == sleep && !watch.rung) {
+            /* Just made, or just woken by the application: give it time. */
             (void) was_called(&watch);
+            watch.fds = 0;
             sleep = period();
         } else {
             sleep = look(&watch);
         }
-        rest(sleep);
+        rest(&watch, sleep);
     }
     return NULL;
 }
@@ -143,6 +201,7 @@ static void in_child(void)
 
     component->kicker.started = false;
     component->kicker.asleep = false;
+    component->kicker.listening = false;
     pthread_mutex_init(&component->lock, NULL);
 }
 
@@ -208,10 +267,12 @@ void btl_ib_kicker_wake(void)
     const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
     int rc;
 
-    if (NULL == engine || UINT64_MAX == btl_ib_engine_kick_due(engine)) {
+    if (NULL == engine || !is_needed(engine)
+        || (kicker->listening && UINT64_MAX == btl_ib_engine_kick_due(engine))) {
         return;
     }
     kicker->asleep = false;
+    kicker->listening = false;
     if (kicker->started) {
         ring(kicker);
         return;

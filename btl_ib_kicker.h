@@ -13,6 +13,10 @@
  * and again as the engine's timers want it, until progress is called. It goes back to its deep sleep
  * only after a while without anything due, so that waking it costs nothing in the fast path. It only
  * ever tries the lock, calls nothing of Open MPI, and never runs a callback of the PML.
+ *
+ * While memory is registered for peers (MPI windows) it serves them, too, though nothing is due here:
+ * once the application is away, the devices wake it if they can (wait_fd), and it sleeps deeply until
+ * one does; else it kicks every btl_ib_kicker_ms, and every millisecond while somebody is served.
  */
 
 #ifndef BTL_IB_KICKER_H
@@ -26,6 +30,7 @@ typedef struct btl_ib_kicker {
     bool on;           /* wanted; does not change while there are modules */
     bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
     bool started;      /* there is a thread; lock */
+    bool listening;    /* devices wake it; lock */
     bool kicking;      /* lock */
     int wake_fd;       /* an eventfd */
     atomic_bool leave; /* it is to end */

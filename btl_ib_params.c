@@ -84,8 +84,8 @@ static const number_t numbers[] = {
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(kicker_ms, 10, 1, 10000, "milliseconds", 6,
-              "While something is unacknowledged and the application makes no progress for this long, "
-              "a thread sends again and acknowledges in its place (btl_ib_kicker)"),
+              "While something is unacknowledged, or memory is registered for peers, and the application "
+              "makes no progress for this long, a thread works in its place (btl_ib_kicker)"),
     SIZE_PARAM(kicker_store, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
                "Messages of one segment that arrive meanwhile are kept in at most this much memory; what "
                "is more is left to come again"),
@@ -349,8 +349,9 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
     params->kicker = true;
     ok = register_bool(
              &params->kicker, "kicker",
-             "Let a thread send again and acknowledge while the application computes "
-             "without calling MPI; it sleeps while nothing is on the way (0 or 1, default: "
+             "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
+             "peers while the application computes without calling MPI; it sleeps while "
+             "nothing is on the way and no memory is registered for peers (0 or 1, default: "
              "1)",
              OPAL_INFO_LVL_4)
          && ok;

@@ -521,6 +521,29 @@ uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
     return rests ? UINT64_MAX : turn_due(engine);
 }
 
+bool btl_ib_engine_serves(const btl_ib_engine_t *engine)
+{
+    return engine->regions.used > 0;
+}
+
+uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_transport_t *transport = engine->rails[i]->transport;
+        if (engine->rails[i]->failed) {
+            continue; /* might be readable for ever */
+        }
+        fds[count] = transport->ops->wait_fd(transport);
+        if (fds[count] < 0) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}
+
 static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;

@@ -213,6 +213,14 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
  * for connections to become idle (UINT64_MAX if only that is due). */
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
 
+/* May peers want something of us that nobody here knows of, because memory is registered for them? Then
+ * kicks are worth while although none is due. */
+bool btl_ib_engine_serves(const btl_ib_engine_t *engine);
+
+/* Descriptors one of which becomes readable when there is something to receive: into fds, which has
+ * room for BTL_IB_RAILS_MAX. Returns how many, 0 if that cannot be told of some rail. */
+uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
+
 /* We are about to leave: refuse peers that are not known yet from now on, and destroy the
  * connections that nobody adopted. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);

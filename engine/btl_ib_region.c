@@ -72,6 +72,7 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
         .access = access,
     };
     *key = (btl_ib_region_key_t){.id = id, .secret = region->secret};
+    regions->used++;
     return 0;
 }
 
@@ -94,6 +95,7 @@ void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t 
     if (region != NULL) {
         *region = (btl_ib_region_t){.next_free = regions->free};
         regions->free = (uint32_t) (region - regions->slots) + 1;
+        regions->used--;
     }
 }
 

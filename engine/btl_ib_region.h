@@ -39,6 +39,7 @@ typedef struct btl_ib_regions {
     btl_ib_region_t *slots;
     uint32_t count;  /* slots that there are */
     uint32_t free;   /* slot + 1 of the first free one; 0: none */
+    uint32_t used;   /* slots that hold a region */
     uint64_t serial; /* of the last registration */
 } btl_ib_regions_t;
 

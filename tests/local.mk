@@ -236,6 +236,7 @@ mpi_programs = \
     tests/mpi/early_finalize \
     tests/mpi/killed \
     tests/mpi/onesided \
+    tests/mpi/passive \
     tests/mpi/pingpong \
     tests/mpi/randsize \
     tests/mpi/ring \
@@ -296,6 +297,10 @@ tests_mpi_onesided_SOURCES = tests/mpi/onesided.c tests/mpi/common.h
 tests_mpi_onesided_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_onesided_CFLAGS = $(mpi_cflags)
 tests_mpi_onesided_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_passive_SOURCES = tests/mpi/passive.c tests/mpi/common.h
+tests_mpi_passive_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_passive_CFLAGS = $(mpi_cflags)
+tests_mpi_passive_LDADD = $(MPI_LIBS)
 tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h
 tests_mpi_pingpong_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_pingpong_CFLAGS = $(mpi_cflags)

@@ -7,7 +7,8 @@
  * The kicker thread of btl ib: there is one after the first message, it takes no signals, it sleeps
  * without ever waking up when nothing was on the way for a while, a child of fork() can end without
  * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
- * kicker=1: 0: there must be none
+ * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
+ * want, but seldom; without one it sleeps again
  */
 
 #include "common.h"
@@ -109,6 +110,39 @@ static void exchange(void)
     }
 }
 
+/* Over btl ib nothing wakes the kicker more often than each btl_ib_kicker_ms (10) while no peer wants
+ * anything. */
+static void must_be_calm_with_a_window(const char *thread)
+{
+    char memory[64] = {0};
+    MPI_Win win;
+
+    MPI_Win_create(memory, sizeof(memory), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_lock(MPI_LOCK_SHARED, (rank + 1) % size, 0, win);
+    MPI_Win_unlock((rank + 1) % size, win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    compute_for(1);
+    long before = wakeups(thread);
+    compute_for(1);
+    long woken = wakeups(thread) - before;
+    if (woken > 120) {
+        fail("the kicker woke up %ld times in a second for a window that nobody used", woken);
+    }
+    MPI_Win_free(&win);
+}
+
+static void must_sleep(const char *thread)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    compute_for(3); /* it goes to sleep after one */
+    long before = wakeups(thread);
+    compute_for(1);
+    long woken = wakeups(thread) - before;
+    if (woken > 0) {
+        fail("the kicker woke up %ld times although nothing was due", woken);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char thread[300];
@@ -128,14 +162,10 @@ int main(int argc, char **argv)
         must_block_signals(thread);
         must_let_children_go();
         exchange();
-        MPI_Barrier(MPI_COMM_WORLD);
-        compute_for(3); /* it goes to sleep after one */
-        long before = wakeups(thread);
-        compute_for(1);
-        long woken = wakeups(thread) - before;
-        if (woken > 0) {
-            fail("the kicker woke up %ld times although nothing was due", woken);
+        if (0 != arg(argc, argv, "window", 0)) {
+            must_be_calm_with_a_window(thread);
         }
+        must_sleep(thread);
         exchange();
     }
     finish();

@@ -43,6 +43,7 @@ static uint32_t registered(void)
     for (uint32_t i = 0; i < regions.count; i++) {
         sum += regions.slots[i].id != 0;
     }
+    assert_int_equal(regions.used, sum);
     return sum;
 }
 

@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-    ACK_EVERY = 16,   /* segments received: acknowledge at once, the peer's window may be small */
-    IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
+    ACK_EVERY = 16,  /* segments received: acknowledge in this turn, the peer's window may be small.
+                       * Many that come at once are one turn, hence one acknowledgement */
+    IDLE_CALLS = 32, /* progress calls that received nothing: nobody comes to carry it. After the
                        * second, as one might, costs a tenth of streaming: a receiver that is
                        * faster than its sender is idle between any two segments */
     ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */

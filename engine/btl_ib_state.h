@@ -40,8 +40,9 @@
 /* us: stamps this far apart are not compared, because they wrap. */
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
-/* Datagrams handed to or taken from a transport in one call. */
-#define BTL_IB_BATCH 16
+/* Datagrams handed to or taken from a transport in one call, at most: as many as the kernel's segmentation
+ * offload takes in one (UDP_MAX_SEGMENTS). attr.max_batch says how many are of use. */
+#define BTL_IB_BATCH 64
 
 /* Segments that were taken in from a copy sent again: if the first copy comes yet, that was for
  * nothing. */
@@ -177,7 +178,8 @@ struct btl_ib_conn {
 
     /* Congestion. */
     btl_ib_cc_t cc;
-    uint32_t unasked; /* segments sent since one asked for its ACK at once */
+    uint32_t
+        unasked; /* segments sent since one asked for its ACK at once, or nothing was in flight */
     uint64_t pace_at; /* ns: when the next segment would leave without bursts */
     btl_ib_timer_t pace_timer;
     uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */

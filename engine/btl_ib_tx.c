@@ -66,6 +66,37 @@ static void notice_silence(btl_ib_conn_t *conn)
     }
 }
 
+/*
+ * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
+ * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
+ * of the shortest round trip, without what hosts may have had their part in.
+ */
+static uint32_t pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+{
+    uint32_t times = conn->path / PENDING_TIME;
+
+    if (times <= 1 || conn->path == UINT32_MAX) {
+        return queue->max_pending;
+    }
+    uint64_t max = (uint64_t) queue->max_pending * times;
+    return max < BTL_IB_WINDOW_LIMIT ? (uint32_t) max : BTL_IB_WINDOW_LIMIT;
+}
+
+/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
+ * had nothing else in flight has all of the window left, whatever went before. */
+static bool asks_for_ack(btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    uint32_t window = conn->cc.window;
+
+    conn->unasked = conn->in_flight <= 1 ? 1 : conn->unasked + 1;
+    if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < WINDOW_SMALL) {
+        uint32_t pending = pending_max(conn, queue);
+        window = window < pending ? window : pending;
+    }
+    return window < WINDOW_SMALL && (4 * conn->unasked >= window || conn->in_flight >= window);
+}
+
 /* Give a new segment its sequence and count it; undone by withdraw() if it cannot leave. */
 static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
 {
@@ -78,9 +109,7 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
     keep(conn, segment, +1);
     in_flight(conn, segment, +1);
     spend_time(conn);
-    conn->unasked++;
-    if (conn->cc.window < WINDOW_SMALL
-        && (4 * conn->unasked >= conn->cc.window || conn->in_flight >= conn->cc.window)) {
+    if (asks_for_ack(conn, space)) {
         segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
@@ -124,29 +153,15 @@ typedef enum verdict {
     TOO_SOON, /* congestion control sets a pace */
 } verdict_t;
 
-/*
- * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
- * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
- * of the shortest round trip, without what hosts may have had their part in.
- */
-static uint32_t pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
-{
-    uint32_t times = conn->path / PENDING_TIME;
-
-    if (times <= 1 || conn->path == UINT32_MAX) {
-        return queue->max_pending;
-    }
-    uint64_t max = (uint64_t) queue->max_pending * times;
-    return max < BTL_IB_WINDOW_LIMIT ? (uint32_t) max : BTL_IB_WINDOW_LIMIT;
-}
-
-/* Must the next segment wait for its time? */
-static bool too_soon(const btl_ib_conn_t *conn)
+/* Must a segment behind `ahead` others, which have not spent their time yet, wait for its own? */
+static bool too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
 {
     const btl_ib_cc_t *cc = &conn->cc;
+    uint64_t now = conn->engine->now * 1000;
+    uint64_t at = conn->pace_at > now ? conn->pace_at : now;
 
     return cc->pace != 0
-           && conn->pace_at > conn->engine->now * 1000 + (uint64_t) cc->burst * cc->pace;
+           && at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
 }
 
 static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
@@ -167,7 +182,7 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
         || conn->in_flight >= conn->cc.window) {
         return NO_WINDOW;
     }
-    if (too_soon(conn)) {
+    if (too_soon(conn, 0)) {
         return TOO_SOON;
     }
     if (engine->unacked >= engine->config.depth_total
@@ -282,15 +297,22 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
     return NULL;
 }
 
+/* Datagrams that one call of the transport can make use of. */
+static int batch_of(const btl_ib_conn_t *conn)
+{
+    uint32_t batch = conn->rail->transport->attr.max_batch;
+
+    return batch < BTL_IB_BATCH ? (int) batch : BTL_IB_BATCH;
+}
+
 /* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
 static verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, btl_ib_segment_t **segments,
                            int *count, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-    int batch = (int) conn->rail->transport->attr.max_batch;
+    int batch = batch_of(conn);
     btl_ib_out_t *out;
 
-    batch = batch < BTL_IB_BATCH ? batch : BTL_IB_BATCH;
     while (*count < batch && (out = next_out(tx)) != NULL) {
         verdict_t verdict = may_send(conn, space);
         if (verdict != GO) {
@@ -356,17 +378,11 @@ static verdict_t push_space(btl_ib_conn_t *conn, uint32_t space, bool *full)
     return verdict;
 }
 
-bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+/* A later copy of a segment has left; `probe`: to ask, not because it seemed lost. */
+static void left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (segment->busy) {
-        return false;
-    }
-    segment->flags |= BTL_IB_FLAG_AGAIN | flags;
-    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
-        return false;
-    }
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sent, &segment->link);
     if (segment->lost) {
@@ -375,11 +391,23 @@ bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
     }
     segment->last_sent = engine->now;
     segment->order = ++conn->order;
-    segment->probe = flags & BTL_IB_FLAG_ACK_NOW;
+    segment->probe = probe;
     segment->copies++;
     spend_time(conn);
     engine->count.retransmits++;
     conn->probe_base = engine->now;
+}
+
+bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+{
+    if (segment->busy) {
+        return false;
+    }
+    segment->flags |= BTL_IB_FLAG_AGAIN | flags;
+    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+        return false;
+    }
+    left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
     return true;
 }
 
@@ -391,28 +419,45 @@ void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_list_push_tail(&conn->lost, &segment->link);
 }
 
-/* What was lost goes before anything new, within the window. */
-static verdict_t push_lost(btl_ib_conn_t *conn, bool *full)
+/* The next batch of what was lost, as far as the limits let it go. Returns what stopped it. */
+static verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)
 {
-    btl_ib_list_t *item;
+    btl_ib_list_t *item = btl_ib_list_first(&conn->lost);
+    int batch = batch_of(conn);
 
-    while ((item = btl_ib_list_first(&conn->lost)) != NULL) {
+    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        if (conn->in_flight >= conn->cc.window) {
+        if (conn->in_flight + (uint32_t) *count >= conn->cc.window) {
             return NO_WINDOW;
         }
-        if (too_soon(conn)) {
+        if (too_soon(conn, (uint32_t) *count)) {
             return TOO_SOON;
         }
         if (segment->busy) { /* its SENT event makes the connection ready again */
             return NO_WINDOW;
         }
-        if (!btl_ib_send_again(conn, segment, 0)) {
-            *full = true;
-            return GO;
-        }
+        segment->flags |= BTL_IB_FLAG_AGAIN;
+        segments[(*count)++] = segment;
     }
     return GO;
+}
+
+/* What was lost goes before anything new, within the window. */
+static verdict_t push_lost(btl_ib_conn_t *conn, bool *full)
+{
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    verdict_t verdict = GO;
+
+    while (verdict == GO && !*full && !btl_ib_list_empty(&conn->lost)) {
+        int count = 0;
+        verdict = gather_lost(conn, segments, &count);
+        int taken = count == 0 ? 0 : btl_ib_send_segments(conn, segments, count);
+        for (int i = 0; i < taken; i++) {
+            left_again(conn, segments[i], false);
+        }
+        *full = taken < count;
+    }
+    return verdict;
 }
 
 /* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody

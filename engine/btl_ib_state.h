@@ -178,8 +178,7 @@ struct btl_ib_conn {
 
     /* Congestion. */
     btl_ib_cc_t cc;
-    uint32_t
-        unasked; /* segments sent since one asked for its ACK at once, or nothing was in flight */
+    uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
     uint64_t pace_at; /* ns: when the next segment would leave without bursts */
     btl_ib_timer_t pace_timer;
     uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */

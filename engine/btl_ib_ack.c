@@ -43,11 +43,30 @@ static bool check_one(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_
     return true;
 }
 
+/* What was refused must have been sent. */
+static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (view->space >= conn->peer_queues->count) {
+        count->dropped_channel++;
+        return false;
+    }
+    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].window.next)) {
+        count->dropped_ack++;
+        return false;
+    }
+    return true;
+}
+
 bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type != BTL_IB_TYPE_ACK) {
         return !(view->flags & BTL_IB_FLAG_ACK)
                || check_one(conn, view->ack_space, view->ack, view->ack, view->limit);
+    }
+    if ((view->flags & BTL_IB_FLAG_READY) && !check_ready(conn, view)) {
+        return false;
     }
     btl_ib_ack_block_t block;
     uint32_t offset = 0;
@@ -134,9 +153,12 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_conn_ready(conn);
     }
     if (news > 0) {
-        conn->peer_no_tag = false;
+        conn->no_tag_at = 0;
         btl_ib_loss_acked(conn, news, limited);
         btl_ib_loss_detect(conn);
+    }
+    if (view->flags & BTL_IB_FLAG_READY) {
+        btl_ib_loss_ready(conn, view);
     }
 }
 
@@ -394,6 +416,19 @@ static void untold(btl_ib_conn_t *conn, uint32_t spaces)
     }
 }
 
+/* What was refused, and may come again, goes along with whatever else is told, until it is there. */
+static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_refusal_t *refusal = conn->refusing ? btl_ib_refusal_pick(conn) : NULL;
+
+    if (refusal != NULL) {
+        segment->flags |= BTL_IB_FLAG_READY;
+        segment->seq = refusal->seq;
+        segment->space = refusal->space;
+    }
+    return refusal;
+}
+
 /* Send one ACK segment with what is due of *spaces, and take those off that it told. False if memory
  * or the transport did not allow it; *all as above. */
 static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
@@ -405,10 +440,15 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         return false;
     }
     segment->flags |= flags;
+    btl_ib_refusal_t *refusal = name_ready(conn, segment);
     uint32_t done = fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_send_segments(conn, &segment, 1) == 1;
     btl_ib_pool_put(&conn->rail->pool, segment);
     if (taken) {
+        if (refusal != NULL) {
+            refusal->told = true;
+            conn->engine->count.sent_ready++;
+        }
         conn->engine->count.sent_acks++;
         told(conn, done);
         *spaces &= ~done;

@@ -137,8 +137,9 @@ static void end_rx(btl_ib_conn_t *conn)
     conn->ack_due = 0;
     conn->ack_count = 0;
     conn->ack_now = false;
+    btl_ib_refusal_forget(conn);
     conn->no_tag = false;
-    conn->peer_no_tag = false;
+    conn->no_tag_at = 0;
     conn->echo_valid = false;
     conn->again_next = 0;
     conn->refused_since = 0;
@@ -196,6 +197,7 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->ready);
     btl_ib_list_init(&conn->acks);
     btl_ib_list_init(&conn->whole);
+    btl_ib_list_init(&conn->refused);
     btl_ib_reasm_peer_init(&conn->fragments);
     btl_ib_list_init(&conn->sent);
     btl_ib_list_init(&conn->lost);

@@ -21,6 +21,7 @@
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
     X(sent_connects, "segments that carried a CONNECT")                                            \
+    X(sent_ready, "acknowledgements that named what was refused and may come again")               \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
     X(retransmits, "segments sent again")                                                          \
     X(retransmits_spurious, "segments sent again although the first copy arrived")                 \
@@ -36,6 +37,7 @@
     X(received_bytes, "payload bytes accepted")                                                    \
     X(received_datagrams, "datagrams of any kind that the transport delivered")                    \
     X(received_acks, "explicit acknowledgements received")                                         \
+    X(received_ready, "acknowledgements received that named what we may send again")               \
     X(received_skips, "credits that an idle peer gave back")                                       \
     X(received_out_of_order, "segments accepted ahead of a gap")                                   \
     X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \

@@ -178,7 +178,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
-    tx->channel = segment->space;
+    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
     if (segment->outside > 0) {
         tx->iov[tx->niov++] = segment->iov[0];
         if (segment->iov[1].iov_len > 0) {

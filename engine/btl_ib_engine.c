@@ -86,6 +86,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->starved);
     btl_ib_list_init(&engine->acks);
     btl_ib_list_init(&engine->whole);
+    btl_ib_list_init(&engine->refused);
     btl_ib_list_init(&engine->closing);
     btl_ib_list_init(&engine->gone);
     btl_ib_list_init(&engine->events);
@@ -463,6 +464,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
     evict_and_push(engine);
     btl_ib_send_callbacks(engine);
+    if (!btl_ib_list_empty(&engine->refused)) {
+        btl_ib_refusal_turn(engine);
+    }
     if (!btl_ib_list_empty(&engine->acks)) {
         btl_ib_ack_turn(engine);
     }

@@ -346,12 +346,11 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     if (since == UINT64_MAX || engine->awake < since + engine->config.silence_limit) {
         return false;
     }
-    if (conn->peer_no_tag) {
-        *reason = BTL_IB_DEATH_NO_TAG;
-    } else if (engine->awake - conn->heard_at < engine->config.silence_limit / 2) {
-        *reason = BTL_IB_DEATH_NO_PROGRESS;
-    } else {
+    uint64_t lately = engine->awake - engine->config.silence_limit / 2;
+    if (conn->heard_at <= lately) {
         *reason = BTL_IB_DEATH_SILENCE;
+    } else {
+        *reason = conn->no_tag_at > lately ? BTL_IB_DEATH_NO_TAG : BTL_IB_DEATH_NO_PROGRESS;
     }
     return true;
 }
@@ -400,6 +399,29 @@ static void probe(btl_ib_conn_t *conn)
     engine->count.sent_probes++;
     conn->probes++;
     conn->probe_base = engine->now;
+}
+
+/* Which copy the peer refused shows in its clock reading: one that was sent later is still to be looked at
+ * there. */
+void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_segment_t *segment = btl_ib_tx_window_at(&conn->tx[view->space].window, view->seq);
+
+    conn->engine->count.received_ready++;
+    conn->no_tag_at = 0;
+    if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
+        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+        return;
+    }
+    if (btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        conn->probed++;
+        btl_ib_loss_arm(conn);
+    } else {
+        if (!segment->lost) {
+            btl_ib_send_lost(conn, segment);
+        }
+        btl_ib_conn_ready(conn);
+    }
 }
 
 void btl_ib_loss_timer(btl_ib_conn_t *conn)

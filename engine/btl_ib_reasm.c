@@ -83,6 +83,13 @@ static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
     return fragment == peer->finished.next && !has_own(&peer->fragments) && !has_own(&peer->left);
 }
 
+bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
+                       uint32_t fragment)
+{
+    return pool->extra < pool->extra_max || may_have_own(peer, fragment)
+           || find(&peer->fragments, fragment) != NULL;
+}
+
 static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                              const btl_ib_view_t *view)
 {

@@ -74,6 +74,10 @@ void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 
+/* Has a fragment a buffer, or could it get one, if memory is there? */
+bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
+                       uint32_t fragment);
+
 /* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on REFUSED and WRONG. */
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view);

@@ -76,7 +76,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->echo_away = engine->away;
     }
     if (view->flags & BTL_IB_FLAG_NO_TAG) {
-        conn->peer_no_tag = true;
+        conn->no_tag_at = engine->awake;
     }
     btl_ib_loss_sample(conn, view);
 }
@@ -223,6 +223,7 @@ static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         && !engine->ops->deliverable(engine->ops_context, conn, view->tag)) {
         engine->count.refused_no_tag++;
         conn->no_tag = true;
+        btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_TAG);
         BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                    BTL_IB_NAME_ARGS(conn->name), view->tag);
         return false;
@@ -250,6 +251,7 @@ static void keep_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     if (stored == NULL) {
         engine->count.refused_no_store++;
+        btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_STORE);
         answer_probe(conn, view);
         return;
     }
@@ -277,6 +279,9 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     switch (btl_ib_reasm_add(&engine->reasm, &conn->fragments, view)) {
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
+        if (!btl_ib_reasm_room(&engine->reasm, &conn->fragments, view->chunk.fragment)) {
+            btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_BUFFER);
+        }
         answer_probe(conn, view);
         return;
     case BTL_IB_REASM_WRONG:

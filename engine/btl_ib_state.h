@@ -16,6 +16,7 @@
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
  *   btl_ib_op.c       one-sided operations of ours
  *   btl_ib_serve.c    one-sided operations of peers
+ *   btl_ib_refusal.c  what was refused, and when it may come again
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
  */
@@ -105,6 +106,24 @@ typedef struct btl_ib_stream {
     uint32_t id;     /* the peer's */
 } btl_ib_stream_t;
 
+/* Why a segment that is right cannot be taken in now. */
+typedef enum btl_ib_refusal_cause {
+    BTL_IB_REFUSAL_TAG,    /* nobody listens to its tag yet */
+    BTL_IB_REFUSAL_BUFFER, /* its fragment has no buffer */
+    BTL_IB_REFUSAL_STORE,  /* the owner is away, and no more can be kept for him */
+    BTL_IB_REFUSAL_CAUSES,
+} btl_ib_refusal_cause_t;
+
+/* One that was refused, of those with the same cause the one with the lowest sequence. */
+typedef struct btl_ib_refusal {
+    uint32_t seq;
+    uint32_t fragment; /* CHUNK */
+    uint8_t space;
+    uint8_t tag;
+    bool kept; /* there is one */
+    bool told; /* the peer was told that it may come again */
+} btl_ib_refusal_t;
+
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
     BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
@@ -143,10 +162,10 @@ struct btl_ib_conn {
     bool bound;         /* we have its id and token */
     bool draining;
     bool adopted;
-    bool idle;        /* shrunk to its idle size */
-    bool contacted;   /* something was sent to it */
-    bool peer_no_tag; /* it told us that it has no receiver for a tag */
-    bool no_tag;      /* we are to tell it so */
+    bool idle;      /* shrunk to its idle size */
+    bool contacted; /* something was sent to it */
+    bool no_tag;    /* we are to tell it that we have no receiver for a tag */
+    bool refusing;  /* something in `refusals` is kept */
     btl_ib_conn_state_t state;
     btl_ib_list_t ready; /* on the engine's list: something may be sendable */
 
@@ -175,6 +194,8 @@ struct btl_ib_conn {
     uint32_t news_next;            /* as again_next */
     btl_ib_reasm_peer_t fragments; /* being reassembled */
     btl_ib_list_t whole;           /* on the engine's list: some may be handed up */
+    btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
+    btl_ib_list_t refused; /* on the engine's list: a cause of theirs may be gone */
 
     /* Congestion. */
     btl_ib_cc_t cc;
@@ -200,6 +221,8 @@ struct btl_ib_conn {
     uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
     uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
     uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
+    uint64_t
+        no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */
     uint32_t sample_echo;   /* the echo that gave the last sample */
     uint64_t sample_at;     /* us: when that was */
     uint32_t probes;        /* since the last progress */
@@ -292,6 +315,8 @@ struct btl_ib_engine {
     btl_ib_list_t starved; /* those that wait for the limits on all connections */
     btl_ib_list_t acks;    /* those that owe an acknowledgement, the most urgent first */
     btl_ib_list_t whole;   /* those with fragments for the next progress call to hand up */
+    btl_ib_list_t
+        refused; /* those that refused something, and have not told that it may come again */
     btl_ib_list_t closing;
     btl_ib_list_t gone;
     btl_ib_list_t events; /* messages and operations whose callbacks are to be called */
@@ -508,6 +533,21 @@ void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn);
 /* Deliver what came in kicks or was left by lives that ended. Returns how many messages that were. */
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
 
+/* ---- btl_ib_refusal.c ---- */
+
+/* A segment was refused: its sender is to be told when the cause is gone. */
+void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view,
+                         btl_ib_refusal_cause_t cause);
+
+/* The one that the acknowledgement now leaving is to name, or NULL. `told` is the caller's to set. */
+btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn);
+
+/* In this turn: whose cause is gone is acknowledged at once. */
+void btl_ib_refusal_turn(btl_ib_engine_t *engine);
+
+/* The peer's part of the connection ended. */
+void btl_ib_refusal_forget(btl_ib_conn_t *conn);
+
 /* ---- btl_ib_ack.c ---- */
 
 /* Are all acknowledgements and limits in this datagram possible? (Counted if not.) */
@@ -547,6 +587,9 @@ void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
 /* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
  * back. For the congestion control. */
 void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
+
+/* The peer refused a segment, and says that it can take it in now: send that one again. */
+void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* After acknowledgements were taken in: find what is lost, set the timer. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);

@@ -278,7 +278,8 @@ btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_
     view->echo = BTL_IB_LE32(header.echo);
     view->hold = BTL_IB_LE16(header.hold);
     view->away = BTL_IB_LE16(header.away);
-    if (view->tag != 0 && view->type >= BTL_IB_TYPE_PUT) {
+    if ((view->tag != 0 && view->type >= BTL_IB_TYPE_PUT)
+        || ((view->flags & BTL_IB_FLAG_READY) && view->type != BTL_IB_TYPE_ACK)) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
     view->payload = data + sizeof(header);

@@ -62,6 +62,7 @@ unit_tests = \
     tests/unit/test_queues \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
+    tests/unit/test_refusal \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
@@ -130,6 +131,8 @@ tests_unit_test_reasm_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_reasm_LDADD = $(unit_ldadd)
 tests_unit_test_reentry_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_reentry_LDADD = $(bench_libs) $(CMOCKA_LIBS)
+tests_unit_test_refusal_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_refusal_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_region_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_region_LDADD = $(unit_ldadd)
 tests_unit_test_replay_CPPFLAGS = $(unit_cppflags)
@@ -166,6 +169,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_kick.c \
     tests/sim/named_loss.c \
     tests/sim/named_onesided.c \
+    tests/sim/named_refused.c \
     tests/sim/named_traffic.c \
     tests/sim/net.c \
     tests/sim/onesided.c \

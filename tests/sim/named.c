@@ -508,14 +508,14 @@ static void no_tag(sim_t *sim)
         sim->procs[i].config.silence_limit = 3000000;
     }
     run_start(sim);
-    sim->tag_from = sim->now + SIM_S(1);
+    run_tag_from(sim, sim->now + SIM_S(1));
     say(sim, 0, 1, 100, 1000)->tag = 200;
     say(sim, 0, 1, 5000, 1000)->tag = 200;
     run_settle(sim, SIM_S(3));
     if (sim->applied[F_DEATH] != 0 || sim->applied[F_NO_TAG] == 0) {
         sim_fail(sim, "a tag that came late");
     }
-    sim->tag_from = sim->now + SIM_S(10);
+    run_tag_from(sim, sim->now + SIM_S(10));
     sim->death_ok = true;
     say(sim, 0, 1, 100, 1000)->tag = 200;
     sim_run_until(sim, sim->now + SIM_S(5));
@@ -789,6 +789,8 @@ const named_scenario_t named_scenarios[] = {
     {"kick_repairs", "the sender computes after a send that is lost, a kicker repairs it",
      kick_repairs},
     {"kick_store_full", "more comes in kicks than may be kept", kick_store_full},
+    {"kick_store_ready", "what may not be kept comes when its receiver looks again",
+     kick_store_ready},
     {"kick_close", "the peer closes while its messages wait", kick_close},
     {"kick_close_behind", "the same, and one waits behind another that was lost",
      kick_close_behind},
@@ -810,6 +812,11 @@ const named_scenario_t named_scenarios[] = {
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
     {"hole", "large datagrams are lost for ever", hole},
     {"no_tag", "a tag gets its receiver late, or never", no_tag},
+    {"ready_tag", "a hundred messages wait for the receiver of their tag", ready_tag},
+    {"ready_beside_others", "the same, beside messages that get through", ready_beside_others},
+    {"ready_buffers", "fragments wait for one without a receiver for its tag, and fill all buffers",
+     ready_buffers},
+    {"ready_lost", "the news that the tag has its receiver is lost three times", ready_lost},
     {"restart", "the peer restarts, under the same and under another address", restart},
     {"refused", "the peer's host says that nobody is there", refused},
     {"device_failure", "our device fails", device_failure},

@@ -66,6 +66,7 @@ void mixed(sim_t *sim);
 /* named_kick.c */
 void kick_repairs(sim_t *sim);
 void kick_store_full(sim_t *sim);
+void kick_store_ready(sim_t *sim);
 void kick_close(sim_t *sim);
 void kick_close_behind(sim_t *sim);
 void kick_destroyed(sim_t *sim);
@@ -80,6 +81,12 @@ void seldom(sim_t *sim);
 void first_turn(sim_t *sim);
 void after_pause(sim_t *sim);
 void rail_full(sim_t *sim);
+
+/* named_refused.c */
+void ready_tag(sim_t *sim);
+void ready_beside_others(sim_t *sim);
+void ready_buffers(sim_t *sim);
+void ready_lost(sim_t *sim);
 
 /* named_onesided.c */
 void ops_clean(sim_t *sim);

@@ -103,6 +103,31 @@ void kick_store_full(sim_t *sim)
     finish(sim);
 }
 
+/* What did not fit comes as soon as its receiver looks again. */
+void kick_store_ready(sim_t *sim)
+{
+    with_kickers(sim, 3, 1);
+    sim->procs[1].config.store_max = 20000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, SIM_S(2));
+    for (uint32_t i = 0; i < 200; i++) {
+        say(sim, 0, 1, 900, 1000);
+    }
+    uint64_t until = sim->procs[1].busy_until;
+    sim_run_until(sim, until - 1000);
+    must_be_some(sim, "messages refused for want of room", counters(sim, 1)->refused_no_store);
+    sim->drop = NULL;
+    sim_run_until(sim, until + SIM_MS(1));
+    for (uint32_t i = 0; i < sim->nmessages; i++) {
+        if (sim->messages[i].dst == 1 && sim->messages[i].delivered == 0) {
+            sim_fail(sim, "message %u did not come soon after its receiver looked again", i);
+        }
+    }
+    finish(sim);
+}
+
 /* Those of one segment, and those in chunks. */
 static void in_order(sim_t *sim, const message_t *m)
 {

@@ -419,7 +419,7 @@ static void add_fault(sim_t *sim, plan_t *plan)
         break;
     default:
         local_fault(sim, plan, F_LOOKUP_FAILED, SIM_MS(20), 500000, 0);
-        sim->tag_from = sim->now + rng_log(&sim->rng, SIM_US(10), SIM_MS(100));
+        run_tag_from(sim, sim->now + rng_log(&sim->rng, SIM_US(10), SIM_MS(100)));
         plan->end = sim->tag_from > plan->end ? sim->tag_from : plan->end;
         break;
     }

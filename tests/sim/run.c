@@ -44,6 +44,21 @@ void run_start(sim_t *sim)
     }
 }
 
+static void tag_event(sim_t *sim, void *arg, uint64_t value)
+{
+    (void) arg;
+    (void) value;
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        proc_wake(&sim->procs[i], sim->now);
+    }
+}
+
+void run_tag_from(sim_t *sim, uint64_t at)
+{
+    sim->tag_from = at;
+    sim_at(sim, at, tag_event, NULL, 0);
+}
+
 static void phase(sim_t *sim, uint64_t which)
 {
     sim_trace(sim, T_PHASE, which, sim->events, sim->undelivered, sim->undone, 0, 0);

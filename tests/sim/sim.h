@@ -606,6 +606,8 @@ void ops_forget(proc_t *proc);
 void ops_free(sim_t *sim);
 
 /* run.c */
+/* Tag 200 has a receiver from `at` on; an application that waits sees it at once. */
+void run_tag_from(sim_t *sim, uint64_t at);
 void run_defaults(sim_t *sim); /* one attr, queue table and configuration for all processes */
 void run_start(sim_t *sim);
 /* Until all messages are settled, at most `limit` ns longer. */

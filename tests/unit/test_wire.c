@@ -247,7 +247,12 @@ static void test_type(void **state)
 static void test_flags_and_reserved(void **state)
 {
     (void) state;
-    for (int bit = 0; bit < 8; bit++) {
+    for (int bit = 0; bit < 8; bit++) { /* 6, READY, is for an ACK only */
+        begin(BTL_IB_TYPE_ACK, (uint8_t) (1 << bit));
+        if (bit == 0) {
+            put_connect();
+        }
+        assert_int_equal(parse(), bit < 7 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);
         begin(BTL_IB_TYPE_DATA, (uint8_t) (1 << bit));
         put_connect(); /* just payload where the flag is another */
         assert_int_equal(parse(), bit < 6 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);

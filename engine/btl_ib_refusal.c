@@ -1,0 +1,119 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What was refused, and when it may come again. A sender can only ask for it now and then, one segment at
+ * a time, because it does not know what is missing here. We do: once the cause is gone an ACK names the
+ * segment (flag READY), and its sender sends it at once. When that is taken in all that was sent before
+ * it and is still missing follows, as after a loss. Of several with the same cause the one with the lowest
+ * sequence is kept: it is the one whose fragment others wait for. The others, and what was refused for
+ * want of memory, come by probes.
+ */
+
+#include "btl_ib_state.h"
+
+enum {
+    LOOKS = 64, /* connections in one turn */
+};
+
+static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
+{
+    return btl_ib_rx_window_classify(&conn->rx[refusal->space].window, refusal->seq)
+           == BTL_IB_SEQ_NEW;
+}
+
+void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view,
+                         btl_ib_refusal_cause_t cause)
+{
+    btl_ib_refusal_t *refusal = &conn->refusals[cause];
+
+    if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
+        && is_missing(conn, refusal)) {
+        return;
+    }
+    *refusal = (btl_ib_refusal_t){
+        .seq = view->seq,
+        .fragment = view->type == BTL_IB_TYPE_CHUNK ? view->chunk.fragment : 0,
+        .space = view->space,
+        .tag = view->tag,
+        .kept = true,
+    };
+    conn->refusing = true;
+    if (btl_ib_list_empty(&conn->refused)) {
+        btl_ib_list_push_tail(&conn->engine->refused, &conn->refused);
+    }
+}
+
+/* Could it be taken in now? */
+static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_refusal_t *refusal = &conn->refusals[cause];
+
+    switch (cause) {
+    case BTL_IB_REFUSAL_TAG:
+        return conn->draining || engine->ops->deliverable(engine->ops_context, conn, refusal->tag);
+    case BTL_IB_REFUSAL_BUFFER:
+        return btl_ib_reasm_room(&engine->reasm, &conn->fragments, refusal->fragment);
+    default:
+        return !engine->kicking; /* what was kept has been delivered */
+    }
+}
+
+btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
+{
+    bool any = false;
+
+    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
+        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        refusal->kept = refusal->kept && is_missing(conn, refusal);
+        if (refusal->kept && is_over(conn, (btl_ib_refusal_cause_t) cause)) {
+            return refusal;
+        }
+        any |= refusal->kept;
+    }
+    conn->refusing = any;
+    return NULL;
+}
+
+/* Is there one that the peer is still to be told of? */
+static bool look(btl_ib_conn_t *conn)
+{
+    bool waits = false;
+
+    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
+        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        if (!refusal->kept || refusal->told || !is_missing(conn, refusal)) {
+            continue;
+        }
+        waits = true;
+        if (is_over(conn, (btl_ib_refusal_cause_t) cause)) {
+            btl_ib_ack_owe(conn, refusal->space, true);
+        }
+    }
+    return waits;
+}
+
+void btl_ib_refusal_turn(btl_ib_engine_t *engine)
+{
+    const btl_ib_list_t *last = btl_ib_list_last(&engine->refused);
+    btl_ib_list_t *item = NULL;
+
+    for (uint32_t looks = 0; looks < LOOKS && item != last; looks++) {
+        item = btl_ib_list_pop(&engine->refused);
+        if (look(BTL_IB_CONTAINER(item, btl_ib_conn_t, refused))) {
+            btl_ib_list_push_tail(&engine->refused, item);
+        }
+    }
+}
+
+void btl_ib_refusal_forget(btl_ib_conn_t *conn)
+{
+    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
+        conn->refusals[cause].kept = false;
+    }
+    conn->refusing = false;
+    btl_ib_list_remove(&conn->refused);
+}

@@ -1,0 +1,91 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Scenarios in which a receiver refuses what is right, because it cannot take it in now. Once the cause is gone
+ * all must be there soon, however much was refused; and as long as it is not, nobody may flood it.
+ */
+
+#include "named.h"
+
+enum { LOST }; /* datagrams that name what may come again, still to be lost */
+
+static bool drop_ready(sim_t *sim, const datagram_t *d)
+{
+    return (d->data[1] & BTL_IB_FLAG_READY) && sim->scratch[LOST] > 0 && sim->scratch[LOST]-- > 0;
+}
+
+/* Nobody listens to tag 200 for 3 s. */
+static uint64_t begin(sim_t *sim, uint32_t reassembly_max)
+{
+    two(sim);
+    sim->procs[1].config.reassembly_max = reassembly_max;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    run_tag_from(sim, sim->now + SIM_S(3));
+    return sim->procs[0].datagrams;
+}
+
+/* Until then a probe goes each 200 ms, and then all comes within `bound` ns. */
+static void must_come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, uint64_t bound)
+{
+    sim_run_until(sim, sim->tag_from - 1000);
+    must_be_within(sim, "datagrams to somebody who refuses them", sim->procs[0].datagrams - before,
+                   first_copies + 100);
+    if (sim->undelivered == 0) {
+        sim_fail(sim, "nothing was refused");
+    }
+    run_settle(sim, SIM_S(60));
+    must_be_within(sim, "after the cause was gone it took ns", sim->now - sim->tag_from, bound);
+    finish(sim);
+}
+
+void ready_tag(sim_t *sim)
+{
+    uint64_t before = begin(sim, 512);
+
+    for (uint32_t i = 0; i < 100; i++) {
+        say(sim, 0, 1, 100 + i, 1000)->tag = 200;
+    }
+    must_come_soon(sim, before, 100, SIM_US(300));
+}
+
+/* What others say, and what is refused for other reasons, does not hide it. */
+void ready_beside_others(sim_t *sim)
+{
+    uint64_t before = begin(sim, 512);
+
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, 0, 1, 3000, 1000 + i * 50)->tag = i % 2 == 0 ? 200 : 1;
+        say(sim, 0, 1, 300, 1000 + i * 50)->tag = i % 2 == 0 ? 1 : 200;
+    }
+    must_come_soon(sim, before, 130, SIM_US(300));
+}
+
+/* A fragment without a receiver for its tag; those behind it fill all buffers, and what is behind those
+ * is refused for want of one. Probes would have to go round until they meet the first. */
+static void fill_buffers(sim_t *sim, uint64_t bound)
+{
+    uint64_t before = begin(sim, 4);
+
+    say(sim, 0, 1, 6000, 1000)->tag = 200;
+    for (uint32_t i = 0; i < 12; i++) {
+        say(sim, 0, 1, 6000, 2000);
+    }
+    must_come_soon(sim, before, 120, bound);
+}
+
+void ready_buffers(sim_t *sim)
+{
+    fill_buffers(sim, SIM_US(300));
+}
+
+/* The news is lost three times: it goes along with the answers to probes, one each 200 ms. */
+void ready_lost(sim_t *sim)
+{
+    sim->scratch[LOST] = 3;
+    sim->drop = drop_ready;
+    fill_buffers(sim, SIM_MS(700));
+}

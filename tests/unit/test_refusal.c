@@ -1,0 +1,203 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments that are right, but cannot be taken in now: who tells whom that they may come again, and what
+ * comes of it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum { DEAF = 200 }; /* the tag that host 1 does not listen to at first */
+
+static const btl_ib_counters_t *count(const bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine);
+}
+
+/* Host 1 refused `messages` of host 0, each of one segment, and all is quiet but for probes. */
+static bench_t *refusing(uint32_t messages)
+{
+    bench_t *bench = job();
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < messages; i++) {
+        bench_send(bench, 0, 1, 1000, DEAF);
+    }
+    bench_run(bench, SECOND);
+    assert_true(count(bench, 1)->refused_no_tag > 0);
+    assert_int_equal(count(bench, 1)->sent_ready, 0);
+    return bench;
+}
+
+static bool is_ready(const bench_datagram_t *datagram)
+{
+    return datagram->data[1] & BTL_IB_FLAG_READY;
+}
+
+/* It is told in the first turn, names the first, and brings that and then all others. */
+static void all_come_at_once(void **state)
+{
+    bench_t *bench = refusing(50);
+    uint32_t seq = bench_conn(bench, 0, 1)->tx[2].window.first;
+
+    bench->hosts[1].deaf[DEAF] = false;
+    bench_turn(bench, 1);
+    assert_int_equal(bench->wire.count, 1);
+    assert_true(is_ready(bench->wire.first));
+    btl_ib_wire_header_t header;
+    memcpy(&header, bench->wire.first->data, sizeof(header));
+    assert_int_equal(BTL_IB_LE32(header.seq), seq);
+    assert_int_equal(header.spaces & 0xf, 2);
+    uint64_t begun = bench->now;
+    bench_flow(bench);
+    assert_true(bench->now - begun < 20 * BENCH_DELAY);
+    assert_int_equal(count(bench, 0)->received_ready, count(bench, 1)->sent_ready);
+    each_delivered_once(bench);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Until the first is there every ACK names it, and only the first of them sends it again. */
+static void told_until_it_is_there(void **state)
+{
+    bench_t *bench = refusing(3);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = false;
+    uint64_t again = count(bench, 0)->retransmits;
+    for (int i = 0; i < 5; i++) {
+        bench_turn(bench, 1);
+        assert_true(btl_ib_ack_send(conn, 0));
+        bench->now++;
+    }
+    uint32_t acks = bench->wire.count;
+    for (const bench_datagram_t *d = bench->wire.first; d != NULL; d = d->next) {
+        assert_true(is_ready(d));
+    }
+    assert_true(acks >= 5);
+    while (acks-- > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+        bench_turn(bench, 0);
+        bench->now++;
+    }
+    assert_int_equal(count(bench, 0)->retransmits, again + 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(btl_ib_ack_send(conn, 0));
+    assert_false(is_ready(bench->wire.first));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* As long as nobody listens nothing is told, however often it is looked for. */
+static void nothing_is_told_too_soon(void **state)
+{
+    bench_t *bench = refusing(10);
+
+    for (int i = 0; i < 1000; i++) {
+        bench_turn(bench, 1);
+    }
+    bench_run(bench, SECOND);
+    assert_int_equal(count(bench, 1)->sent_ready, 0);
+    assert_int_equal(count(bench, 0)->received_ready, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* A connection that ends with something refused leaves nothing behind; its next life is not told of it. */
+static void ends_with_its_life(void **state)
+{
+    bench_t *bench = refusing(5);
+
+    btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+    bench_run(bench, 10000);
+    bench->hosts[1].deaf[DEAF] = false;
+    bench_run(bench, SECOND);
+    assert_int_equal(count(bench, 1)->sent_ready, 0);
+    uint32_t next = bench_send(bench, 0, 1, 100, DEAF);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->messages[next].delivered, 1);
+    end(bench);
+    (void) state;
+}
+
+/* What names what was never sent is no ACK at all; what names what is long there brings nothing. */
+static void a_liar_names(void **state)
+{
+    bench_t *bench = refusing(5);
+    const btl_ib_tx_space_t *tx = &bench_conn(bench, 0, 1)->tx[2];
+    const struct {
+        uint32_t space, seq;
+        const char *cause;
+    } lies[] = {
+        {3, tx->window.first, "dropped_channel"},  {15, tx->window.first, "dropped_channel"},
+        {2, tx->window.next, "dropped_ack"},       {2, tx->window.next + 70000, "dropped_ack"},
+        {1, tx->window.next + 100, "dropped_ack"}, {2, tx->window.first - 1, "received_ready"},
+    };
+
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bench_forgery_t lie = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
+        bench_watch_t watch;
+        lie.header.flags |= BTL_IB_FLAG_READY | BTL_IB_FLAG_ECHO;
+        lie.header.spaces = (uint8_t) lies[i].space;
+        lie.header.seq = BTL_IB_LE32(lies[i].seq);
+        lie.header.echo = BTL_IB_LE32((uint32_t) bench->now);
+        lie.header.hold = UINT16_MAX;
+        bench_watch(&bench->hosts[0], false, &watch);
+        bench_throw_forgery(bench, 0, 1, &lie);
+        uint64_t acks = count(bench, 0)->received_acks - watch.count.received_acks;
+        assert_int_equal(acks, i + 1 == sizeof(lies) / sizeof(lies[0]));
+        watch.count.received_acks += acks;
+        bench_unchanged(&watch, lies[i].cause, 1);
+    }
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* "No receiver for the tag" explains a death only if it was said lately. */
+static void a_reason_of_long_ago(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.silence_limit = 4 * SECOND;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->hosts[1].deaf[DEAF] = true;
+    bench_send(bench, 0, 1, 100, DEAF);
+    bench_run(bench, SECOND);
+    assert_true(bench_conn(bench, 0, 1)->no_tag_at != 0);
+    bench_stop(bench, 1);
+    bench_run(bench, 8 * SECOND);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_NO_TAG], 0);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_come_at_once),
+        cmocka_unit_test(told_until_it_is_there),
+        cmocka_unit_test(nothing_is_told_too_soon),
+        cmocka_unit_test(ends_with_its_life),
+        cmocka_unit_test(a_liar_names),
+        cmocka_unit_test(a_reason_of_long_ago),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -238,6 +238,7 @@ mpi_programs = \
     tests/mpi/datatypes \
     tests/mpi/direct \
     tests/mpi/early_finalize \
+    tests/mpi/floor \
     tests/mpi/killed \
     tests/mpi/onesided \
     tests/mpi/passive \
@@ -293,6 +294,10 @@ tests_mpi_early_finalize_SOURCES = tests/mpi/early_finalize.c tests/mpi/common.h
 tests_mpi_early_finalize_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_early_finalize_CFLAGS = $(mpi_cflags)
 tests_mpi_early_finalize_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_floor_SOURCES = tests/mpi/floor.c tests/mpi/common.h tests/mpi/figures.h
+tests_mpi_floor_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_floor_CFLAGS = $(mpi_cflags)
+tests_mpi_floor_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_killed_SOURCES = tests/mpi/killed.c tests/mpi/common.h
 tests_mpi_killed_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_killed_CFLAGS = $(mpi_cflags)
@@ -305,7 +310,7 @@ tests_mpi_passive_SOURCES = tests/mpi/passive.c tests/mpi/common.h
 tests_mpi_passive_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_passive_CFLAGS = $(mpi_cflags)
 tests_mpi_passive_LDADD = $(MPI_LIBS)
-tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h
+tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h tests/mpi/figures.h
 tests_mpi_pingpong_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_pingpong_CFLAGS = $(mpi_cflags)
 tests_mpi_pingpong_LDADD = $(MPI_LIBS) -lpthread
@@ -329,7 +334,7 @@ tests_mpi_spawn_SOURCES = tests/mpi/spawn.c tests/mpi/common.h
 tests_mpi_spawn_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_spawn_CFLAGS = $(mpi_cflags)
 tests_mpi_spawn_LDADD = $(MPI_LIBS) -lpthread
-tests_mpi_stream_SOURCES = tests/mpi/stream.c tests/mpi/common.h
+tests_mpi_stream_SOURCES = tests/mpi/stream.c tests/mpi/common.h tests/mpi/figures.h
 tests_mpi_stream_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_stream_CFLAGS = $(mpi_cflags)
 tests_mpi_stream_LDADD = $(MPI_LIBS) -lpthread

@@ -22,6 +22,7 @@ die() {
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
     libopenmpi-dev openmpi-bin libfabric-dev libssl-dev)
 job_packages=(netpipe-openmpi)
+bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
     python3-mpi4py python3-numpy spin valgrind)
 

@@ -6,10 +6,11 @@
 /*
  * Measures streaming between ranks 0 and 1: windows of non-blocking messages, one acknowledgement
  * by MPI for each window.
- * bytes=N (65536), window=N (64 messages), seconds=S (3), both=1: both directions at once
+ * bytes=N[,N...] (65536), window=N (64 messages; of long ones fewer), seconds=S for each size (3),
+ * warmup=S (0.1), both=1: both directions at once
  */
 
-#include "common.h"
+#include "figures.h"
 
 typedef struct stream {
     int bytes, window, both;
@@ -43,42 +44,60 @@ static int one_window(stream_t *s, int last)
     return last;
 }
 
+/* Windows until so many seconds are over, at least one: how many, and how long it took. */
+static long windows_for(stream_t *s, double seconds, double *took)
+{
+    double begun = seconds_now();
+    long windows = 1;
+
+    while (!one_window(s, seconds_now() - begun > seconds)) {
+        windows++;
+    }
+    *took = seconds_now() - begun;
+    return windows;
+}
+
+static void one_size(stream_t *s, double warmup, double seconds)
+{
+    size_t total = (size_t) s->bytes * (size_t) s->window;
+    double took;
+
+    s->out = get_memory(total);
+    s->in = get_memory(total);
+    s->requests = get_memory(sizeof(*s->requests) * 2 * (size_t) s->window);
+    pattern_fill(s->out, total, (uint64_t) rank);
+    memset(s->in, 0, total);
+    windows_for(s, warmup, &took);
+    long windows = windows_for(s, seconds, &took);
+    if (1 == rank || s->both) {
+        pattern_check(s->in, total, (uint64_t) (1 - rank), "stream");
+    }
+    if (0 == rank) {
+        double messages = (double) windows * s->window * (s->both ? 2 : 1);
+        printf("stream bytes=%d window=%d both=%d messages/s=%.0f GB/s=%.4f\n", s->bytes, s->window,
+               s->both, messages / took, messages * s->bytes / took / 1e9);
+        fflush(stdout);
+    }
+    free(s->out);
+    free(s->in);
+    free(s->requests);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "stream");
     need_ranks(2);
-    stream_t s;
-    s.bytes = (int) arg(argc, argv, "bytes", 65536);
-    s.window = (int) arg(argc, argv, "window", 64);
-    s.both = 0 != arg(argc, argv, "both", 0);
+    sizes_t sizes = arg_sizes(argc, argv, "65536");
+    int window = (int) arg(argc, argv, "window", 0);
     double seconds = arg(argc, argv, "seconds", 3);
-    size_t total = (size_t) s.bytes * (size_t) s.window;
-    s.out = get_memory(total);
-    s.in = get_memory(total);
-    s.requests = get_memory(sizeof(*s.requests) * 2 * (size_t) s.window);
+    double warmup = arg(argc, argv, "warmup", 0.1);
+    stream_t s = {.both = 0 != arg(argc, argv, "both", 0)};
 
-    pattern_fill(s.out, total, (uint64_t) rank);
-    memset(s.in, 0, total);
-    if (rank < 2) {
-        long windows = 0;
-        one_window(&s, 0);
-        double begun = seconds_now();
-        while (!one_window(&s, seconds_now() - begun > seconds)) {
-            windows++;
-        }
-        windows++;
-        double took = seconds_now() - begun;
-        if (1 == rank || s.both) {
-            pattern_check(s.in, total, (uint64_t) (1 - rank), "stream");
-        }
-        if (0 == rank) {
-            printf("stream bytes=%d window=%d both=%d GB/s=%.4f\n", s.bytes, s.window, s.both,
-                   (double) windows * (double) total * (s.both ? 2 : 1) / took / 1e9);
-        }
+    for (int i = 0; i < sizes.count && rank < 2; i++) {
+        s.bytes = sizes.bytes[i];
+        s.window = window_of(window, s.bytes);
+        one_size(&s, warmup, seconds);
     }
-    free(s.out);
-    free(s.in);
-    free(s.requests);
     finish();
     return 0;
 }

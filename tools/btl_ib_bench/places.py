@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where jobs run: namespaces made for them, the user's hosts, or this machine alone."""
+
+import ipaddress
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parents[1]
+
+
+def default_mpirun():
+    return next((name for name in ("mpirun.openmpi", "mpirun") if shutil.which(name)), "mpirun")
+
+
+def tool(name, *arguments):
+    """Runs another tool of this directory; RuntimeError has what it said."""
+    done = subprocess.run([str(TOOLS / name), *map(str, arguments)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, start_new_session=True)
+    if done.returncode:
+        raise RuntimeError(f"{name} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def interface_of(text):
+    """The name of an interface that was given by name, or by network: then this host's."""
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return text
+    links = json.loads(subprocess.run(["ip", "-json", "address"], capture_output=True, text=True,
+                                      check=True).stdout)
+    for link in links:
+        for address in link.get("addr_info", ()):
+            if ipaddress.ip_address(address["local"]) in network:
+                return link["ifname"]
+    raise ValueError(f"--interface {text}: this host has no address in it")
+
+
+class Hosts:
+    """Hosts of the user's, by his mpirun; or this machine alone, if there are none."""
+
+    lossy = False
+
+    def __init__(self, hosts, mpirun, interface):
+        self.hosts = hosts
+        self.mpirun = mpirun
+        self.interface = interface
+
+    def __str__(self):
+        return f"hosts {', '.join(self.hosts)}" if self.hosts else "this machine, loopback"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def links(self, condition):
+        """Nothing can be done about the links of the user's hosts."""
+
+    def command(self, ranks):
+        words = [*self.mpirun, "-np", str(ranks), "--oversubscribe"]
+        if self.interface:
+            words += ["--mca", "btl_tcp_if_include", self.interface]
+        if self.hosts:
+            each = -(-ranks // len(self.hosts))
+            words += ["--map-by", "node", "-H", ",".join(f"{host}:{each}" for host in self.hosts)]
+        return words
+
+    def program(self, words):
+        return words
+
+
+class Namespaces:
+    """Hosts made of network namespaces, with links that can be made bad."""
+
+    lossy = True
+    interface = "eth0"
+
+    def __init__(self, count, mtu, loopback):
+        self.count = count
+        self.mtu = mtu
+        self.loopback = loopback
+        self.present = None
+        self.prefix = os.environ.setdefault("NSPFX", f"bench{os.getpid()}h")
+
+    def __str__(self):
+        if self.loopback:
+            return "one namespace, loopback"
+        return f"{self.count} namespaces on veth, MTU {self.mtu}"
+
+    def __enter__(self):
+        if tool("nshosts", "list").strip():
+            raise RuntimeError(f"NSPFX={self.prefix}: such hosts are there already")
+        try:
+            tool("nshosts", "up", self.count, self.mtu)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        tool("nshosts", "down")
+
+    def links(self, condition):
+        if condition == self.present:
+            return
+        if self.present is None or condition.offloads != self.present.offloads:
+            tool("nsbad", "offloads", condition.offloads)
+        if condition.loss:
+            tool("nsbad", "udp, tcp", round(100 * condition.loss))
+        elif self.present is not None:
+            tool("nsbad", "off")
+        self.present = condition
+
+    def command(self, ranks):
+        names = [f"{self.prefix}{i + 1}" for i in range(self.count)]
+        hosts = f"{names[0]}:{ranks}" if self.loopback else ",".join(names[:ranks])
+        return [str(TOOLS / "nshosts"), "run", "-np", str(ranks), "--oversubscribe", "--map-by", "node",
+                "-H", hosts]
+
+    def program(self, words):
+        """As it is for users: socket buffers of the size that they get."""
+        return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *words]

@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured: programs, sizes, figures, and how long a job of it takes."""
+
+import re
+from dataclasses import dataclass
+
+KIB, MIB = 1 << 10, 1 << 20
+START_SECONDS = 1.0  # of a job, until it measures
+
+
+@dataclass(frozen=True)
+class What:
+    name: str
+    program: str
+    arguments: tuple
+    figures: tuple  # the first is the one that is compared and plotted
+    unit: str
+    more_is_better: bool
+    sizes: tuple
+    ranks: int = 2
+    floor: bool = True  # can bare sockets do that?
+    lossy_sizes: tuple = ()  # under loss, if nobody asked for others; none: not measured then
+    tails: bool = False
+
+
+LATENCY_FIGURES = ("p50", "mean", "p99", "p99.9", "max")
+STREAMING = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB)
+
+WHATS = {
+    what.name: what
+    for what in (
+        What("latency", "pingpong", ("iterations=200000",), LATENCY_FIGURES, "us one way", False,
+             (8, 512, 4 * KIB, 64 * KIB, MIB), lossy_sizes=(8, 64 * KIB), tails=True),
+        What("rate", "stream", ("window=64",), ("messages/s",), "messages/s, window 64", True,
+             (8, 64, 512)),
+        What("streaming", "stream", (), ("GB/s",), "GB/s", True, STREAMING,
+             lossy_sizes=(64 * KIB, MIB)),
+        What("both-ways", "stream", ("both=1",), ("GB/s",), "GB/s, sum of both directions", True,
+             (64 * KIB, MIB, 4 * MIB)),
+        What("allreduce", "collectives", ("what=allreduce",), LATENCY_FIGURES, "us, 4 ranks", False,
+             (8, 4 * KIB, 256 * KIB), ranks=4, floor=False),
+        What("alltoall", "collectives", ("what=alltoall",), LATENCY_FIGURES, "us, 4 ranks", False,
+             (8, 4 * KIB, 256 * KIB), ranks=4, floor=False),
+    )
+}
+DEFAULT_WHATS = ("latency", "rate", "streaming", "both-ways")
+
+
+def parse_sizes(text):
+    """8,64K,1M -> numbers; `sweep` is 1 byte to 4 MiB by fours."""
+    if text == "sweep":
+        return tuple(4**i for i in range(12))
+    sizes = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(\d+)([kKmM]?)(i?B)?", word)
+        if not match:
+            raise ValueError(f"--sizes {text}: numbers with K or M, with commas, or sweep")
+        size = int(match[1]) << {"": 0, "k": 10, "m": 20}[match[2].lower()]
+        if not 1 <= size <= 1 << 30:
+            raise ValueError(f"--sizes {text}: {word} is not 1 to 1024M")
+        sizes.append(size)
+    return tuple(sorted(set(sizes)))
+
+
+def size_text(size):
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Of the links: percent of the packets lost, and which offloads they have."""
+
+    loss: float = 0.0
+    offloads: str = "on"
+
+    def __str__(self):
+        loss = f"{self.loss:g} % loss" if self.loss else "clean"
+        return loss if self.offloads == "on" else f"{loss}, offloads {self.offloads}"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One what under one condition: the floor and all candidates measure it once a round."""
+
+    condition: Condition
+    what: What
+    sizes: tuple
+    seconds: float  # for each size
+
+    def planned(self):
+        """Seconds that a job of it takes, about."""
+        return START_SECONDS + len(self.sizes) * (1.4 * self.seconds + 0.1)
+
+
+def turns(conditions, whats, sizes, seconds, asked_whats):
+    """All of a round. Under loss figures need longer, and by default there are fewer of them."""
+    result = []
+    for condition in conditions:
+        for name in whats:
+            what = WHATS[name]
+            if condition.loss and not asked_whats and not what.lossy_sizes:
+                continue
+            own = what.lossy_sizes if condition.loss and what.lossy_sizes else what.sizes
+            result.append(Turn(condition, what, sizes or own, seconds * (5 if condition.loss else 1)))
+    return result

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table, and the same with all samples as JSON."""
+
+import json
+
+from .candidates import FLOOR
+from .plan import size_text
+
+
+def number(value):
+    """Three significant digits, thousands with a comma."""
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def ratio(value, of):
+    return f"{value / of:.2f}" if value is not None and of else "-"
+
+
+class Report:
+    def __init__(self, results, turns, candidates):
+        self.results = results
+        self.turns = turns
+        self.candidates = [c for c in candidates if not c.missing]
+        self.ours = next((c for c in self.candidates if c.is_ours()), None)
+
+    def figures(self, turn, size):
+        """Which figures get a row: of latencies the tail where it matters."""
+        what = turn.what
+        if turn.condition.loss or size == turn.sizes[0]:
+            return what.figures
+        return what.figures[:1]
+
+    def cell(self, turn, candidate, size, figure):
+        value = self.results.median(turn, candidate.name, size, figure)
+        if value is None and (turn, candidate.name) in self.results.failures:
+            return "failed"
+        return number(value)
+
+    def row(self, turn, size, figure):
+        cells = [size_text(size), figure]
+        cells += [self.cell(turn, c, size, figure) for c in self.candidates]
+        if self.ours:
+            own = self.results.median(turn, self.ours.name, size, figure)
+            peer, best = self.results.best_peer(turn, size, figure, self.candidates)
+            cells.append(f"{ratio(own, best)} {peer}" if peer and own is not None else "-")
+            cells.append(ratio(own, self.results.median(turn, FLOOR, size, figure)))
+        return cells
+
+    def table(self, turn):
+        """Heading, column names, rows."""
+        better = "more is better" if turn.what.more_is_better else "less is better"
+        heading = f"{turn.what.name}, {turn.condition}: {turn.what.unit}, {better}"
+        columns = ["size", "figure", *(c.name for c in self.candidates)]
+        if self.ours:
+            columns += [f"{self.ours.name} : best peer", f"{self.ours.name} : floor"]
+        rows = [self.row(turn, size, figure) for size in turn.sizes for figure in self.figures(turn, size)]
+        return heading, columns, rows
+
+    def text(self, markdown):
+        blocks = []
+        for turn in self.turns:
+            heading, columns, rows = self.table(turn)
+            blocks.append(as_markdown(heading, columns, rows) if markdown else as_text(heading, columns, rows))
+        return "\n\n".join(blocks)
+
+
+def as_text(heading, columns, rows):
+    widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]
+    lines = [heading]
+    for line in (columns, *rows):
+        cells = [f"{cell:<{w}}" if i == 1 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(line, widths))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def as_markdown(heading, columns, rows):
+    lines = [f"**{heading}**", ""]
+    for line in (columns, ["---"] * len(columns), *rows):
+        lines.append(f"| {' | '.join(line)} |")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs one job within its time, reads its figures, and sees to it that nothing of it is left."""
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MARK = "BTL_IB_BENCH"  # in the environment of whatever a job starts on this machine
+LINE = re.compile(r"\b(\w+) bytes=(\d+) (.*)")
+FIGURE = re.compile(r"([\w/.]+)=([0-9.]+)")
+
+
+@dataclass
+class Outcome:
+    figures: dict = field(default_factory=dict)  # size -> {figure: value}
+    failure: str = ""  # why it failed, in a line; '' if it did not
+    output: str = ""  # what it said, if it failed
+
+
+def read_figures(program, text):
+    """The figures in lines "<program> bytes=<size> <figure>=<value> ..."."""
+    found = {}
+    for line in LINE.finditer(text):
+        if line[1] == program:
+            found[int(line[2])] = {name: float(value) for name, value in FIGURE.findall(line[3])}
+    return found
+
+
+def complaint(text):
+    """What a failed job said first: a line of ours, the first paragraph of a box of Open MPI's, or a line."""
+    lines = [line.strip() for line in text.splitlines()]
+    for line in lines:
+        if line.startswith("FAIL"):
+            return line
+    for i, line in enumerate(lines):
+        if re.fullmatch(r"[-=]{20,}", line) and i + 1 < len(lines):
+            box = itertools.takewhile(lambda said: re.search(r"\w", said), lines[i + 1:])
+            if paragraph := " ".join(box):
+                return paragraph[:200]
+    return next((line for line in lines if re.search(r"[A-Za-z]{3}", line)), "it said nothing")
+
+
+class Runner:
+    def __init__(self, env):
+        self.mark = f"{os.getpid()}-{time.time_ns()}"
+        self.env = {**env, MARK: self.mark}
+        self.process = None
+
+    def job(self, words, program, limit):
+        """Runs this command line, at most `limit` seconds; figures that came before count."""
+        with tempfile.TemporaryFile("w+") as output:
+            self.process = subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=output,
+                                            stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                status, failure = self.process.wait(limit), ""
+            except subprocess.TimeoutExpired:
+                self.end()
+                status, failure = 0, f"cut off after {limit:.0f} s"
+            output.seek(0)
+            text = output.read()
+        self.end()
+        if status:
+            failure = complaint(text)
+        figures = read_figures(program, text)
+        if not failure and not re.search(rf"^OK {program}\b", text, re.M):
+            failure = f"no OK from {program}"
+        return Outcome(figures, failure, text if failure else "")
+
+    def leftovers(self):
+        mark = f"{MARK}={self.mark}".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+            except OSError:
+                pass  # it has ended, or is somebody else's
+
+    def end(self):
+        """Ends the job and all that it started on this machine; first mpirun may do that itself."""
+        if self.process is None:
+            return
+        for sign, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 3)):
+            if self.process.poll() is None:
+                self.process.send_signal(sign)
+                try:
+                    self.process.wait(patience)
+                except subprocess.TimeoutExpired:
+                    pass
+        deadline = time.monotonic() + 2
+        while left := list(self.leftovers()):
+            if time.monotonic() > deadline:
+                for pid in left:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+            time.sleep(0.02)
+        self.process = None

@@ -174,6 +174,7 @@ typedef struct start {
     btl_ib_queue_table_t user_queues; /* if params.receive_queues was set */
     btl_ib_device_filter_t filter;
     bool told_clamped;
+    bool told_limit;
 } start_t;
 
 static bool parse_queues(start_t *start)
@@ -354,6 +355,23 @@ static uint32_t rx_depth(const btl_ib_params_t *params, const btl_ib_queue_table
     return sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
 }
 
+/* One process a job tells what its system should be set to. */
+static void tell_limit(start_t *start, const btl_ib_transport_t *transport)
+{
+    const btl_ib_limit_t *limit = &transport->limit;
+
+    if (NULL == limit->sysctl) {
+        return;
+    }
+    BTL_IB_VERBOSE(1, "%s: %s is %u, too little: set it to %u", transport->name, limit->sysctl,
+                   limit->is, limit->needed);
+    if (!start->told_limit && 0 == start->component->name.vpid) {
+        start->told_limit = true;
+        BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, limit->sysctl,
+                         limit->is, limit->sysctl, limit->needed);
+    }
+}
+
 static btl_ib_transport_t *open_device(start_t *start, const btl_ib_transport_type_t *type,
                                        const btl_ib_device_t *device, btl_ib_queue_table_t *table)
 {
@@ -373,11 +391,15 @@ static btl_ib_transport_t *open_device(start_t *start, const btl_ib_transport_ty
                    device->name, btl_ib_queues_memory(table, 1));
     open.rx_depth = rx_depth(&start->component->params, table);
     open.rx_size = table->q[table->count - 1].size;
+    open.socket_buffer = (uint32_t) start->component->params.socket_buffer;
+    open.port_min = (uint16_t) start->component->params.port_min;
+    open.port_count = (uint32_t) start->component->params.port_range;
     rc = type->open(device, &open, &transport);
     if (0 != rc) {
         BTL_IB_VERBOSE(1, "device %s turned down: open: %s", device->name, strerror(-rc));
         return NULL;
     }
+    tell_limit(start, transport);
     return transport;
 }
 
@@ -454,29 +476,47 @@ static bool any_transport(const btl_ib_params_t *params)
            || 0 == strcmp(params->transport, "auto");
 }
 
-/* Open the transport that was asked for, or the first that has something to open. */
-static bool open_transports(start_t *start)
+/* Open the first transport that has something to open: RDMA devices before others. */
+static void open_any(start_t *start)
 {
     const btl_ib_component_t *component = start->component;
-    const char *wanted = component->params.transport;
-    const bool any = any_transport(&component->params);
-    char known[128] = "";
-    bool found = false;
 
-    for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+    for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
+        start->filter.rdma_only = 0 == pass;
+        for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+            open_type(start, btl_ib_transport_types[i]);
+        }
+    }
+}
+
+/* Open the transport that was asked for. Returns whether there is such a one. */
+static bool open_named(start_t *start, const char *wanted)
+{
+    char known[128] = "";
+
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
         const size_t len = strlen(known);
 
-        snprintf(known + len, sizeof(known) - len, ", %s", type->name);
-        if (any || 0 == strcmp(wanted, type->name)) {
-            found = true;
+        if (0 == strcmp(wanted, type->name)) {
             open_type(start, type);
+            return true;
         }
+        snprintf(known + len, sizeof(known) - len, ", %s", type->name);
     }
-    if (!found) {
-        BTL_IB_SHOW_HELP("unknown transport", wanted, known);
+    BTL_IB_SHOW_HELP("unknown transport", wanted, known);
+    return false;
+}
+
+static bool open_transports(start_t *start)
+{
+    const btl_ib_params_t *params = &start->component->params;
+
+    if (!any_transport(params)) {
+        return open_named(start, params->transport);
     }
-    return found;
+    open_any(start);
+    return true;
 }
 
 static const char *shown(const char *value)

@@ -81,6 +81,15 @@ static const number_t numbers[] = {
     INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
               "Receive buffers posted on each device; the device's own limit may be lower. 0: the "
               "sum of the nums of btl_ib_receive_queues"),
+    INT_PARAM(socket_buffer, 0, 0, 1073741824, "bytes", 6,
+              "Transport udp: ask for this much in each of a socket's two buffers; the system grants at most "
+              "net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no complaint about less if that is at "
+              "least 212992"),
+    INT_PARAM(port_min, 0, 0, 65535, "port", 4,
+              "Transport udp: the first port that may be used, for firewalls. 0: any"),
+    INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
+              "Transport udp: how many from btl_ib_port_min on, if that is not 0; each process takes one "
+              "for each device"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(kicker_ms, 10, 1, 10000, "milliseconds", 6,

@@ -49,6 +49,9 @@ typedef struct btl_ib_params {
     int credit_init;      /* P: of a new peer */
     int credit_pool;      /* P: of one queue in all, 0: its share of buffers */
     int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
+    int socket_buffer;    /* bytes, 0: what the transport likes */
+    int port_min;         /* 0: any */
+    int port_range;       /* ports from there on */
     int drain_ms;         /* ms */
     int kicker_ms;        /* without progress before the kicker kicks */
     size_t kicker_store;  /* bytes of messages that kicks may keep for progress */

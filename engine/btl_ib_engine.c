@@ -140,13 +140,26 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
-/* Credits are promises of buffers: no more of them than one queue's share of what the transport can
- * hold, and no more than the configuration allows. */
-static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport,
-                             uint32_t queues)
+static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
 {
-    uint32_t share = transport->attr.rx_depth / queues;
+    return transport->ops->rx_depth != NULL ? transport->ops->rx_depth(transport, size)
+                                            : transport->attr.rx_depth;
+}
+
+/* Credits are promises of buffers: as many for each queue as the transport can hold if all of them are
+ * full, and no more than the configuration allows. */
+static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport,
+                             const btl_ib_queue_table_t *queues)
+{
+    const uint64_t whole = UINT64_C(1) << 32;
+    uint64_t each = 0; /* of the whole: what one datagram of each queue takes */
     uint32_t limit = engine->config.credit_pool;
+
+    for (uint32_t i = 0; i < queues->count; i++) {
+        uint32_t depth = rx_depth(transport, queues->q[i].size);
+        each += whole / (depth > 0 ? depth : 1);
+    }
+    uint32_t share = (uint32_t) (whole / each);
 
     share = share == 0 ? 1 : share;
     return limit != 0 && limit < share ? limit : share;
@@ -191,7 +204,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             rail->queues.q[i].init =
                 btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
-            rail->credit[i].depth = credit_depth(engine, transport, queues->count);
+            rail->credit[i].depth = credit_depth(engine, transport, queues);
         }
     }
     btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
@@ -256,6 +269,24 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
+/* The path to `from` carries less than the rails at its ends. What was cut before is the transport's
+ * concern. */
+static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
+{
+    const uint32_t least = btl_ib_engine_datagram_min(rail->engine->guard.kind);
+    btl_ib_conn_t *conn = NULL;
+
+    size = size > least ? size : least;
+    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
+        if (conn->datagram_max > size) {
+            conn->datagram_max = size;
+            BTL_IB_LOG(rail->engine, 1,
+                       "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
+                       BTL_IB_NAME_ARGS(conn->name), size, rail->transport->attr.max_datagram);
+        }
+    }
+}
+
 /* The device is gone, and with it all its connections. */
 static void mourn(const btl_ib_rail_t *rail)
 {
@@ -313,6 +344,9 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
             break;
         case BTL_IB_EVENT_REFUSED:
             refused(rail, events[i].from);
+            break;
+        case BTL_IB_EVENT_PATH:
+            narrowed(rail, events[i].from, events[i].size);
             break;
         case BTL_IB_EVENT_FAILED:
             failed(rail, events[i].error);

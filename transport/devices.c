@@ -199,6 +199,9 @@ static bool list_fits(btl_ib_device_list_t *list, const btl_ib_device_t *device)
 
 static const char *turned_down(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
 {
+    if (filter->rdma_only && device->plain) {
+        return "no RDMA device, and those are looked for first";
+    }
     if (filter->include.count > 0 && !list_fits(&filter->include, device)) {
         return "not in btl_ib_if_include";
     }
@@ -232,6 +235,33 @@ static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *f
     return wanted;
 }
 
+/* An interface with several addresses is one way out, not several: the first of them is enough. Sort
+ * the others behind. Returns how many are left. */
+static int without_doubles(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
+{
+    int wanted = 0;
+
+    for (int i = 0; i < count; i++) {
+        const btl_ib_device_t device = list[i];
+        int same = 0;
+
+        while (same < wanted
+               && ('\0' == device.interface[0]
+                   || 0 != strcmp(list[same].interface, device.interface))) {
+            same++;
+        }
+        if (same == wanted) {
+            memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
+            list[wanted++] = device;
+        } else if (NULL != log->print) {
+            log->print(log->context, 10,
+                       "device %s turned down: another address of interface %s is used",
+                       device.name, device.interface);
+        }
+    }
+    return wanted;
+}
+
 static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
                            int count, const btl_ib_log_t *log)
 {
@@ -260,6 +290,8 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     for (int i = 0; i < wanted; i++) {
         far = far || !list[i].loopback;
     }
-    return far && 0 == filter->include.count ? partition(list, wanted, filter, lonely, log)
-                                             : wanted;
+    if (far && 0 == filter->include.count) {
+        wanted = partition(list, wanted, filter, lonely, log);
+    }
+    return without_doubles(list, wanted, log);
 }

@@ -43,6 +43,7 @@ typedef struct btl_ib_device_list {
 typedef struct btl_ib_device_filter {
     btl_ib_device_list_t include;
     btl_ib_device_list_t exclude;
+    bool rdma_only; /* plain devices are not wanted */
 } btl_ib_device_filter_t;
 
 /* Why a list was refused. */

@@ -19,7 +19,10 @@
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};
-enum { PREFERRED = sizeof(preferred) / sizeof(preferred[0]) };
+enum {
+    PREFERRED = sizeof(preferred) / sizeof(preferred[0]),
+    PLAIN = 3, /* from here on they use the kernel's network stack */
+};
 
 static int rank_of(const char *provider)
 {
@@ -154,6 +157,7 @@ static void describe(btl_ib_device_t *device, const struct fi_info *info,
     memset(device, 0, sizeof(*device));
     snprintf(device->transport, sizeof(device->transport), "ofi");
     snprintf(device->provider, sizeof(device->provider), "%s", info->fabric_attr->prov_name);
+    device->plain = rank_of(device->provider) >= PLAIN;
     snprintf(device->name, sizeof(device->name), "%s", device_name(info));
     device->ip.ss_family = AF_UNSPEC;
     if (info->nic != NULL && info->nic->link_attr != NULL) {

@@ -31,37 +31,39 @@ typedef uint64_t btl_ib_addr_t;
 #define BTL_IB_ADDR_BYTES 64
 
 typedef struct btl_ib_transport_attr {
-    uint32_t max_datagram;  /* bytes of ours that one datagram carries (prefixes already taken off) */
-    uint32_t inline_size;   /* a send of up to this many bytes leaves nothing of ours in use when
+    uint32_t
+        max_datagram;     /* bytes of ours that one datagram carries (prefixes already taken off) */
+    uint32_t inline_size; /* a send of up to this many bytes leaves nothing of ours in use when
                              * send() returns, and makes no BTL_IB_EVENT_SENT; 0: none does */
-    uint32_t max_iov;       /* pieces that one datagram may be gathered from, at least 1 */
-    uint32_t max_batch;     /* datagrams that one send() can make use of */
-    uint32_t tx_depth;      /* datagrams that can be on their way out at once */
-    uint32_t rx_depth;      /* datagrams that can arrive before anyone polls */
-    uint32_t headroom;      /* writable bytes that it wants in front of iov[0] of each send */
-    uint32_t bandwidth;     /* Mbit/s of the device, 0: unknown */
+    uint32_t max_iov;     /* pieces that one datagram may be gathered from, at least 1 */
+    uint32_t max_batch;   /* datagrams that one send() can make use of */
+    uint32_t tx_depth;    /* datagrams that can be on their way out at once */
+    uint32_t rx_depth;    /* datagrams that can arrive before anyone polls */
+    uint32_t headroom;    /* writable bytes that it wants in front of iov[0] of each send */
+    uint32_t bandwidth;   /* Mbit/s of the device, 0: unknown */
     bool needs_registration; /* all memory sent from must come from mem_register() */
-    bool ordered;           /* never reorders */
-    bool reliable;          /* never loses or repeats while a peer is connected (RC) */
-    bool knows_source;      /* received datagrams name a source that its addr_add() returned */
-    bool rdma;              /* moves memory by itself */
+    bool ordered;            /* never reorders */
+    bool reliable;           /* never loses or repeats while a peer is connected (RC) */
+    bool knows_source;       /* received datagrams name a source that its addr_add() returned */
+    bool rdma;               /* moves memory by itself */
 } btl_ib_transport_attr_t;
 
 /* One datagram to send. */
 typedef struct btl_ib_tx {
     btl_ib_addr_t to;
-    uint32_t niov;      /* 1..max_iov */
-    uint32_t size;      /* sum of the pieces, 1..max_datagram */
+    uint32_t niov;       /* 1..max_iov */
+    uint32_t size;       /* sum of the pieces, 1..max_datagram */
     struct iovec iov[3]; /* iov[0] is the header, with `headroom` writable bytes before it */
-    void *mem;          /* registration handle of iov[0] (mem_register), NULL if none is needed */
-    void *context;      /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
-    uint8_t channel;    /* the queue it is meant for, for transports with one queue per channel */
+    void *mem;           /* registration handle of iov[0] (mem_register), NULL if none is needed */
+    void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
+    uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
 } btl_ib_tx_t;
 
 typedef enum btl_ib_event_type {
     BTL_IB_EVENT_RECV,    /* a datagram: data, size, from, buffer */
     BTL_IB_EVENT_SENT,    /* the memory of a send is free again: context */
     BTL_IB_EVENT_REFUSED, /* evidence that nobody is at `from`; error is the errno (ECONNREFUSED) */
+    BTL_IB_EVENT_PATH,    /* the path to `from` carries no more than `size` bytes in one datagram */
     BTL_IB_EVENT_FAILED,  /* the device itself is gone; error is the errno */
 } btl_ib_event_type_t;
 
@@ -101,6 +103,10 @@ typedef struct btl_ib_transport_ops {
     int (*mem_register)(btl_ib_transport_t *t, void *base, size_t size, void **handle);
     void (*mem_deregister)(btl_ib_transport_t *t, void *handle);
 
+    /* How many datagrams of up to `size` bytes can arrive before anyone polls, if all are of that size.
+     * NULL: attr.rx_depth of any size. */
+    uint32_t (*rx_depth)(const btl_ib_transport_t *t, uint32_t size);
+
     /* A descriptor that becomes readable when poll() has something, or -1. */
     int (*wait_fd)(btl_ib_transport_t *t);
 
@@ -124,22 +130,26 @@ typedef struct btl_ib_log {
 
 /* Something that a transport could be opened on. */
 typedef struct btl_ib_device {
-    char transport[16];         /* "ofi" */
+    char transport[16];         /* "udp", "ofi" */
     char provider[32];          /* what is below it: "udp", "verbs"... "" if nothing */
     char name[64];              /* the device or domain: "eth0", "mlx5_0", "usnic_0" */
     char interface[32];         /* its network interface, "" if it has none */
     struct sockaddr_storage ip; /* its address; ss_family AF_UNSPEC if it has none */
     uint8_t prefix_bits;        /* of that address's subnet */
     bool loopback;              /* reaches this host only */
+    bool plain;                 /* no RDMA device: goes through the kernel's network stack */
     uint32_t bandwidth;         /* Mbit/s, 0: unknown */
     void *handle;               /* the transport type's own */
 } btl_ib_device_t;
 
 /* What a module wants when it opens a device. */
 typedef struct btl_ib_open_params {
-    uint32_t rx_depth;     /* receive buffers wanted (the device's own limit may be lower) */
-    uint32_t rx_size;      /* bytes of ours that each must hold; 0: the largest datagram */
-    uint32_t tx_depth;     /* sends wanted at once; 0: what the device likes */
+    uint32_t rx_depth;      /* receive buffers wanted (the device's own limit may be lower) */
+    uint32_t rx_size;       /* bytes of ours that each must hold; 0: the largest datagram */
+    uint32_t tx_depth;      /* sends wanted at once; 0: what the device likes */
+    uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: what the transport likes */
+    uint16_t port_min;      /* the first port that may be bound to; 0: any */
+    uint32_t port_count;    /* how many from there on, if it is not */
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
@@ -167,13 +177,25 @@ typedef struct btl_ib_transport_type {
 /* All that were built in, in the order of preference; ends with NULL. */
 extern const btl_ib_transport_type_t *const btl_ib_transport_types[];
 
+/* Has this host any RDMA device? All kinds that Linux knows (InfiniBand, RoCE, iWARP, usNIC, EFA) are in
+ * one place. Asked because finding out what they are takes libfabric 0.2 s. */
+bool btl_ib_rdma_present(void);
+
+/* A setting of the system that holds a transport back. */
+typedef struct btl_ib_limit {
+    const char *sysctl; /* its name, a literal; NULL: nothing does */
+    uint32_t is;
+    uint32_t needed;
+} btl_ib_limit_t;
+
 /* Every transport's own struct starts with this. */
 struct btl_ib_transport {
     const btl_ib_transport_ops_t *ops;
     btl_ib_transport_attr_t attr;
-    char name[64];                       /* "ofi/udp:eth0", for logs */
-    uint8_t address[BTL_IB_ADDR_BYTES];  /* what peers pass to addr_add() */
+    char name[64];                      /* "ofi/udp:eth0", for logs */
+    uint8_t address[BTL_IB_ADDR_BYTES]; /* what peers pass to addr_add() */
     uint32_t address_len;
+    btl_ib_limit_t limit; /* found when it was opened */
 };
 
 #endif

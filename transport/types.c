@@ -5,13 +5,31 @@
 
 #include "transport.h"
 
+#include <dirent.h>
+
+#include "udp.h"
+
 #if BTL_IB_HAVE_OFI
 #include "ofi.h"
 #endif
 
 const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
+    &btl_ib_udp_type,
 #if BTL_IB_HAVE_OFI
     &btl_ib_ofi_type,
 #endif
     NULL,
 };
+
+bool btl_ib_rdma_present(void)
+{
+    DIR *dir = opendir("/sys/class/infiniband");
+    const struct dirent *entry = NULL;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL && entry->d_name[0] == '.') {
+    }
+    if (dir != NULL) {
+        (void) closedir(dir);
+    }
+    return entry != NULL;
+}

@@ -1,0 +1,169 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "udp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "udp_state.h"
+
+enum {
+    PIECES_MAX = 3,
+    TX_DEPTH = 1024, /* nothing counts them: what does not fit the socket's buffer is not taken */
+    /* How the kernel counts a datagram in a receive buffer: its bytes, headers, and what stands behind
+     * them, in a power of two (of at least so much), and a description. */
+    COUNTED_MORE = 448,
+    COUNTED_LEAST = 576,
+    COUNTED_DESCRIPTION = 256,
+};
+
+static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    btl_ib_udp_name_t name;
+    int rc = btl_ib_udp_name_unpack(bytes, len, &name);
+
+    if (rc == 0 && name.any.sa_family != udp->family) {
+        rc = -EHOSTUNREACH;
+    }
+    return rc == 0 ? btl_ib_udp_peer_add(&udp->peers, &name, addr) : rc;
+}
+
+static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_udp_peer_remove(&btl_ib_udp_of(t)->peers, addr);
+}
+
+static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+{
+    (void) t;
+    (void) base;
+    (void) size;
+    *handle = NULL;
+    return 0;
+}
+
+static void mem_deregister(btl_ib_transport_t *t, void *handle)
+{
+    (void) t;
+    (void) handle;
+}
+
+static int wait_fd(btl_ib_transport_t *t)
+{
+    return btl_ib_udp_of(t)->fd;
+}
+
+static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+{
+    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
+    uint32_t counted = COUNTED_LEAST;
+
+    if (size + COUNTED_MORE > COUNTED_LEAST) {
+        for (counted = 1024; counted < size + COUNTED_MORE; counted *= 2) {
+        }
+    }
+    return udp->buffer_bytes / (counted + COUNTED_DESCRIPTION);
+}
+
+static void stop(btl_ib_transport_t *t)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (udp->fd >= 0) {
+        (void) close(udp->fd);
+        udp->fd = -1;
+    }
+}
+
+/* Buffers that were handed up are never given back after stop(): they are found in nobody's list, so
+ * whoever stops has reposted them. */
+static void close_udp(btl_ib_transport_t *t)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    stop(t);
+    for (; udp->rest_count > 0; udp->rest_count--) {
+        btl_ib_udp_buffer_t *buffer = udp->rest[udp->rest_first].buffer;
+        udp->rest_first = (udp->rest_first + 1) % BTL_IB_UDP_CALL_MAX;
+        free(buffer);
+    }
+    btl_ib_udp_buffers_free(udp);
+    btl_ib_udp_peers_free(&udp->peers);
+    free(udp);
+}
+
+static const btl_ib_transport_ops_t udp_ops = {
+    .send = btl_ib_udp_send,
+    .poll = btl_ib_udp_poll,
+    .repost = btl_ib_udp_repost,
+    .addr_add = addr_add,
+    .addr_remove = addr_remove,
+    .mem_register = mem_register,
+    .mem_deregister = mem_deregister,
+    .rx_depth = rx_depth,
+    .wait_fd = wait_fd,
+    .stop = stop,
+    .close = close_udp,
+};
+
+static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+{
+    const uint32_t largest = btl_ib_udp_device_datagram(device);
+
+    if (largest == 0) {
+        return -ENODEV;
+    }
+    *attr = (btl_ib_transport_attr_t){
+        .max_datagram = largest,
+        .inline_size = largest,
+        .max_iov = PIECES_MAX,
+        .max_batch = BTL_IB_UDP_BATCH,
+        .tx_depth = TX_DEPTH,
+        .bandwidth = device->bandwidth,
+        .knows_source = true,
+    };
+    return 0;
+}
+
+static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
+                    btl_ib_transport_t **out)
+{
+    btl_ib_udp_t *udp = calloc(1, sizeof(*udp));
+
+    if (udp == NULL) {
+        return -ENOMEM;
+    }
+    udp->base.ops = &udp_ops;
+    udp->log = params->log;
+    udp->fd = -1;
+    udp->wide = 1;
+    snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
+    int rc = query(device, &udp->base.attr);
+    if (rc == 0) {
+        rc = btl_ib_udp_socket_open(udp, device, params);
+    }
+    if (rc != 0) {
+        close_udp(&udp->base);
+        return rc;
+    }
+    const uint32_t largest = udp->base.attr.max_datagram;
+    udp->rx_size = params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
+    udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx_size);
+    *out = &udp->base;
+    return 0;
+}
+
+const btl_ib_transport_type_t btl_ib_udp_type = {
+    .name = "udp",
+    .default_queues = "P,256,512,256,64:P,65536,1024,512,64",
+    .devices = btl_ib_udp_devices,
+    .devices_free = btl_ib_udp_devices_free,
+    .query = query,
+    .open = open_udp,
+};

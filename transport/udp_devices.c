@@ -1,0 +1,184 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Which network interfaces there are, and what they carry. */
+
+#include "udp_state.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    IP4_HEADERS = 20 + 8,
+    IP6_HEADERS = 40 + 8,
+    /* More in one datagram saves nothing where the kernel joins them, and a socket buffer is counted in
+     * powers of two: one of 9000 bytes takes 16 KiB of it. */
+    LARGEST = 9000 - IP4_HEADERS,
+    LINK_MODES_MAX = 127, /* words of each bitmap; the kernel tells how many it has */
+};
+
+uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu)
+{
+    const uint32_t headers = family == AF_INET ? IP4_HEADERS : IP6_HEADERS;
+    const uint32_t size = mtu > headers ? mtu - headers : 0;
+
+    return (size < LARGEST ? size : LARGEST) & ~7u; /* so that what is joined stays aligned */
+}
+
+/* Ask the interface's driver. Returns 0 or -1, as ioctl(2) does. */
+static int ask(const char *interface, unsigned long question, struct ifreq *request)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    snprintf(request->ifr_name, sizeof(request->ifr_name), "%.*s", IFNAMSIZ - 1, interface);
+    const int rc = fd < 0 ? -1 : ioctl(fd, question, request);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    return rc;
+}
+
+uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
+{
+    struct ifreq request = {.ifr_mtu = 0};
+
+    if (ask(device->interface, SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) {
+        return 0;
+    }
+    return btl_ib_udp_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
+}
+
+/* Mbit/s, 0 if the driver does not know. The first call tells how long its bitmaps are, the second
+ * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
+static uint32_t speed_of(const char *interface)
+{
+    struct {
+        struct ethtool_link_settings settings;
+        uint32_t bitmaps[3 * LINK_MODES_MAX];
+    } link = {.settings = {.cmd = ETHTOOL_GLINKSETTINGS}};
+    struct ifreq request = {.ifr_data = (char *) &link};
+
+    if (ask(interface, SIOCETHTOOL, &request) != 0 || link.settings.link_mode_masks_nwords >= 0) {
+        return 0;
+    }
+    const int words = -link.settings.link_mode_masks_nwords;
+    link.settings = (struct ethtool_link_settings){
+        .cmd = ETHTOOL_GLINKSETTINGS,
+        .link_mode_masks_nwords = (int8_t) words,
+    };
+    if (ask(interface, SIOCETHTOOL, &request) != 0
+        || link.settings.speed == (uint32_t) SPEED_UNKNOWN) {
+        return 0;
+    }
+    return link.settings.speed;
+}
+
+static uint8_t prefix_of(const struct sockaddr *mask)
+{
+    const uint8_t *bytes =
+        (const uint8_t *) &((const struct sockaddr_in *) (const void *) mask)->sin_addr;
+    size_t count = 4;
+    unsigned bits = 0;
+
+    if (mask->sa_family == AF_INET6) {
+        bytes = (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) mask)->sin6_addr;
+        count = 16;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bits += (unsigned) __builtin_popcount(bytes[i]);
+    }
+    return (uint8_t) bits;
+}
+
+/* Why an address is none to be used; NULL if it is. A link-local one means another interface on each
+ * host. */
+static const char *why_not(const struct ifaddrs *i)
+{
+    if (!(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) {
+        return "it has no carrier";
+    }
+    if (i->ifa_netmask == NULL || i->ifa_flags & IFF_POINTOPOINT) {
+        return "it leads to one other host only";
+    }
+    if (i->ifa_addr->sa_family == AF_INET6
+        && IN6_IS_ADDR_LINKLOCAL(
+            &((const struct sockaddr_in6 *) (const void *) i->ifa_addr)->sin6_addr)) {
+        return "its address is link-local";
+    }
+    return NULL;
+}
+
+static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
+{
+    const bool v4 = i->ifa_addr->sa_family == AF_INET;
+
+    memset(device, 0, sizeof(*device));
+    snprintf(device->transport, sizeof(device->transport), "udp");
+    snprintf(device->name, sizeof(device->name), "%s", i->ifa_name);
+    snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
+    memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+    device->plain = true;
+    device->prefix_bits = prefix_of(i->ifa_netmask);
+    device->loopback = i->ifa_flags & IFF_LOOPBACK;
+    device->bandwidth = device->loopback ? 0 : speed_of(i->ifa_name);
+}
+
+/* Add the addresses of one family, in the system's order. Returns how many there are then. */
+static int collect(const struct ifaddrs *all, sa_family_t family, const btl_ib_log_t *log,
+                   btl_ib_device_t *list, int count)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family) {
+            continue;
+        }
+        const char *why = why_not(i);
+        if (why == NULL) {
+            describe(i, &list[count++]);
+        } else if (log->print != NULL) {
+            log->print(log->context, 10, "device %s turned down: %s", i->ifa_name, why);
+        }
+    }
+    return count;
+}
+
+int btl_ib_udp_devices(const char *provider, const btl_ib_log_t *log, btl_ib_device_t **list)
+{
+    struct ifaddrs *all;
+    int count = 0;
+
+    *list = NULL;
+    if (provider != NULL && provider[0] != '\0') { /* of libfabric's was asked for one */
+        return 0;
+    }
+    if (getifaddrs(&all) != 0) {
+        return -errno;
+    }
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        count++;
+    }
+    *list = calloc((size_t) count + 1, sizeof(**list));
+    if (*list == NULL) {
+        freeifaddrs(all);
+        return -ENOMEM;
+    }
+    count = collect(all, AF_INET, log, *list, 0);
+    count = collect(all, AF_INET6, log, *list, count);
+    freeifaddrs(all);
+    return count;
+}
+
+void btl_ib_udp_devices_free(btl_ib_device_t *list, int count)
+{
+    (void) count;
+    free(list);
+}

@@ -1,0 +1,125 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What the network says of datagrams sent before: the socket's error queue (IP_RECVERR, ip(7)). Any
+ * call on the socket may fail with such an error, although it has nothing to do with it.
+ */
+
+#include "udp_state.h"
+
+#include <errno.h>
+#include <linux/errqueue.h>
+#include <string.h>
+
+/* Keep an event for the next poll(). One of a kind for each peer is enough; what does not fit is said
+ * again with the next datagram. */
+static void keep(btl_ib_udp_t *udp, const btl_ib_event_t *event)
+{
+    for (uint32_t i = 0; i < udp->news_count; i++) {
+        if (udp->news[i].type == event->type && udp->news[i].from == event->from) {
+            udp->news[i] = *event;
+            return;
+        }
+    }
+    if (udp->news_count < BTL_IB_UDP_NEWS) {
+        udp->news[udp->news_count++] = *event;
+    }
+}
+
+/* The path to a peer carries `mtu` bytes only, headers included. */
+static void shrunk(btl_ib_udp_t *udp, btl_ib_addr_t from, uint32_t mtu)
+{
+    const uint32_t size = btl_ib_udp_datagram(udp->family, mtu);
+
+    if (size > 0 && size < udp->base.attr.max_datagram) {
+        keep(udp, &(btl_ib_event_t){.type = BTL_IB_EVENT_PATH, .from = from, .size = size});
+    }
+}
+
+static const struct sock_extended_err *find_error(struct msghdr *msg)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if ((c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR)
+            || (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR)) {
+            return (const struct sock_extended_err *) (const void *) CMSG_DATA(c);
+        }
+    }
+    return NULL;
+}
+
+static void tell(btl_ib_udp_t *udp, const btl_ib_udp_name_t *to,
+                 const struct sock_extended_err *error)
+{
+    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, to);
+    char text[64];
+
+    BTL_IB_UDP_LOG(udp, 10, "%s: of a datagram to %s: %s", udp->base.name,
+                   btl_ib_udp_name_format(to, text, sizeof(text)), strerror((int) error->ee_errno));
+    if (from == BTL_IB_ADDR_UNKNOWN) {
+        return;
+    }
+    if (error->ee_errno == EMSGSIZE) {
+        shrunk(udp, from, error->ee_info);
+    } else if (error->ee_errno == ECONNREFUSED) {
+        keep(udp,
+             &(btl_ib_event_t){.type = BTL_IB_EVENT_REFUSED, .error = ECONNREFUSED, .from = from});
+    }
+}
+
+bool btl_ib_udp_errors(btl_ib_udp_t *udp)
+{
+    bool any = false;
+
+    for (;;) {
+        btl_ib_udp_name_t to;
+        uint8_t payload[1]; /* the beginning of our datagram, which tells nothing new */
+        struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
+        _Alignas(struct cmsghdr) uint8_t control[512];
+        struct msghdr msg = {
+            .msg_name = &to,
+            .msg_namelen = sizeof(to),
+            .msg_iov = &iov,
+            .msg_iovlen = 1,
+            .msg_control = control,
+            .msg_controllen = sizeof(control),
+        };
+        memset(&to, 0, sizeof(to));
+        if (recvmsg(udp->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return any;
+        }
+        any = true;
+        const struct sock_extended_err *error = find_error(&msg);
+        if (error != NULL && msg.msg_namelen > 0) {
+            tell(udp, &to, error);
+        }
+    }
+}
+
+int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+{
+    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
+    struct msghdr msg = {
+        .msg_name = &peer->name,
+        .msg_namelen = btl_ib_udp_name_len(&peer->name),
+        .msg_iov = (struct iovec *) tx->iov,
+        .msg_iovlen = tx->niov,
+    };
+    char text[64];
+
+    (void) btl_ib_udp_errors(udp); /* one of them says what the path carries */
+    if (!peer->told_fragments) {
+        peer->told_fragments = true;
+        BTL_IB_UDP_LOG(
+            udp, 1,
+            "%s: the path to %s does not carry %u bytes, which its interfaces do: what was cut "
+            "so far travels in IP fragments",
+            udp->base.name, btl_ib_udp_name_format(&peer->name, text, sizeof(text)), tx->size);
+    }
+    btl_ib_udp_socket_whole(udp, false);
+    const int error = sendmsg(udp->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+    btl_ib_udp_socket_whole(udp, true);
+    return error;
+}

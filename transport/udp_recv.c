@@ -1,0 +1,259 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold many
+ * datagrams of one size from one peer, the last perhaps shorter, which the kernel did not cut, or joined
+ * (UDP_GRO, udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
+ */
+
+#include "udp_state.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHORT =
+        8192, /* bytes in a buffer on average: with less another call costs more than cold memory */
+};
+
+/* ---- buffers ---- */
+
+static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_t *udp)
+{
+    btl_ib_udp_buffer_t *buffer = udp->free;
+
+    if (buffer != NULL) {
+        udp->free = buffer->next;
+        return buffer;
+    }
+    if (udp->buffers == BTL_IB_UDP_BUFFERS_MAX) {
+        return NULL;
+    }
+    buffer = aligned_alloc(_Alignof(btl_ib_udp_buffer_t), sizeof(*buffer));
+    udp->buffers += buffer != NULL;
+    return buffer;
+}
+
+/* The one used last is used next: it is in the cache. */
+static void put_buffer(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer)
+{
+    buffer->next = udp->free;
+    udp->free = buffer;
+}
+
+static void leave_buffer(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer)
+{
+    if (--buffer->users == 0) {
+        put_buffer(udp, buffer);
+    }
+}
+
+void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        leave_buffer(btl_ib_udp_of(t), buffers[i]);
+    }
+}
+
+void btl_ib_udp_buffers_free(btl_ib_udp_t *udp)
+{
+    while (udp->free != NULL) {
+        btl_ib_udp_buffer_t *buffer = udp->free;
+        udp->free = buffer->next;
+        free(buffer);
+    }
+}
+
+/* ---- what arrived ---- */
+
+/* Move datagrams that follow each other apart, so that each starts at a multiple of 8. */
+static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
+{
+    const uint32_t stride = (size + 7) & ~7u;
+    const uint32_t count = (end + size - 1) / size;
+
+    if (stride != size) {
+        for (uint32_t i = count - 1; i > 0; i--) { /* the last first: nothing is overwritten */
+            const uint32_t at = i * size;
+            memmove(data + i * stride, data + at, end - at < size ? end - at : size);
+        }
+    }
+    return stride;
+}
+
+/* The size of each of the datagrams that were joined; 0: it is a single one. */
+static uint32_t joined_size(struct msghdr *msg)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+            int size;
+            memcpy(&size, CMSG_DATA(c), sizeof(size));
+            return size > 0 ? (uint32_t) size : 0;
+        }
+    }
+    return 0;
+}
+
+static void drop(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, uint32_t size)
+{
+    udp->rx_dropped++;
+    BTL_IB_UDP_LOG(udp, 10, "%s: datagrams of %u bytes dropped: too large (%llu so far)",
+                   udp->base.name, size, (unsigned long long) udp->rx_dropped);
+    put_buffer(udp, buffer);
+}
+
+static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
+{
+    const uint32_t len = msg->msg_len;
+    uint32_t size = joined_size(&msg->msg_hdr);
+
+    size = size == 0 || size > len ? len : size;
+    if (size > udp->rx_size || msg->msg_hdr.msg_flags & MSG_TRUNC) {
+        drop(udp, buffer, size);
+        return;
+    }
+    btl_ib_udp_rest_t *rest =
+        &udp->rest[(udp->rest_first + udp->rest_count++) % BTL_IB_UDP_CALL_MAX];
+    buffer->users = 1;
+    *rest = (btl_ib_udp_rest_t){
+        .buffer = buffer,
+        .from = btl_ib_udp_peer_find(&udp->peers, msg->msg_hdr.msg_name),
+        .end = len,
+        .size = size,
+        .stride = size,
+    };
+    if (size < len) {
+        const uint32_t count = (len + size - 1) / size;
+        rest->stride = align(buffer->data, size, len);
+        rest->end = len + (count - 1) * (rest->stride - size);
+    }
+}
+
+/* ---- events ---- */
+
+/* Make events of datagrams that are there. Returns how many. */
+static int hand_up(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
+{
+    int n = 0;
+
+    while (n < max && udp->rest_count > 0) {
+        btl_ib_udp_rest_t *rest = &udp->rest[udp->rest_first];
+        const uint32_t left = rest->end - rest->at;
+        events[n++] = (btl_ib_event_t){
+            .type = BTL_IB_EVENT_RECV,
+            .size = left < rest->size ? left : rest->size,
+            .from = rest->from,
+            .data = rest->buffer->data + rest->at,
+            .buffer = rest->buffer,
+        };
+        rest->at += rest->stride;
+        if (rest->at < rest->end) {
+            rest->buffer->users++; /* whoever waits for the rest keeps it, too */
+        } else {
+            udp->rest_first = (udp->rest_first + 1) % BTL_IB_UDP_CALL_MAX;
+            udp->rest_count--;
+        }
+    }
+    return n;
+}
+
+static int hand_up_news(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
+{
+    int n = 0;
+
+    while (n < max && udp->news_count > 0) {
+        events[n++] = udp->news[--udp->news_count];
+    }
+    return n;
+}
+
+/* What one call needs. */
+typedef struct call {
+    struct mmsghdr msg[BTL_IB_UDP_CALL_MAX];
+    struct iovec iov[BTL_IB_UDP_CALL_MAX];
+    btl_ib_udp_name_t name[BTL_IB_UDP_CALL_MAX];
+    btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_CALL_MAX];
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_CALL_MAX][CMSG_SPACE(sizeof(int))];
+} call_t;
+
+/* Make room for `wide` messages, or as many as memory allows. */
+static uint32_t prepare(btl_ib_udp_t *udp, uint32_t wide, call_t *call)
+{
+    uint32_t n = 0;
+
+    while (n < wide && (call->buffer[n] = get_buffer(udp)) != NULL) {
+        call->iov[n] =
+            (struct iovec){.iov_base = call->buffer[n]->data, .iov_len = BTL_IB_UDP_BYTES_LONGEST};
+        call->msg[n].msg_hdr = (struct msghdr){
+            .msg_name = &call->name[n],
+            .msg_namelen = sizeof(call->name[n]),
+            .msg_iov = &call->iov[n],
+            .msg_iovlen = 1,
+            .msg_control = call->control[n],
+            .msg_controllen = sizeof(call->control[n]),
+        };
+        n++;
+    }
+    return n;
+}
+
+/* Returns how many messages there were, or -1 with errno. */
+static int receive(const btl_ib_udp_t *udp, uint32_t wide, call_t *call)
+{
+    if (wide > 1) {
+        return recvmmsg(udp->fd, call->msg, wide, MSG_DONTWAIT, NULL);
+    }
+    const ssize_t len = recvmsg(udp->fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
+    call->msg[0].msg_len = len < 0 ? 0 : (unsigned) len;
+    return len < 0 ? -1 : 1;
+}
+
+/* Short messages that come faster than one a call: ask for more of them at a time. */
+static void adapt(btl_ib_udp_t *udp, uint32_t asked, int got, uint32_t bytes)
+{
+    if (got < (int) asked || bytes > asked * SHORT) {
+        udp->wide = 1;
+    } else if (udp->wide < BTL_IB_UDP_CALL_MAX) {
+        udp->wide *= 2;
+    }
+}
+
+/* Look once. What arrived waits for hand_up(). */
+static void look(btl_ib_udp_t *udp)
+{
+    call_t call;
+    const uint32_t wide = prepare(udp, udp->wide, &call);
+    uint32_t bytes = 0;
+    int got = wide == 0 ? 0 : receive(udp, wide, &call);
+
+    if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        (void) btl_ib_udp_errors(udp);
+    }
+    got = got < 0 ? 0 : got;
+    for (int i = 0; i < got; i++) {
+        bytes += call.msg[i].msg_len;
+        arrived(udp, call.buffer[i], &call.msg[i]);
+    }
+    for (uint32_t i = wide; i-- > (uint32_t) got;) {
+        put_buffer(udp, call.buffer[i]);
+    }
+    adapt(udp, wide, got, bytes);
+}
+
+int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (udp->news_count > 0) {
+        return hand_up_news(udp, events, max);
+    }
+    if (udp->rest_count == 0) {
+        look(udp);
+    }
+    return hand_up(udp, events, max);
+}

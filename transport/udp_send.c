@@ -1,0 +1,189 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Datagrams -> system calls. The kernel's price is for each call and for each trip through its stack, so
+ * neighbours of one size to one peer are joined (UDP_SEGMENT, udp(7)): they go down the stack as one,
+ * and are cut where the device is. What cannot be joined goes into the same call (sendmmsg(2)).
+ */
+
+#include "udp_state.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+enum {
+    MESSAGES_MAX = 16, /* in one call; more groups than that are rare */
+    PIECES_MAX = 3,    /* of one datagram */
+    TRIES_MAX = 8,     /* of a call that fails with what earlier datagrams met */
+};
+
+/* One call in the making: messages, each of one or more datagrams. */
+typedef struct call {
+    unsigned count;
+    int datagrams[MESSAGES_MAX];
+    struct mmsghdr msg[MESSAGES_MAX];
+    struct iovec iov[BTL_IB_UDP_BATCH * PIECES_MAX];
+    _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
+} call_t;
+
+/* How many datagrams from the first on the kernel would join: same peer, same size, the last perhaps
+ * shorter. */
+static int run_of(const btl_ib_tx_t *tx, int n)
+{
+    uint32_t bytes = tx[0].size;
+    int run = 1;
+
+    n = n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH;
+    while (run < n && tx[run].to == tx[0].to && tx[run - 1].size == tx[0].size
+           && tx[run].size <= tx[0].size && bytes + tx[run].size <= BTL_IB_UDP_BYTES_MAX) {
+        bytes += tx[run++].size;
+    }
+    return run;
+}
+
+static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
+{
+    const uint16_t value = (uint16_t) size;
+
+    msg->msg_control = control;
+    msg->msg_controllen = CMSG_SPACE(sizeof(value));
+    struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+    c->cmsg_level = SOL_UDP;
+    c->cmsg_type = UDP_SEGMENT;
+    c->cmsg_len = CMSG_LEN(sizeof(value));
+    memcpy(CMSG_DATA(c), &value, sizeof(value));
+}
+
+/* Make messages of the first datagrams of a batch. */
+static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, call_t *call)
+{
+    int done = 0;
+    size_t pieces = 0;
+
+    call->count = 0;
+    n = n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH;
+    while (done < n && call->count < MESSAGES_MAX) {
+        const int run = join ? run_of(tx + done, n - done) : 1;
+        btl_ib_udp_name_t *to = &udp->peers.peer[tx[done].to].name;
+        struct msghdr *msg = &call->msg[call->count].msg_hdr;
+        *msg = (struct msghdr){
+            .msg_name = to,
+            .msg_namelen = btl_ib_udp_name_len(to),
+            .msg_iov = &call->iov[pieces],
+        };
+        if (run > 1) {
+            set_segment(msg, call->control[call->count], tx[done].size);
+        }
+        for (int i = 0; i < run; i++) {
+            for (uint32_t j = 0; j < tx[done + i].niov; j++) {
+                call->iov[pieces++] = tx[done + i].iov[j];
+            }
+        }
+        msg->msg_iovlen = (size_t) (&call->iov[pieces] - msg->msg_iov);
+        call->datagrams[call->count++] = run;
+        done += run;
+    }
+}
+
+/* Returns how many messages went, or -1 with errno. */
+static int submit(const btl_ib_udp_t *udp, call_t *call)
+{
+    int rc;
+
+    do {
+        if (call->count == 1) {
+            rc = sendmsg(udp->fd, &call->msg[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+        } else {
+            rc = sendmmsg(udp->fd, call->msg, call->count, MSG_DONTWAIT);
+        }
+    } while (rc < 0 && errno == EINTR);
+    return rc;
+}
+
+static bool is_full(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+
+/* What ends a call although another would go: the error is of datagrams sent before. */
+static bool is_old(btl_ib_udp_t *udp, int error)
+{
+    return !is_full(error) && error != EMSGSIZE && btl_ib_udp_errors(udp);
+}
+
+/* Joined datagrams were refused. A device that makes no checksums cannot cut them (EIO), and older
+ * kernels say EINVAL where the path carries less than they thought: go one by one. */
+static void refused_joined(btl_ib_udp_t *udp, int error)
+{
+    if (error == EIO) {
+        udp->gso = false;
+        BTL_IB_UDP_LOG(udp, 1,
+                       "%s: the device cannot cut joined datagrams: they are sent one by one",
+                       udp->base.name);
+    }
+}
+
+static void tell_once(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int error)
+{
+    char text[64];
+
+    if (!udp->told_error) {
+        udp->told_error = true;
+        BTL_IB_UDP_LOG(udp, 1, "%s: cannot send %u bytes to %s: %s", udp->base.name, tx->size,
+                       btl_ib_udp_name_format(&udp->peers.peer[tx->to].name, text, sizeof(text)),
+                       strerror(error));
+    }
+}
+
+/* The first message of a call was not sent. Returns 0 if it is worth another try: with `*join`
+ * changed, or because the error was an old one. */
+static int why_refused(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, bool joined, bool *join, int error)
+{
+    if (is_old(udp, error)) {
+        return 0;
+    }
+    if (joined && !is_full(error)) {
+        refused_joined(udp, error);
+        *join = false;
+        return 0;
+    }
+    if (error == EMSGSIZE && tx->size <= udp->base.attr.max_datagram) {
+        return btl_ib_udp_send_fragmented(udp, tx) == 0 ? -1 : EMSGSIZE;
+    }
+    if (!is_full(error)) {
+        tell_once(udp, tx, error);
+    }
+    return error;
+}
+
+int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    bool join = udp->gso;
+    int done = 0;
+    int tries = 0;
+
+    while (done < n) {
+        call_t call;
+        fill(udp, batch + done, n - done, join, &call);
+        const int messages = submit(udp, &call);
+        for (int i = 0; i < messages; i++) {
+            done += call.datagrams[i];
+        }
+        if (messages > 0) {
+            continue;
+        }
+        const int why = why_refused(udp, &batch[done], call.datagrams[0] > 1, &join, errno);
+        if (why < 0) {
+            done++;
+        } else if (why > 0 || ++tries == TRIES_MAX) {
+            *error = why > 0 ? why : EAGAIN;
+            break;
+        }
+    }
+    return done;
+}

@@ -239,7 +239,9 @@ mpi_programs = \
     tests/mpi/direct \
     tests/mpi/early_finalize \
     tests/mpi/floor \
+    tests/mpi/incast \
     tests/mpi/killed \
+    tests/mpi/mixed \
     tests/mpi/onesided \
     tests/mpi/passive \
     tests/mpi/pingpong \
@@ -298,10 +300,18 @@ tests_mpi_floor_SOURCES = tests/mpi/floor.c tests/mpi/common.h tests/mpi/figures
 tests_mpi_floor_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_floor_CFLAGS = $(mpi_cflags)
 tests_mpi_floor_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_incast_SOURCES = tests/mpi/incast.c tests/mpi/common.h
+tests_mpi_incast_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_incast_CFLAGS = $(mpi_cflags)
+tests_mpi_incast_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_killed_SOURCES = tests/mpi/killed.c tests/mpi/common.h
 tests_mpi_killed_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_killed_CFLAGS = $(mpi_cflags)
 tests_mpi_killed_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_mixed_SOURCES = tests/mpi/mixed.c tests/mpi/common.h
+tests_mpi_mixed_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_mixed_CFLAGS = $(mpi_cflags)
+tests_mpi_mixed_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_onesided_SOURCES = tests/mpi/onesided.c tests/mpi/common.h
 tests_mpi_onesided_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_onesided_CFLAGS = $(mpi_cflags)

@@ -1,0 +1,292 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Many senders to one receiver, rank 0: each sends messages as fast as it may. Every byte is checked.
+ * Reports the goodput of all, and of each the share that it had of what one of them should have (1 is
+ * fair), while all of them were sending.
+ * bytes=N (65536), window=N (4 messages of each sender on their way), seconds=S (3) measured after
+ * warmup=S (0.5); pairs=1: each even rank sends to the next one instead, so that on two hosts several
+ * pairs share one link; slow=US (0): the receiver computes for so long each time it got something
+ */
+
+#include "common.h"
+
+#define TAG_DATA 1
+#define TAG_STOP 2
+
+/* Message n of a sender is `bytes` of its pattern from 8 * (n % STARTS) on: nobody has to make it, and
+ * it differs in every word from those before. */
+#define STARTS 8191
+
+typedef struct incast {
+    int bytes, window, slow_us, pairs;
+    double seconds, warmup;
+    size_t pattern_bytes;
+} incast_t;
+
+/* What a receiver knows of one of its senders. */
+typedef struct source {
+    int rank;
+    unsigned char *pattern;
+    long posted, messages, counted; /* receives, messages that came, those of the measured time */
+    int ended;                      /* receives that an empty message took */
+} source_t;
+
+/* One receive of one source. */
+typedef struct slot {
+    source_t *source;
+    long number; /* which message will be in it */
+    unsigned char *buffer;
+} slot_t;
+
+static unsigned char *pattern_of(const incast_t *in, int from)
+{
+    unsigned char *pattern = get_memory(in->pattern_bytes);
+
+    pattern_fill(pattern, in->pattern_bytes, (uint64_t) from + 1);
+    return pattern;
+}
+
+static size_t start_of(long number)
+{
+    return 8 * (size_t) (number % STARTS);
+}
+
+/* ---- senders ---- */
+
+/* Synchronous sends, so that what the receiver has not asked for does not pile up there. */
+static void send_one(const incast_t *in, const unsigned char *pattern, int to, long number,
+                     MPI_Request *request)
+{
+    MPI_Issend(pattern + start_of(number), in->bytes, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD,
+               request);
+}
+
+/* Until the receiver has enough; then one empty message for each receive that it has posted. */
+static void send_all(const incast_t *in, int to)
+{
+    unsigned char *pattern = pattern_of(in, rank);
+    MPI_Request *requests = get_memory(sizeof(MPI_Request) * (size_t) (in->window + 1));
+    MPI_Request *stop = &requests[in->window];
+    long number = 0;
+    int index;
+
+    MPI_Irecv(NULL, 0, MPI_BYTE, to, TAG_STOP, MPI_COMM_WORLD, stop);
+    for (int i = 0; i < in->window; i++) {
+        send_one(in, pattern, to, number++, &requests[i]);
+    }
+    for (;;) {
+        MPI_Waitany(in->window + 1, requests, &index, MPI_STATUS_IGNORE);
+        if (index == in->window) {
+            break;
+        }
+        send_one(in, pattern, to, number++, &requests[index]);
+    }
+    MPI_Waitall(in->window, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < in->window; i++) {
+        MPI_Send(NULL, 0, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD);
+    }
+    free(requests);
+    free(pattern);
+}
+
+/* ---- receivers ---- */
+
+static void post(const incast_t *in, slot_t *slot, MPI_Request *request)
+{
+    slot->number = slot->source->posted++;
+    MPI_Irecv(slot->buffer, in->bytes, MPI_BYTE, slot->source->rank, TAG_DATA, MPI_COMM_WORLD,
+              request);
+}
+
+/* A message came. Returns whether the receive is to be posted again. */
+static int take(const incast_t *in, const slot_t *slot, MPI_Status *status)
+{
+    source_t *s = slot->source;
+    int count;
+
+    MPI_Get_count(status, MPI_BYTE, &count);
+    if (0 == count) {
+        s->ended++;
+        return 0;
+    }
+    if (count != in->bytes
+        || 0 != memcmp(slot->buffer, s->pattern + start_of(slot->number), (size_t) in->bytes)) {
+        fail("message %ld of rank %d (%d bytes) is wrong", slot->number, s->rank, count);
+    }
+    s->messages++;
+    return 1;
+}
+
+/* At the begin of the measured time, and again at its end. */
+static void note_counts(source_t *sources, int n)
+{
+    for (int i = 0; i < n; i++) {
+        sources[i].counted = sources[i].messages - sources[i].counted;
+    }
+}
+
+static void tell_to_stop(const source_t *sources, int n)
+{
+    for (int i = 0; i < n; i++) {
+        MPI_Send(NULL, 0, MPI_BYTE, sources[i].rank, TAG_STOP, MPI_COMM_WORLD);
+    }
+}
+
+/* Receive until all have ended. Returns for how many seconds messages were counted. */
+static double receive(const incast_t *in, source_t *sources, int n, slot_t *slots,
+                      MPI_Request *requests)
+{
+    const int total = n * in->window;
+    int *indices = get_memory(sizeof(int) * (size_t) total);
+    MPI_Status *statuses = get_memory(sizeof(MPI_Status) * (size_t) total);
+    const double begun = seconds_now();
+    double from = 0, until = 0;
+    int count;
+
+    for (;;) {
+        MPI_Waitsome(total, requests, &count, indices, statuses);
+        if (MPI_UNDEFINED == count) {
+            break;
+        }
+        for (int i = 0; i < count; i++) {
+            if (take(in, &slots[indices[i]], &statuses[i])) {
+                post(in, &slots[indices[i]], &requests[indices[i]]);
+            }
+        }
+        if (in->slow_us > 0) {
+            compute_for(1e-6 * in->slow_us);
+        }
+        const double now = seconds_now();
+        if (0 == from && now > begun + in->warmup) {
+            note_counts(sources, n);
+            from = now;
+        } else if (0 == until && 0 != from && now > from + in->seconds) {
+            note_counts(sources, n);
+            until = now;
+            tell_to_stop(sources, n);
+        }
+    }
+    free(indices);
+    free(statuses);
+    return until - from;
+}
+
+/* Returns the bytes in a second of each of `n` sources in `rates`. */
+static void receive_all(const incast_t *in, const int *ranks, int n, double *rates)
+{
+    source_t *sources = get_memory(sizeof(source_t) * (size_t) n);
+    slot_t *slots = get_memory(sizeof(slot_t) * (size_t) (n * in->window));
+    MPI_Request *requests = get_memory(sizeof(MPI_Request) * (size_t) (n * in->window));
+
+    for (int i = 0; i < n * in->window; i++) {
+        source_t *s = &sources[i / in->window];
+        if (0 == i % in->window) {
+            *s = (source_t){.rank = ranks[i / in->window]};
+            s->pattern = pattern_of(in, s->rank);
+        }
+        slots[i] = (slot_t){.source = s, .buffer = get_memory((size_t) in->bytes)};
+        post(in, &slots[i], &requests[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double took = receive(in, sources, n, slots, requests);
+    for (int i = 0; i < n; i++) {
+        if (sources[i].ended != in->window) {
+            fail("%d empty messages of rank %d", sources[i].ended, sources[i].rank);
+        }
+        rates[i] = (double) sources[i].counted * (double) in->bytes / took;
+        free(sources[i].pattern);
+    }
+    for (int i = 0; i < n * in->window; i++) {
+        free(slots[i].buffer);
+    }
+    free(sources);
+    free(slots);
+    free(requests);
+}
+
+/* ---- the frame ---- */
+
+/* Where a rank sends to, or -1. */
+static int target_of(const incast_t *in, int of)
+{
+    if (!in->pairs) {
+        return of > 0 ? 0 : -1;
+    }
+    return 0 == of % 2 && of + 1 < size ? of + 1 : -1;
+}
+
+/* `rates` has those of all ranks, 0 of those that do not send. */
+static void report(const incast_t *in, const double *rates)
+{
+    double sum = 0, least = 0, most = 0;
+    int n = 0;
+
+    for (int r = 0; r < size; r++) {
+        if (target_of(in, r) >= 0) {
+            sum += rates[r];
+            least = 0 == n || rates[r] < least ? rates[r] : least;
+            most = rates[r] > most ? rates[r] : most;
+            n++;
+        }
+    }
+    printf("incast senders=%d pairs=%d bytes=%d window=%d slow=%d MB/s=%.1f least=%.3f most=%.3f\n",
+           n, in->pairs, in->bytes, in->window, in->slow_us, sum / 1e6, least * n / sum,
+           most * n / sum);
+    if (least <= 0) {
+        fail("a sender got nothing through");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv, "incast");
+    need_ranks(2);
+    incast_t in = {
+        .bytes = (int) arg(argc, argv, "bytes", 65536),
+        .window = (int) arg(argc, argv, "window", 4),
+        .slow_us = (int) arg(argc, argv, "slow", 0),
+        .pairs = 0 != arg(argc, argv, "pairs", 0),
+        .seconds = arg(argc, argv, "seconds", 3),
+        .warmup = arg(argc, argv, "warmup", 0.5),
+    };
+    if (in.bytes < 1 || in.window < 1) {
+        fail("bytes and window are at least 1");
+    }
+    in.pattern_bytes = (size_t) in.bytes + 8 * STARTS;
+    int *mine = get_memory(sizeof(int) * (size_t) size), n = 0;
+    double *rates = get_memory(sizeof(double) * (size_t) size);
+    double *own = get_memory(sizeof(double) * (size_t) size);
+
+    for (int r = 0; r < size; r++) {
+        own[r] = 0;
+        if (target_of(&in, r) == rank) {
+            mine[n++] = r;
+        }
+    }
+    if (n > 0) {
+        double *theirs = get_memory(sizeof(double) * (size_t) n);
+        receive_all(&in, mine, n, theirs);
+        for (int i = 0; i < n; i++) {
+            own[mine[i]] = theirs[i];
+        }
+        free(theirs);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (target_of(&in, rank) >= 0) {
+            send_all(&in, target_of(&in, rank));
+        }
+    }
+    MPI_Reduce(own, rates, size, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (0 == rank) {
+        report(&in, rates);
+    }
+    free(mine);
+    free(rates);
+    free(own);
+    finish();
+    return 0;
+}

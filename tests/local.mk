@@ -168,8 +168,10 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_guard.c \
     tests/sim/named_kick.c \
     tests/sim/named_loss.c \
+    tests/sim/named_limits.c \
     tests/sim/named_onesided.c \
     tests/sim/named_refused.c \
+    tests/sim/named_silence.c \
     tests/sim/named_traffic.c \
     tests/sim/net.c \
     tests/sim/onesided.c \

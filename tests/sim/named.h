@@ -19,11 +19,19 @@ void again(sim_t *sim, uint64_t seed);
 /* A message that is sent `after` ns from now, as soon as its sender does not compute. */
 message_t *say(sim_t *sim, uint32_t from, uint32_t to, uint32_t size, uint64_t after);
 
+static inline uint8_t type_of(const datagram_t *d)
+{
+    return d->data[0] & 0xf;
+}
+
 /* Let both get to know each other and the round-trip time. */
 void warm_up(sim_t *sim, uint32_t a, uint32_t b);
 
 /* Settle, rest, farewell. */
 void finish(sim_t *sim);
+
+/* Datagrams of all processes that were sent again. */
+uint64_t again_sum(const sim_t *sim);
 
 /* ns from acceptance to delivery, the longest of the messages from number `from` on. */
 uint64_t slowest(const sim_t *sim, uint32_t from);
@@ -32,12 +40,21 @@ void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound
 
 /* named_contact.c */
 void closes_lost(sim_t *sim);
+void both_at_once(sim_t *sim);
+void connect_lost(sim_t *sim);
+void never_added(sim_t *sim);
+void burst_of_strangers(sim_t *sim);
+void restart(sim_t *sim);
+void refused(sim_t *sim);
+void device_failure(sim_t *sim);
+void close_and_reopen(sim_t *sim);
 
 /* named_guard.c */
 void flipped(sim_t *sim);
 void insider(sim_t *sim);
 void replayed(sim_t *sim);
 void rekeyed(sim_t *sim);
+void forged(sim_t *sim);
 
 /* named_loss.c */
 void loss_one(sim_t *sim);
@@ -50,6 +67,12 @@ void loss_of_every_tenth(sim_t *sim);
 void loss_of_acks(sim_t *sim);
 void reorder_only(sim_t *sim);
 void spurious_count(sim_t *sim);
+void tail_loss(sim_t *sim);
+void each_lost(sim_t *sim);
+void each_duplicated(sim_t *sim);
+void loss_both_ways(sim_t *sim);
+void burst_loss(sim_t *sim);
+void pingpong_loss(sim_t *sim);
 
 /* named_traffic.c */
 void incast_16(sim_t *sim);
@@ -87,6 +110,26 @@ void ready_tag(sim_t *sim);
 void ready_beside_others(sim_t *sim);
 void ready_buffers(sim_t *sim);
 void ready_lost(sim_t *sim);
+
+/* named_silence.c */
+void computes(sim_t *sim);
+void sends_then_computes(sim_t *sim);
+void wakes_after_limit(sim_t *sim);
+void idle_peer_computes(sim_t *sim);
+void partition(sim_t *sim);
+void partition_too_long(sim_t *sim);
+void hole(sim_t *sim);
+void no_tag(sim_t *sim);
+
+/* named_limits.c */
+void credit_update_lost(sim_t *sim);
+void both_out_of_credit(sim_t *sim);
+void reassembly_exhausted(sim_t *sim);
+void incast(sim_t *sim);
+void stream(sim_t *sim);
+void each_allocation_fails(sim_t *sim);
+void no_memory_at_start(sim_t *sim);
+void idle_memory(sim_t *sim);
 
 /* named_onesided.c */
 void ops_clean(sim_t *sim);

@@ -232,3 +232,30 @@ void rekeyed(sim_t *sim)
         }
     }
 }
+
+/* Each kind of damage by itself, to what comes back, while data are lost on the way there: who
+ * believes a forged acknowledgement loses messages, who believes a forged limit breaks a promise. */
+void forged(sim_t *sim)
+{
+    for (uint32_t which = 1; which <= SIM_CORRUPTIONS; which++) {
+        if (which > 1) {
+            again(sim, which);
+        }
+        two(sim);
+        for (int i = 0; i < 2; i++) {
+            snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues),
+                     "P,128,16,4:S,512,64:P,1472,16");
+        }
+        run_start(sim);
+        warm_up(sim, 0, 1);
+        fault_add(sim, F_LOSS_ONE_WAY, 0, sim->now + SIM_MS(5), 300000, 0)->src = 0;
+        fault_add(sim, F_CORRUPT, 0, sim->now + SIM_MS(5), 500000, which)->src = 1;
+        for (uint32_t i = 0; i < 200; i++) {
+            say(sim, 0, 1, 20 + 30 * (i % 50), SIM_US(10) * i);
+            say(sim, 1, 0, 20 + 30 * (i % 50), SIM_US(20) * i);
+        }
+        run_settle(sim, SIM_S(2));
+        run_heal(sim);
+        finish(sim);
+    }
+}

@@ -33,7 +33,7 @@ static void with_kickers(sim_t *sim, uint32_t nprocs, uint32_t first)
 
 static bool drop_one_data(sim_t *sim, const datagram_t *d)
 {
-    bool data = (d->data[0] & 0xf) <= BTL_IB_TYPE_CHUNK;
+    bool data = type_of(d) <= BTL_IB_TYPE_CHUNK;
 
     return data && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
 }
@@ -190,7 +190,7 @@ void kick_close(sim_t *sim)
 
 static bool drop_to_2_and_one_chunk(sim_t *sim, const datagram_t *d)
 {
-    bool chunk = (d->data[0] & 0xf) == BTL_IB_TYPE_CHUNK && d->from == 0;
+    bool chunk = type_of(d) == BTL_IB_TYPE_CHUNK && d->from == 0;
 
     return drop_to_2(sim, d) || (chunk && sim->scratch[0] > 0 && sim->scratch[0]-- > 0);
 }

@@ -4,8 +4,8 @@
  */
 
 /*
- * Scenarios with exact masks of what is lost, one function each, on a path of 20 us. Each bounds the
- * time until all is there, and what was sent again. The masks look at data segments in the order in which
+ * Scenarios of loss, duplication and reordering on a path of 20 us. Each bounds the time until all is there, and
+ * what was sent again. Most have exact masks of what is lost (drop_mask()), which look at data segments in the order in which
  * they are sent for the first time, from the end of warm-up on.
  */
 
@@ -24,7 +24,7 @@ enum {
 
 static bool is_data(const datagram_t *d)
 {
-    uint8_t type = d->data[0] & 0xf;
+    uint8_t type = type_of(d);
 
     return d->from == 0 && (type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK);
 }
@@ -67,7 +67,7 @@ static bool drop_every_tenth(sim_t *sim, const datagram_t *d)
 
 static bool drop_acks(sim_t *sim, const datagram_t *d)
 {
-    return (d->data[0] & 0xf) == BTL_IB_TYPE_ACK && sim->scratch[SEEN]++ < sim->scratch[COUNT];
+    return type_of(d) == BTL_IB_TYPE_ACK && sim->scratch[SEEN]++ < sim->scratch[COUNT];
 }
 
 static uint64_t retransmits(const sim_t *sim)
@@ -206,5 +206,142 @@ void spurious_count(sim_t *sim)
     uint64_t seen = btl_ib_engine_counters(sim->procs[1].engine)->dropped_duplicate;
     must_be_within(sim, "spurious, beyond what came twice", spurious(sim), seen);
     must_be_within(sim, "came twice, beyond spurious", seen, spurious(sim) + 1);
+    finish(sim);
+}
+
+static bool drop_last_data(sim_t *sim, const datagram_t *d)
+{
+    return type_of(d) == BTL_IB_TYPE_DATA && sim->scratch[0] != 0 && --sim->scratch[0] == 0;
+}
+
+void tail_loss(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    sim->scratch[0] = 20;
+    sim->drop = drop_last_data;
+    for (int i = 0; i < 20; i++) {
+        say(sim, 0, 1, 50, 1000);
+    }
+    run_settle(sim, SIM_S(1));
+    /* By the tail probe, which is sooner than the shortest timeout. */
+    must_be_within(sim, "repair of a lost tail took ns", slowest(sim, first), SIM_US(245));
+    must_be_within(sim, "datagrams sent again", again_sum(sim), 3);
+    finish(sim);
+}
+
+static bool drop_nth(sim_t *sim, const datagram_t *d)
+{
+    (void) d;
+    return sim->scratch[0]++ == sim->scratch[1];
+}
+
+void each_lost(sim_t *sim)
+{
+    for (uint64_t k = 0;; k++) {
+        two(sim);
+        run_start(sim);
+        sim->drop = drop_nth;
+        sim->scratch[1] = k;
+        for (uint32_t i = 0; i < 3; i++) {
+            say(sim, 0, 1, 40 + 2500 * i, 1000 + SIM_US(100) * i)->replies = 1;
+            say(sim, 1, 0, 300, SIM_US(150) * i);
+        }
+        run_settle(sim, SIM_S(1));
+        bool dropped = sim->scratch[0] > k;
+        must_be_within(sim, "repair took ns", slowest(sim, 0), SIM_MS(10));
+        must_be_within(sim, "datagrams sent again", again_sum(sim), 6);
+        finish(sim);
+        if (!dropped) {
+            break;
+        }
+        again(sim, k + 2);
+    }
+}
+
+void each_duplicated(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    fault_add(sim, F_DUPLICATE, 0, SIM_NEVER, 1000000, SIM_MS(1));
+    for (uint32_t i = 0; i < 50; i++) {
+        say(sim, i % 2, 1 - i % 2, i * 100, SIM_US(20) * i)->replies = 2;
+    }
+    run_settle(sim, SIM_S(1));
+    run_heal(sim);
+    finish(sim);
+}
+
+static bool drop_tenth(sim_t *sim, const datagram_t *d)
+{
+    return d->to == 1 && type_of(d) == BTL_IB_TYPE_DATA && sim->scratch[0]++ == 10;
+}
+
+/* An ACK tells of the gap; the headers that come behind it tell nothing new, and must not make its
+ * sender wait for more. */
+void loss_both_ways(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    sim->drop = drop_tenth;
+    for (uint32_t i = 0; i < 40; i++) {
+        say(sim, 0, 1, 100, 1000 + SIM_US(6) * i);
+        say(sim, 1, 0, 100, 1000 + SIM_US(6) * i + SIM_US(3));
+    }
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "repair took ns", slowest(sim, first), SIM_US(70));
+    finish(sim);
+}
+
+static bool drop_44(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) > BTL_IB_TYPE_CHUNK) {
+        return false;
+    }
+    sim->scratch[0]++;
+    return sim->scratch[0] > 10 && sim->scratch[0] <= 54;
+}
+
+void burst_loss(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    sim->drop = drop_44;
+    for (int i = 0; i < 3; i++) {
+        say(sim, 0, 1, 65536, 1000);
+    }
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "repair of a lost burst took ns", slowest(sim, first), SIM_MS(5));
+    must_be_within(sim, "datagrams sent again", again_sum(sim), 60);
+    finish(sim);
+}
+
+void pingpong_loss(sim_t *sim)
+{
+    uint64_t sum = 0, slow = 0, n = 0;
+
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint32_t first = sim->nmessages;
+    fault_add(sim, F_LOSS, 0, SIM_NEVER, 10000, 0);
+    for (int i = 0; i < 100; i++) {
+        say(sim, 0, 1, 8, SIM_US(500) * (uint64_t) i)->replies = 40;
+    }
+    run_settle(sim, SIM_S(10));
+    for (uint32_t i = first; i < sim->nmessages; i++, n++) {
+        uint64_t time = sim->messages[i].delivered_at - sim->messages[i].accepted_at;
+        sum += time;
+        slow += time > SIM_MS(2);
+    }
+    must_be_within(sim, "mean latency at 1 % loss, ns", sum / n, SIM_US(40));
+    must_be_within(sim, "messages that took 2 ms", slow, n / 100);
+    run_heal(sim);
     finish(sim);
 }

@@ -46,11 +46,6 @@ static onesided_t *coming(sim_t *sim, uint32_t src, btl_ib_op_kind_t kind, uint6
     return op;
 }
 
-static uint8_t type_of(const datagram_t *d)
-{
-    return d->data[0] & 0xf;
-}
-
 /* ---- what goes well ---- */
 
 void ops_clean(sim_t *sim)

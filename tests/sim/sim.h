@@ -10,7 +10,7 @@
  *
  *   main.c      command line, workers, totals
  *   random.c    the scenario that a seed stands for
- *   named.c     scenarios for exact situations; named_kick.c those of kicks
+ *   named.c     the list of scenarios for exact situations, which are in named_*.c by subject
  *   run.c       what all scenarios go through: faults, settling, rest, farewell
  *   proc.c      a process: one engine, its callbacks, its clock, when it is polled
  *   app.c       what the application above an engine does: messages, connections

@@ -1,0 +1,167 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which a peer, or a part of the network, is silent for long: who computes is not dead, who is gone is
+ * given up in time, and with the right reason. */
+
+#include "named.h"
+
+void computes(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint64_t before = sim->procs[0].datagrams;
+    proc_compute(&sim->procs[1], sim->now + SIM_S(60));
+    for (int i = 0; i < 10; i++) {
+        say(sim, 0, 1, 100, 1000);
+    }
+    say(sim, 0, 1, 60000, 1000);
+    sim_run_until(sim, sim->now + SIM_S(59));
+    must_be_within(sim, "datagrams sent to a peer that computes for a minute",
+                   sim->procs[0].datagrams - before, 120 + 59 * 6);
+    run_settle(sim, SIM_S(3));
+    finish(sim);
+}
+
+void sends_then_computes(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(20));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    if (sim->undelivered != 0) {
+        sim_fail(sim, "%u of two messages are missing while the sender computes", sim->undelivered);
+    }
+    finish(sim);
+}
+
+void wakes_after_limit(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_t *fault = fault_add(sim, F_LOSS_ACK, 0, sim->now + SIM_S(1), 1000000, 0);
+    fault->src = 1;
+    say(sim, 0, 1, 100, 1000); /* its ACK is lost, and then the sender is away for 20 s */
+    sim_run_until(sim, sim->now + SIM_US(30));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(20));
+    sim_run_until(sim, sim->now + SIM_S(21));
+    if (sim->applied[F_DEATH] != 0) {
+        sim_fail(sim, "the peer was given up for a silence that was our own");
+    }
+    finish(sim);
+}
+
+void idle_peer_computes(sim_t *sim)
+{
+    two(sim);
+    sim->procs[0].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    uint64_t before = sim->procs[0].datagrams;
+    proc_compute(&sim->procs[1], sim->now + SIM_S(60));
+    sim_run_until(sim, sim->now + SIM_S(59));
+    if (sim->applied[F_DEATH] != 0) {
+        sim_fail(sim, "a peer was given up to which nothing was to be sent");
+    }
+    must_be_within(sim, "datagrams to a peer that computes, with nothing to say",
+                   sim->procs[0].datagrams - before, 20);
+    sim_run_until(sim, sim->now + SIM_S(2));
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 100, 1000);
+    finish(sim);
+}
+
+void partition(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(10), 1000000, 0);
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, i % 2, 1 - i % 2, i * 300, SIM_MS(400) * i);
+    }
+    sim_run_until(sim, sim->now + SIM_S(10));
+    uint64_t healed = sim->now;
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "after the partition it took ns", sim->now - healed, SIM_MS(500));
+    finish(sim);
+}
+
+void partition_too_long(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        sim->procs[i].config.silence_limit = 5000000;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(8), 1000000, 0);
+    uint64_t from = sim->now;
+    say(sim, 0, 1, 100, 1000);
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(8))) {
+    }
+    must_be_within(sim, "the death was reported after ns", sim->now - from, SIM_MS(5600));
+    sim_run_until(sim, from + SIM_S(9));
+    say(sim, 0, 1, 100, 1000); /* a new connection */
+    say(sim, 1, 0, 100, 1000);
+    finish(sim);
+}
+
+void hole(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        sim->procs[i].config.silence_limit = 3000000;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_t *fault = fault_add(sim, F_HOLE, 0, SIM_NEVER, 0, 1000);
+    uint64_t from = sim->now;
+    sim->death_ok = true;
+    say(sim, 0, 1, 5000, 1000);
+    for (uint32_t i = 0; i < 1000; i++) { /* small ones get through all the time */
+        say(sim, 0, 1, 20, SIM_MS(4) * i);
+    }
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(10))) {
+    }
+    must_be_within(sim, "the hole was reported after ns", sim->now - from, SIM_S(4));
+    if (sim->applied[F_DEATH] == 0) {
+        sim_fail(sim, "a hole for large datagrams is not reported");
+    }
+    sim_run_until(sim, from + SIM_S(8));
+    fault->to = sim->now;
+    finish(sim);
+}
+
+void no_tag(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        sim->procs[i].config.silence_limit = 3000000;
+    }
+    run_start(sim);
+    run_tag_from(sim, sim->now + SIM_S(1));
+    say(sim, 0, 1, 100, 1000)->tag = 200;
+    say(sim, 0, 1, 5000, 1000)->tag = 200;
+    run_settle(sim, SIM_S(3));
+    if (sim->applied[F_DEATH] != 0 || sim->applied[F_NO_TAG] == 0) {
+        sim_fail(sim, "a tag that came late");
+    }
+    run_tag_from(sim, sim->now + SIM_S(10));
+    sim->death_ok = true;
+    say(sim, 0, 1, 100, 1000)->tag = 200;
+    sim_run_until(sim, sim->now + SIM_S(5));
+    if (sim->applied[F_DEATH] == 0) {
+        sim_fail(sim, "a tag that never came is not reported");
+    }
+    sim_run_until(sim, sim->now + SIM_S(6));
+    finish(sim);
+}

@@ -52,6 +52,8 @@ unit_tests = \
     tests/unit/test_hostile \
     tests/unit/test_hotel \
     tests/unit/test_insider \
+    tests/unit/test_insider_claims \
+    tests/unit/test_insider_onesided \
     tests/unit/test_list \
     tests/unit/test_modex \
     tests/unit/test_ofi \
@@ -70,9 +72,10 @@ unit_tests = \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_window \
-    tests/unit/test_wire
+    tests/unit/test_wire \
+    tests/unit/test_wire_ops
 
-EXTRA_DIST += tests/unit/hostile.h tests/unit/support.h
+EXTRA_DIST += tests/unit/hostile.h tests/unit/insider.h tests/unit/support.h tests/unit/wire_bytes.h
 
 if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
@@ -110,6 +113,10 @@ tests_unit_test_hotel_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_hotel_LDADD = $(unit_ldadd)
 tests_unit_test_insider_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_insider_LDADD = $(bench_libs) $(CMOCKA_LIBS)
+tests_unit_test_insider_claims_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_insider_claims_LDADD = $(bench_libs) $(CMOCKA_LIBS)
+tests_unit_test_insider_onesided_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_insider_onesided_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_list_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_list_LDADD = $(unit_ldadd)
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c
@@ -117,6 +124,8 @@ tests_unit_test_modex_CPPFLAGS = $(unit_cppflags) -I$(srcdir)
 tests_unit_test_modex_LDADD = $(unit_ldadd)
 tests_unit_test_ofi_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_LDADD = $(unit_ldadd)
+tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
+    tests/unit/fake_provider.h
 tests_unit_test_ofi_modes_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_modes_LDADD = $(unit_ldadd)
 tests_unit_test_onesided_CPPFLAGS = $(unit_cppflags)
@@ -149,6 +158,8 @@ tests_unit_test_window_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_window_LDADD = $(unit_ldadd)
 tests_unit_test_wire_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_wire_LDADD = $(unit_ldadd)
+tests_unit_test_wire_ops_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_wire_ops_LDADD = $(unit_ldadd)
 
 #
 # The simulator

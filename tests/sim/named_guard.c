@@ -5,6 +5,7 @@
 
 /* Scenarios about what protects datagrams: nothing that was changed or repeated by others is believed. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,0 +1,230 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Who knows the token, but not the keys of regions: one-sided requests and answers that cannot be. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "insider.h"
+
+/* A PUT (GET) of `size` bytes into host 0's memory at `offset`. */
+static bench_forgery_t one_sided(bench_t *bench, btl_ib_type_t type, const btl_ib_region_key_t *key,
+                                 uint64_t offset, uint32_t size)
+{
+    static const uint8_t zeros[1400];
+    bench_forgery_t forgery = lie(bench, type);
+    btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(key->id),
+        .secret = BTL_IB_LE64(key->secret),
+        .offset = BTL_IB_LE64(offset),
+        .end = BTL_IB_LE64(offset + size),
+        .operation = BTL_IB_LE32(77 * BTL_IB_OPS_MAX),
+    };
+
+    forgery.header.spaces = 2;
+    forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+    bench_append(&forgery, &target, sizeof(target));
+    bench_append(&forgery, zeros, type == BTL_IB_TYPE_PUT ? size : 0);
+    return forgery;
+}
+
+/* Everything in host 0's memory stays as it is, and the cause is counted. */
+static void put_in_vain(bench_t *bench, const btl_ib_region_key_t *key, uint64_t offset,
+                        const uint64_t *cause)
+{
+    bench_host_t *host = &bench->hosts[0];
+    uint8_t *before = malloc(BENCH_MEMORY);
+    bench_forgery_t forgery = one_sided(bench, BTL_IB_TYPE_PUT, key, offset, 1000);
+    uint64_t counted = *cause;
+    uint64_t left_alone = btl_ib_engine_counters(host->engine)->refused_put;
+
+    assert_non_null(before);
+    memcpy(before, host->memory, BENCH_MEMORY);
+    bench_throw_forgery(bench, 0, 1, &forgery);
+    assert_int_equal(*cause, counted + 1);
+    assert_int_equal(btl_ib_engine_counters(host->engine)->refused_put, left_alone + 1);
+    assert_memory_equal(before, host->memory, BENCH_MEMORY);
+    bench_check_counters(host);
+    bench_check_accounts(host);
+    free(before);
+}
+
+static void puts_with_guessed_keys(void **state)
+{
+    bench_t *bench = job();
+    const bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    btl_ib_region_key_t key = host->key;
+
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        key.secret ^= UINT64_C(1) << bit;
+        put_in_vain(bench, &key, 0, &count->rejected_region);
+        key.secret ^= UINT64_C(1) << bit;
+        key.id ^= UINT64_C(1) << bit;
+        put_in_vain(bench, &key, 0, &count->rejected_region);
+        key.id ^= UINT64_C(1) << bit;
+    }
+    put_in_vain(bench, &bench->hosts[1].key, 0,
+                &count->rejected_region); /* a key of another process */
+    key = (btl_ib_region_key_t){0};
+    put_in_vain(bench, &key, 0, &count->rejected_region);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void puts_beyond_a_region(void **state)
+{
+    static const uint64_t offsets[] = {
+        BENCH_MEMORY - 999, BENCH_MEMORY,      BENCH_MEMORY + 1,
+        UINT64_C(1) << 32,  UINT64_C(1) << 63, UINT64_MAX - 1000,
+    };
+    bench_t *bench = job();
+    const bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    btl_ib_region_key_t constant;
+
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        put_in_vain(bench, &host->key, offsets[i], &count->rejected_bounds);
+    }
+    assert_int_equal(btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY,
+                                       BTL_IB_ACCESS_READ | BTL_IB_ACCESS_ATOMIC, &constant),
+                     0);
+    put_in_vain(bench, &constant, 0, &count->rejected_right);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* A put was done, its region is taken back, and its datagrams come again: as duplicates, or as a new
+ * segment under the stale key. */
+static void puts_after_deregistration(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    btl_ib_region_key_t stale = host->key, fresh;
+
+    bench->taping = true;
+    bench_op(bench, 1, 0, BTL_IB_OP_PUT, 5000);
+    assert_true(bench_settle(bench, SECOND));
+    bench->taping = false;
+    bench_run(bench, 3000);
+    bench_check_ops(bench);
+    btl_ib_region_remove(host->engine, &stale);
+    memset(host->memory, 0x5a, BENCH_MEMORY);
+    uint64_t placed = count->placed_puts;
+    for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+        if (d->to == bench_address(0, 0) && (d->data[0] & 0xf) == BTL_IB_TYPE_PUT) {
+            bench_watch_t watch;
+            bench_watch(host, false, &watch);
+            bench_throw(bench, 0, d->source, d->data, d->size);
+            bench_unchanged(&watch, "dropped_duplicate", 1);
+        }
+    }
+    put_in_vain(bench, &stale, 0, &count->rejected_region);
+    /* Something else is registered where it was, perhaps at the same place in the table. */
+    assert_int_equal(
+        btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY, BTL_IB_ACCESS_ALL, &fresh), 0);
+    put_in_vain(bench, &stale, 0, &count->rejected_region);
+    assert_int_equal(count->placed_puts, placed);
+    for (uint32_t i = 0; i < BENCH_MEMORY; i++) {
+        assert_int_equal(host->memory[i], 0x5a);
+    }
+    bench_clear(&bench->wire);
+    end(bench);
+    (void) state;
+}
+
+/* Reading is refused as well: what comes back says so, and carries no byte of memory. */
+static void gets_that_are_refused(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    btl_ib_region_key_t guessed = host->key, sink;
+
+    guessed.secret ^= 1;
+    assert_int_equal(
+        btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY, BTL_IB_ACCESS_WRITE, &sink), 0);
+    const struct {
+        const btl_ib_region_key_t *key;
+        uint64_t offset;
+        const uint64_t *cause;
+    } tries[] = {
+        {&guessed, 0, &count->rejected_region},
+        {&host->key, BENCH_MEMORY - 10, &count->rejected_bounds},
+        {&host->key, UINT64_MAX - 1000, &count->rejected_bounds},
+        {&sink, 0, &count->rejected_right},
+    };
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        uint64_t counted = *tries[i].cause, served = count->served_gets;
+        bench_forgery_t forgery =
+            one_sided(bench, BTL_IB_TYPE_GET, tries[i].key, tries[i].offset, 1000);
+        bench_throw_forgery(bench, 0, 1, &forgery);
+        bench_flow(bench);
+        assert_int_equal(*tries[i].cause, counted + 1);
+        assert_int_equal(count->served_gets, served);
+        bench_check_counters(host);
+        bench_check_accounts(host);
+    }
+    end(bench);
+    (void) state;
+}
+
+/* Answers to what was never asked: counted, and nothing written. */
+static void answers_to_nothing(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    uint8_t *before = malloc(BENCH_MEMORY);
+
+    assert_non_null(before);
+    memcpy(before, host->memory, BENCH_MEMORY);
+    for (uint32_t id = 0; id < 600; id++) {
+        uint64_t stale = count->stale_answers;
+        uint32_t wire = BTL_IB_LE32(id);
+        btl_ib_wire_got_t got = {.operation = wire};
+        btl_ib_wire_reply_t reply = {.operation = wire, .result = 1};
+        bench_forgery_t forgery = lie(bench, id % 3 == 0   ? BTL_IB_TYPE_GOT
+                                             : id % 3 == 1 ? BTL_IB_TYPE_REPLY
+                                                           : BTL_IB_TYPE_REFUSED);
+        forgery.header.spaces = 2;
+        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+        if (id % 3 == 0) {
+            bench_append(&forgery, &got, sizeof(got));
+            bench_append(&forgery, "12345678", 8);
+        } else if (id % 3 == 1) {
+            bench_append(&forgery, &reply, sizeof(reply));
+        } else {
+            bench_append(&forgery, &wire, sizeof(wire));
+        }
+        bench_throw_forgery(bench, 0, 1, &forgery);
+        assert_int_equal(count->stale_answers, stale + 1);
+        bench_check_counters(host);
+    }
+    assert_memory_equal(before, host->memory, BENCH_MEMORY);
+    free(before);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(puts_with_guessed_keys),    cmocka_unit_test(puts_beyond_a_region),
+        cmocka_unit_test(puts_after_deregistration), cmocka_unit_test(gets_that_are_refused),
+        cmocka_unit_test(answers_to_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,6 +33,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_kicker.h"
 #include "btl_ib_modex_wire.h"
+#include "btl_ib_pace.h"
 #include "btl_ib_params.h"
 
 #define BTL_IB_HELP_FILE "help-btl-ib.txt"
@@ -80,6 +81,7 @@ typedef struct btl_ib_component {
     pthread_mutex_t lock;
     btl_ib_atomic_int32_t waiting; /* threads that sleep until they get the lock; not the kicker */
     btl_ib_kicker_t kicker;
+    btl_ib_pace_t pace;
 } btl_ib_component_t;
 
 extern btl_ib_component_t mca_btl_ib_component;
@@ -126,14 +128,14 @@ static inline void btl_ib_unlock(void)
     }
 }
 
-/* One turn of the engine, which the kicker can tell from none. Returns as btl_ib_engine_progress(). */
+/* One turn of the engine, after btl_ib_pace_due(). Returns as btl_ib_engine_progress(). */
 static inline int btl_ib_turn(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    const uint32_t turns = atomic_load_explicit(&component->kicker.turns, memory_order_relaxed);
+    const int events = btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
 
-    atomic_store_explicit(&component->kicker.turns, turns + 1, memory_order_relaxed);
-    return btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
+    btl_ib_pace_looked(&component->pace, now, events > 0, btl_ib_engine_busy(component->engine));
+    return events;
 }
 
 /* One fact for the verbose output: 1 what was chosen and why, 10 what was turned down, 100 each

@@ -159,9 +159,27 @@ static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *
     return endpoint;
 }
 
+/* Does another BTL poll in the same loop as we, and want its share of it? */
+static bool others_poll(void)
+{
+    const mca_btl_base_component_t *own = &mca_btl_ib_component.super;
+    mca_btl_base_selected_module_t *each;
+
+    OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (own != each->btl_component && NULL != each->btl_component->btl_progress) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int btl_ib_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
+    btl_ib_lock();
+    mca_btl_ib_component.pace.alone = !others_poll();
+    btl_ib_unlock();
     for (size_t i = 0; i < nprocs; ++i) {
         if (procs[i] == opal_proc_local_get()) {
             btl_ib_lock();
@@ -209,6 +227,7 @@ static bool drain_poll(uint64_t deadline)
     if (now >= deadline) {
         return false;
     }
+    (void) btl_ib_pace_due(&mca_btl_ib_component.pace, btl_ib_now);
     if (0 == btl_ib_turn(now)) {
         btl_ib_unlock();
         usleep(DRAIN_PAUSE);

@@ -27,7 +27,7 @@
 
 /* What the thread remembers from one look to the next. */
 typedef struct watch {
-    uint32_t turns;      /* as seen at the last look */
+    uint32_t turns;      /* of progress, as seen at the last look */
     uint64_t idle_since; /* us: nothing was due since; 0: something was */
     uint64_t served_at;  /* us: something came in a kick, while memory was registered for peers */
     bool rung;           /* the last sleep was ended by a device */
@@ -50,7 +50,7 @@ static bool is_needed(const btl_ib_engine_t *engine)
 static bool was_called(watch_t *watch)
 {
     const uint32_t turns =
-        atomic_load_explicit(&mca_btl_ib_component.kicker.turns, memory_order_relaxed);
+        atomic_load_explicit(&mca_btl_ib_component.pace.turns, memory_order_relaxed);
     const bool called = turns != watch->turns;
 
     watch->turns = turns;

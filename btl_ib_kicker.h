@@ -34,7 +34,6 @@ typedef struct btl_ib_kicker {
     bool kicking;      /* lock */
     int wake_fd;       /* an eventfd */
     atomic_bool leave; /* it is to end */
-    atomic_uint turns; /* progress calls; wraps */
     pthread_t thread;
 } btl_ib_kicker_t;
 

@@ -41,6 +41,14 @@ static const number_t numbers[] = {
     INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
               "Receive at most this many in one call of the progress function; a low value shares "
               "the processor more evenly with other components"),
+    INT_PARAM(poll_busy, 16, 1, 65536, "calls", 6,
+              "Beside another BTL that polls (vader), look at the devices in each so manyth progress "
+              "call while data or answers are on the way; in each call right after something came or "
+              "was sent, and at the latest after 10 microseconds"),
+    INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
+              "The same within a millisecond after something came, if nothing is on the way"),
+    INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,
+              "The same when nothing came for longer"),
     INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
               "Keep at most this many in flight to one peer"),
     INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,

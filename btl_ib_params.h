@@ -32,6 +32,9 @@ typedef struct btl_ib_params {
     char *checksum;       /* "none" or "crc32c" */
     char *auth;           /* "none", "integrity" or "encrypt" */
     int poll_burst;       /* datagrams in one progress call */
+    int poll_busy;        /* beside other BTLs that poll: progress calls for one look */
+    int poll_recent;      /* the same, when nothing is under way */
+    int poll_idle;        /* the same, when nothing was for 1 ms */
     int depth_peer;       /* segments in flight to one peer */
     int depth_total;      /* segments in flight in all */
     size_t depth_bytes;   /* bytes in flight in all */
@@ -45,21 +48,21 @@ typedef struct btl_ib_params {
     int lookups_max;      /* of unknown senders in a second */
     int idle_ms;          /* without traffic before a peer shrinks */
     int ops_max;
-    int reassembly_max;   /* buffers beyond one for each peer */
-    int credit_init;      /* P: of a new peer */
-    int credit_pool;      /* P: of one queue in all, 0: its share of buffers */
-    int rx_depth;         /* receive buffers of a device, 0: as receive_queues says */
-    int socket_buffer;    /* bytes, 0: what the transport likes */
-    int port_min;         /* 0: any */
-    int port_range;       /* ports from there on */
-    int drain_ms;         /* ms */
-    int kicker_ms;        /* without progress before the kicker kicks */
-    size_t kicker_store;  /* bytes of messages that kicks may keep for progress */
-    size_t copy_limit;    /* bytes: what is longer is sent from where it is */
-    int free_list_num;    /* descriptors made at first */
-    int free_list_inc;    /* and each time they run out */
-    bool registered;      /* Open MPI took all of them */
-    bool queues_by_user;  /* receive_queues was set by the user */
+    int reassembly_max;  /* buffers beyond one for each peer */
+    int credit_init;     /* P: of a new peer */
+    int credit_pool;     /* P: of one queue in all, 0: its share of buffers */
+    int rx_depth;        /* receive buffers of a device, 0: as receive_queues says */
+    int socket_buffer;   /* bytes, 0: what the transport likes */
+    int port_min;        /* 0: any */
+    int port_range;      /* ports from there on */
+    int drain_ms;        /* ms */
+    int kicker_ms;       /* without progress before the kicker kicks */
+    size_t kicker_store; /* bytes of messages that kicks may keep for progress */
+    size_t copy_limit;   /* bytes: what is longer is sent from where it is */
+    int free_list_num;   /* descriptors made at first */
+    int free_list_inc;   /* and each time they run out */
+    bool registered;     /* Open MPI took all of them */
+    bool queues_by_user; /* receive_queues was set by the user */
 } btl_ib_params_t;
 
 /*

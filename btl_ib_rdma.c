@@ -320,6 +320,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
     OBJ_RETAIN(endpoint); /* until finish() */
     if (OPAL_LIKELY(!endpoint->closing && NULL != endpoint->conn)) {
         rc = btl_ib_op_start(endpoint->conn, &rdma->op, btl_ib_now());
+        btl_ib_pace_hurry(&mca_btl_ib_component.pace);
     } else if (!endpoint->closing) {
         finish(rdma, btl_ib_self_execute(&rdma->op, rdma->here));
         rc = 0;

@@ -160,6 +160,7 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
     rc = OPAL_UNLIKELY(endpoint->closing)
              ? -EPIPE
              : btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
+    btl_ib_pace_hurry(&mca_btl_ib_component.pace);
     if (1 == rc && !quiet) {
         btl_ib_frag_complete(frag, OPAL_SUCCESS);
     }
@@ -215,6 +216,7 @@ int btl_ib_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *end
 
     btl_ib_lock();
     sent = send_now(endpoint, convertor, header, header_size, payload_size, tag);
+    btl_ib_pace_hurry(&mca_btl_ib_component.pace);
     btl_ib_unlock();
     if (OPAL_LIKELY(sent)) {
         return OPAL_SUCCESS;

@@ -551,12 +551,15 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
                                                                        : turn_due(engine);
 }
 
+bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
+{
+    return btl_ib_hotel_guests(&engine->hotel) != engine->lively
+           || !btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->ready);
+}
+
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
 {
-    bool rests = btl_ib_hotel_guests(&engine->hotel) == engine->lively
-                 && btl_ib_list_empty(&engine->acks) && btl_ib_list_empty(&engine->ready);
-
-    return rests ? UINT64_MAX : turn_due(engine);
+    return btl_ib_engine_busy(engine) ? turn_due(engine) : UINT64_MAX;
 }
 
 bool btl_ib_engine_serves(const btl_ib_engine_t *engine)

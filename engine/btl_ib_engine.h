@@ -213,6 +213,10 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
  * for connections to become idle (UINT64_MAX if only that is due). */
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
 
+/* Is anything under way that a turn would have to do with, beyond connections becoming idle: data not
+ * acknowledged, answers due, acknowledgements to be sent, messages that wait? */
+bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
+
 /* May peers want something of us that nobody here knows of, because memory is registered for them? Then
  * kicks are worth while although none is due. */
 bool btl_ib_engine_serves(const btl_ib_engine_t *engine);

@@ -59,6 +59,7 @@ unit_tests = \
     tests/unit/test_ofi \
     tests/unit/test_ofi_modes \
     tests/unit/test_onesided \
+    tests/unit/test_pace \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
@@ -122,6 +123,9 @@ tests_unit_test_list_LDADD = $(unit_ldadd)
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c
 tests_unit_test_modex_CPPFLAGS = $(unit_cppflags) -I$(srcdir)
 tests_unit_test_modex_LDADD = $(unit_ldadd)
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
+tests_unit_test_pace_CPPFLAGS = $(unit_cppflags) -I$(srcdir)
+tests_unit_test_pace_LDADD = $(unit_ldadd)
 tests_unit_test_ofi_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_LDADD = $(unit_ldadd)
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
@@ -246,6 +250,7 @@ mpi_programs = \
     tests/mpi/alltoall \
     tests/mpi/anysource \
     tests/mpi/atomics \
+    tests/mpi/beside \
     tests/mpi/churn \
     tests/mpi/compute \
     tests/mpi/datatypes \
@@ -288,6 +293,10 @@ tests_mpi_atomics_SOURCES = tests/mpi/atomics.c tests/mpi/common.h
 tests_mpi_atomics_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_atomics_CFLAGS = $(mpi_cflags)
 tests_mpi_atomics_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_beside_SOURCES = tests/mpi/beside.c tests/mpi/common.h
+tests_mpi_beside_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_beside_CFLAGS = $(mpi_cflags)
+tests_mpi_beside_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_churn_SOURCES = tests/mpi/churn.c tests/mpi/common.h
 tests_mpi_churn_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_churn_CFLAGS = $(mpi_cflags)
@@ -332,7 +341,7 @@ tests_mpi_onesided_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_passive_SOURCES = tests/mpi/passive.c tests/mpi/common.h
 tests_mpi_passive_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_passive_CFLAGS = $(mpi_cflags)
-tests_mpi_passive_LDADD = $(MPI_LIBS)
+tests_mpi_passive_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_pingpong_SOURCES = tests/mpi/pingpong.c tests/mpi/common.h tests/mpi/figures.h
 tests_mpi_pingpong_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_pingpong_CFLAGS = $(mpi_cflags)

@@ -160,7 +160,10 @@ static void add_loss(sim_t *sim, plan_t *plan)
 {
     uint32_t ppm = (uint32_t) rng_log(&sim->rng, 1000, 300000);
 
-    switch (rng_range(&sim->rng, 0, 4)) {
+    switch (rng_range(&sim->rng, 0, 5)) {
+    case 5:
+        window_fault(sim, plan, F_LOSS_TRAIN, SIM_MS(100), ppm, 0);
+        break;
     case 0:
         window_fault(sim, plan, F_LOSS_BURST, SIM_MS(100), ppm / 10, 0);
         break;

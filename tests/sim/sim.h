@@ -64,6 +64,7 @@ uint64_t mix64(uint64_t x);
     X(LOSS, "datagrams lost")                                                                      \
     X(LOSS_ONE_WAY, "datagrams lost in one direction only")                                        \
     X(LOSS_BURST, "datagrams lost in bursts of 44")                                                \
+    X(LOSS_TRAIN, "datagrams lost together with all of their train")                               \
     X(LOSS_ACK, "acknowledgements lost")                                                           \
     X(LOSS_CONTROL, "control segments lost")                                                       \
     X(DUPLICATE, "datagrams duplicated")                                                           \
@@ -389,6 +390,7 @@ typedef struct datagram {
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
     uint64_t sent_at;
+    uint64_t train;    /* that it travels in: see rail.c */
     uint64_t delay;    /* ns: while it is on its way over links */
     event_fn_t arrive; /* the same */
     struct datagram *next;
@@ -429,6 +431,7 @@ struct sim {
     uint32_t heap_len, heap_cap;
     uint64_t event_order, events, events_max;
     uint32_t in_flight; /* datagrams on their way */
+    uint64_t trains;    /* that were sent */
 
     trace_line_t trace[SIM_TRACE_LINES];
     uint64_t trace_len;

@@ -252,6 +252,7 @@ mpi_programs = \
     tests/mpi/atomics \
     tests/mpi/beside \
     tests/mpi/churn \
+    tests/mpi/collectives \
     tests/mpi/compute \
     tests/mpi/datatypes \
     tests/mpi/direct \
@@ -301,6 +302,10 @@ tests_mpi_churn_SOURCES = tests/mpi/churn.c tests/mpi/common.h
 tests_mpi_churn_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_churn_CFLAGS = $(mpi_cflags)
 tests_mpi_churn_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_collectives_SOURCES = tests/mpi/collectives.c tests/mpi/common.h tests/mpi/figures.h
+tests_mpi_collectives_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_collectives_CFLAGS = $(mpi_cflags)
+tests_mpi_collectives_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_compute_SOURCES = tests/mpi/compute.c tests/mpi/common.h
 tests_mpi_compute_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_compute_CFLAGS = $(mpi_cflags)

@@ -89,23 +89,25 @@ static int wanted(const char *net, const char *name, struct in_addr address)
     return 0 == ((ntohl(address.s_addr) ^ ntohl(net_address.s_addr)) & mask);
 }
 
+/* Of the interfaces that are up and wanted the first, loopback only if there is no other. */
 static struct sockaddr_in own_address(const char *net)
 {
     struct ifaddrs *all, *one;
-    struct sockaddr_in found = {.sin_family = AF_UNSPEC};
+    struct sockaddr_in address, found = {.sin_family = AF_UNSPEC};
+    int found_loopback = 1;
 
     if (0 != getifaddrs(&all)) {
         fail("getifaddrs: %s", strerror(errno));
     }
-    for (one = all; NULL != one && AF_UNSPEC == found.sin_family; one = one->ifa_next) {
+    for (one = all; NULL != one && found_loopback; one = one->ifa_next) {
         if (NULL == one->ifa_addr || AF_INET != one->ifa_addr->sa_family
-            || !(one->ifa_flags & IFF_UP) || ('\0' == net[0] && (one->ifa_flags & IFF_LOOPBACK))) {
+            || !(one->ifa_flags & IFF_UP)) {
             continue;
         }
-        struct sockaddr_in address;
         memcpy(&address, one->ifa_addr, sizeof(address));
         if (wanted(net, one->ifa_name, address.sin_addr)) {
             found = address;
+            found_loopback = 0 != (one->ifa_flags & IFF_LOOPBACK);
         }
     }
     freeifaddrs(all);
@@ -557,7 +559,7 @@ static void stream(flow_t *flow, int bytes, double seconds, int both)
     mine = (double) (flow->taken - before) / (now - from) / 1e9;
     MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (0 == rank) {
-        printf("floor bytes=%d both=%d GB/s=%.4f\n", bytes, both, sum);
+        printf("floor bytes=%d both=%d GB/s=%.6f\n", bytes, both, sum);
         fflush(stdout);
     }
 }

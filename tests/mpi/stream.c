@@ -74,7 +74,7 @@ static void one_size(stream_t *s, double warmup, double seconds)
     }
     if (0 == rank) {
         double messages = (double) windows * s->window * (s->both ? 2 : 1);
-        printf("stream bytes=%d window=%d both=%d messages/s=%.0f GB/s=%.4f\n", s->bytes, s->window,
+        printf("stream bytes=%d window=%d both=%d messages/s=%.0f GB/s=%.6f\n", s->bytes, s->window,
                s->both, messages / took, messages * s->bytes / took / 1e9);
         fflush(stdout);
     }

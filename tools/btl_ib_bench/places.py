@@ -40,6 +40,12 @@ def interface_of(text):
     raise ValueError(f"--interface {text}: this host has no address in it")
 
 
+def ompi_info_of(mpirun):
+    """The one that was installed with this mpirun."""
+    beside = Path(shutil.which(mpirun) or mpirun).parent / "ompi_info"
+    return str(beside) if beside.exists() else "ompi_info"
+
+
 class Hosts:
     """Hosts of the user's, by his mpirun; or this machine alone, if there are none."""
 
@@ -59,6 +65,9 @@ class Hosts:
     def __exit__(self, *_):
         pass
 
+    def ompi_info(self):
+        return ompi_info_of(self.mpirun[0])
+
     def links(self, condition):
         """Nothing can be done about the links of the user's hosts."""
 
@@ -71,7 +80,8 @@ class Hosts:
             words += ["--map-by", "node", "-H", ",".join(f"{host}:{each}" for host in self.hosts)]
         return words
 
-    def program(self, words):
+    def program(self, words, _ranks):
+        """Bound to cores, or not, as mpirun does it."""
         return words
 
 
@@ -81,10 +91,11 @@ class Namespaces:
     lossy = True
     interface = "eth0"
 
-    def __init__(self, count, mtu, loopback):
+    def __init__(self, count, mtu, loopback, unpinned):
         self.count = count
         self.mtu = mtu
         self.loopback = loopback
+        self.unpinned = unpinned
         self.present = None
         self.prefix = os.environ.setdefault("NSPFX", f"bench{os.getpid()}h")
 
@@ -106,6 +117,9 @@ class Namespaces:
     def __exit__(self, *_):
         tool("nshosts", "down")
 
+    def ompi_info(self):
+        return ompi_info_of(default_mpirun())
+
     def links(self, condition):
         if condition == self.present:
             return
@@ -123,6 +137,12 @@ class Namespaces:
         return [str(TOOLS / "nshosts"), "run", "-np", str(ranks), "--oversubscribe", "--map-by", "node",
                 "-H", hosts]
 
-    def program(self, words):
-        """As it is for users: socket buffers of the size that they get."""
-        return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *words]
+    def program(self, words, ranks):
+        """As it is for users: socket buffers of the size that they get, and, if there are as many, a core for
+        each rank; every mpirun daemon takes all cores for its own and would choose the same ones."""
+        cores = sorted(os.sched_getaffinity(0))
+        words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *words]
+        if self.unpinned or len(cores) < ranks:
+            return words
+        choose = f'shift "$OMPI_COMM_WORLD_RANK"; core=$1; shift $(({ranks} - OMPI_COMM_WORLD_RANK));'
+        return ["sh", "-c", f'{choose} exec taskset -c "$core" "$@"', "sh", *map(str, cores[:ranks]), *words]

@@ -68,6 +68,36 @@ class Report:
             blocks.append(as_markdown(heading, columns, rows) if markdown else as_text(heading, columns, rows))
         return "\n\n".join(blocks)
 
+    def json(self, facts, parameters, all_candidates):
+        """Everything, for other programs."""
+        results = self.results
+        return json.dumps({
+            "tool": "btl_ib bench",
+            **facts,
+            "parameters": parameters,
+            "plan": [{**about(turn), "sizes": turn.sizes, "seconds": turn.seconds, "unit": turn.what.unit}
+                     for turn in self.turns],
+            "candidates": [{"name": c.name, "options": c.options, "missing": c.missing or None}
+                           for c in all_candidates],
+            "failures": [{**about(turn), "candidate": name, "why": why}
+                         for (turn, name), why in results.failures.items()],
+            "discarded": [{**about(turn), "round": number, "floor_worse_by": round(worse, 3)}
+                          for turn, number, worse in results.discarded],
+            "medians": [{**about(turn), "candidate": c.name, "size": size, "figures": found}
+                        for turn in self.turns for c in self.candidates for size in turn.sizes
+                        if (found := self.medians(turn, c, size))],
+            "samples": [{**about(s.turn), "round": s.round, "kept": s.kept, "candidate": s.candidate,
+                         "size": s.size, "figures": s.figures} for s in results.samples],
+        }, indent=1) + "\n"
+
+    def medians(self, turn, candidate, size):
+        found = {f: self.results.median(turn, candidate.name, size, f) for f in turn.what.figures}
+        return {figure: value for figure, value in found.items() if value is not None}
+
+
+def about(turn):
+    return {"what": turn.what.name, "loss": turn.condition.loss, "offloads": turn.condition.offloads}
+
 
 def as_text(heading, columns, rows):
     widths = [max(len(line[i]) for line in (columns, *rows)) for i in range(len(columns))]

@@ -84,10 +84,8 @@ class Runner:
 
     def end(self):
         """Ends the job and all that it started on this machine; first mpirun may do that itself."""
-        if self.process is None:
-            return
         for sign, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 3)):
-            if self.process.poll() is None:
+            if self.process and self.process.poll() is None:
                 self.process.send_signal(sign)
                 try:
                     self.process.wait(patience)

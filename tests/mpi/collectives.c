@@ -1,0 +1,125 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Measures collective operations of all ranks: the time that each takes on rank 0, one after the
+ * other.
+ * what=allreduce (sum of doubles) or alltoall, bytes=N[,N...] (8; of alltoall to each rank; allreduce
+ * rounds up to doubles), seconds=S for each size (1)
+ */
+
+#include "figures.h"
+
+enum { BATCH = 8, SAMPLES_MAX = 100000 };
+
+typedef struct operation {
+    int is_alltoall, bytes;
+    double *out, *in;
+} operation_t;
+
+static int doubles_in(int bytes)
+{
+    return (bytes + 7) / 8;
+}
+
+static size_t room_for(const operation_t *op)
+{
+    size_t one = 8 * (size_t) doubles_in(op->bytes);
+    return op->is_alltoall ? one * (size_t) size : one;
+}
+
+static void prepare(operation_t *op)
+{
+    size_t one = (size_t) op->bytes;
+
+    op->out = get_memory(room_for(op));
+    op->in = get_memory(room_for(op));
+    memset(op->in, 0, room_for(op));
+    if (op->is_alltoall) {
+        for (int to = 0; to < size; to++) {
+            pattern_fill((unsigned char *) op->out + (size_t) to * one, one,
+                         (uint64_t) (rank * size + to));
+        }
+    } else {
+        for (int i = 0; i < doubles_in(op->bytes); i++) {
+            op->out[i] = rank + i;
+        }
+    }
+}
+
+static void check(const operation_t *op)
+{
+    size_t one = (size_t) op->bytes;
+
+    if (op->is_alltoall) {
+        for (int from = 0; from < size; from++) {
+            pattern_check((unsigned char *) op->in + (size_t) from * one, one,
+                          (uint64_t) (from * size + rank), "alltoall");
+        }
+        return;
+    }
+    for (int i = 0; i < doubles_in(op->bytes); i++) {
+        double sum = size * (size - 1) / 2.0 + (double) size * i;
+        if (op->in[i] != sum) {
+            fail("allreduce: element %d is %g, not %g", i, op->in[i], sum);
+        }
+    }
+}
+
+static void operate(operation_t *op)
+{
+    if (op->is_alltoall) {
+        MPI_Alltoall(op->out, op->bytes, MPI_BYTE, op->in, op->bytes, MPI_BYTE, MPI_COMM_WORLD);
+    } else {
+        MPI_Allreduce(op->out, op->in, doubles_in(op->bytes), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
+/* Microseconds of each operation; rank 0 decides after each batch whether there is another. */
+static int measure(operation_t *op, double seconds, double *us)
+{
+    double begun = seconds_now();
+    int n = 0, more = 1;
+
+    while (more) {
+        for (int i = 0; i < BATCH; i++) {
+            double t = seconds_now();
+            operate(op);
+            us[n++] = 1e6 * (seconds_now() - t);
+        }
+        more = n + BATCH <= SAMPLES_MAX && seconds_now() - begun < seconds;
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv, "collectives");
+    const char *what = arg_text(argc, argv, "what", "allreduce");
+    sizes_t sizes = arg_sizes(argc, argv, "8");
+    double seconds = arg(argc, argv, "seconds", 1);
+    operation_t op = {.is_alltoall = 0 == strcmp(what, "alltoall")};
+    if (!op.is_alltoall && 0 != strcmp(what, "allreduce")) {
+        fail("what=%s: allreduce or alltoall", what);
+    }
+    double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
+
+    for (int i = 0; i < sizes.count; i++) {
+        op.bytes = sizes.bytes[i];
+        prepare(&op);
+        measure(&op, seconds / 4, us);
+        int n = measure(&op, seconds, us);
+        check(&op);
+        if (0 == rank) {
+            print_latency(op.bytes, us, n);
+        }
+        free(op.out);
+        free(op.in);
+    }
+    free(us);
+    finish();
+    return 0;
+}

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of tools/bench: its parts by themselves, and short runs. Nothing here asserts a time.
+
+test_bench.py Parts | Namespaces (needs root) | Hosts, with BUILD in the environment for the last two.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tools/bench"
+sys.path.insert(0, str(ROOT / "tools"))
+from btl_ib_bench import candidates, plan, plots, runner  # noqa: E402
+from btl_ib_bench.report import Report  # noqa: E402
+from btl_ib_bench.results import Results  # noqa: E402
+
+CLEAN = plan.Condition()
+HANGS = "hangs=tcp sh -c 'exec sleep 1000'"  # what follows are arguments of sh
+
+
+def turn_of(name, *sizes):
+    return plan.Turn(CLEAN, plan.WHATS[name], sizes, 0.1)
+
+
+class Parts(unittest.TestCase):
+    def test_sizes(self):
+        self.assertEqual(plan.parse_sizes("64K,8,1MiB,8"), (8, 65536, 1 << 20))
+        self.assertEqual(plan.parse_sizes("sweep")[-1], 4 << 20)
+        for text in ("", "8,", "x", "-1", "0", "2048M", "1.5K"):
+            with self.assertRaises(ValueError, msg=text):
+                plan.parse_sizes(text)
+        self.assertEqual([plan.size_text(n) for n in (8, 1500, 2048, 3 << 20)],
+                         ["8 B", "1500 B", "2 KiB", "3 MiB"])
+
+    def test_candidates(self):
+        made = candidates.make(["ib", "floor"], ["x=tcp --mca a b", "ib=--mca btl ib", "y=--mca pml 'p q'"])
+        self.assertEqual([c.name for c in made], ["ib", "floor", "x", "y"])
+        self.assertEqual(made[0].options, ["--mca", "btl", "ib"])
+        self.assertEqual(made[2].options[-3:], ["--mca", "a", "b"])
+        self.assertEqual(made[2].mca("btl"), "tcp,self")
+        self.assertEqual(made[3].options, ["--mca", "pml", "p q"])
+        for names, own in ((["no"], []), (["ib"], ["x"]), (["ib"], ["7=x"]), (["ib"], ["=x"])):
+            with self.assertRaises(ValueError):
+                candidates.make(names, own)
+
+    def test_what_is_under_loss_by_default(self):
+        lossy = plan.Condition(1, "off")
+        turns = plan.turns([CLEAN, lossy], plan.DEFAULT_WHATS, (), 0.1, False)
+        self.assertEqual([t.what.name for t in turns if t.condition == lossy], ["latency", "streaming"])
+        turns = plan.turns([lossy], ["rate"], (8,), 0.1, True)
+        self.assertEqual([(t.what.name, t.sizes) for t in turns], [("rate", (8,))])
+
+    def test_figures_are_read(self):
+        text = "noise\nstream bytes=8 window=64 messages/s=1234 GB/s=0.01\nother bytes=8 x=1\nOK stream\n"
+        self.assertEqual(runner.read_figures("stream", text), {8: {"window": 64, "messages/s": 1234, "GB/s": 0.01}})
+
+    def test_complaints(self):
+        box = "[h:1] note\n" + 30 * "-" + "\nA requested thing was\nnot found.\n\nmore\n" + 30 * "-" + "\n"
+        self.assertEqual(runner.complaint(box), "A requested thing was not found.")
+        self.assertEqual(runner.complaint(box + "FAIL stream: wrong data\n"), "FAIL stream: wrong data")
+        self.assertEqual(runner.complaint(""), "it said nothing")
+
+    def results(self, floors):
+        """Rounds of one turn whose floor took so long; ib takes as long as the round's number."""
+        results, turn = Results(0.15), turn_of("latency", 8)
+        for number, floor in enumerate(floors, 1):
+            results.check(turn, number, {8: floor}, False)
+            results.add(turn, number, "floor", {8: {"p50": floor}})
+            results.add(turn, number, "ib", {8: {"p50": float(number)}})
+            results.add(turn, number, "tcp", {8: {"p50": 8.0}})
+        return results, turn
+
+    def test_rounds_with_a_slow_floor_do_not_count(self):
+        results, turn = self.results([3.0, 6.0, 3.1, 3.5, 2.9])
+        self.assertEqual(results.judge(), [])
+        self.assertEqual([number for _, number, _ in results.discarded], [2, 4])
+        self.assertEqual(results.median(turn, "ib", 8, "p50"), 3)  # of 1, 3, 5
+        self.assertEqual(results.median(turn, "floor", 8, "p50"), 3.0)
+
+    def test_rates_of_the_floor_are_better_if_more(self):
+        results, turn = Results(0.15), turn_of("rate", 8)
+        for number, rate in enumerate((100, 80, 99), 1):
+            results.check(turn, number, {8: rate}, True)
+            results.add(turn, number, "ib", {8: {"messages/s": number}})
+        results.judge()
+        self.assertEqual([number for _, number, _ in results.discarded], [2])
+
+    def test_if_no_round_is_quiet_all_count_and_it_is_said(self):
+        results, turn = self.results([3.0, 3.0])
+        results.check(turn, 3, {8: 1.0}, False)  # one that was given up at its floor
+        self.assertEqual(results.judge(), [turn])
+        self.assertEqual(results.discarded, [])
+        self.assertEqual(results.median(turn, "ib", 8, "p50"), 1.5)
+
+    def test_table(self):
+        results, turn = self.results([3.0, 3.0, 3.0])
+        results.failures[turn, "rxd"] = "cut off"
+        results.judge()
+        made = candidates.make(["ib", "tcp", "rxd", "ucx", "floor"], [])
+        made[3].missing = "not built"
+        _, columns, rows = Report(results, [turn], made).table(turn)
+        self.assertEqual(columns, ["size", "figure", "ib", "tcp", "rxd", "floor", "ib : best peer", "ib : floor"])
+        self.assertEqual(rows[0], ["8 B", "p50", "2.00", "8.00", "failed", "3.00", "0.25 tcp", "0.67"])
+
+    def test_plots(self):
+        results, turn = self.results([3.0])
+        one = turn_of("rate", 8, 64)
+        for size in one.sizes:
+            results.add(one, 1, "a<b", {size: {"messages/s": 1000.0 * size}})
+        results.judge()
+        ours = [candidates.Candidate("ib", ""), candidates.Candidate("a<b", "")]
+        with tempfile.TemporaryDirectory() as place:
+            files = plots.Plots(results, [turn, one], ours).write(Path(place, "plots"))
+            self.assertEqual([f.name for f in files], ["latency-clean-p50.svg", "rate-clean-messages-s.svg"])
+            texts = [element.text for element in ElementTree.parse(files[1]).iter() if element.text]
+            self.assertIn("a<b", texts)
+            self.assertIn("64 B", texts)
+
+    def test_labels_keep_apart(self):
+        self.assertEqual(plots.spread([10, 12, 100], 16, 0, 110), [10, 26, 100])
+        self.assertEqual(plots.spread([100, 101, 102], 16, 0, 110), [78, 94, 110])
+
+
+class Live(unittest.TestCase):
+    """What Namespaces and Hosts share."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = Path(place.name)
+        self.env = {**os.environ, "NSPFX": f"tb{os.getpid()}h"}
+
+    def start(self, *arguments):
+        words = [str(BENCH), "--build", os.environ["BUILD"], "--seconds", "0.02", "--rounds", "1", *arguments]
+        return subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run_it(self, *arguments):
+        process = self.start(*arguments)
+        out, err = process.communicate()
+        return process.returncode, out, err
+
+    def nothing_is_left(self):
+        self.assertNotIn(self.env["NSPFX"], subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout)
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                theirs = f"NSPFX={self.env['NSPFX']}".encode() in environ.read_bytes()
+            except OSError:
+                continue
+            self.assertFalse(theirs, environ)
+
+
+class Namespaces(Live):
+    def test_a_run(self):
+        table, svg = self.place / "results.json", self.place / "all.svg"
+        status, out, err = self.run_it(
+            "--candidates", "ib,floor", "--candidate", "gone=--mca pml nosuch", "--candidate", "broken=--mca pml ob1 --mca btl self", "--what", "latency,streaming",
+            "--sizes", "8,16K", "--loss", "0,1", "--limit", "30", "--json", str(table), "--svg", str(svg))
+        self.assertEqual(status, 0, out + err)
+        self.nothing_is_left()
+        self.assertRegex(out, r"(?m)^latency, clean: us one way, less is better$")
+        self.assertRegex(out, r"(?m)^streaming, 1 % loss, offloads off: GB/s, more is better$")
+        self.assertRegex(out, r"(?m)^ *size +figure +ib +floor +broken +ib : best peer +ib : floor$")
+        self.assertRegex(out, r"(?m)^ *8 B +p99\.9 +[\d.,]+ .* failed")
+        self.assertRegex(out, r"(?m)^gone is not there: this Open MPI has no pml nosuch$")
+        self.assertRegex(out, r"(?m)^broken failed, latency, clean: .*\w{4}")
+        self.assertRegex(err, r"round 1 of 1, latency, clean: ib \(\d+:\d\d left\)")
+        self.results(json.loads(table.read_text()))
+        self.plots(svg)
+
+    def results(self, read):
+        self.assertEqual([c["name"] for c in read["candidates"]], ["ib", "floor", "gone", "broken"])
+        self.assertTrue(read["versions"]["Open MPI"])
+        self.assertTrue(read["machine"]["kernel"].startswith("Linux"))
+        measured = {(s["what"], s["loss"], s["candidate"], s["size"]) for s in read["samples"] if s["figures"]}
+        for what, size in (("latency", 8), ("latency", 16384), ("streaming", 16384)):
+            for loss in (0, 1):
+                self.assertIn((what, loss, "ib", size), measured)
+        self.assertIn(("latency", 0, "floor", 8), measured)
+        self.assertFalse({name for _, _, name, _ in measured} - {"ib", "floor"})
+        self.assertEqual({f["candidate"] for f in read["failures"]}, {"broken"})
+        self.assertEqual(len(read["medians"]), len(measured))
+
+    def plots(self, path):
+        texts = {e.text for e in ElementTree.parse(path).iter() if e.text}
+        for text in ("latency, clean", "streaming, 1 % loss, offloads off", "ib", "floor", "16 KiB"):
+            self.assertIn(text, texts)
+
+    def test_who_hangs_is_cut_off_and_given_up(self):
+        status, out, err = self.run_it("--candidates", "tcp", "--candidate", HANGS, "--what", "rate", "--sizes", "8",
+                                       "--loss", "0", "--limit", "5", "--rounds", "2")
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(out, r"(?m)^rate, clean.*\n.*\n *8 B +messages/s +[\d.,]+ +failed$")
+        self.assertRegex(out, r"(?m)^hangs failed, rate, clean: cut off after \d+ s$")
+        self.assertEqual(len(re.findall(r"(?m)^bench: round \d of 2, rate, clean: tcp", err)), 2)
+        self.assertEqual(len(re.findall(r"(?m)^bench: round \d of 2, rate, clean: hangs", err)), 1)
+        self.nothing_is_left()
+
+    def test_collectives_and_offloads(self):
+        status, out, err = self.run_it("--candidates", "ib", "--what", "allreduce,alltoall", "--sizes", "8",
+                                       "--offloads", "nogso", "--loss", "0", "--mtu", "9000", "--limit", "30")
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(err, r"4 namespaces on veth, MTU 9000")
+        for what in ("allreduce", "alltoall"):
+            self.assertRegex(out, rf"(?m)^{what}, clean, offloads nogso: .*\n.*\n *8 B +mean +[\d.,]+")
+
+    def test_stopped(self):
+        process = self.start("--candidates", "ib", "--candidate", HANGS, "--what", "rate", "--loss", "0",
+                             "--limit", "100")
+        for line in process.stderr:
+            if re.search(r"rate, clean: hangs", line):
+                break
+        time.sleep(1)  # mpirun is on its way
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertRegex(err, "stopped by SIGINT")
+        self.assertRegex(out, r"(?m)^ *8 B +messages/s +[\d.,]+")
+        self.nothing_is_left()
+
+
+class Hosts(Live):
+    def test_a_run(self):
+        status, out, err = self.run_it("--hosts", "localhost", "--candidates", "ib,tcp,floor", "--what", "latency,rate",
+                                       "--sizes", "64", "--limit", "30", "--markdown")
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(out, r"(?m)^\*\*latency, clean: us one way, less is better\*\*$")
+        self.assertRegex(out, r"(?m)^\| size \| figure \| ib \| tcp \| floor \| ib : best peer \| ib : floor \|$")
+        self.assertRegex(out, r"(?m)^\| 64 B \| messages/s \| [\d.,]+ \| [\d.,]+ \| [\d.,]+ \| [\d.]+ tcp ")
+        self.nothing_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -20,6 +20,7 @@
     X(sent_bytes, "payload bytes sent for the first time")                                         \
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
+    X(sent_bundles, "segments that carried several messages")                                      \
     X(sent_connects, "segments that carried a CONNECT")                                            \
     X(sent_ready, "acknowledgements that named what was refused and may come again")               \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \

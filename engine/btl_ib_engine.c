@@ -446,6 +446,7 @@ static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 {
     uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
 
+    engine->turns++;
     engine->awake = awake_at(engine, now);
     engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     engine->turned_at += away;

@@ -290,7 +290,8 @@ uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
  * Send. Returns
  *   1        copied and handed to the transport; the message and its memory are the caller's again
  *            and no callback comes;
- *   0        kept: on_sent, then on_done come, each once;
+ *   0        kept: on_sent, then on_done come, each once. It may wait for the next turn, to leave
+ *            together with others;
  *   -EPIPE   the connection is dead or closed; -EMSGSIZE longer than eager_max; the message is the
  *            caller's.
  * In the order of calls for messages of one channel.
@@ -300,7 +301,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
 /*
  * Send at once or not at all, without a message: begin returns where to write `size` bytes
  * (aligned to 4), or NULL if they could not leave now (window, credit, queue of others, no buffer, too
- * long for one segment). commit hands the segment to the transport: 0, or -EAGAIN if it would not
+ * long for one segment) or had better leave together with others (the third of a turn). commit hands the segment to the transport: 0, or -EAGAIN if it would not
  * take it, and then nothing was sent. No other call to the engine between the two.
  */
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);

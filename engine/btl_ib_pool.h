@@ -40,6 +40,7 @@ typedef struct btl_ib_segment {
     uint32_t outside;    /* bytes of payload in iov[] */
     struct iovec iov[2]; /* payload that is sent from where it is */
     uint32_t payload;    /* bytes of the message in it, wherever they are */
+    uint32_t bundled;    /* messages in a BUNDLE; of other types 0 */
     bool last;           /* the message ends with it */
     uint8_t type;
     uint8_t flags; /* of the header, as far as they stay */

@@ -24,7 +24,7 @@ static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusa
            == BTL_IB_SEQ_NEW;
 }
 
-void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view,
+void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause)
 {
     btl_ib_refusal_t *refusal = &conn->refusals[cause];
@@ -37,7 +37,7 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view,
         .seq = view->seq,
         .fragment = view->type == BTL_IB_TYPE_CHUNK ? view->chunk.fragment : 0,
         .space = view->space,
-        .tag = view->tag,
+        .tag = tag,
         .kept = true,
     };
     conn->refusing = true;

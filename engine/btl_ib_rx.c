@@ -146,7 +146,7 @@ void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     btl_ib_rx_window_mark(&rx->window, view->seq);
     engine->count.received_segments++;
-    engine->count.received_bytes += view->size;
+    engine->count.received_bytes += view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : view->size;
     btl_ib_conn_active(conn);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;
@@ -212,20 +212,52 @@ uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
     return count;
 }
 
+/* To the tag of a message in this segment? If not its sender is told when somebody does. */
+static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->ops->deliverable(engine->ops_context, conn, tag)) {
+        return true;
+    }
+    engine->count.refused_no_tag++;
+    conn->no_tag = true;
+    btl_ib_refusal_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
+    BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet", BTL_IB_NAME_ARGS(conn->name),
+               tag);
+    return false;
+}
+
+/* To all messages of a segment? */
+static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->draining) {
+        return true;
+    }
+    if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
+        return somebody_listens(conn, view, view->tag);
+    }
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        uint32_t before = UINT32_MAX; /* most have the same tag */
+        while (btl_ib_wire_next_message(view, &offset, &message)) {
+            if (message.tag != before && !somebody_listens(conn, view, message.tag)) {
+                return false;
+            }
+            before = message.tag;
+        }
+    }
+    return true;
+}
+
 /* Can it be taken in now? If not it is left unacknowledged and comes again. */
 static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    bool message = view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK;
-
-    if (message && !conn->draining
-        && !engine->ops->deliverable(engine->ops_context, conn, view->tag)) {
-        engine->count.refused_no_tag++;
-        conn->no_tag = true;
-        btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_TAG);
-        BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
-                   BTL_IB_NAME_ARGS(conn->name), view->tag);
+    if (!all_have_listeners(conn, view)) {
         return false;
     }
     if (btl_ib_rx_window_reserve(&conn->rx[view->space].window, view->seq, &engine->mem) != 0) {
@@ -243,33 +275,82 @@ static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* As recv_data(), in a kick. */
-static void keep_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* The only message of DATA, or the next of a BUNDLE. False at the end. */
+static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
+{
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        return btl_ib_wire_next_message(view, offset, message);
+    }
+    if (*offset > 0) {
+        return false;
+    }
+    *offset = 1;
+    *message = (btl_ib_bundled_t){.data = view->payload, .size = view->size, .tag = view->tag};
+    return true;
+}
+
+/* Copies of all messages of a segment, in `kept`. False, and none, if there is no room for all. */
+static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_store_t *kept)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    while (next_message(view, &offset, &message)) {
+        btl_ib_stored_t *stored = btl_ib_store_get(kept, message.size);
+        if (stored == NULL) {
+            btl_ib_store_fini(kept);
+            return false;
+        }
+        stored->conn = conn;
+        stored->tag = message.tag;
+        memcpy(stored->data, message.data, message.size);
+        btl_ib_store_add(kept, stored);
+    }
+    return true;
+}
+
+/* In a kick messages are kept, all of a segment or none. */
+static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_stored_t *stored = btl_ib_store_get(&engine->store, view->size);
+    btl_ib_store_t kept;
 
-    if (stored == NULL) {
+    btl_ib_store_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
+    if (!copy_messages(conn, view, &kept)) {
         engine->count.refused_no_store++;
-        btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_STORE);
+        btl_ib_refusal_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
         answer_probe(conn, view);
         return;
     }
     btl_ib_recv_take_in(conn, view);
-    stored->conn = conn;
-    stored->tag = view->tag;
-    memcpy(stored->data, view->payload, view->size);
-    btl_ib_store_add(&engine->store, stored);
+    btl_ib_store_take_over(&engine->store, &kept);
 }
 
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->engine->kicking && !conn->draining) {
-        keep_data(conn, view);
+        keep_messages(conn, view);
         return;
     }
     btl_ib_recv_take_in(conn, view);
     deliver(conn, view->tag, view->payload, view->size);
+}
+
+/* All of it was checked. A callback may end the connection: then nobody wants the rest; a CLOSE that a
+ * callback took in ends only the life that promised it. */
+static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->engine->kicking && !conn->draining) {
+        keep_messages(conn, view);
+        return;
+    }
+    btl_ib_recv_take_in(conn, view);
+    while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
+        deliver(conn, message.tag, message.data, message.size);
+    }
 }
 
 static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -280,7 +361,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
         if (!btl_ib_reasm_room(&engine->reasm, &conn->fragments, view->chunk.fragment)) {
-            btl_ib_refusal_note(conn, view, BTL_IB_REFUSAL_BUFFER);
+            btl_ib_refusal_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
         }
         answer_probe(conn, view);
         return;
@@ -361,6 +442,9 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     switch (view->type) {
     case BTL_IB_TYPE_DATA:
         recv_data(conn, view);
+        break;
+    case BTL_IB_TYPE_BUNDLE:
+        recv_bundle(conn, view);
         break;
     case BTL_IB_TYPE_CHUNK:
         recv_chunk(conn, view);

@@ -197,6 +197,13 @@ struct btl_ib_conn {
     btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
     btl_ib_list_t refused; /* on the engine's list: a cause of theirs may be gone */
 
+    /* Messages that wait to leave together. */
+    uint32_t turn;       /* the turn of which these are */
+    uint32_t left_alone; /* sends that left by themselves in it */
+    uint32_t lonely;     /* how often lately one waited for company and none came */
+    uint32_t held;       /* messages that wait for it */
+    uint64_t held_bytes;
+
     /* Congestion. */
     btl_ib_cc_t cc;
     uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
@@ -285,6 +292,7 @@ struct btl_ib_engine {
     btl_ib_guard_t guard;
     uint64_t now;        /* us: never goes back */
     uint64_t turned_at;  /* us: the last progress call or kick */
+    uint32_t turns;      /* how many of both there were; wraps */
     uint64_t awake;      /* us from 1: advances in turns only, and not for a long pause */
     bool kicking;        /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
     uint32_t batches;    /* of events taken from transports; wraps */
@@ -465,6 +473,15 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 /* Cut the next piece of `out` for a channel. NULL: no buffer. */
 btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space);
 
+/* How many messages at the head of those that wait in a channel fit together into `room` bytes; *size:
+ * what they take. 0 or 1: there is nothing to bundle. */
+uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
+
+/* A BUNDLE of the first `count` of them, `size` bytes, which move to the end of `bundled`. NULL: no
+ * buffer. */
+btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
+                                    uint32_t size, btl_ib_list_t *bundled);
+
 /* As if it had never been cut. */
 void btl_ib_cut_undo(btl_ib_segment_t *segment);
 
@@ -535,8 +552,8 @@ uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
 
 /* ---- btl_ib_refusal.c ---- */
 
-/* A segment was refused: its sender is to be told when the cause is gone. */
-void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view,
+/* A segment was refused, for a message with that tag: its sender is to be told when the cause is gone. */
+void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause);
 
 /* The one that the acknowledgement now leaving is to name, or NULL. `told` is the caller's to set. */

@@ -44,6 +44,13 @@ void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored)
     btl_ib_list_push_tail(&store->messages, &stored->link);
 }
 
+void btl_ib_store_take_over(btl_ib_store_t *store, btl_ib_store_t *from)
+{
+    store->bytes += from->bytes;
+    from->bytes = 0;
+    btl_ib_list_splice_tail(&store->messages, &from->messages);
+}
+
 static void take_out(btl_ib_store_t *store, btl_ib_stored_t *stored)
 {
     btl_ib_list_remove(&stored->link);

@@ -48,6 +48,9 @@ btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size);
 
 void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored);
 
+/* Add all messages of `from`, which is of the same memory and then empty. */
+void btl_ib_store_take_over(btl_ib_store_t *store, btl_ib_store_t *from);
+
 /* Take the oldest message out, NULL if there is none. */
 btl_ib_stored_t *btl_ib_store_pop(btl_ib_store_t *store);
 

@@ -14,6 +14,12 @@
 enum {
     PENDING_TIME = 50, /* us */
     WINDOW_SMALL = 32, /* segments: for more, an ACK for each 16 is often enough */
+    ALONE_LEAST =
+        2,          /* sends in a turn that leave by themselves: who sends two and computes must not
+                        * find the second held back */
+    LONELY_MAX = 3, /* times that doubles where no company comes */
+    HELD_MESSAGES = 128, /* or */
+    HELD_DATAGRAMS = 16, /* full ones that wait: their receiver has enough to do, let them go */
 };
 
 /* ---- accounts ---- */
@@ -234,14 +240,30 @@ void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
     btl_ib_list_push_tail(&conn->tx[space].pending, &out->link);
 }
 
-/* A piece could not leave: as if it had never been cut. */
-static void uncut(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *pending)
+/* Segments about to be sent, in order. */
+typedef struct batch {
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    int count;
+    btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
+} batch_t;
+
+/* The last segment of a batch could not leave: as if it had never been cut. */
+static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
 {
+    btl_ib_segment_t *segment = batch->segments[--batch->count];
     btl_ib_out_t *out = segment->out;
 
-    btl_ib_cut_undo(segment);
-    if (btl_ib_list_empty(&out->link)) {
-        btl_ib_list_push_head(pending, &out->link);
+    for (uint32_t n = segment->bundled; n > 0; n--) {
+        btl_ib_list_t *item = btl_ib_list_last(&batch->bundled);
+        BTL_IB_CONTAINER(item, btl_ib_out_t, link)->offset = 0;
+        btl_ib_list_remove(item);
+        btl_ib_list_push_head(pending, item);
+    }
+    if (out != NULL) {
+        btl_ib_cut_undo(segment);
+        if (btl_ib_list_empty(&out->link)) {
+            btl_ib_list_push_head(pending, &out->link);
+        }
     }
     withdraw(conn, segment);
 }
@@ -270,12 +292,26 @@ static void last_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
     }
 }
 
-static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* The messages in a BUNDLE, which is a copy of them, have left. */
+static void bundle_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                        btl_ib_list_t *bundled)
+{
+    conn->engine->count.sent_bundles++;
+    for (uint32_t n = segment->bundled; n > 0; n--) {
+        last_left(conn, BTL_IB_CONTAINER(btl_ib_list_pop(bundled), btl_ib_out_t, link), true);
+    }
+}
+
+static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *bundled)
 {
     btl_ib_out_t *out = segment->out;
 
     launched(conn, segment);
     conn->engine->count.sent_bytes += segment->payload;
+    if (segment->bundled > 0) {
+        bundle_left(conn, segment, bundled);
+        return;
+    }
     btl_ib_cut_left(segment);
     if (segment->last) {
         last_left(conn, out, segment->out == NULL);
@@ -305,30 +341,70 @@ static int batch_of(const btl_ib_conn_t *conn)
     return batch < BTL_IB_BATCH ? (int) batch : BTL_IB_BATCH;
 }
 
+/* What to cut next off what waits in a channel. */
+typedef struct plan {
+    uint32_t space; /* on which channel it travels */
+    uint32_t count; /* messages to be bundled; if not several: the next piece of the first */
+    uint32_t size;  /* what they take */
+} plan_t;
+
+/* Messages travel together on the smallest channel that holds them; if that is blocked, as many as their
+ * own channel holds. */
+static verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
+{
+    const btl_ib_list_t *pending = &conn->tx[space].pending;
+    uint32_t overhead = btl_ib_send_overhead(conn);
+    uint32_t room = conn->peer_queues->q[space].size;
+
+    plan->count = btl_ib_cut_count(pending, conn->datagram_max - overhead, &plan->size);
+    if (plan->count > 1) {
+        plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
+        if (plan->space == space || may_send(conn, plan->space) == GO) {
+            return may_send(conn, plan->space);
+        }
+        room = room < conn->datagram_max ? room : conn->datagram_max;
+        plan->count = btl_ib_cut_count(pending, room - overhead, &plan->size);
+    }
+    plan->space = space;
+    return may_send(conn, space);
+}
+
+/* NULL: there is no memory. */
+static btl_ib_segment_t *cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx,
+                                        btl_ib_out_t *out, const plan_t *plan,
+                                        btl_ib_list_t *bundled)
+{
+    if (btl_ib_tx_window_reserve(&conn->tx[plan->space].window, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    if (plan->count > 1) {
+        return btl_ib_cut_bundle(conn, &tx->pending, plan->count, plan->size, bundled);
+    }
+    return btl_ib_cut(conn, out, plan->space);
+}
+
 /* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
-static verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, btl_ib_segment_t **segments,
-                           int *count, bool *full)
+static verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-    int batch = batch_of(conn);
+    int most = batch_of(conn);
     btl_ib_out_t *out;
+    plan_t plan;
 
-    while (*count < batch && (out = next_out(tx)) != NULL) {
-        verdict_t verdict = may_send(conn, space);
+    batch->count = 0;
+    while (batch->count < most && (out = next_out(tx)) != NULL) {
+        verdict_t verdict = make_plan(conn, space, &plan);
         if (verdict != GO) {
             return verdict;
         }
-        btl_ib_segment_t *segment = NULL;
-        if (btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) == 0) {
-            segment = btl_ib_cut(conn, out, space);
-        }
+        btl_ib_segment_t *segment = cut_as_planned(conn, tx, out, &plan, &batch->bundled);
         if (segment == NULL) {
             conn->engine->count.blocked_memory++;
             *full = true;
             return GO;
         }
-        enlist(conn, segment, space);
-        segments[(*count)++] = segment;
+        enlist(conn, segment, plan.space);
+        batch->segments[batch->count++] = segment;
         if (segment->last) {
             btl_ib_list_remove(&out->link);
         }
@@ -356,19 +432,19 @@ static void take_turns(btl_ib_tx_space_t *tx)
 static verdict_t push_space(btl_ib_conn_t *conn, uint32_t space, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-    btl_ib_segment_t *segments[BTL_IB_BATCH];
     verdict_t verdict = GO;
+    batch_t batch;
 
+    btl_ib_list_init(&batch.bundled);
     while (verdict == GO && !*full && !btl_ib_list_empty(&tx->pending)) {
-        int count = 0;
-        verdict = cut_batch(conn, space, segments, &count, full);
-        int taken = count == 0 ? 0 : btl_ib_send_segments(conn, segments, count);
-        for (int i = count - 1; i >= taken; i--) {
-            uncut(conn, segments[i], &tx->pending);
+        verdict = cut_batch(conn, space, &batch, full);
+        int taken = batch.count == 0 ? 0 : btl_ib_send_segments(conn, batch.segments, batch.count);
+        while (batch.count > taken) {
+            uncut(conn, &batch, &tx->pending);
             *full = true;
         }
         for (int i = 0; i < taken; i++) {
-            piece_left(conn, segments[i]);
+            piece_left(conn, batch.segments[i], &batch.bundled);
         }
         if (taken > 0) {
             btl_ib_conn_active(conn);
@@ -490,11 +566,58 @@ static void wait_for(btl_ib_conn_t *conn, verdict_t verdict, bool full)
     }
 }
 
+/* ---- waiting for company ---- */
+
+/*
+ * The first messages of a turn leave at once: they have nobody to wait for. Those that follow before
+ * progress is called are a burst: they wait for that call, or until they are many, and leave together, in
+ * few datagrams and one call of the transport. Where the one that waited was alone, as with blocking
+ * sends, more may leave at once in the next turns.
+ */
+static bool waits_for_company(btl_ib_conn_t *conn)
+{
+    if (conn->turn != conn->engine->turns) {
+        conn->turn = conn->engine->turns;
+        conn->left_alone = 0;
+    }
+    return conn->left_alone >= (uint32_t) ALONE_LEAST << conn->lonely;
+}
+
+/* A message of `size` bytes was queued. Is it to wait for the next turn? */
+static bool hold(btl_ib_conn_t *conn, uint64_t size)
+{
+    if (!waits_for_company(conn)) {
+        conn->left_alone++;
+        return false;
+    }
+    conn->held++;
+    conn->held_bytes += size;
+    if (conn->held >= HELD_MESSAGES
+        || conn->held_bytes >= (uint64_t) HELD_DATAGRAMS * conn->datagram_max) {
+        return false;
+    }
+    btl_ib_conn_ready(conn);
+    return true;
+}
+
+/* Those that were held leave now. */
+static void let_go(btl_ib_conn_t *conn)
+{
+    if (conn->held > 1) {
+        conn->lonely = 0;
+    } else if (conn->held == 1 && conn->lonely < LONELY_MAX) {
+        conn->lonely++;
+    }
+    conn->held = 0;
+    conn->held_bytes = 0;
+}
+
 void btl_ib_send_push(btl_ib_conn_t *conn)
 {
     bool full = false;
     verdict_t verdict = push_lost(conn, &full);
 
+    let_go(conn);
     btl_ib_op_run(conn);
 
     if (verdict != GO || full) {
@@ -677,7 +800,7 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine)
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
     if (!btl_ib_conn_alive(conn) || conn->draining || size > btl_ib_conn_segment_max(conn)
-        || size > conn->engine->config.eager_max) {
+        || size > conn->engine->config.eager_max || waits_for_company(conn)) {
         return NULL;
     }
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
@@ -717,6 +840,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     }
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
+    conn->left_alone++;
     launched(conn, segment);
     btl_ib_conn_active(conn);
     btl_ib_loss_arm(conn);
@@ -754,6 +878,9 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     btl_ib_list_init(&msg->out.link);
     /* All chunks use one channel, that of the largest. */
     btl_ib_send_queue(conn, &msg->out, ordered ? conn->datagram_max : 0);
+    if (hold(conn, size)) {
+        return 0;
+    }
     engine->depth++;
     btl_ib_send_push(conn);
     btl_ib_send_callbacks(engine);

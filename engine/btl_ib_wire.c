@@ -171,6 +171,30 @@ static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
+/* Of all messages at once, so that none is delivered of a datagram that is wrong anywhere. */
+static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0, before = 0;
+
+    view->bytes = 0;
+    while (btl_ib_wire_next_message(view, &offset, &message)) {
+        if (view->payload[before + offsetof(btl_ib_wire_entry_t, zero)] != 0) {
+            return BTL_IB_WIRE_TYPE_UNKNOWN;
+        }
+        for (const uint8_t *end = message.data + message.size; end < view->payload + offset;
+             end++) {
+            if (*end != 0) {
+                return BTL_IB_WIRE_TYPE_UNKNOWN;
+            }
+        }
+        view->tag = message.tag > view->tag ? message.tag : view->tag;
+        view->bytes += message.size;
+        before = offset;
+    }
+    return offset == view->size && offset > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
+}
+
 static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
 {
     btl_ib_wire_connect_t connect;
@@ -215,6 +239,8 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_reply(view);
     case BTL_IB_TYPE_REFUSED:
         return parse_number(view, &view->op.id);
+    case BTL_IB_TYPE_BUNDLE:
+        return parse_bundle(view);
     case BTL_IB_TYPE_CLOSE:
     case BTL_IB_TYPE_VOID:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
@@ -340,4 +366,37 @@ bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
         .status = BTL_IB_LE32(wire.status),
     };
     return true;
+}
+
+bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
+                              btl_ib_bundled_t *message)
+{
+    btl_ib_wire_entry_t wire;
+
+    if (view->size - *offset < sizeof(wire)) {
+        return false;
+    }
+    memcpy(&wire, view->payload + *offset, sizeof(wire));
+    message->data = view->payload + *offset + sizeof(wire);
+    message->size = BTL_IB_LE16(wire.size);
+    message->tag = wire.tag;
+    uint64_t whole = btl_ib_wire_bundled_size(message->size);
+    if (view->size - *offset < whole) {
+        return false;
+    }
+    *offset += (uint32_t) whole;
+    return true;
+}
+
+uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
+{
+    btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};
+    uint32_t whole = size / 4 * 4; /* bytes, in words that are full */
+
+    memcpy(to, &wire, sizeof(wire));
+    to += sizeof(wire);
+    if (whole < size) {
+        memset(to + whole, 0, 4);
+    }
+    return to;
 }

@@ -19,6 +19,7 @@
  *   REPLY  [CONNECT] replies                how operations of the receiver ended
  *   VOID   [CONNECT]                        a segment whose contents are no longer to be sent
  *   REFUSED [CONNECT] operation             segments of this PUT are not taken in, and never will be
+ *   BUNDLE [CONNECT] entries                several whole messages
  *
  * ACK, CLOSE and REFUSED are not sequenced, not retransmitted and need no credit. All others are
  * numbered within their space (the channel they were first sent on), retransmitted, and accepted once.
@@ -98,6 +99,11 @@
  *   +------+------+------+------+------+------+------+------+
  * 8 |         operation         |          status           |  0: done, 1: refused
  *   +------+------+------+------+------+------+------+------+
+ *
+ * entry: one or more; `size` bytes of a message follow, and zeros up to a multiple of 4
+ *   +------+------+------+------+
+ *   |    size     | tag  | zero |
+ *   +------+------+------+------+
  */
 
 #ifndef BTL_IB_WIRE_H
@@ -127,6 +133,7 @@ typedef enum btl_ib_type {
     BTL_IB_TYPE_REPLY = 10,
     BTL_IB_TYPE_VOID = 11,
     BTL_IB_TYPE_REFUSED = 12,
+    BTL_IB_TYPE_BUNDLE = 13,
 } btl_ib_type_t;
 
 enum {
@@ -221,6 +228,12 @@ typedef struct btl_ib_wire_reply {
     uint32_t status;
 } btl_ib_wire_reply_t;
 
+typedef struct btl_ib_wire_entry {
+    uint16_t size;
+    uint8_t tag;
+    uint8_t zero;
+} btl_ib_wire_entry_t;
+
 /* Status of a reply. */
 enum {
     BTL_IB_REPLY_DONE = 0,
@@ -269,10 +282,13 @@ BTL_IB_WIRE_AT(btl_ib_wire_got_t, offset_high, 4);
 BTL_IB_WIRE_AT(btl_ib_wire_got_t, operation, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_reply_t, operation, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_reply_t, status, 12);
+BTL_IB_WIRE_AT(btl_ib_wire_entry_t, tag, 2);
+BTL_IB_WIRE_AT(btl_ib_wire_entry_t, zero, 3);
 static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
 static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
 static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
 static_assert(sizeof(btl_ib_wire_reply_t) == 16, "REPLY");
+static_assert(sizeof(btl_ib_wire_entry_t) == 4, "entry of a BUNDLE");
 static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
                                            + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
                                            + BTL_IB_TRAILER_MAX,
@@ -310,7 +326,7 @@ typedef struct btl_ib_view {
     uint8_t flags;
     uint8_t space;
     uint8_t ack_space;
-    uint8_t tag;
+    uint8_t tag; /* BUNDLE: the highest of its messages' */
     uint16_t hold;
     uint16_t away;
     uint32_t connection;
@@ -349,9 +365,10 @@ typedef struct btl_ib_view {
         uint32_t type;           /* ATOMIC */
     } op;
 
-    uint32_t skip; /* SKIP: how many sequences */
+    uint32_t skip;  /* SKIP: how many sequences */
+    uint32_t bytes; /* BUNDLE: of all its messages */
 
-    uint8_t *payload; /* DATA, CHUNK, PUT, GOT: user data; ACK: the blocks; REPLY: the replies */
+    uint8_t *payload; /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: what they list */
     uint32_t size;
 } btl_ib_view_t;
 
@@ -401,6 +418,26 @@ typedef struct btl_ib_reply {
 
 /* Step through the replies of a parsed REPLY: *offset starts with 0. False at the end. */
 bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_reply_t *reply);
+
+/* One message of a BUNDLE. */
+typedef struct btl_ib_bundled {
+    uint8_t *data; /* aligned to 4 */
+    uint32_t size;
+    uint8_t tag;
+} btl_ib_bundled_t;
+
+/* Bytes that a message of `size` bytes takes in a BUNDLE. */
+static inline uint64_t btl_ib_wire_bundled_size(uint64_t size)
+{
+    return sizeof(btl_ib_wire_entry_t) + (size + 3) / 4 * 4;
+}
+
+/* Step through the messages of a parsed BUNDLE: *offset starts with 0. False at the end. */
+bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
+                              btl_ib_bundled_t *message);
+
+/* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
+uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
 
 /* Is a segment of this type (which may be any) numbered, acknowledged and accepted once? */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)

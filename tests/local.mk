@@ -41,6 +41,7 @@ unit_tests = \
     tests/unit/test_crc32c \
     tests/unit/test_aead \
     tests/unit/test_atomic \
+    tests/unit/test_bundle \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
@@ -74,6 +75,7 @@ unit_tests = \
     tests/unit/test_token \
     tests/unit/test_window \
     tests/unit/test_wire \
+    tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops
 
 EXTRA_DIST += tests/unit/hostile.h tests/unit/insider.h tests/unit/support.h tests/unit/wire_bytes.h
@@ -92,6 +94,8 @@ tests_unit_test_aead_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_aead_LDADD = $(unit_ldadd)
 tests_unit_test_atomic_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_atomic_LDADD = $(unit_ldadd) -lpthread
+tests_unit_test_bundle_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_bundle_LDADD = $(bench_libs) $(CMOCKA_LIBS)
 tests_unit_test_cc_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_cc_LDADD = $(unit_ldadd)
 tests_unit_test_cc_cubic_CPPFLAGS = $(unit_cppflags)
@@ -162,6 +166,8 @@ tests_unit_test_window_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_window_LDADD = $(unit_ldadd)
 tests_unit_test_wire_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_wire_LDADD = $(unit_ldadd)
+tests_unit_test_wire_bundle_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_wire_bundle_LDADD = $(unit_ldadd)
 tests_unit_test_wire_ops_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_wire_ops_LDADD = $(unit_ldadd)
 

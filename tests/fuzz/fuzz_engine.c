@@ -167,6 +167,24 @@ static void add_reply(script_t *script, bench_forgery_t *forgery)
     }
 }
 
+/* Messages that lie about their length now and then. */
+static void add_bundle(script_t *script, bench_forgery_t *forgery)
+{
+    static const uint8_t zeros[256];
+
+    for (uint32_t n = 1 + script_u8(script) % 4; n > 0; n--) {
+        uint8_t size = script_u8(script);
+        uint8_t lie = script_u8(script);
+        btl_ib_wire_entry_t entry = {
+            .size = BTL_IB_LE16(size + (lie & 0xf0 ? 0 : lie)),
+            .tag = script_u8(script),
+            .zero = lie == 0xff,
+        };
+        bench_append(forgery, &entry, sizeof(entry));
+        bench_append(forgery, zeros, (size + 3u) / 4 * 4);
+    }
+}
+
 static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
                      const btl_ib_conn_t *conn)
 {
@@ -192,6 +210,9 @@ static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
         break;
     case BTL_IB_TYPE_REPLY:
         add_reply(script, forgery);
+        break;
+    case BTL_IB_TYPE_BUNDLE:
+        add_bundle(script, forgery);
         break;
     case BTL_IB_TYPE_SKIP:
     case BTL_IB_TYPE_REFUSED:

@@ -94,6 +94,20 @@ static void check_op(const btl_ib_view_t *view, size_t body)
     }
 }
 
+/* A walk finds messages that lie in the datagram, one behind the other. */
+static void check_bundle(const btl_ib_view_t *view, const uint8_t *datagram, size_t size)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0, bytes = 0;
+
+    while (btl_ib_wire_next_message(view, &offset, &message)) {
+        REQUIRE(message.data >= datagram && message.data + message.size <= datagram + size);
+        REQUIRE(message.tag <= view->tag);
+        bytes += message.size;
+    }
+    REQUIRE(offset > 0 && offset == view->size && bytes == view->bytes);
+}
+
 static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t size)
 {
     size_t headers = sizeof(btl_ib_wire_header_t);
@@ -123,6 +137,9 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
         break;
     case BTL_IB_TYPE_CLOSE:
         REQUIRE(size == headers);
+        break;
+    case BTL_IB_TYPE_BUNDLE:
+        check_bundle(view, datagram, size);
         break;
     default:
         REQUIRE(view->type >= BTL_IB_TYPE_PUT && view->type <= BTL_IB_TYPE_REFUSED);

@@ -183,7 +183,7 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         break;
     case 2: /* a type that does not exist */
         d->data[0] = (uint8_t) ((d->data[0] & 0xf0u)
-                                | (bits % 2 ? 0 : BTL_IB_TYPE_REFUSED + 1 + (bits >> 8) % 3));
+                                | (bits % 2 ? 0 : BTL_IB_TYPE_BUNDLE + 1 + (bits >> 8) % 2));
         break;
     case 3: /* flags that do not exist */
         d->data[1] |= (uint8_t) (bits % 2 ? 0x40 : 0x80);

@@ -108,6 +108,7 @@ uint64_t mix64(uint64_t x);
     X(SEND_IN_DELIVER, "sends from the receive callback")                                          \
     X(ORDERED, "messages to be delivered in the order of sending")                                 \
     X(SEND_IN_DONE, "sends from the completion callback")                                          \
+    X(BUNDLE, "segments with several messages")                                                    \
     X(PUT, "PUTs started")                                                                         \
     X(GET, "GETs started")                                                                         \
     X(ATOMIC, "ATOMICs started")                                                                   \

@@ -130,18 +130,11 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
     }
 }
 
-/* Which message is this a first transmission of? UINT32_MAX if it cannot be told. */
-static uint32_t message_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+/* Which message is this a first transmission of a chunk of? UINT32_MAX if it cannot be told. */
+static uint32_t chunk_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
 {
     fragment_of_t *f;
     uint32_t id = UINT32_MAX;
-
-    if (view->type == BTL_IB_TYPE_DATA) {
-        if (view->size >= sizeof(id)) {
-            memcpy(&id, view->payload, sizeof(id));
-        }
-        return id;
-    }
     link_t *link = proc_link(proc, peer, rail);
     if (link->fragments == NULL) {
         link->fragments = calloc(SIM_FRAGMENTS, sizeof(*link->fragments));
@@ -156,26 +149,70 @@ static uint32_t message_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl
     return same ? f->id : UINT32_MAX;
 }
 
-static void note_message(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+static bool is_of(const sim_t *sim, uint32_t id, const proc_t *from, uint32_t to)
+{
+    return id < sim->nmessages && sim->messages[id].src == from->index
+           && sim->messages[id].dst == to;
+}
+
+static void note_chunk(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
 {
     sim_t *sim = proc->sim;
-    uint32_t id = message_of(proc, peer, rail, view);
-    bool tiny =
-        view->type == BTL_IB_TYPE_DATA ? view->size < sizeof(id) : view->chunk.total < sizeof(id);
-    if (tiny) {
+    uint32_t id = chunk_of(proc, peer, rail, view);
+
+    if (view->chunk.total < sizeof(id)) {
+        proc->tiny_parts++;
+    } else if (is_of(sim, id, proc, peer)) {
+        sim->messages[id].handed += view->size;
+        sim->messages[id].parts++;
+        sim->messages[id].chunked = true;
+    }
+}
+
+/* A whole message. */
+static void note_message(proc_t *proc, uint32_t peer, const uint8_t *data, uint32_t size)
+{
+    sim_t *sim = proc->sim;
+    uint32_t id;
+
+    if (size < sizeof(id)) {
         proc->tiny_parts++;
         return;
     }
-    if (id >= sim->nmessages || sim->messages[id].src != proc->index
-        || sim->messages[id].dst != peer) {
-        if (view->type == BTL_IB_TYPE_DATA) {
-            sim_fail(sim, "p%u sends p%u a segment that is no message of its", proc->index, peer);
-        }
-        return;
+    memcpy(&id, data, sizeof(id));
+    if (!is_of(sim, id, proc, peer)) {
+        sim_fail(sim, "p%u sends p%u a segment that is no message of its", proc->index, peer);
     }
-    sim->messages[id].handed += view->size;
+    sim->messages[id].handed += size;
     sim->messages[id].parts++;
-    sim->messages[id].chunked = view->type == BTL_IB_TYPE_CHUNK;
+    sim->messages[id].chunked = false;
+}
+
+/* One message alone is no BUNDLE. */
+static void note_bundle(proc_t *proc, uint32_t peer, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0, count = 0;
+
+    while (btl_ib_wire_next_message(view, &offset, &message)) {
+        note_message(proc, peer, message.data, message.size);
+        count++;
+    }
+    if (count < 2) {
+        sim_fail(proc->sim, "p%u sends p%u a bundle of one", proc->index, peer);
+    }
+    fault_applied(proc->sim, F_BUNDLE);
+}
+
+static void note_messages(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_DATA) {
+        note_message(proc, peer, view->payload, view->size);
+    } else if (view->type == BTL_IB_TYPE_CHUNK) {
+        note_chunk(proc, peer, rail, view);
+    } else if (view->type == BTL_IB_TYPE_BUNDLE) {
+        note_bundle(proc, peer, view);
+    }
 }
 
 /* The running operation of `from` on `to` that a segment names, or NULL. */
@@ -365,7 +402,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
         check_credit(proc, to, rail, &view);
     }
     check_one_sided(proc, to, rail, &view);
-    if (view.type <= BTL_IB_TYPE_CHUNK && !(view.flags & BTL_IB_FLAG_AGAIN)) {
-        note_message(proc, peer, rail, &view);
+    if (!(view.flags & BTL_IB_FLAG_AGAIN)) {
+        note_messages(proc, peer, rail, &view);
     }
 }

@@ -50,6 +50,7 @@ static inline bench_t *job_in_flight(void)
     for (int i = 0; i < 20; i++) {
         bench_send(bench, 0, 1, 1400, 1);
     }
+    bench_turn(bench, 0); /* what waited for company */
     assert_int_equal(victim(bench)->tx[2].window.next - victim(bench)->tx[2].window.first, 20);
     return bench;
 }

@@ -214,6 +214,7 @@ static void credit_that_was_never_granted(void **state)
     assert_int_equal(tx->limit, most);
     for (int i = 0; i < 300; i++) {
         bench_send(bench, 0, 1, 10, 1);
+        bench_turn(bench, 0); /* each in a segment of its own */
     }
     for (uint32_t n = bench->wire.count; n > 0;
          n--) { /* the last first: furthest beyond the grant */
@@ -473,6 +474,53 @@ static void reassembly_exhausted(void **state)
     (void) state;
 }
 
+/* ---- bundles ---- */
+
+static void add_message(bench_forgery_t *forgery, uint32_t says, uint32_t has, uint8_t tag,
+                        uint8_t zero)
+{
+    static const uint8_t zeros[1500];
+    btl_ib_wire_entry_t entry = {.size = BTL_IB_LE16(says), .tag = tag, .zero = zero};
+
+    bench_append(forgery, &entry, sizeof(entry));
+    bench_append(forgery, zeros, has);
+}
+
+/* The first messages are as they should be. Nothing is delivered of a bundle that is wrong anywhere. */
+static void bundles_that_lie(void **state)
+{
+    static const struct {
+        uint32_t says, has; /* bytes of the third message */
+        uint8_t tag, zero;
+        const char *cause;
+    } lies[] = {
+        {8, 10, 1, 0, "dropped_length"},       {8, 4, 1, 0, "dropped_length"},
+        {8, 7, 1, 0, "dropped_length"},        {8, 9, 1, 0, "dropped_length"},
+        {65535, 1200, 1, 0, "dropped_length"}, {0, 1, 1, 0, "dropped_length"},
+        {8, 8, 255, 0, "dropped_type"},        {8, 8, 1, 1, "dropped_type"},
+        {8, 8, 1, 0x80, "dropped_type"},
+    };
+    bench_t *bench = job();
+
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_BUNDLE);
+        forgery.header.spaces = 2;
+        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+        add_message(&forgery, 8, 8, 1, 0);
+        add_message(&forgery, 0, 0, 254, 0);
+        add_message(&forgery, lies[i].says, lies[i].has, lies[i].tag, lies[i].zero);
+        in_vain(bench, &forgery, lies[i].cause);
+    }
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_BUNDLE);
+    in_vain(bench, &forgery, "dropped_length"); /* of nothing */
+    add_message(&forgery, 8, 8, 1, 0);
+    forgery.header.tag = 1; /* it has none itself */
+    in_vain(bench, &forgery, "dropped_type");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +537,7 @@ int main(void)
         cmocka_unit_test(headers_that_do_not_exist),
         cmocka_unit_test(fragments_that_disagree),
         cmocka_unit_test(reassembly_exhausted),
+        cmocka_unit_test(bundles_that_lie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void test_type(void **state)
 {
     (void) state;
     for (uint8_t type = 0; type < 16; type++) {
-        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_REFUSED;
+        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_BUNDLE;
         begin(type, 0);
         bytes[3] = 0;
         assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);

@@ -221,12 +221,12 @@ static void test_void_and_refused(void **state)
 static void test_op_types(void **state)
 {
     (void) state;
-    for (uint8_t type = BTL_IB_TYPE_PUT; type <= BTL_IB_TYPE_REFUSED; type++) {
+    for (uint8_t type = BTL_IB_TYPE_PUT; type <= BTL_IB_TYPE_BUNDLE; type++) {
         begin_op(type, false);
         bytes[3] = 1;
         assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
     }
-    for (uint32_t type = 1; type <= BTL_IB_TYPE_REFUSED; type++) {
+    for (uint32_t type = 1; type <= BTL_IB_TYPE_BUNDLE; type++) {
         assert_int_equal(btl_ib_type_is_sequenced(type), type != 4 && type != 5 && type != 12);
     }
 }

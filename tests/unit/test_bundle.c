@@ -1,0 +1,524 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Small messages that leave together, and how they arrive. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+/* Hosts 0 and 1, who know each other and have nothing under way; in a turn of their own. */
+static bench_t *pair(void)
+{
+    bench_t *bench = new_bench();
+
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    assert_int_equal(bench->wire.count, 0);
+    bench_turn(bench, 0);
+    bench_turn(bench, 1);
+    return bench;
+}
+
+static const btl_ib_counters_t *count_of(bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine);
+}
+
+static void send_many(bench_t *bench, uint32_t count, uint32_t size)
+{
+    while (count-- > 0) {
+        bench_send(bench, 0, 1, size, 1);
+    }
+}
+
+/* Type, size and channel of the `n`th datagram on the wire. */
+static const bench_datagram_t *on_wire(const bench_t *bench, uint32_t n)
+{
+    const bench_datagram_t *datagram = bench->wire.first;
+
+    for (; n > 0; n--) {
+        datagram = datagram->next;
+    }
+    return datagram;
+}
+
+static uint32_t type_on_wire(const bench_t *bench, uint32_t n)
+{
+    return on_wire(bench, n)->data[0] & 0xf;
+}
+
+static uint32_t channel_on_wire(const bench_t *bench, uint32_t n)
+{
+    return on_wire(bench, n)->data[offsetof(btl_ib_wire_header_t, spaces)] & 0xf;
+}
+
+/* ---- leaving ---- */
+
+/* Two leave at once, whatever their sender does next; what follows leaves in one datagram with the next
+ * turn, and is complete then and not before. */
+static void first_leave_at_once(void **state)
+{
+    bench_t *bench = pair();
+    uint32_t first = bench->message_count;
+
+    (void) state;
+    send_many(bench, 2, 8);
+    assert_int_equal(bench->wire.count, 2);
+    send_many(bench, 10, 8);
+    assert_int_equal(bench->wire.count, 2);
+    for (uint32_t i = first; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].done, i < first + 2);
+    }
+    assert_true(btl_ib_engine_next_due(bench->hosts[0].engine) <= bench->now + 10);
+    bench_turn(bench, 0);
+    assert_int_equal(bench->wire.count, 3);
+    assert_int_equal(type_on_wire(bench, 0), BTL_IB_TYPE_DATA);
+    assert_int_equal(type_on_wire(bench, 2), BTL_IB_TYPE_BUNDLE);
+    for (uint32_t i = first; i < bench->message_count; i++) {
+        assert_true(bench->messages[i].sent && bench->messages[i].done);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    assert_int_equal(count_of(bench, 0)->sent_bundles, 1);
+    assert_int_equal(count_of(bench, 0)->sent_messages, 13);
+    assert_int_equal(count_of(bench, 0)->sent_segments, 4);
+    assert_int_equal(count_of(bench, 1)->received_messages, 13);
+    assert_int_equal(count_of(bench, 1)->received_bytes, count_of(bench, 0)->sent_bytes);
+    end(bench);
+}
+
+/* A kick sends them as well. */
+static void a_kick_lets_go(void **state)
+{
+    bench_t *bench = pair();
+
+    (void) state;
+    send_many(bench, 5, 8);
+    assert_true(btl_ib_engine_kick_due(bench->hosts[0].engine) <= bench->now + 10);
+    btl_ib_engine_kick(bench->hosts[0].engine, bench->now, 16);
+    assert_int_equal(bench->wire.count, 3);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* sendi sends now or declines. */
+static void sendi_declines(void **state)
+{
+    bench_t *bench = pair();
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+
+    (void) state;
+    for (int i = 0; i < 4; i++) {
+        void *out = btl_ib_sendi_begin(conn, 1, 8);
+        assert_int_equal(out != NULL, i < 2);
+        if (out != NULL) {
+            memset(out, 0xff, 8);
+            assert_int_equal(btl_ib_sendi_commit(conn, bench->now), 0);
+        }
+    }
+    bench_turn(bench, 0);
+    assert_non_null(btl_ib_sendi_begin(conn, 1, 8));
+    btl_ib_sendi_abort(conn);
+    end(bench);
+}
+
+/* Who sends one after the other, and waits for each, gains nothing by waiting: more and more leave at
+ * once, up to 16 in a turn; a burst puts an end to that. */
+static void lonely(void **state)
+{
+    bench_t *bench = pair();
+    uint32_t at_once = 0, longest[6] = {0};
+
+    (void) state;
+    for (uint32_t turns = 0; turns < 6;) {
+        uint32_t id = bench_send(bench, 0, 1, 8, 1);
+        at_once++;
+        if (!bench->messages[id].sent) {
+            longest[turns++] = at_once - 1;
+            at_once = 0;
+            bench_turn(bench, 0);
+            assert_true(bench->messages[id].sent);
+            assert_true(bench_settle(bench, SECOND));
+            bench_turn(bench, 0);
+        }
+    }
+    const uint32_t expected[] = {2, 4, 8, 16, 16, 16};
+    assert_memory_equal(longest, expected, sizeof(expected));
+    send_many(bench, 18, 8);
+    assert_true(bench_settle(bench, SECOND));
+    bench_turn(bench, 0);
+    uint32_t before = bench->wire.count;
+    send_many(bench, 5, 8);
+    assert_int_equal(bench->wire.count, before + 2);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Who never calls progress does not hold back more than 128 messages, or 16 full datagrams. */
+static void not_too_many_wait(void **state)
+{
+    static const uint32_t sizes[] = {8, 1000, 4000}, counts[] = {300, 30, 10};
+
+    (void) state;
+    for (uint32_t k = 0; k < 3; k++) {
+        bench_t *bench = pair();
+        uint32_t waiting = 0, most = 0;
+        for (uint32_t i = 0; i < counts[k]; i++) {
+            uint32_t id = bench_send(bench, 0, 1, sizes[k], 1);
+            waiting = bench->messages[id].sent ? 0 : waiting + 1;
+            most = waiting > most ? waiting : most;
+        }
+        const uint32_t full = 16 * 1472 / sizes[k]; /* so many wait, and the next goes with them */
+        assert_int_equal(most, full < 127 ? full : 127);
+        assert_true(waiting < counts[k] - 2);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* The smallest channel that holds them; if that is blocked as many as their own holds. */
+static void channels(void **state)
+{
+    static const uint32_t counts[] = {5, 20, 100};
+
+    (void) state;
+    for (uint32_t channel = 0; channel < 3; channel++) {
+        bench_t *bench = pair();
+        send_many(bench, 2, 8);
+        send_many(bench, counts[channel], 8);
+        bench_turn(bench, 0);
+        assert_int_equal(bench->wire.count, 3);
+        assert_int_equal(type_on_wire(bench, 2), BTL_IB_TYPE_BUNDLE);
+        assert_int_equal(channel_on_wire(bench, 2), channel);
+        end(bench);
+    }
+    bench_t *bench = pair();
+    while (bench_conn(bench, 0, 1)->tx[2].in_flight < 32) { /* max_pending of that queue */
+        bench_send(bench, 0, 1, 1400, 1);
+        bench_turn(bench, 0);
+    }
+    uint32_t before = bench->wire.count;
+    send_many(bench, 2 + 100, 8);
+    bench_turn(bench, 0);
+    assert_true(bench->wire.count > before + 3);
+    assert_int_equal(channel_on_wire(bench, before + 2), 0);
+    for (uint32_t i = before + 2; i < bench->wire.count; i++) {
+        assert_int_equal(type_on_wire(bench, i), BTL_IB_TYPE_BUNDLE);
+        assert_true(channel_on_wire(bench, i) < 2); /* the last of them fit into channel 1 */
+    }
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Segments of what is cut have one size but for the last, so that a transport can join them. */
+static void equal_sizes(void **state)
+{
+    bench_t *bench = pair();
+
+    (void) state;
+    send_many(bench, 2 + 100, 100);
+    bench_turn(bench, 0);
+    for (uint32_t i = 3; i < bench->wire.count - 1; i++) {
+        assert_int_equal(on_wire(bench, i)->size, on_wire(bench, 2)->size);
+    }
+    assert_true(bench->wire.count > 8);
+    assert_true(on_wire(bench, 2)->size > 1472 - 104);
+    end(bench);
+}
+
+/* Where messages were before the transport took them they are again if it does not, and in order. */
+static void refused_by_the_transport(void **state)
+{
+    (void) state;
+    for (uint32_t busy = 1; busy < 6; busy++) {
+        bench_t *bench = pair();
+        uint32_t first = bench->message_count;
+        send_many(bench, 2, 8);
+        send_many(bench, 100, 60);
+        bench->hosts[0].rails[0].busy = busy;
+        for (uint32_t i = 0; i < busy; i++) {
+            bench_turn(bench, 0);
+            assert_int_equal(bench->wire.count, 2);
+            assert_false(bench->messages[first + 2].sent);
+            bench_check_accounts(&bench->hosts[0]);
+        }
+        bench_turn(bench, 0);
+        uint32_t id = first + 2;
+        for (uint32_t n = 2; n < bench->wire.count; n++) {
+            btl_ib_bundled_t message;
+            btl_ib_view_t view;
+            uint32_t offset = 0;
+            bench_datagram_t *datagram = bench_copy(on_wire(bench, n));
+            assert_int_equal(btl_ib_wire_parse(datagram->data, datagram->size, &view), 0);
+            while (btl_ib_wire_next_message(&view, &offset, &message)) {
+                assert_memory_equal(message.data, &id, sizeof(id));
+                id++;
+            }
+            free(datagram);
+        }
+        assert_int_equal(id, bench->message_count);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* An ordered message is a chunk, and no part of a bundle. */
+static void ordered_stay_apart(void **state)
+{
+    bench_t *bench = pair();
+    uint32_t first = bench->message_count;
+
+    (void) state;
+    send_many(bench, 2 + 4, 600); /* in the list of the channel that chunks use */
+    for (uint32_t i = 2; i < 6; i++) {
+        bench->messages[first + i].msg.ordered = i == 3;
+    }
+    bench_turn(bench, 0);
+    const uint32_t types[] = {BTL_IB_TYPE_DATA, BTL_IB_TYPE_CHUNK, BTL_IB_TYPE_BUNDLE};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(type_on_wire(bench, 2 + i), types[i]);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* ---- arriving ---- */
+
+/* The datagrams on the wire are handed over, and the BUNDLE among them is the last. */
+static void burst_arrives(bench_t *bench, uint32_t count)
+{
+    send_many(bench, 2 + count, 8);
+    bench_turn(bench, 0);
+    while (bench->wire.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+    }
+}
+
+/* One message that nobody can take yet holds up all of its bundle, which comes again. */
+static void one_without_receiver(void **state)
+{
+    bench_t *bench = pair();
+    uint32_t first = bench->message_count;
+
+    (void) state;
+    send_many(bench, 5, 8);
+    bench_send(bench, 0, 1, 8, 200);
+    send_many(bench, 3, 8);
+    bench->hosts[1].deaf[200] = true;
+    bench_run(bench, 20000);
+    for (uint32_t i = first; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].delivered, i < first + 2);
+    }
+    assert_true(count_of(bench, 1)->refused_no_tag > 0);
+    bench_check_counters(&bench->hosts[1]);
+    bench->hosts[1].deaf[200] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* In a kick all of a bundle is kept, or nothing. */
+static void kept_in_a_kick(void **state)
+{
+    static const uint32_t room[] = {4096, 5 * (sizeof(btl_ib_stored_t) + 16)};
+
+    (void) state;
+    for (uint32_t k = 0; k < 2; k++) {
+        bench_t *bench = new_bench();
+        bench->hosts[1].config.store_max = room[k];
+        bench_start(bench, 0);
+        bench_start(bench, 1);
+        bench_send(bench, 0, 1, 20, 1);
+        assert_true(bench_settle(bench, SECOND));
+        bench_run(bench, 5000);
+        burst_arrives(bench, 10);
+        uint64_t before = count_of(bench, 1)->received_segments;
+        btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 16);
+        assert_int_equal(count_of(bench, 1)->received_segments - before, k == 0 ? 3 : 2);
+        assert_int_equal(count_of(bench, 1)->refused_no_store, k);
+        assert_int_equal(count_of(bench, 1)->received_messages, 1);
+        bench_turn(bench, 1);
+        assert_int_equal(count_of(bench, 1)->received_messages, k == 0 ? 13 : 3);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+static void destroy_at_the_third(bench_t *bench, uint32_t message)
+{
+    if (++bench->scratch[0] == 3) {
+        btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    }
+    (void) message;
+}
+
+static void kill_at_the_third(bench_t *bench, uint32_t message)
+{
+    if (++bench->scratch[0] == 3) {
+        btl_ib_conn_kill(bench_conn(bench, 1, 0), BTL_IB_DEATH_DEVICE);
+    }
+    (void) message;
+}
+
+static void drain_at_the_third(bench_t *bench, uint32_t message)
+{
+    if (++bench->scratch[0] == 3) {
+        btl_ib_conn_drain(bench_conn(bench, 1, 0));
+    }
+    (void) message;
+}
+
+/* A callback ends the connection: nothing more is delivered on it. */
+static void ended_in_a_callback(void **state)
+{
+    static void (*const ends[])(bench_t * bench, uint32_t message) = {
+        destroy_at_the_third, kill_at_the_third, drain_at_the_third};
+
+    (void) state;
+    for (uint32_t k = 0; k < 3; k++) {
+        bench_t *bench = pair();
+        bench->on_deliver = ends[k];
+        burst_arrives(bench, 10);
+        bench_turn(bench, 1);
+        assert_int_equal(bench->scratch[0], 3);
+        assert_int_equal(count_of(bench, 1)->received_messages, 1 + 3);
+        assert_int_equal(count_of(bench, 1)->refused_draining, k == 2 ? 9 : 0);
+        bench_run(bench, SECOND);
+        assert_int_equal(bench->scratch[0], 3);
+        end(bench);
+    }
+}
+
+static void closed_at_the_third(bench_t *bench, uint32_t message)
+{
+    if (++bench->scratch[0] == 3) {
+        btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+        while (bench->wire.count > 0) {
+            bench_deliver(bench, bench_pop(&bench->wire));
+        }
+        bench_turn(bench, 1);
+        assert_int_equal(count_of(bench, 1)->connections_closed, 1);
+    }
+    (void) message;
+}
+
+/* The sender closes while a callback runs that takes the CLOSE in: what was acknowledged is still
+ * delivered. */
+static void closed_by_the_peer(void **state)
+{
+    bench_t *bench = pair();
+
+    (void) state;
+    bench->on_deliver = closed_at_the_third;
+    burst_arrives(bench, 10);
+    bench_turn(bench, 1);
+    assert_int_equal(bench->scratch[0], 12);
+    assert_int_equal(count_of(bench, 1)->received_messages, 1 + 12);
+    end(bench);
+}
+
+static bool loses_bundles_once(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return (datagram->data[0] & 0xf) == BTL_IB_TYPE_BUNDLE && bench->scratch[1]++ < 3;
+}
+
+/* Lost, a bundle comes again as it was; repeated, it is delivered once. */
+static void lost_and_repeated(void **state)
+{
+    bench_t *bench = pair();
+
+    (void) state;
+    bench->loses = loses_bundles_once;
+    send_many(bench, 300, 30);
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(count_of(bench, 0)->retransmits >= 3);
+    each_delivered_once(bench);
+    bench->taping = true;
+    send_many(bench, 50, 30);
+    assert_true(bench_settle(bench, SECOND));
+    bench->taping = false;
+    while (bench->tape.count > 0) {
+        bench_deliver(bench, bench_pop(&bench->tape));
+    }
+    bench_run(bench, 5000);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Any allocation may fail, on both sides, and what waits gets through. */
+static void without_memory(void **state)
+{
+    (void) state;
+    for (uint32_t host = 0; host < 2; host++) {
+        for (uint32_t n = 1; n < 12; n++) {
+            bench_t *bench = pair();
+            bench->hosts[host].fail_in = n;
+            send_many(bench, 400, 40);
+            bench_turn(bench, 0);
+            while (bench->wire.count > 0) {
+                bench_deliver(bench, bench_pop(&bench->wire));
+            }
+            btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 64);
+            bench_check_accounts(&bench->hosts[0]);
+            bench_check_accounts(&bench->hosts[1]);
+            bench->hosts[host].fail_in = 0;
+            assert_true(bench_settle(bench, 10 * SECOND));
+            each_delivered_once(bench);
+            end(bench);
+        }
+    }
+}
+
+/* The connection ends while messages wait for company: they come back. */
+static void given_back(void **state)
+{
+    bench_t *bench = pair();
+    uint32_t first = bench->message_count;
+
+    (void) state;
+    send_many(bench, 7, 8);
+    btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+    for (uint32_t i = first; i < bench->message_count; i++) {
+        assert_true(bench->messages[i].done);
+        assert_int_equal(bench->messages[i].status, i < first + 2 ? 0 : -ECANCELED);
+    }
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_leave_at_once), cmocka_unit_test(a_kick_lets_go),
+        cmocka_unit_test(sendi_declines),      cmocka_unit_test(lonely),
+        cmocka_unit_test(not_too_many_wait),   cmocka_unit_test(channels),
+        cmocka_unit_test(equal_sizes),         cmocka_unit_test(refused_by_the_transport),
+        cmocka_unit_test(ordered_stay_apart),  cmocka_unit_test(one_without_receiver),
+        cmocka_unit_test(kept_in_a_kick),      cmocka_unit_test(ended_in_a_callback),
+        cmocka_unit_test(closed_by_the_peer),  cmocka_unit_test(lost_and_repeated),
+        cmocka_unit_test(without_memory),      cmocka_unit_test(given_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -27,7 +27,8 @@ check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
     python3-mpi4py python3-numpy shellcheck spin valgrind)
 
 installed() { # PACKAGE
-    [[ $(dpkg-query -Wf '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+    # One line for each architecture.
+    dpkg-query -Wf '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
 }
 
 # Installs those of the Debian packages named that are not there.

@@ -9,7 +9,7 @@
  * out, and each rank's numbers grow. Claims (compare_and_swap): one winner for each word, and losers
  * saw the winner. Tokens (fetch_and_op with MPI_REPLACE): what went in comes out once, or is there
  * at the end. Increments by compare_and_swap: none is lost.
- * seed=N (1), rounds=N (40), threads=N (0): so many threads do it at once in each rank, by
+ * seed=N (1), rounds=N (40), seconds=S (0): instead of rounds, threads=N (0): so many threads do it at once in each rank, by
  * MPI_THREAD_MULTIPLE; window=create|allocate (create)
  */
 
@@ -49,6 +49,7 @@ typedef struct worker {
     int64_t name; /* of this worker, unique in the job, above 0 */
     uint64_t state;
     int rounds;
+    double until; /* seconds_now() when to stop; 0: after `rounds` */
     done_t *done; /* for each rank */
 } worker_t;
 
@@ -163,7 +164,7 @@ static void *work(void *argument)
 {
     worker_t *w = argument;
 
-    for (int i = 0; i < w->rounds; i++) {
+    for (int i = 0; w->until > 0 ? seconds_now() < w->until : i < w->rounds; i++) {
         const int target = (int) random_below(&w->state, (uint64_t) size);
         done_t *d = &w->done[target];
 
@@ -281,11 +282,10 @@ static void make_window(const char *flavor)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void prepare(worker_t *w, int number, int count, uint64_t seed, int rounds)
+static void prepare(worker_t *w, int number, int count, uint64_t seed)
 {
     w->name = 1 + (int64_t) rank * count + number;
     w->state = seed ^ (uint64_t) w->name << 32;
-    w->rounds = rounds;
     w->done = get_memory(sizeof(*w->done) * (size_t) size);
     memset(w->done, 0, sizeof(*w->done) * (size_t) size);
     for (int target = 0; target < size; target++) {
@@ -328,14 +328,16 @@ int main(int argc, char **argv)
 {
     const int threads = (int) arg(argc, argv, "threads", 0);
     const int count = threads > 0 ? threads : 1;
+    const double seconds = arg(argc, argv, "seconds", 0);
     const char *flavor = arg_text(argc, argv, "window", "create");
     worker_t workers[THREADS];
 
     start_mpi(&argc, &argv, threads);
     make_window(flavor);
     for (int i = 0; i < count; i++) {
-        prepare(&workers[i], i, count, (uint64_t) arg(argc, argv, "seed", 1),
-                (int) arg(argc, argv, "rounds", 40));
+        prepare(&workers[i], i, count, (uint64_t) arg(argc, argv, "seed", 1));
+        workers[i].rounds = (int) arg(argc, argv, "rounds", 40);
+        workers[i].until = seconds > 0 ? seconds_now() + seconds : 0;
     }
     MPI_Win_lock_all(0, win);
     work_all(workers, threads);

@@ -12,6 +12,7 @@ or in --net. Needs root (raw and packet sockets).
 """
 
 import argparse
+import collections
 import ipaddress
 import pickle
 import random
@@ -23,6 +24,7 @@ import time
 ETH_P_IP = 0x0800
 PROTO_UDP = 17
 LONGEST = 1472
+WAIT_MAX = 30  # seconds that a job may take to begin
 
 # engine/btl_ib_wire.h
 HEADER = struct.Struct("<BBBBIQIIHHIIHH")
@@ -32,8 +34,17 @@ CONNECT = struct.Struct("<QIIBBHI")
 CHUNK = struct.Struct("<IIHH")
 BLOCK = struct.Struct("<BBHII")
 RANGE = struct.Struct("<HH")
+TARGET = struct.Struct("<QQQQII")
+ATOMIC = struct.Struct("<QQQQQIBBH")
+GOT = struct.Struct("<III")
+REPLY = struct.Struct("<QII")
 TOKEN = slice(8, 16)
-TYPE_DATA, TYPE_CHUNK, TYPE_SKIP, TYPE_ACK, TYPE_CLOSE = range(1, 6)
+(TYPE_DATA, TYPE_CHUNK, TYPE_SKIP, TYPE_ACK, TYPE_CLOSE, TYPE_PUT, TYPE_GET, TYPE_ATOMIC, TYPE_GOT,
+ TYPE_REPLY, TYPE_VOID, TYPE_REFUSED) = range(1, 13)
+REQUESTS = (TYPE_PUT, TYPE_GET, TYPE_ATOMIC)
+# engine/btl_ib_atomic.h
+CODES, TYPE_INT32, TYPE_FLOAT = range(1, 12), 1, 3
+CODE_ADD, CODE_AND = 1, 2
 FLAG_CONNECT, FLAG_ECHO, FLAG_NO_TAG = 0x01, 0x08, 0x20
 NUMBER_AND_TAG = 24  # what authentication adds, see engine/btl_ib_guard.h
 
@@ -169,30 +180,139 @@ def sealed(rng, payload):
     return (payload[:16] + whole[16:] if make is close else whole) + trailer
 
 
-# Name: what makes one, the counters that they belong to ("drop": any but duplicates; "": none, they
-# are harmless), whether the source is a wrong one.
+# ---- one-sided operations ----
+
+def region_of(rng, payload):
+    """Id and secret of the region that a request is about, or a guess."""
+    if payload[0] & 0x0F in REQUESTS:
+        return struct.unpack_from("<QQ", payload, HEADER.size)
+    return rng.randrange(1, 16) << 24 | rng.randrange(16), rng.getrandbits(64)
+
+
+def operation(kind):
+    """What looks right in everything but the token."""
+    def make(rng, payload):
+        region, secret = region_of(rng, payload)
+        name = rng.randrange(1, 1 << 16)
+        body = {
+            TYPE_PUT: lambda: TARGET.pack(region, secret, 64, 80, name, 0) + rng.randbytes(16),
+            TYPE_GET: lambda: TARGET.pack(region, secret, 0, 4096, name, 0),
+            TYPE_ATOMIC: lambda: ATOMIC.pack(region, secret, 8 * rng.randrange(64), 1, 0, name,
+                                             CODE_ADD, TYPE_INT32, 0),
+            TYPE_GOT: lambda: GOT.pack(0, 0, name) + rng.randbytes(64),
+            TYPE_REPLY: lambda: REPLY.pack(rng.getrandbits(64), name, rng.randrange(2)),
+            TYPE_VOID: lambda: b"",
+            TYPE_REFUSED: lambda: struct.pack("<I", name),
+        }[kind]()
+        seq = struct.unpack_from("<I", payload, 16)[0] + rng.randrange(1, 100) & 0xFFFFFFFF
+        return bytes(Forgery(payload, kind, body, token=rng.getrandbits(64), seq=seq,
+                             spaces=rng.randrange(2)))
+    return make
+
+
+def regions(rng, payload):
+    """Insiders, far ahead of what was sent (as only a shared queue allows): regions that are not there,
+    secrets that were guessed, bytes beyond the end of a region that is there. Not taken in, so the
+    sequence is not used up."""
+    if payload[2] & 0x0F != 1:
+        return None
+    region, secret = region_of(rng, payload)
+    change = rng.randrange(3)
+    region ^= 1 << rng.randrange(64) if change == 0 else 0
+    secret ^= 1 << rng.randrange(64) if change == 1 else 0
+    offset = 1 << 40 if change == 2 else 0
+    body = TARGET.pack(region, secret, offset, offset + 16, 0xFFFF0000 | rng.getrandbits(16), 0)
+    seq = struct.unpack_from("<I", payload, 16)[0] + rng.randrange(1000, 20000) & 0xFFFFFFFF
+    return bytes(Forgery(payload, TYPE_PUT, body + rng.randbytes(16), seq=seq, spaces=1))
+
+
+def again(rng, payload):
+    """Insiders: operations on regions that are there, as sequences that were taken in long ago."""
+    seq = struct.unpack_from("<I", payload, 16)[0]
+    if seq < 1000:
+        return None
+    kind, body = payload[0] & 0x0F, bytearray(payload[HEADER.size:])
+    if kind == TYPE_ATOMIC:
+        body[24:32] = rng.randbytes(8)
+    elif kind == TYPE_GOT:
+        body[GOT.size:] = rng.randbytes(len(body) - GOT.size)
+    elif kind == TYPE_PUT:
+        body[TARGET.size:] = rng.randbytes(len(body) - TARGET.size)
+    elif kind == TYPE_REPLY:
+        body[0:8] = rng.randbytes(8)
+    return bytes(Forgery(payload, kind, bytes(body), spaces=payload[2] & 0x0F,
+                         seq=rng.randint(max(1, seq - 30000), seq - 900)))
+
+
+def malformed(rng, payload):
+    """Insiders: operations that contradict themselves."""
+    region, secret = region_of(rng, payload)
+    kind, body = rng.choice((
+        (TYPE_PUT, TARGET.pack(region, secret, 16, 8, 1, 0) + b"12345678"),
+        (TYPE_PUT, TARGET.pack(region, secret, 0, 8, 1, 0) + b"123456789"),
+        (TYPE_PUT, TARGET.pack(region, secret, 0, 8, 1, 0)),
+        (TYPE_PUT, TARGET.pack(region, secret, 0, 8, 1, 1) + b"12345678"),
+        (TYPE_PUT, TARGET.pack(region, secret, 0, 8, 1, 0)[:-1]),
+        (TYPE_GET, TARGET.pack(region, secret, 1, 0, 1, 0)),
+        (TYPE_GET, TARGET.pack(region, secret, 0, 8, 1, 0) + b"1"),
+        (TYPE_ATOMIC, ATOMIC.pack(region, secret, 0, 1, 0, 1, 0, TYPE_INT32, 0)),
+        (TYPE_ATOMIC, ATOMIC.pack(region, secret, 0, 1, 0, 1, CODES[-1] + 1, TYPE_INT32, 0)),
+        (TYPE_ATOMIC, ATOMIC.pack(region, secret, 0, 1, 0, 1, CODE_ADD, 5, 0)),
+        (TYPE_ATOMIC, ATOMIC.pack(region, secret, 0, 1, 0, 1, CODE_AND, TYPE_FLOAT, 0)),
+        (TYPE_ATOMIC, ATOMIC.pack(region, secret, 0, 1, 0, 1, CODE_ADD, TYPE_INT32, 1)),
+        (TYPE_GOT, GOT.pack(0, 0, 1)),
+        (TYPE_GOT, GOT.pack(0, 0, 1)[:-1]),
+        (TYPE_REPLY, b""),
+        (TYPE_REPLY, REPLY.pack(0, 1, 2)),
+        (TYPE_REPLY, REPLY.pack(0, 1, 0) + b"1"),
+        (TYPE_VOID, b"1"),
+        (TYPE_REFUSED, b"123"),
+    ))
+    return bytes(Forgery(payload, kind, body))
+
+
+def refusals(rng, payload):
+    """Insiders: of operations that do not run."""
+    return bytes(Forgery(payload, TYPE_REFUSED, struct.pack("<I", 0xFFFF0000 | rng.getrandbits(16))))
+
+
+# Name: what makes one (None: not from this datagram), the counters that they belong to ("drop": any
+# but duplicates; "": none, they are harmless), whether the source is a wrong one, and of which types
+# the datagrams are that it is made from, the older ones too; none: of any, the latest.
 CLASSES = {
-    "garbage": (garbage, "drop", False),
-    "truncate": (truncate, "short length", False),
-    "token": (token, "drop", False),
-    "source": (same, "source", True),
-    "sequence": (sequence, "token", False),
-    "connection": (connection, "stranger token", False),
-    "close": (close, "token", False),
-    "contact": (contact, "stranger lookup", False),
-    "replay": (same, "duplicate replay", False),
-    "earlier": (same, "drop", False),
-    "acks": (acks, "ack", False),
-    "ranges": (ranges, "ack", False),
-    "blocks": (blocks, "ack", False),
-    "limits": (limits, "credit", False),
-    "window": (window, "sequence", False),
-    "channel": (channel, "channel", False),
-    "skips": (skips, "sequence", False),
-    "fragments": (fragments, "chunk", False),
-    "clocks": (clocks, "", False),
-    "bits": (bits, "checksum forged replay", False),
-    "sealed": (sealed, "forged replay", False),
+    "put": (operation(TYPE_PUT), "token", False, ()),
+    "get": (operation(TYPE_GET), "token", False, ()),
+    "atomic": (operation(TYPE_ATOMIC), "token", False, ()),
+    "got": (operation(TYPE_GOT), "token", False, ()),
+    "reply": (operation(TYPE_REPLY), "token", False, ()),
+    "void": (operation(TYPE_VOID), "token", False, ()),
+    "refused": (operation(TYPE_REFUSED), "token", False, ()),
+    "regions": (regions, "region bounds", False, (TYPE_DATA, TYPE_CHUNK, TYPE_PUT, TYPE_GOT)),
+    "again": (again, "duplicate", False, REQUESTS + (TYPE_GOT, TYPE_REPLY)),
+    "late": (same, "duplicate", False, (TYPE_PUT,)),
+    "malformed": (malformed, "op type length short", False, ()),
+    "refusals": (refusals, "", False, ()),
+    "garbage": (garbage, "drop", False, ()),
+    "truncate": (truncate, "short length", False, ()),
+    "token": (token, "drop", False, ()),
+    "source": (same, "source", True, ()),
+    "sequence": (sequence, "token", False, ()),
+    "connection": (connection, "stranger token", False, ()),
+    "close": (close, "token", False, ()),
+    "contact": (contact, "stranger lookup", False, ()),
+    "replay": (same, "duplicate replay", False, ()),
+    "earlier": (same, "drop", False, ()),
+    "acks": (acks, "ack", False, ()),
+    "ranges": (ranges, "ack", False, ()),
+    "blocks": (blocks, "ack", False, ()),
+    "limits": (limits, "credit", False, ()),
+    "window": (window, "sequence", False, ()),
+    "channel": (channel, "channel", False, ()),
+    "skips": (skips, "sequence", False, ()),
+    "fragments": (fragments, "chunk", False, ()),
+    "clocks": (clocks, "", False, ()),
+    "bits": (bits, "checksum forged replay", False, ()),
+    "sealed": (sealed, "forged replay", False, ()),
 }
 
 
@@ -245,26 +365,46 @@ def udp_of(frame):
 
 
 class Listener:
-    """The job's datagrams for this host: the latest few hundred, or all of them."""
+    """The job's datagrams for this host: the latest few hundred, or all of them, and many of each type."""
 
     def __init__(self, mine, keep):
         self.mine = mine
         self.keep = keep
         self.seen = []
+        self.by_type = collections.defaultdict(lambda: collections.deque(maxlen=4 * keep))
         self.tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
         self.tap.settimeout(0.01)
 
     def listen(self):
         try:
-            packet = udp_of(self.tap.recv(65536))
+            frame, where = self.tap.recvfrom(65536)
         except TimeoutError:
             return
+        # What is thrown comes by the loopback: bad datagrams are not made from bad ones, or two changes
+        # of one bit would make a good one.
+        packet = udp_of(frame) if where[0] != "lo" else None
         if packet and packet[1][0] in self.mine and HEADER.size <= len(packet[2]) <= LONGEST:
             self.seen = self.seen[-self.keep:] + [packet]
+            if not packet[2][1] & FLAG_CONNECT:
+                self.by_type[packet[2][0] & 0x0F].append(packet)
+
+    def wait_for_job(self):
+        """Until its first datagram; returns when that was."""
+        patience = time.monotonic() + WAIT_MAX
+        while not self.seen and time.monotonic() < patience:
+            self.listen()
+        return time.monotonic()
+
+    def choose(self, rng, types):
+        """One of these types, or of any; None if none came so far."""
+        if not types:
+            return rng.choice(self.seen) if self.seen else None
+        there = [self.by_type[kind] for kind in types if self.by_type[kind]]
+        return rng.choice(rng.choice(there)) if there else None
 
 
 def record(listener, path, seconds):
-    end = time.monotonic() + seconds
+    end = listener.wait_for_job() + seconds
     while time.monotonic() < end:
         listener.listen()
     with open(path, "wb") as file:
@@ -273,26 +413,32 @@ def record(listener, path, seconds):
 
 
 def throw_all(listener, thrower, names, options, earlier):
-    """One of each class for each datagram that comes by."""
+    """One of each class for each datagram that comes by, from the first of the job on."""
     thrown = dict.fromkeys(names, 0)
     rng = thrower.rng
-    begun = time.monotonic()
+    begun = listener.wait_for_job()
     while time.monotonic() < begun + options.seconds:
         listener.listen()
         # No more than the job's receive buffers hold: what is lost there is counted nowhere.
-        if not listener.seen or sum(thrown.values()) > options.rate * (time.monotonic() - begun):
+        if sum(thrown.values()) > options.rate * (time.monotonic() - begun):
             continue
         for name in names:
-            source, target, payload = rng.choice(listener.seen)
-            make, _, strange = CLASSES[name]
+            make, _, strange, types = CLASSES[name]
+            chosen = listener.choose(rng, types)
+            if chosen is None:
+                continue
+            source, target, payload = chosen
             if name == "earlier":
                 payload = rng.choice(earlier)
             elif payload[1] & FLAG_CONNECT and name != "replay":
                 continue  # what is made from a header needs one of a connection that is there
             if strange:
                 source = (source[0], rng.randrange(1024, 65536))
+            bad = make(rng, payload)
+            if bad is None:
+                continue
             try:
-                thrower.throw(source, target, make(rng, payload)[:LONGEST])
+                thrower.throw(source, target, bad[:LONGEST])
             except OSError:
                 continue
             thrown[name] += 1

@@ -122,7 +122,7 @@ static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsgh
     buffer->users = 1;
     *rest = (btl_ib_udp_rest_t){
         .buffer = buffer,
-        .from = btl_ib_udp_peer_find(&udp->peers, msg->msg_hdr.msg_name),
+        .name = *(const btl_ib_udp_name_t *) msg->msg_hdr.msg_name,
         .end = len,
         .size = size,
         .stride = size,
@@ -136,25 +136,36 @@ static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsgh
 
 /* ---- events ---- */
 
-/* Make events of datagrams that are there. Returns how many. */
+/* Make events of datagrams of one buffer. Who sent them is looked up now, not when they came: those before
+ * may have made him known. Returns how many. */
+static int hand_up_some(btl_ib_udp_t *udp, btl_ib_udp_rest_t *rest, btl_ib_event_t *events, int max)
+{
+    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, &rest->name);
+    int n = 0;
+
+    while (n < max && rest->at < rest->end) {
+        const uint32_t left = rest->end - rest->at;
+        events[n++] = (btl_ib_event_t){
+            .type = BTL_IB_EVENT_RECV,
+            .size = left < rest->size ? left : rest->size,
+            .from = from,
+            .data = rest->buffer->data + rest->at,
+            .buffer = rest->buffer,
+        };
+        rest->at += rest->stride;
+        rest->buffer->users += rest->at < rest->end; /* whoever waits for the rest keeps it, too */
+    }
+    return n;
+}
+
 static int hand_up(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
 {
     int n = 0;
 
     while (n < max && udp->rest_count > 0) {
         btl_ib_udp_rest_t *rest = &udp->rest[udp->rest_first];
-        const uint32_t left = rest->end - rest->at;
-        events[n++] = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_RECV,
-            .size = left < rest->size ? left : rest->size,
-            .from = rest->from,
-            .data = rest->buffer->data + rest->at,
-            .buffer = rest->buffer,
-        };
-        rest->at += rest->stride;
-        if (rest->at < rest->end) {
-            rest->buffer->users++; /* whoever waits for the rest keeps it, too */
-        } else {
+        n += hand_up_some(udp, rest, events + n, max - n);
+        if (rest->at >= rest->end) {
             udp->rest_first = (udp->rest_first + 1) % BTL_IB_UDP_CALL_MAX;
             udp->rest_count--;
         }

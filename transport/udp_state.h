@@ -64,11 +64,11 @@ typedef struct btl_ib_udp_buffer {
 /* Datagrams in a buffer that no event was made of yet. */
 typedef struct btl_ib_udp_rest {
     btl_ib_udp_buffer_t *buffer;
-    btl_ib_addr_t from;
-    uint32_t at;     /* of the next */
-    uint32_t end;    /* behind the last */
-    uint32_t size;   /* of each but the last */
-    uint32_t stride; /* from one to the next */
+    btl_ib_udp_name_t name; /* of who sent them */
+    uint32_t at;            /* of the next */
+    uint32_t end;           /* behind the last */
+    uint32_t size;          /* of each but the last */
+    uint32_t stride;        /* from one to the next */
 } btl_ib_udp_rest_t;
 
 typedef struct btl_ib_udp {

@@ -706,18 +706,20 @@ static void print_stats(const btl_ib_component_t *component)
     const btl_ib_counters_t *c = btl_ib_engine_counters(component->engine);
     char rejected[576];
     char dropped[576];
+    char blocked[576];
 
     format_causes(c, "rejected_", rejected, sizeof(rejected));
     format_causes(c, "dropped_", dropped, sizeof(dropped));
+    format_causes(c, "blocked_", blocked, sizeof(blocked));
     fprintf(stderr,
             "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
             " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
             " spurious), timeouts %" PRIu64 ", kicks %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64
-            ", atomics %" PRIu64 ", rejected %s, dropped %s\n",
+            ", atomics %" PRIu64 ", blocked %s, rejected %s, dropped %s\n",
             component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
             c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
-            c->timeouts, c->kicks, c->started_puts, c->started_gets, c->started_atomics, rejected,
-            dropped);
+            c->timeouts, c->kicks, c->started_puts, c->started_gets, c->started_atomics, blocked,
+            rejected, dropped);
 }
 
 void btl_ib_component_stop(void)

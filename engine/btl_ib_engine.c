@@ -5,6 +5,7 @@
 
 /* Rails, progress, and the events of the transports. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>
@@ -14,8 +15,10 @@ enum {
     LONG_PAUSE = 1000 * 1000,  /* us between two turns: for the rest it was we who were away */
     REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them */
     EVICTIONS = 64,            /* timers in one turn */
-    RETRY_AFTER = 10,          /* us: when a full transport is worth another try */
-    SEGMENTS_EXTRA = 64,       /* buffers for what is not counted in flight: ACK, CLOSE */
+    QUEUE_BORNE =
+        250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
+    RETRY_AFTER = 10,    /* us: when a full transport is worth another try */
+    SEGMENTS_EXTRA = 64, /* buffers for what is not counted in flight: ACK, CLOSE */
 };
 
 /* ---- making and unmaking ---- */
@@ -319,6 +322,21 @@ static void sent(btl_ib_rail_t *rail, btl_ib_segment_t *segment)
     }
 }
 
+/*
+ * How long at most a datagram found now may have lain there: since the turn before; or, if a turn takes in a
+ * part only of what there is, since nothing was there. That is a queue, too, but the receiver's own: credits
+ * limit it, and who sends makes it no shorter by sending late. A long one he shall know of.
+ */
+static uint32_t away_from(const btl_ib_rail_t *rail)
+{
+    uint64_t busy = rail->engine->now - rail->empty_at;
+
+    if (!rail->transport->attr.sips) {
+        return rail->engine->gap;
+    }
+    return btl_ib_max_u32(rail->engine->gap, busy < QUEUE_BORNE ? (uint32_t) busy : QUEUE_BORNE);
+}
+
 /* Take in one batch. Returns how many events there were; *datagrams counts. */
 static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
 {
@@ -329,7 +347,11 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     int count = transport->ops->poll(transport, events, max);
     btl_ib_engine_t *engine = rail->engine;
     const uint32_t batch = ++engine->batches;
-    const uint32_t away = engine->away;
+    const uint32_t away = away_from(rail);
+
+    if (count == 0) {
+        rail->empty_at = engine->now;
+    }
 
     for (int i = 0; i < count; i++) {
         engine->batch = batch; /* a callback may have polled, or let another thread do so */
@@ -448,7 +470,7 @@ static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 
     engine->turns++;
     engine->awake = awake_at(engine, now);
-    engine->away = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+    engine->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
     engine->turned_at += away;
     btl_ib_engine_clock(engine, now);
 }

@@ -266,6 +266,7 @@ typedef struct btl_ib_rail {
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;
     const btl_ib_cc_ops_t *cc;
+    uint64_t empty_at; /* us: the last turn that found nothing there */
     bool failed;
 } btl_ib_rail_t;
 
@@ -299,7 +300,8 @@ struct btl_ib_engine {
     uint32_t batch;      /* the number of the one in hand, or of the last */
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
-    uint32_t away;       /* us between the turn of the batch in hand and the one before */
+    uint32_t gap;        /* us between this turn and the one before */
+    uint32_t away;       /* us: what is in the batch in hand may have lain there for so long */
     uint32_t unacked;    /* segments in flight or lost, without SKIPs, all connections */
     uint64_t bytes_unacked;
     uint32_t next_epoch;

@@ -44,8 +44,9 @@ typedef struct btl_ib_transport_attr {
     bool needs_registration; /* all memory sent from must come from mem_register() */
     bool ordered;            /* never reorders */
     bool reliable;           /* never loses or repeats while a peer is connected (RC) */
-    bool knows_source;       /* received datagrams name a source that its addr_add() returned */
-    bool rdma;               /* moves memory by itself */
+    bool sips;         /* poll() may return fewer events than asked for while there are more */
+    bool knows_source; /* received datagrams name a source that its addr_add() returned */
+    bool rdma;         /* moves memory by itself */
 } btl_ib_transport_attr_t;
 
 /* One datagram to send. */

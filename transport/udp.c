@@ -126,6 +126,7 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
         .max_batch = BTL_IB_UDP_BATCH,
         .tx_depth = TX_DEPTH,
         .bandwidth = device->bandwidth,
+        .sips = true,
         .knows_source = true,
     };
     return 0;

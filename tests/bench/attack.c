@@ -53,6 +53,16 @@ void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from, const bench
     bench_throw(bench, to, bench_address(from, 0), data, forgery->size + guard->ops->trailer);
 }
 
+void bench_reseal(const bench_t *bench, bench_datagram_t *datagram)
+{
+    const btl_ib_guard_t *guard = &bench->hosts[datagram->to / BENCH_RAILS].engine->guard;
+
+    if (!guard->ops->keyed && datagram->size >= guard->ops->trailer) {
+        (void) guard->ops->seal(guard, NULL, 0, datagram->data, datagram->data,
+                                datagram->size - guard->ops->trailer);
+    }
+}
+
 /* ---- watching ---- */
 
 void bench_watch(const bench_host_t *host, bool clocks, bench_watch_t *watch)

@@ -248,6 +248,9 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size);
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from,
                          const bench_forgery_t *forgery);
 
+/* Whoever changed a datagram of his own has its checksum right, if there is one. */
+void bench_reseal(const bench_t *bench, bench_datagram_t *datagram);
+
 /* The state of an engine before something is thrown at it. */
 typedef struct bench_watch {
     const bench_host_t *host;

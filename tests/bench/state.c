@@ -73,9 +73,10 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
     write_down(w, "  fragments %u finished %u above %u\n", length(&conn->fragments.fragments),
                conn->fragments.finished.next, conn->fragments.finished.above);
     if (clocks) {
-        write_down(w, "  heard %" PRIu64 " echo %u ack due %x no tag %" PRIu64 " %d refused %" PRIu64 "\n",
-                   conn->heard_at, conn->echo, conn->ack_due, conn->no_tag_at, conn->no_tag,
-                   conn->refused_since);
+        write_down(
+            w, "  heard %" PRIu64 " echo %u ack due %x no tag %" PRIu64 " %d refused %" PRIu64 "\n",
+            conn->heard_at, conn->echo, conn->ack_due, conn->no_tag_at, conn->no_tag,
+            conn->refused_since);
     }
     write_spaces(w, conn);
 }

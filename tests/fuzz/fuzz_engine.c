@@ -57,7 +57,15 @@ static void add_connect(script_t *script, bench_forgery_t *forgery, uint32_t to,
 
 static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
 {
-    for (uint32_t n = script_u8(script) % 5; n > 0; n--) {
+    uint8_t what = script_u8(script);
+
+    if (what & 0x80) { /* names something that may come again */
+        forgery->header.flags |= BTL_IB_FLAG_READY;
+        forgery->header.spaces = what >> 4 & 3;
+        forgery->header.seq =
+            BTL_IB_LE32((conn != NULL ? conn->tx[0].window.first : 0) + script_near(script));
+    }
+    for (uint32_t n = what % 5; n > 0; n--) {
         uint8_t space = script_u8(script) % 8;
         const btl_ib_tx_space_t *tx =
             conn != NULL && space < conn->peer_queues->count ? &conn->tx[space] : NULL;
@@ -319,6 +327,9 @@ static void step_mutate(script_t *script, sins_t *sins)
     uint8_t *token = copy->data + offsetof(btl_ib_wire_header_t, token);
     if (how & 0x40) {
         token[how % 8] ^= 1;
+    }
+    if (how & 0x20) {
+        bench_reseal(bench, copy);
     }
     if (memcmp(token, bench->wire.first->data + offsetof(btl_ib_wire_header_t, token), 8) == 0) {
         sins->forged = true;

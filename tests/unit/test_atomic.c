@@ -23,6 +23,22 @@ static union {
     uint64_t words[3];
 } row;
 
+/* A number into the word, and out of it. */
+static void store(uint64_t value, uint32_t size)
+{
+    uint32_t small = (uint32_t) value;
+
+    memcpy(row.bytes + 8, size == sizeof(small) ? (void *) &small : (void *) &value, size);
+}
+
+static uint64_t load(uint32_t size)
+{
+    uint32_t small;
+
+    memcpy(&small, row.bytes + 8, sizeof(small));
+    return size == sizeof(small) ? small : row.words[1];
+}
+
 static uint64_t execute(uint32_t code, uint32_t type, uint64_t word, uint64_t operand,
                         uint64_t compare, uint64_t *after)
 {
@@ -30,11 +46,10 @@ static uint64_t execute(uint32_t code, uint32_t type, uint64_t word, uint64_t op
     uint64_t before = 0;
 
     memset(&row, 0x5a, sizeof(row));
-    memcpy(row.bytes + 8, &word, size);
+    store(word, size);
     assert_int_equal(btl_ib_atomic_execute(row.bytes + 8, code, type, operand, compare, &before),
                      0);
-    *after = 0;
-    memcpy(after, row.bytes + 8, size);
+    *after = load(size);
     for (uint32_t i = 0; i < sizeof(row.bytes); i++) {
         if (i < 8 || i >= 8 + size) {
             assert_int_equal(row.bytes[i], 0x5a);

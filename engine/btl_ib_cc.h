@@ -82,6 +82,7 @@ typedef struct btl_ib_cc {
     uint32_t max;    /* and at most */
     uint32_t pace;   /* ns between two segments on average; 0: as they come */
     uint32_t burst;  /* while paced: segments that may leave together */
+    uint32_t train;  /* segments that go through hosts as one, at least 1 */
     union {
         btl_ib_cc_swift_t swift;
         btl_ib_cc_cubic_t cubic;
@@ -91,7 +92,7 @@ typedef struct btl_ib_cc {
 typedef struct btl_ib_cc_ops {
     const char *name;
 
-    /* Begin; `max` is set, all else zero. */
+    /* Begin; `max` and `train` are set, all else zero. */
     void (*init)(btl_ib_cc_t *cc);
 
     /* News arrived. */
@@ -119,7 +120,8 @@ bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 /* The algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
-/* Begin, with windows of up to `max` segments, at least 1. */
-void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max);
+/* Begin, with windows of up to `max` segments, of which up to `train` go through hosts as one; both at least
+ * 1. */
+void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max, uint32_t train);
 
 #endif

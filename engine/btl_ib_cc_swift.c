@@ -43,7 +43,8 @@ enum {
 
     ALLOWANCE_MIN = 20,      /* us of queue: below it is noise, and bursts of 16 segments */
     ALLOWANCE_SHARE = 8,     /* or that part of the base */
-    QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours */
+    QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
+    QUEUE_TRAINS = 2,        /* or so much of what goes through hosts as one */
     SAMPLES_START = 8,       /* that end the doubling within a round (RFC 9406) */
     BASE_PERIOD = 5000000,   /* us */
 
@@ -90,8 +91,9 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
     swift->window = window < WINDOW_MIN ? WINDOW_MIN : (uint32_t) window;
     cc->window = btl_ib_max_u32(swift->window / SEGMENT, 1);
     cc->pace = pace_of(swift);
-    cc->burst =
-        swift->window < SEGMENT ? 0 : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2), PACE_BURST);
+    cc->burst = swift->window < SEGMENT ? 0
+                                        : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2),
+                                                         btl_ib_max_u32(PACE_BURST, cc->train));
 }
 
 static void init(btl_ib_cc_t *cc)
@@ -136,13 +138,15 @@ static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
 }
 
 /* Is there a queue, and is it ours? */
-static bool queueing(const btl_ib_cc_swift_t *swift)
+static bool queueing(const btl_ib_cc_t *cc)
 {
+    const btl_ib_cc_swift_t *swift = &cc->swift;
+
     if (!delayed(swift, allowance(swift))) {
         return false;
     }
     uint64_t own = (uint64_t) swift->window * (swift->delay - swift->base) / swift->delay;
-    return own > QUEUE_OWN;
+    return own > btl_ib_max_u32(QUEUE_OWN, QUEUE_TRAINS * cc->train * SEGMENT);
 }
 
 /*
@@ -253,7 +257,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     btl_ib_cc_swift_t *swift = &cc->swift;
 
     swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
-    if (queueing(swift)) {
+    if (queueing(cc)) {
         cut_for_delay(cc);
     } else if (may_grow(cc) && swift->window >= swift->slow_start && !losing(swift)) {
         increase(cc);
@@ -281,7 +285,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
         /* Doubling for a whole round more would be once too often. */
-        if (swift->samples >= SAMPLES_START && queueing(swift)) {
+        if (swift->samples >= SAMPLES_START && queueing(cc)) {
             end_round(cc, ack->now);
             return;
         }

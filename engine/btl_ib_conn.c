@@ -103,7 +103,8 @@ static void begin(btl_ib_conn_t *conn)
         conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
-    btl_ib_cc_init(&conn->cc, conn->rail->cc, config->depth_peer);
+    btl_ib_cc_init(&conn->cc, conn->rail->cc, config->depth_peer,
+                   conn->rail->transport->attr.joins > 0 ? conn->rail->transport->attr.joins : 1);
     conn->pace_at = 0;
     conn->next_fragment = 0;
     conn->reorder_scale = 0;

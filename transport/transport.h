@@ -37,10 +37,11 @@ typedef struct btl_ib_transport_attr {
                              * send() returns, and makes no BTL_IB_EVENT_SENT; 0: none does */
     uint32_t max_iov;     /* pieces that one datagram may be gathered from, at least 1 */
     uint32_t max_batch;   /* datagrams that one send() can make use of */
-    uint32_t tx_depth;    /* datagrams that can be on their way out at once */
-    uint32_t rx_depth;    /* datagrams that can arrive before anyone polls */
-    uint32_t headroom;    /* writable bytes that it wants in front of iov[0] of each send */
-    uint32_t bandwidth;   /* Mbit/s of the device, 0: unknown */
+    uint32_t joins;     /* of them, as many of one size go through both hosts as one; 0: none do */
+    uint32_t tx_depth;  /* datagrams that can be on their way out at once */
+    uint32_t rx_depth;  /* datagrams that can arrive before anyone polls */
+    uint32_t headroom;  /* writable bytes that it wants in front of iov[0] of each send */
+    uint32_t bandwidth; /* Mbit/s of the device, 0: unknown */
     bool needs_registration; /* all memory sent from must come from mem_register() */
     bool ordered;            /* never reorders */
     bool reliable;           /* never loses or repeats while a peer is connected (RC) */

@@ -154,6 +154,7 @@ static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         return rc;
     }
     const uint32_t largest = udp->base.attr.max_datagram;
+    udp->base.attr.joins = udp->gso ? BTL_IB_UDP_BYTES_MAX / largest : 0;
     udp->rx_size = params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx_size);
     *out = &udp->base;

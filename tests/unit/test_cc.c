@@ -71,7 +71,7 @@ static void test_init(void **state)
     (void) state;
     for (size_t i = 0; i < sizeof(maxes) / sizeof(maxes[0]); i++) {
         for (size_t k = 0; k < ALL; k++) {
-            btl_ib_cc_init(&cc, all[k], maxes[i]);
+            btl_ib_cc_init(&cc, all[k], maxes[i], 1);
             bool open = all[k] == &btl_ib_cc_none || maxes[i] < BTL_IB_CC_INIT;
             assert_int_equal(cc.window, open ? maxes[i] : BTL_IB_CC_INIT);
             assert_int_equal(cc.pace, 0);
@@ -85,7 +85,7 @@ static void test_none(void **state)
     btl_ib_cc_t cc;
 
     (void) state;
-    btl_ib_cc_init(&cc, &btl_ib_cc_none, 700);
+    btl_ib_cc_init(&cc, &btl_ib_cc_none, 700, 1);
     for (uint64_t now = 1; now < 1000; now++) {
         btl_ib_cc_ack_t ack = {now, now - 1, 1, 100000, 100000, true};
         cc.ops->acked(&cc, &ack);
@@ -109,7 +109,7 @@ static void test_bounds(void **state)
         uint64_t now = 1;
         btl_ib_cc_t cc;
 
-        btl_ib_cc_init(&cc, all[run % (int) ALL], max);
+        btl_ib_cc_init(&cc, all[run % (int) ALL], max, 1);
         for (int step = 0; step < 2000; step++) {
             uint32_t before = cc.window;
             uint32_t rtt = test_random_below(&r, 1u << test_random_below(&r, 27));

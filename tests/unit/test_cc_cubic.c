@@ -24,7 +24,7 @@ static int setup(void **state)
 {
     (void) state;
     now = 1000000;
-    btl_ib_cc_init(&cc, &btl_ib_cc_cubic, MAX);
+    btl_ib_cc_init(&cc, &btl_ib_cc_cubic, MAX, 1);
     return 0;
 }
 

@@ -26,7 +26,7 @@ static int setup(void **state)
 {
     (void) state;
     now = 1000000;
-    btl_ib_cc_init(&cc, &btl_ib_cc_swift, MAX);
+    btl_ib_cc_init(&cc, &btl_ib_cc_swift, MAX, 1);
     return 0;
 }
 

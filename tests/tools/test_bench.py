@@ -106,7 +106,7 @@ class Parts(unittest.TestCase):
 
     def test_table(self):
         results, turn = self.results([3.0, 3.0, 3.0])
-        results.failures[turn, "rxd"] = "cut off"
+        results.failures[turn, "rxd"] = runner.Outcome(failure="cut off")
         results.judge()
         made = candidates.make(["ib", "tcp", "rxd", "ucx", "floor"], [])
         made[3].missing = "not built"
@@ -144,8 +144,11 @@ class Live(unittest.TestCase):
 
     def start(self, *arguments):
         words = [str(BENCH), "--build", os.environ["BUILD"], "--seconds", "0.02", "--rounds", "1", *arguments]
-        return subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        return process
 
     def run_it(self, *arguments):
         process = self.start(*arguments)
@@ -191,6 +194,7 @@ class Namespaces(Live):
         self.assertIn(("latency", 0, "floor", 8), measured)
         self.assertFalse({name for _, _, name, _ in measured} - {"ib", "floor"})
         self.assertEqual({f["candidate"] for f in read["failures"]}, {"broken"})
+        self.assertIn("MPI", read["failures"][0]["output"])
         self.assertEqual(len(read["medians"]), len(measured))
 
     def plots(self, path):
@@ -208,6 +212,16 @@ class Namespaces(Live):
         self.assertEqual(len(re.findall(r"(?m)^bench: round \d of 2, rate, clean: hangs", err)), 1)
         self.nothing_is_left()
 
+    def test_two_hosts_of_ones_own(self):
+        nshosts = str(ROOT / "tools/nshosts")
+        subprocess.run([nshosts, "up", "2"], env=self.env, check=True)
+        self.addCleanup(subprocess.run, [nshosts, "down"], env=self.env)
+        hosts = ",".join(self.env["NSPFX"] + n for n in "12")
+        status, out, err = self.run_it("--hosts", hosts, "--mpirun", f"{nshosts} run", "--candidates", "ib,floor",
+                                       "--what", "both-ways", "--sizes", "64K", "--limit", "30")
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(out, r"(?m)^64 KiB +GB/s +[\d.]+ +[\d.]+ +- +[\d.]+$")
+
     def test_collectives_and_offloads(self):
         status, out, err = self.run_it("--candidates", "ib", "--what", "allreduce,alltoall", "--sizes", "8",
                                        "--offloads", "nogso", "--loss", "0", "--mtu", "9000", "--limit", "30")
@@ -216,12 +230,21 @@ class Namespaces(Live):
         for what in ("allreduce", "alltoall"):
             self.assertRegex(out, rf"(?m)^{what}, clean, offloads nogso: .*\n.*\n *8 B +mean +[\d.,]+")
 
+    def links_are_lossy(self):
+        """As nsbad and the kernel tell it."""
+        rules = subprocess.run([ROOT / "tools/nsbad", "show"], env=self.env, capture_output=True, text=True).stdout
+        self.assertEqual(len(re.findall("numgen random mod 10000 < 500 ", rules)), 2, rules)
+        features = subprocess.run(["ip", "netns", "exec", self.env["NSPFX"] + "1", "ethtool", "-k", "eth0"],
+                                  capture_output=True, text=True).stdout
+        self.assertIn("tx-udp-segmentation: off", features)
+
     def test_stopped(self):
-        process = self.start("--candidates", "ib", "--candidate", HANGS, "--what", "rate", "--loss", "0",
+        process = self.start("--candidates", "ib", "--candidate", HANGS, "--what", "rate", "--loss", "5",
                              "--limit", "100")
         for line in process.stderr:
-            if re.search(r"rate, clean: hangs", line):
+            if re.search(r"rate, 5 % loss, offloads off: hangs", line):
                 break
+        self.links_are_lossy()
         time.sleep(1)  # mpirun is on its way
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()

@@ -7,6 +7,8 @@ import json
 from .candidates import FLOOR
 from .plan import size_text
 
+OUTPUT_MAX = 4000  # characters of what a failed job said, its end
+
 
 def number(value):
     """Three significant digits, thousands with a comma."""
@@ -79,8 +81,9 @@ class Report:
                      for turn in self.turns],
             "candidates": [{"name": c.name, "options": c.options, "missing": c.missing or None}
                            for c in all_candidates],
-            "failures": [{**about(turn), "candidate": name, "why": why}
-                         for (turn, name), why in results.failures.items()],
+            "failures": [{**about(turn), "candidate": name, "why": outcome.failure,
+                          "output": outcome.output[-OUTPUT_MAX:]}
+                         for (turn, name), outcome in results.failures.items()],
             "discarded": [{**about(turn), "round": number, "floor_worse_by": round(worse, 3)}
                           for turn, number, worse in results.discarded],
             "medians": [{**about(turn), "candidate": c.name, "size": size, "figures": found}

@@ -22,7 +22,7 @@ class Results:
     def __init__(self, allowed):
         self.allowed = allowed  # how much worse than its best the floor may be: 0.15
         self.samples = []
-        self.failures = {}  # (turn, candidate) -> why
+        self.failures = {}  # (turn, candidate) -> its Outcome
         self.checks = {}  # (turn, round) -> the floor's figures {size: value}
         self.discarded = []  # (turn, round, how much worse)
 

@@ -47,6 +47,13 @@ def complaint(text):
     return next((line for line in lines if re.search(r"[A-Za-z]{3}", line)), "it said nothing")
 
 
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Runner:
     def __init__(self, env):
         self.mark = f"{os.getpid()}-{time.time_ns()}"
@@ -91,13 +98,13 @@ class Runner:
                     self.process.wait(patience)
                 except subprocess.TimeoutExpired:
                     pass
-        deadline = time.monotonic() + 2
+        begun = time.monotonic()
         while left := list(self.leftovers()):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - begun
+            if waited > 10:
+                raise RuntimeError(f"processes that do not end: {', '.join(map(str, left))}")
+            if waited > 2:
                 for pid in left:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
+                    kill(pid)
             time.sleep(0.02)
         self.process = None

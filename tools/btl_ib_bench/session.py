@@ -199,7 +199,7 @@ class Bench:
         return True
 
     def fail(self, turn, candidate, outcome):
-        self.results.failures[turn, candidate.name] = outcome.failure
+        self.results.failures[turn, candidate.name] = outcome
         say(f"{candidate.name} failed, {turn.what.name}, {turn.condition}: {outcome.failure}")
 
     def one_turn(self, number, turn):
@@ -245,8 +245,8 @@ class Bench:
         for candidate in self.candidates:
             if candidate.missing:
                 yield f"{candidate.name} is not there: {candidate.missing}"
-        for (turn, name), failure in self.results.failures.items():
-            yield f"{name} failed, {turn.what.name}, {turn.condition}: {failure}"
+        for (turn, name), outcome in self.results.failures.items():
+            yield f"{name} failed, {turn.what.name}, {turn.condition}: {outcome.failure}"
         if not self.began_rounds:
             yield "no floor: nothing shows whether the machine was quiet"
             return

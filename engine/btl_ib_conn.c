@@ -363,18 +363,22 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
     const btl_ib_engine_t *engine = conn->engine;
     uint64_t since_turn = now < engine->turned_at ? 0 : now - engine->turned_at;
     uint32_t pending = 0;
+    char heard[40] = "never heard";
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         pending += !btl_ib_list_empty(&conn->tx[i].pending);
     }
-    return snprintf(
-        out, len,
-        "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
-        "%u probes since progress, window %u (%s), SRTT %u us, heard %" PRIu64 " us ago",
-        states[conn->state], conn->bound ? ", connected" : "", conn->draining ? ", draining" : "",
-        conn->epoch, conn->in_flight, pending, conn->probes, conn->cc.window, conn->cc.ops->name,
-        btl_ib_rtt_smoothed(&conn->rtt, 0),
-        conn->heard_at == 0 ? 0 : engine->awake - conn->heard_at + since_turn);
+    if (conn->heard_at != 0) {
+        snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
+                 engine->awake - conn->heard_at + since_turn);
+    }
+    return snprintf(out, len,
+                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
+                    "%u probes since progress, window %u (%s), SRTT %u us, %s",
+                    states[conn->state], conn->bound ? ", connected" : "",
+                    conn->draining ? ", draining" : "", conn->epoch, conn->in_flight, pending,
+                    conn->probes, conn->cc.window, conn->cc.ops->name,
+                    btl_ib_rtt_smoothed(&conn->rtt, 0), heard);
 }
 
 const char *btl_ib_death_string(btl_ib_death_t reason)

@@ -153,16 +153,22 @@ static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 
 /* ---- operations ---- */
 
-static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uint32_t space)
+/* From byte `offset` of the operation on. */
+static btl_ib_wire_target_t target_of(const btl_ib_op_t *op, uint64_t offset)
 {
-    const struct iovec iov[2] = {{.iov_base = op->local, .iov_len = op->size}};
-    btl_ib_wire_target_t target = {
+    return (btl_ib_wire_target_t){
         .region = BTL_IB_LE64(op->key.id),
         .secret = BTL_IB_LE64(op->key.secret),
-        .offset = BTL_IB_LE64(op->offset + op->out.offset),
+        .offset = BTL_IB_LE64(op->offset + offset),
         .end = BTL_IB_LE64(op->offset + op->size),
         .operation = BTL_IB_LE32(op->id),
     };
+}
+
+static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uint32_t space)
+{
+    const struct iovec iov[2] = {{.iov_base = op->local, .iov_len = op->size}};
+    btl_ib_wire_target_t target = target_of(op, op->out.offset);
     piece_t piece = {
         .type = BTL_IB_TYPE_PUT,
         .head = &target,
@@ -177,13 +183,7 @@ static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uin
 
 static btl_ib_segment_t *cut_get(btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
-    btl_ib_wire_target_t target = {
-        .region = BTL_IB_LE64(op->key.id),
-        .secret = BTL_IB_LE64(op->key.secret),
-        .offset = BTL_IB_LE64(op->offset),
-        .end = BTL_IB_LE64(op->offset + op->size),
-        .operation = BTL_IB_LE32(op->id),
-    };
+    btl_ib_wire_target_t target = target_of(op, 0);
     piece_t piece = {.type = BTL_IB_TYPE_GET, .head = &target, .head_size = sizeof(target)};
     return make(conn, &piece);
 }

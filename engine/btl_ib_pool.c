@@ -99,7 +99,6 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
     }
     btl_ib_segment_t *segment =
         BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[large].free), btl_ib_segment_t, link);
-    pool->kind[large].in_use++;
     segment->conn = NULL;
     segment->out = NULL;
     segment->copies = 0;
@@ -119,7 +118,6 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
 
 static void release(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
 {
-    pool->kind[segment->large].in_use--;
     /* The most recently used is the one whose memory is in the cache. */
     btl_ib_list_push_head(&pool->kind[segment->large].free, &segment->link);
 }

@@ -62,7 +62,6 @@ typedef struct btl_ib_pool {
     struct {
         uint32_t size; /* bytes of a buffer */
         uint32_t made;
-        uint32_t in_use;
         btl_ib_list_t free;
     } kind[2]; /* small, large */
     btl_ib_list_t slabs;

@@ -46,6 +46,18 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
     }
 }
 
+/* What becomes of this copy counts: told of an earlier refusal its sender would repeat it without end if it is
+ * refused again for another reason. */
+void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
+        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        if (refusal->seq == view->seq && refusal->space == view->space) {
+            refusal->kept = false;
+        }
+    }
+}
+
 /* Could it be taken in now? */
 static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
 {

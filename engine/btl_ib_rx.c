@@ -435,6 +435,9 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
         return;
     }
+    if (conn->refusing) {
+        btl_ib_refusal_here(conn, view);
+    }
     if (!ready_for(conn, view)) {
         answer_probe(conn, view);
         return;

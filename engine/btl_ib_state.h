@@ -558,6 +558,9 @@ uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
 void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause);
 
+/* A segment that is still missing is here, and about to be taken in, refused or dropped. */
+void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
 /* The one that the acknowledgement now leaving is to name, or NULL. `told` is the caller's to set. */
 btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn);
 

@@ -109,7 +109,6 @@ int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t n
         slot->id = 1u << SLOT_BITS;
     }
     chain(table, index);
-    table->used++;
     *id = slot->id;
     return 0;
 }
@@ -151,7 +150,6 @@ void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id)
     slot->conn = NULL;
     slot->next = table->free;
     table->free = (uint32_t) (slot - table->slots);
-    table->used--;
 }
 
 struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id)

@@ -28,7 +28,6 @@ static inline uint32_t btl_ib_rails_of(uint32_t rail, uint32_t other)
 typedef struct btl_ib_table {
     const btl_ib_mem_t *mem;
     uint32_t size; /* slots, 0 or a power of two */
-    uint32_t used;
     uint32_t free; /* first free slot, or size */
     struct btl_ib_table_slot *slots;
     uint32_t *buckets; /* size of them: the first slot of each hash chain, or size */

@@ -249,75 +249,76 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     }
 }
 
+/* What is never encrypted of a header. */
+static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
+                                              btl_ib_wire_header_t *header, btl_ib_view_t *view)
+{
+    if (size < sizeof(*header)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(header, data, sizeof(*header));
+    if (header->version_type >> 4 != BTL_IB_WIRE_VERSION) {
+        return BTL_IB_WIRE_VERSION_UNKNOWN;
+    }
+    if ((header->flags & ~BTL_IB_FLAGS_ALL) != 0) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    view->type = header->version_type & 0xf;
+    view->flags = header->flags;
+    view->connection = BTL_IB_LE32(header->connection);
+    view->token = BTL_IB_LE64(header->token);
+    view->payload = data + sizeof(*header);
+    view->size = size - (uint32_t) sizeof(*header);
+    return BTL_IB_WIRE_OK;
+}
+
+static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_t *header,
+                                                       btl_ib_view_t *view)
+{
+    if (BTL_IB_LE16(header->length) != view->size) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    if (header->away != 0 && !(header->flags & BTL_IB_FLAG_ECHO)) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    view->space = header->spaces & 0xf;
+    view->ack_space = header->spaces >> 4;
+    view->tag = header->tag;
+    view->seq = BTL_IB_LE32(header->seq);
+    view->ack = BTL_IB_LE32(header->ack);
+    view->limit = view->ack + BTL_IB_LE16(header->credits);
+    view->stamp = BTL_IB_LE32(header->stamp);
+    view->echo = BTL_IB_LE32(header->echo);
+    view->hold = BTL_IB_LE16(header->hold);
+    view->away = BTL_IB_LE16(header->away);
+    if ((view->tag != 0 && view->type >= BTL_IB_TYPE_PUT)
+        || ((view->flags & BTL_IB_FLAG_READY) && view->type != BTL_IB_TYPE_ACK)) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    return BTL_IB_WIRE_OK;
+}
+
 btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view)
 {
     btl_ib_wire_header_t header;
+    btl_ib_wire_error_t error = parse_clear(data, size, &header, view);
 
-    if (size < sizeof(header)) {
-        return BTL_IB_WIRE_SHORT;
-    }
-    memcpy(&header, data, sizeof(header));
-    if (header.version_type >> 4 != BTL_IB_WIRE_VERSION) {
-        return BTL_IB_WIRE_VERSION_UNKNOWN;
-    }
-    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0) {
-        return BTL_IB_WIRE_TYPE_UNKNOWN;
-    }
-    view->type = header.version_type & 0xf;
-    view->flags = header.flags;
-    view->connection = BTL_IB_LE32(header.connection);
-    view->token = BTL_IB_LE64(header.token);
-    view->payload = data + sizeof(header);
-    view->size = size - (uint32_t) sizeof(header);
-    return view->flags & BTL_IB_FLAG_CONNECT ? parse_connect(view) : BTL_IB_WIRE_OK;
+    return error == BTL_IB_WIRE_OK && (view->flags & BTL_IB_FLAG_CONNECT) ? parse_connect(view)
+                                                                          : error;
 }
 
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view)
 {
     btl_ib_wire_header_t header;
+    btl_ib_wire_error_t error = parse_clear(data, size, &header, view);
 
-    if (size < sizeof(header)) {
-        return BTL_IB_WIRE_SHORT;
+    if (error == BTL_IB_WIRE_OK) {
+        error = parse_rest_of_header(&header, view);
     }
-    memcpy(&header, data, sizeof(header));
-    if (header.version_type >> 4 != BTL_IB_WIRE_VERSION) {
-        return BTL_IB_WIRE_VERSION_UNKNOWN;
+    if (error == BTL_IB_WIRE_OK && (view->flags & BTL_IB_FLAG_CONNECT)) {
+        error = parse_connect(view);
     }
-    if (BTL_IB_LE16(header.length) != size - sizeof(header)) {
-        return BTL_IB_WIRE_LENGTH;
-    }
-    if ((header.flags & ~BTL_IB_FLAGS_ALL) != 0
-        || (header.away != 0 && !(header.flags & BTL_IB_FLAG_ECHO))) {
-        return BTL_IB_WIRE_TYPE_UNKNOWN;
-    }
-    view->type = header.version_type & 0xf;
-    view->flags = header.flags;
-    view->space = header.spaces & 0xf;
-    view->ack_space = header.spaces >> 4;
-    view->tag = header.tag;
-    view->connection = BTL_IB_LE32(header.connection);
-    view->token = BTL_IB_LE64(header.token);
-    view->seq = BTL_IB_LE32(header.seq);
-    view->ack = BTL_IB_LE32(header.ack);
-    view->limit = view->ack + BTL_IB_LE16(header.credits);
-    view->stamp = BTL_IB_LE32(header.stamp);
-    view->echo = BTL_IB_LE32(header.echo);
-    view->hold = BTL_IB_LE16(header.hold);
-    view->away = BTL_IB_LE16(header.away);
-    if ((view->tag != 0 && view->type >= BTL_IB_TYPE_PUT)
-        || ((view->flags & BTL_IB_FLAG_READY) && view->type != BTL_IB_TYPE_ACK)) {
-        return BTL_IB_WIRE_TYPE_UNKNOWN;
-    }
-    view->payload = data + sizeof(header);
-    view->size = size - (uint32_t) sizeof(header);
-
-    if (view->flags & BTL_IB_FLAG_CONNECT) {
-        btl_ib_wire_error_t error = parse_connect(view);
-        if (error != BTL_IB_WIRE_OK) {
-            return error;
-        }
-    }
-    return parse_body(view);
+    return error == BTL_IB_WIRE_OK ? parse_body(view) : error;
 }
 
 bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block)

@@ -100,6 +100,48 @@ static void told_until_it_is_there(void **state)
     (void) state;
 }
 
+static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagram)
+{
+    btl_ib_wire_chunk_t chunk;
+
+    (void) bench;
+    if ((datagram->data[0] & 0xf) != BTL_IB_TYPE_CHUNK) {
+        return false;
+    }
+    memcpy(&chunk, datagram->data + sizeof(btl_ib_wire_header_t), sizeof(chunk));
+    return BTL_IB_LE32(chunk.fragment) == 0 && chunk.index == 0;
+}
+
+/* Refused for its tag, and then for want of a buffer: who was told that the first cause is gone does not repeat it
+ * without end because of the second. */
+static void refused_for_two_reasons(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[1].config.reassembly_max = 0;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 3000); /* no CONNECT is needed any more */
+    bench->loses = loses_the_first_chunk; /* of the fragment that the only buffer is for */
+    bench->hosts[1].deaf[DEAF] = true;
+    bench_send(bench, 0, 1, 5000, 1);
+    bench_send(bench, 0, 1, 5000, DEAF);
+    bench_run(bench, SECOND);
+    bench->hosts[1].deaf[DEAF] = false;
+    uint64_t sent = bench->hosts[0].datagrams;
+    bench_run(bench, SECOND);
+    assert_true(count(bench, 1)->refused_no_reassembly > 0);
+    assert_true(bench->hosts[0].datagrams - sent < 30);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
 /* As long as nobody listens nothing is told, however often it is looked for. */
 static void nothing_is_told_too_soon(void **state)
 {
@@ -198,6 +240,7 @@ int main(void)
         cmocka_unit_test(ends_with_its_life),
         cmocka_unit_test(a_liar_names),
         cmocka_unit_test(a_reason_of_long_ago),
+        cmocka_unit_test(refused_for_two_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

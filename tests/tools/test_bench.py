@@ -16,14 +16,16 @@ import tempfile
 import time
 import unittest
 import xml.etree.ElementTree as ElementTree
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from unittest import mock
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(ROOT / "tools"))
-from btl_ib_bench import candidates, plan, plots, runner  # noqa: E402
-from btl_ib_bench.report import Report  # noqa: E402
+from btl_ib_bench import candidates, plan, plots, report, runner, session  # noqa: E402
 from btl_ib_bench.results import Results  # noqa: E402
 
 CLEAN = plan.Condition()
@@ -32,6 +34,32 @@ HANGS = "hangs=tcp sh -c 'exec sleep 1000'"  # what follows are arguments of sh
 
 def turn_of(name, *sizes):
     return plan.Turn(CLEAN, plan.WHATS[name], sizes, 0.1)
+
+
+def options_of(*words):
+    """As tools/bench reads them."""
+    loader = SourceFileLoader("bench", str(BENCH))
+    module = module_from_spec(spec_from_loader("bench", loader))
+    loader.exec_module(module)
+    return module.parse(words)
+
+
+def bench_of(jobs, *words):
+    """A session whose jobs do not run: jobs(program, number of the call) makes their outcomes."""
+    bench = session.Bench(options_of("--hosts", "localhost", "--what", "latency", "--sizes", "8", *words))
+    calls = []
+
+    def job(command, program, limit):
+        calls.append(program)
+        return jobs(program, calls.count(program))
+
+    bench.programs = Path("/programs")
+    bench.runner.job = job
+    bench.place = mock.MagicMock(interface="eth0")
+    with mock.patch("time.sleep"), mock.patch.object(session, "say"):
+        bench.measure()
+    bench.results.judge()
+    return bench, calls
 
 
 class Parts(unittest.TestCase):
@@ -104,13 +132,40 @@ class Parts(unittest.TestCase):
         self.assertEqual(results.discarded, [])
         self.assertEqual(results.median(turn, "ib", 8, "p50"), 1.5)
 
+    def test_a_round_begins_again_if_its_floor_is_slow(self):
+        floors = [3.0, 9.0, 9.0, 3.1, 3.0]
+        bench, calls = bench_of(
+            lambda program, n: runner.Outcome({8: {"p50": floors[n - 1] if program == "floor" else n}}),
+            "--candidates", "ib,floor", "--rounds", "3")
+        self.assertEqual(calls, ["floor", "pingpong", "floor", "floor", "floor", "pingpong", "floor", "pingpong"])
+        self.assertEqual((bench.abandoned, bench.began_rounds), (2, 5))
+        self.assertEqual(bench.results.median(bench.turns[0], "ib", 8, "p50"), 2)
+
+    def test_it_does_not_begin_again_for_ever(self):
+        bench, calls = bench_of(
+            lambda program, n: runner.Outcome({8: {"p50": 3.0 if n == 1 else 9.0}}),
+            "--candidates", "ib,floor", "--rounds", "2")
+        self.assertEqual(calls.count("pingpong"), 2)
+        self.assertEqual(calls.count("floor"), 2 + 2 * 2)
+        self.assertEqual([number for _, number, _ in bench.results.discarded], [2])
+
+    def test_who_failed_is_not_asked_again(self):
+        bench, calls = bench_of(lambda program, n: runner.Outcome({}, "it broke"), "--candidates", "ib,floor")
+        self.assertEqual(calls, ["floor", "pingpong"])
+        self.assertEqual(len(list(bench.notes([]))), 3)
+
+    def test_numbers(self):
+        for value, text in ((None, "-"), (1234567.8, "1,234,568"), (123.4, "123"), (4.567, "4.57"), (0.4567, "0.457"),
+                            (0.0123, "0.0123"), (0.00012, "0.000120")):
+            self.assertEqual(report.number(value), text)
+
     def test_table(self):
         results, turn = self.results([3.0, 3.0, 3.0])
         results.failures[turn, "rxd"] = runner.Outcome(failure="cut off")
         results.judge()
         made = candidates.make(["ib", "tcp", "rxd", "ucx", "floor"], [])
         made[3].missing = "not built"
-        _, columns, rows = Report(results, [turn], made).table(turn)
+        _, columns, rows = report.Report(results, [turn], made).table(turn)
         self.assertEqual(columns, ["size", "figure", "ib", "tcp", "rxd", "floor", "ib : best peer", "ib : floor"])
         self.assertEqual(rows[0], ["8 B", "p50", "2.00", "8.00", "failed", "3.00", "0.25 tcp", "0.67"])
 
@@ -169,12 +224,13 @@ class Namespaces(Live):
     def test_a_run(self):
         table, svg = self.place / "results.json", self.place / "all.svg"
         status, out, err = self.run_it(
-            "--candidates", "ib,floor", "--candidate", "gone=--mca pml nosuch", "--candidate", "broken=--mca pml ob1 --mca btl self", "--what", "latency,streaming",
-            "--sizes", "8,16K", "--loss", "0,1", "--limit", "30", "--json", str(table), "--svg", str(svg))
+            "--candidates", "ib,floor", "--candidate", "gone=--mca pml nosuch",
+            "--candidate", "broken=--mca pml ob1 --mca btl self", "--what", "latency,streaming", "--sizes", "8,16K",
+            "--loss", "0,1", "--limit", "30", "--json", str(table), "--svg", str(svg))
         self.assertEqual(status, 0, out + err)
         self.nothing_is_left()
         self.assertRegex(out, r"(?m)^latency, clean: us one way, less is better$")
-        self.assertRegex(out, r"(?m)^streaming, 1 % loss, offloads off: GB/s, more is better$")
+        self.assertRegex(out, r"(?m)^streaming, 1 % loss, offloads off: GB/s, more is better; floor without loss$")
         self.assertRegex(out, r"(?m)^ *size +figure +ib +floor +broken +ib : best peer +ib : floor$")
         self.assertRegex(out, r"(?m)^ *8 B +p99\.9 +[\d.,]+ .* failed")
         self.assertRegex(out, r"(?m)^gone is not there: this Open MPI has no pml nosuch$")

@@ -179,8 +179,7 @@ class Plots:
         files = []
         for turn, figure, curves in self.panels:
             words = f"{turn.what.name} {turn.condition} {figure}"
-            for character in (", ", " % ", " ", "/"):
-                words = words.replace(character, "-")
+            words = words.replace("%", "percent").replace(",", "").replace("/", "-").replace(" ", "-")
             files.append(Path(path, f"{words}.svg"))
             files[-1].write_text(self.picture([(turn, figure, curves)]))
         return files

@@ -11,12 +11,13 @@ OUTPUT_MAX = 4000  # characters of what a failed job said, its end
 
 
 def number(value):
-    """Three significant digits, thousands with a comma."""
+    """About three significant digits, thousands with a comma."""
     if value is None:
         return "-"
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+    for least, digits in ((100, 0), (1, 2), (0.1, 3), (0.01, 4)):
+        if value >= least:
+            return f"{value:,.{digits}f}"
+    return f"{value:.6f}"
 
 
 def ratio(value, of):
@@ -57,6 +58,8 @@ class Report:
         """Heading, column names, rows."""
         better = "more is better" if turn.what.more_is_better else "less is better"
         heading = f"{turn.what.name}, {turn.condition}: {turn.what.unit}, {better}"
+        if turn.condition.loss and any(c.name == FLOOR for c in self.candidates):
+            heading += "; floor without loss"
         columns = ["size", "figure", *(c.name for c in self.candidates)]
         if self.ours:
             columns += [f"{self.ours.name} : best peer", f"{self.ours.name} : floor"]

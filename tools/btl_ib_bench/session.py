@@ -119,6 +119,7 @@ class Bench:
         self.turns = plan.turns(choose_conditions(options, self.place), whats, sizes, options.seconds, asked)
         self.candidates = cands.make(options.candidates.split(","), options.candidate)
         self.results = Results(options.range / 100)
+        self.runner = Runner(os.environ)
         self.retries = RETRIES * options.rounds
         self.began_rounds = self.abandoned = 0
         self.done = 0.0  # seconds, as planned, of the jobs that ran
@@ -129,23 +130,22 @@ class Bench:
         build = (self.options.build or ROOT / "build").resolve()
         # The Open MPI of one's own hosts need not be Debian's.
         how = "as-it-is" if self.options.build else "packages" if self.place.lossy else "build"
-        done = subprocess.run(["bash", "-c", PREPARE, "bench", ROOT, build, how], stdout=subprocess.PIPE,
-                              check=False)
+        done = subprocess.run(["bash", "-c", PREPARE, "bench", ROOT, build, how], env=self.runner.env,
+                              stdout=subprocess.PIPE, check=False)
         if done.returncode:
             raise RuntimeError(f"{build} cannot be used")
         env = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if "=" in line)
         self.programs = build / "tests/mpi"
-        self.runner = Runner(env)
+        for name in {turn.what.program for turn in self.turns} | {cands.FLOOR}:
+            if not (self.programs / name).exists():
+                raise RuntimeError(f"no program {self.programs / name}")
+        self.runner.env = env
         cands.look(self.candidates, self.place.ompi_info(), env)
         for candidate in self.candidates:
             if candidate.missing:
                 say(f"{candidate.name}: not there: {candidate.missing}")
             if self.place.interface:
                 candidate.use_interface(self.place.interface)
-
-    def missing_program(self):
-        needed = {turn.what.program for turn in self.turns} | {cands.FLOOR}
-        return [name for name in sorted(needed) if not (self.programs / name).exists()]
 
     def job(self, turn, candidate, what, sizes):
         """One job of a candidate: an Outcome."""
@@ -264,18 +264,19 @@ class Bench:
         self.write(report)
 
     def run(self):
-        self.prepare()
-        if self.missing_program():
-            raise RuntimeError(f"{self.programs} lacks {', '.join(self.missing_program())}")
         status = 0
-        with self.place:
-            try:
-                self.measure()
-            except Stopped as why:
-                say(f"stopped by {why}; what there is:")
-                status = 128 + why.args[0]
-            finally:
-                self.runner.end()
+        try:
+            self.prepare()
+            with self.place:
+                try:
+                    self.measure()
+                except Stopped as why:
+                    say(f"stopped by {why}; what there is:")
+                    status = 128 + why.args[0]
+                finally:
+                    self.runner.end()
+        finally:
+            self.runner.end()
         self.show()
         ours = {c.name for c in self.candidates if c.is_ours()}
         return status or int(any(name in ours for _, name in self.results.failures))

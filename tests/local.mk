@@ -272,6 +272,7 @@ mpi_programs = \
     tests/mpi/pingpong \
     tests/mpi/randsize \
     tests/mpi/ring \
+    tests/mpi/sends \
     tests/mpi/sink \
     tests/mpi/sleeper \
     tests/mpi/spawn \
@@ -321,7 +322,7 @@ tests_mpi_datatypes_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_datatypes_CFLAGS = $(mpi_cflags)
 tests_mpi_datatypes_LDADD = $(MPI_LIBS) -lpthread
 # This one calls the BTL itself.
-tests_mpi_direct_SOURCES = tests/mpi/direct.c tests/mpi/common.h
+tests_mpi_direct_SOURCES = tests/mpi/direct.c tests/mpi/module.h tests/mpi/common.h
 tests_mpi_direct_CPPFLAGS = $(mpi_cppflags) $(BTL_IB_OPAL_CPPFLAGS) -D_GNU_SOURCE
 tests_mpi_direct_CFLAGS = $(mpi_cflags) $(BTL_IB_OPAL_CFLAGS)
 tests_mpi_direct_LDADD = $(MPI_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
@@ -365,6 +366,10 @@ tests_mpi_ring_SOURCES = tests/mpi/ring.c tests/mpi/common.h
 tests_mpi_ring_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_ring_CFLAGS = $(mpi_cflags)
 tests_mpi_ring_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_sends_SOURCES = tests/mpi/sends.c tests/mpi/module.h tests/mpi/common.h
+tests_mpi_sends_CPPFLAGS = $(mpi_cppflags) $(BTL_IB_OPAL_CPPFLAGS) -D_GNU_SOURCE
+tests_mpi_sends_CFLAGS = $(mpi_cflags) $(BTL_IB_OPAL_CFLAGS)
+tests_mpi_sends_LDADD = $(MPI_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
 tests_mpi_sink_SOURCES = tests/mpi/sink.c tests/mpi/common.h
 tests_mpi_sink_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_sink_CFLAGS = $(mpi_cflags)

@@ -1,0 +1,64 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * For programs that call the BTL itself: the module of ib that this process has, and its endpoints.
+ * Includes opal_config.h first.
+ */
+
+#ifndef BTL_IB_TESTS_MODULE_H
+#define BTL_IB_TESTS_MODULE_H
+
+#include "opal_config.h"
+
+#include "common.h"
+
+#include "opal/class/opal_list.h"
+#include "opal/constants.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/proc.h"
+
+typedef struct mca_btl_base_endpoint_t peer_t;
+
+static mca_btl_base_module_t *btl;
+static peer_t **peers; /* one for each rank, the own one too */
+
+static void find_module(void)
+{
+    mca_btl_base_selected_module_t *item;
+
+    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (0 == strcmp("ib", item->btl_module->btl_component->btl_version.mca_component_name)) {
+            btl = item->btl_module;
+            return;
+        }
+    }
+    fail("there is no module of ib");
+}
+
+static void find_peers(void)
+{
+    opal_process_name_t *names = get_memory(sizeof(*names) * (size_t) size);
+    opal_process_name_t name = opal_proc_local_get()->proc_name;
+
+    peers = get_memory(sizeof(*peers) * (size_t) size);
+    MPI_Allgather(&name, (int) sizeof(name), MPI_BYTE, names, (int) sizeof(name), MPI_BYTE,
+                  MPI_COMM_WORLD);
+    for (int r = 0; r < size; r++) {
+        opal_proc_t *proc = rank == r ? opal_proc_local_get() : opal_proc_for_name(names[r]);
+
+        peers[r] = NULL;
+        btl->btl_add_procs(btl, 1, &proc, &peers[r], NULL);
+        if (NULL == peers[r]) {
+            fail("ib does not reach rank %d", r);
+        }
+    }
+    free(names);
+}
+
+#endif

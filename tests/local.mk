@@ -266,6 +266,7 @@ mpi_programs = \
     tests/mpi/floor \
     tests/mpi/incast \
     tests/mpi/killed \
+    tests/mpi/lockstep \
     tests/mpi/mixed \
     tests/mpi/onesided \
     tests/mpi/passive \
@@ -342,6 +343,10 @@ tests_mpi_killed_SOURCES = tests/mpi/killed.c tests/mpi/common.h
 tests_mpi_killed_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_killed_CFLAGS = $(mpi_cflags)
 tests_mpi_killed_LDADD = $(MPI_LIBS) -lpthread
+tests_mpi_lockstep_SOURCES = tests/mpi/lockstep.c tests/mpi/common.h
+tests_mpi_lockstep_CPPFLAGS = $(mpi_cppflags)
+tests_mpi_lockstep_CFLAGS = $(mpi_cflags)
+tests_mpi_lockstep_LDADD = $(MPI_LIBS) -lpthread
 tests_mpi_mixed_SOURCES = tests/mpi/mixed.c tests/mpi/common.h
 tests_mpi_mixed_CPPFLAGS = $(mpi_cppflags)
 tests_mpi_mixed_CFLAGS = $(mpi_cflags)

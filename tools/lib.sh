@@ -24,7 +24,7 @@ build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
 job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
-    python3-mpi4py python3-numpy shellcheck spin valgrind)
+    python3-mpi4py python3-numpy shellcheck spin strace valgrind)
 
 installed() { # PACKAGE
     # One line for each architecture.

@@ -1,0 +1,180 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Traffic of which each step can be counted, for tests/mpi/budget. Shared memory says whose turn it is, so
+ * that no rank looks for what was not sent yet, and that the other rank's speed is of no consequence.
+ * what=pingpong: 8 bytes there and back
+ * what=rate: `window` messages of 8 bytes, and one back
+ * what=stream: a message of `bytes`; the ranks take turns of some progress calls each until it is there
+ * Two ranks of one host. iterations=N (100), window=N (64), bytes=N (1048576)
+ */
+
+#include "common.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+enum {
+    WINDOW_MAX = 1024,
+    CALLS = 4,  /* of progress in one turn of a stream */
+    WARMUP = 20 /* iterations that do not count */
+};
+
+/* In memory that both ranks see. */
+typedef struct shared {
+    atomic_int step; /* how many steps were done */
+    atomic_int sent; /* long messages of which rank 0 has done its part */
+    atomic_int over; /* and rank 1, too */
+} shared_t;
+
+static shared_t *shared;
+static MPI_Win memory_window;
+
+static void share_memory(void)
+{
+    MPI_Aint bytes;
+    int unit;
+    void *memory;
+
+    MPI_Win_allocate_shared(0 == rank ? sizeof(*shared) : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD,
+                            &memory, &memory_window);
+    MPI_Win_shared_query(memory_window, 0, &bytes, &unit, &memory);
+    shared = memory;
+    if (0 == rank) {
+        atomic_store(&shared->step, 0);
+        atomic_store(&shared->sent, 0);
+        atomic_store(&shared->over, 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void wait_for_step(int step)
+{
+    while (atomic_load(&shared->step) < step) {
+        sched_yield();
+    }
+}
+
+static void step_done(void)
+{
+    atomic_fetch_add(&shared->step, 1);
+}
+
+static void send_all(char (*bytes)[8], int count)
+{
+    MPI_Request requests[WINDOW_MAX];
+
+    for (int i = 0; i < count; i++) {
+        MPI_Isend(bytes[i], 8, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+}
+
+static void receive_all(char (*bytes)[8], int count)
+{
+    MPI_Request requests[WINDOW_MAX];
+
+    for (int i = 0; i < count; i++) {
+        MPI_Irecv(bytes[i], 8, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+}
+
+typedef struct work {
+    int stream; /* long messages, else windows of small ones */
+    int window, bytes;
+    int step;  /* the next one */
+    int count; /* of messages streamed */
+    char *buffer;
+} work_t;
+
+/* A window of small messages in one step, the answer in another. */
+static void exchange(work_t *w)
+{
+    static char bytes[WINDOW_MAX][8];
+
+    wait_for_step(w->step + rank);
+    if (0 == rank) {
+        send_all(bytes, w->window);
+        step_done();
+        wait_for_step(w->step + 2);
+        receive_all(bytes, 1);
+    } else {
+        receive_all(bytes, w->window);
+        send_all(bytes, 1);
+        step_done();
+    }
+    w->step += 2;
+}
+
+/* A long message to rank 1, a turn of each rank after the other. */
+static void stream_one(work_t *w)
+{
+    MPI_Request request;
+    int done = 0, n = ++w->count;
+
+    if (0 == rank) {
+        MPI_Isend(w->buffer, w->bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &request);
+    } else {
+        MPI_Irecv(w->buffer, w->bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
+    }
+    do {
+        wait_for_step(w->step + rank);
+        for (int i = 0; i < CALLS; i++) {
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        }
+        if (0 == rank && done) {
+            atomic_store(&shared->sent, n);
+        } else if (done && n == atomic_load(&shared->sent)) {
+            atomic_store(&shared->over, n);
+        }
+        step_done();
+        w->step += 2;
+        wait_for_step(w->step);
+    } while (atomic_load(&shared->over) < n);
+}
+
+static void do_work(work_t *w, int iterations)
+{
+    for (int i = 0; i < iterations; i++) {
+        if (w->stream) {
+            stream_one(w);
+        } else {
+            exchange(w);
+        }
+    }
+}
+
+/* What callgrind collects is in here: known by its name. */
+__attribute__((noinline)) void counted(work_t *w, int iterations);
+void counted(work_t *w, int iterations)
+{
+    do_work(w, iterations);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv, "lockstep");
+    const int iterations = (int) arg(argc, argv, "iterations", 100);
+    const char *what = arg_text(argc, argv, "what", "pingpong");
+    work_t w = {
+        .stream = 0 == strcmp(what, "stream"),
+        .window = 0 == strcmp(what, "rate") ? (int) arg(argc, argv, "window", 64) : 1,
+        .bytes = (int) arg(argc, argv, "bytes", 1 << 20),
+    };
+    if (2 != size || w.window < 1 || w.window > WINDOW_MAX || w.bytes < 1) {
+        fail("2 ranks, a window of 1 to %d, and bytes", WINDOW_MAX);
+    }
+    w.buffer = get_memory((size_t) w.bytes);
+    memset(w.buffer, 1, (size_t) w.bytes);
+    share_memory();
+    do_work(&w, WARMUP);
+    counted(&w, iterations);
+    free(w.buffer);
+    MPI_Win_free(&memory_window);
+    finish();
+    return 0;
+}

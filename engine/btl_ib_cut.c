@@ -65,15 +65,26 @@ typedef struct piece {
     const struct iovec *iov; /* two of them: where the bytes are */
     uint64_t offset;         /* of the bytes in there */
     uint32_t size;
-    bool stays; /* the bytes stay there until the segment is acknowledged */
+    bool stays;      /* the bytes stay there until the segment is acknowledged */
+    uint64_t region; /* or as long as this region of ours is registered; 0: no region */
 } piece_t;
+
+/* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
+static void lend(btl_ib_conn_t *conn, const piece_t *piece, btl_ib_segment_t *segment)
+{
+    segment->size -= piece->size;
+    segment->region = piece->region;
+    btl_ib_regions_lend(&conn->engine->regions, piece->region);
+}
 
 static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
 {
     uint32_t whole = btl_ib_send_overhead(conn) + piece->head_size + piece->size;
-    bool outside = piece->stays && piece->size > 0 && can_refer(conn, whole);
+    bool outside =
+        (piece->stays || piece->region != 0) && piece->size > 0 && can_refer(conn, whole);
+    bool room = !outside || piece->region != 0;
     btl_ib_segment_t *segment =
-        btl_ib_send_prepare(conn, piece->type, piece->head_size + (outside ? 0 : piece->size));
+        btl_ib_send_prepare(conn, piece->type, piece->head_size + (room ? piece->size : 0));
 
     if (segment == NULL) {
         return NULL;
@@ -84,6 +95,9 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
     }
     if (outside) {
         refer(segment, piece->iov, piece->offset, piece->size);
+        if (room) {
+            lend(conn, piece, segment);
+        }
     } else if (piece->size > 0) {
         copy_out(piece->iov, piece->offset, piece->size, body + piece->head_size);
     }
@@ -217,7 +231,6 @@ static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
 
 /* ---- answers ---- */
 
-/* A copy, because a region may be gone when the segment has to be sent again. */
 static btl_ib_segment_t *cut_stream(btl_ib_conn_t *conn, const btl_ib_stream_t *stream,
                                     uint32_t space)
 {
@@ -234,6 +247,7 @@ static btl_ib_segment_t *cut_stream(btl_ib_conn_t *conn, const btl_ib_stream_t *
         .iov = iov,
         .offset = stream->out.offset,
         .size = portion(conn, space, &stream->out, sizeof(got)),
+        .region = stream->key.id,
     };
     return make(conn, &piece);
 }
@@ -355,6 +369,14 @@ btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
         btl_ib_list_push_tail(bundled, item);
     }
     return segment;
+}
+
+void btl_ib_cut_own(btl_ib_segment_t *segment)
+{
+    memcpy(segment->wire + segment->size, segment->iov[0].iov_base, segment->outside);
+    segment->size += segment->outside;
+    segment->outside = 0;
+    segment->region = 0;
 }
 
 void btl_ib_cut_undo(btl_ib_segment_t *segment)

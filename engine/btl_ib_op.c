@@ -293,6 +293,9 @@ int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32
 
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key)
 {
+    if (btl_ib_regions_lent(&engine->regions, key)) {
+        btl_ib_send_own(engine, key->id);
+    }
     btl_ib_regions_remove(&engine->regions, key);
 }
 

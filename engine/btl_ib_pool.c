@@ -104,6 +104,7 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
     segment->copies = 0;
     segment->outside = 0;
     segment->payload = 0;
+    segment->region = 0;
     segment->bundled = 0;
     segment->last = false;
     segment->flags = 0;

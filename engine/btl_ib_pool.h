@@ -39,6 +39,7 @@ typedef struct btl_ib_segment {
     uint32_t size;       /* bytes from wire[] on: headers and copied payload */
     uint32_t outside;    /* bytes of payload in iov[] */
     struct iovec iov[2]; /* payload that is sent from where it is */
+    uint64_t region;     /* GOT: iov[] is in this region of ours; 0: in none */
     uint32_t payload;    /* bytes of the message in it, wherever they are */
     uint32_t bundled;    /* messages in a BUNDLE; of other types 0 */
     bool last;           /* the message ends with it */

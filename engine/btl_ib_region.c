@@ -99,6 +99,28 @@ void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t 
     }
 }
 
+static btl_ib_region_t *slot_of(const btl_ib_regions_t *regions, uint64_t id)
+{
+    return &regions->slots[id & (SLOTS_MAX - 1)];
+}
+
+void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id)
+{
+    slot_of(regions, id)->lent++;
+}
+
+void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id)
+{
+    slot_of(regions, id)->lent--;
+}
+
+bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
+{
+    const btl_ib_region_t *region = find(regions, key);
+
+    return region != NULL && region->lent > 0;
+}
+
 btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory)

@@ -30,6 +30,7 @@ typedef struct btl_ib_region {
     uint8_t *base;
     uint64_t size;
     uint32_t access;
+    uint32_t lent;      /* segments in flight that are sent from it */
     uint32_t next_free; /* slot + 1 of the next free one; 0: none */
 } btl_ib_region_t;
 
@@ -58,6 +59,13 @@ void btl_ib_regions_fini(btl_ib_regions_t *regions);
 int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uint32_t access,
                        btl_ib_region_key_t *key);
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
+
+/* A segment is sent from a region (which there is), or is not any more. */
+void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id);
+void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id);
+
+/* Are any? */
+bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
 /* May a peer do `access` (one of BTL_IB_ACCESS_*) to the `size` bytes at `offset`? Then *memory
  * is where they are. All but `access` may be anything. */

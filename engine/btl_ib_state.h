@@ -451,6 +451,9 @@ void btl_ib_send_finish(btl_ib_out_t *out, int status);
  * acknowledged carry nothing from now on. */
 void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
 
+/* A region of ours is about to go: what is sent from it, and not acknowledged, is copied. */
+void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region);
+
 /* Send one sequenced segment again. False if the transport cannot take it now. */
 bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
@@ -483,6 +486,9 @@ uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t 
  * buffer. */
 btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
                                     uint32_t size, btl_ib_list_t *bundled);
+
+/* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
+void btl_ib_cut_own(btl_ib_segment_t *segment);
 
 /* As if it had never been cut. */
 void btl_ib_cut_undo(btl_ib_segment_t *segment);

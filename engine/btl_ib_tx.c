@@ -123,8 +123,18 @@ static void enlist(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t spac
     }
 }
 
+/* It is not sent from a region any more. */
+static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (segment->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, segment->region);
+        segment->region = 0;
+    }
+}
+
 static void withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
+    settle(conn, segment);
     keep(conn, segment, -1);
     in_flight(conn, segment, -1);
     if (conn->cc.pace != 0) {
@@ -681,6 +691,7 @@ static btl_ib_out_t *forget(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         in_flight(conn, segment, -1);
     }
     btl_ib_list_remove(&segment->link);
+    settle(conn, segment);
     btl_ib_pool_put(&conn->rail->pool, segment);
     if (out == NULL || --out->pending > 0 || out->offset < out->size) {
         return NULL;
@@ -704,6 +715,7 @@ static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         btl_ib_send_lost(conn, segment);
     }
     keep(conn, segment, -1); /* what follows makes it shorter */
+    settle(conn, segment);
     segment->type = BTL_IB_TYPE_VOID;
     segment->out = NULL;
     segment->outside = 0;
@@ -733,6 +745,27 @@ void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
     void_some(conn, &conn->lost, out);
     void_some(conn, &conn->sent, out);
     btl_ib_conn_ready(conn);
+}
+
+static void own_some(btl_ib_list_t *segments, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment->region == region) {
+            btl_ib_cut_own(segment);
+        }
+    }
+}
+
+void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        own_some(&conn->sent, region);
+        own_some(&conn->lost, region);
+    }
 }
 
 /* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */

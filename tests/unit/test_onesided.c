@@ -539,6 +539,42 @@ static void test_more_than_4_gib(void **state)
     end(bench);
 }
 
+/* ---- a region that goes while something is sent from it ---- */
+
+/* Data that a GET asked for, while scratch[0] is not 0. */
+static bool loses_got(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return bench->scratch[0] != 0 && (datagram->data[0] & 0xf) == BTL_IB_TYPE_GOT;
+}
+
+/* Its bytes were told already, and come again after a loss as they were. */
+static void test_removed_in_flight(void **state)
+{
+    bench_t *bench = registered();
+    btl_ib_engine_t *target = bench->hosts[0].engine;
+    uint8_t local[SIZE] = {0};
+    bench_op_t get = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local, .size = SIZE}};
+
+    (void) state;
+    bench->loses = loses_got;
+    bench->scratch[0] = 1;
+    assert_int_equal(begin(bench, &get), 0);
+    bench_run(bench, 100);
+    assert_true(btl_ib_regions_lent(&target->regions, &key));
+    assert_false(get.done);
+
+    btl_ib_region_remove(target, &key);
+    memset(memory, 0xee, SIZE);
+    bench->scratch[0] = 0;
+    bench_run(bench, 1000000);
+    assert_true(get.done);
+    assert_int_equal(get.status, 0);
+    for (uint32_t i = 0; i < SIZE; i++) {
+        assert_int_equal(local[i], 0x5a);
+    }
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_no_memory_for_a_stream),
         cmocka_unit_test(test_lying_answers),
         cmocka_unit_test(test_void_that_arrived),
+        cmocka_unit_test(test_removed_in_flight),
         cmocka_unit_test(test_more_than_4_gib),
     };
 

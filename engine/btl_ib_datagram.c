@@ -80,7 +80,7 @@ static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_s
     btl_ib_wire_header_t header = {
         .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | segment->type),
         .flags = segment->flags,
-        .spaces = (uint8_t) (ack_space << 4 | segment->space),
+        .spaces = segment->space,
         .tag = segment->tag,
         .connection = BTL_IB_LE32(conn->peer_id),
         .token = BTL_IB_LE64(conn->tx_token),
@@ -91,6 +91,7 @@ static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_s
 
     if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
         header.flags |= BTL_IB_FLAG_ACK;
+        header.spaces |= (uint8_t) (ack_space << 4);
         header.ack = BTL_IB_LE32(rx->window.next);
         if (conn->rail->queues.q[ack_space].type == BTL_IB_QUEUE_PER_PEER) {
             uint32_t credits = rx->credit.limit - rx->window.next;

@@ -345,6 +345,22 @@ static void check_hidden(sim_t *sim, const uint8_t *data, uint32_t size, const b
     }
 }
 
+/* What no flag or type calls for is 0. */
+static void check_unused(const proc_t *proc, const uint8_t *plain, const btl_ib_view_t *view)
+{
+    btl_ib_wire_header_t header;
+    bool numbered = btl_ib_type_is_sequenced(view->type) || view->flags & BTL_IB_FLAG_READY;
+    bool acks = view->flags & BTL_IB_FLAG_ACK, echoes = view->flags & BTL_IB_FLAG_ECHO;
+
+    memcpy(&header, plain, sizeof(header));
+    if ((!numbered && (header.seq != 0 || (header.spaces & 0xf) != 0))
+        || (!acks && (header.ack != 0 || header.credits != 0 || header.spaces >> 4 != 0))
+        || (!echoes && (header.echo != 0 || header.hold != 0 || header.away != 0))) {
+        sim_fail(proc->sim, "p%u sends type %u, flags %02x with fields that it has not",
+                 proc->index, view->type, view->flags);
+    }
+}
+
 /* Does an ACK of `peer` to `proc` hold a block for each channel? If not, the second half of it may
  * come too late to prevent that a segment is taken for lost. */
 static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer)
@@ -383,6 +399,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
                  channel, peer);
     }
     check_hidden(sim, data, opened, &view);
+    check_unused(proc, sim->plain, &view);
     proc->datagrams++;
     if (view.type == BTL_IB_TYPE_ACK) {
         proc->acks++;

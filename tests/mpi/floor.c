@@ -37,7 +37,7 @@ enum {
     WINDOW = 256 << 10,   /* bytes on their way */
     ACK_EVERY = 64 << 10, /* bytes */
     RATE_WINDOW = 64,     /* messages */
-    SILENCE_US = 5000,    /* then something was lost */
+    SILENCE_US = 20000,   /* then something was lost */
     SAMPLES_MAX = 200000,
 };
 

@@ -5,6 +5,7 @@
 
 /* What is on its way out -> segments: messages, operations, and answers to those of the peer. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <string.h>
@@ -65,6 +66,7 @@ typedef struct piece {
     const struct iovec *iov; /* two of them: where the bytes are */
     uint64_t offset;         /* of the bytes in there */
     uint32_t size;
+    uint32_t pad;    /* zeros behind them */
     bool stays;      /* the bytes stay there until the segment is acknowledged */
     uint64_t region; /* or as long as this region of ours is registered; 0: no region */
 } piece_t;
@@ -77,14 +79,25 @@ static void lend(btl_ib_conn_t *conn, const piece_t *piece, btl_ib_segment_t *se
     btl_ib_regions_lend(&conn->engine->regions, piece->region);
 }
 
+/* Zeros behind bytes that are sent from where they are; if those are in two places there is no third. */
+static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
+{
+    static const uint8_t zeros[BTL_IB_PAD_MAX];
+
+    if (segment->iov[1].iov_len == 0) {
+        segment->iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = size};
+        segment->outside += size;
+    }
+}
+
 static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
 {
-    uint32_t whole = btl_ib_send_overhead(conn) + piece->head_size + piece->size;
+    uint32_t whole = btl_ib_send_overhead(conn) + piece->head_size + piece->size + piece->pad;
     bool outside =
         (piece->stays || piece->region != 0) && piece->size > 0 && can_refer(conn, whole);
     bool room = !outside || piece->region != 0;
-    btl_ib_segment_t *segment =
-        btl_ib_send_prepare(conn, piece->type, piece->head_size + (room ? piece->size : 0));
+    btl_ib_segment_t *segment = btl_ib_send_prepare(
+        conn, piece->type, piece->head_size + (room ? piece->size + piece->pad : 0));
 
     if (segment == NULL) {
         return NULL;
@@ -95,11 +108,13 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
     }
     if (outside) {
         refer(segment, piece->iov, piece->offset, piece->size);
+        pad_outside(segment, piece->pad);
         if (room) {
             lend(conn, piece, segment);
         }
     } else if (piece->size > 0) {
         copy_out(piece->iov, piece->offset, piece->size, body + piece->head_size);
+        memset(body + piece->head_size + piece->size, 0, piece->pad);
     }
     segment->payload = piece->size;
     return segment;
@@ -119,10 +134,38 @@ static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, const btl_ib_
 
 /* ---- messages ---- */
 
+/*
+ * Bytes of each chunk of a message of `size` bytes. Where the network joins datagrams of one size, chunks of one size
+ * are worth more than few that are full: then all of several messages travel as one. Segments are a multiple
+ * of 8 bytes, so that what was joined is aligned.
+ */
+static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint32_t heads = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
+    const uint32_t most = conn->datagram_max - heads;
+
+    if (conn->rail->transport->attr.joins <= 1) {
+        return most;
+    }
+    const uint64_t chunks = (size + most - 1) / most;
+    const uint32_t segment = (heads + (uint32_t) ((size + chunks - 1) / chunks) + 7) & ~7u;
+    return btl_ib_min_u32(segment - heads, most);
+}
+
+/* What makes the last chunk as long as the others, if that is little. */
+static uint32_t pad_of(const btl_ib_conn_t *conn, const btl_ib_msg_t *msg, uint64_t rest)
+{
+    if (conn->rail->transport->attr.joins <= 1 || rest >= msg->unit
+        || msg->unit - rest > BTL_IB_PAD_MAX) {
+        return 0;
+    }
+    return msg->unit - (uint32_t) rest;
+}
+
 static btl_ib_segment_t *cut_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     if (msg->unit == 0) {
-        msg->unit = btl_ib_conn_segment_max(conn) - (uint32_t) sizeof(btl_ib_wire_chunk_t);
+        msg->unit = unit_of(conn, msg->out.size);
         msg->id = conn->next_fragment++;
     }
     uint64_t rest = msg->out.size - msg->out.offset;
@@ -139,6 +182,7 @@ static btl_ib_segment_t *cut_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
         .iov = msg->iov,
         .offset = msg->out.offset,
         .size = rest < msg->unit ? (uint32_t) rest : msg->unit,
+        .pad = pad_of(conn, msg, rest),
         .stays = true,
     };
     return make(conn, &piece);

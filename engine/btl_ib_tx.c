@@ -6,6 +6,7 @@
 /* Which segments may leave when, and what becomes of them. btl_ib_cut.c makes them, btl_ib_datagram.c
  * sends them. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ enum {
                         * find the second held back */
     LONELY_MAX = 3, /* times that doubles where no company comes */
     HELD_MESSAGES = 128, /* or */
-    HELD_DATAGRAMS = 16, /* full ones that wait: their receiver has enough to do, let them go */
+    HELD_DATAGRAMS =
+        16, /* full ones that wait (or as many as are joined): their receiver has enough to do */
 };
 
 /* ---- accounts ---- */
@@ -603,7 +605,8 @@ static bool hold(btl_ib_conn_t *conn, uint64_t size)
     conn->held++;
     conn->held_bytes += size;
     if (conn->held >= HELD_MESSAGES
-        || conn->held_bytes >= (uint64_t) HELD_DATAGRAMS * conn->datagram_max) {
+        || conn->held_bytes
+               >= (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.train) * conn->datagram_max) {
         return false;
     }
     btl_ib_conn_ready(conn);

@@ -29,9 +29,12 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
     }
     uint64_t rest = view->chunk.total - offset;
     view->chunk.offset = (uint32_t) offset;
-    if (view->size != (rest < view->chunk.unit ? rest : view->chunk.unit)) {
+    const uint32_t bytes = rest < view->chunk.unit ? (uint32_t) rest : view->chunk.unit;
+    if (view->size < bytes || view->size - bytes > BTL_IB_PAD_MAX
+        || view->size > view->chunk.unit) {
         return BTL_IB_WIRE_CHUNK_WRONG;
     }
+    view->size = bytes;
     return BTL_IB_WIRE_OK;
 }
 

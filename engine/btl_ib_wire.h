@@ -174,6 +174,9 @@ typedef struct btl_ib_wire_connect {
     uint32_t floor;
 } btl_ib_wire_connect_t;
 
+/* Bytes of zeros that may follow the last chunk of a message, to make it no longer than the others. */
+#define BTL_IB_PAD_MAX 128u
+
 typedef struct btl_ib_wire_chunk {
     uint32_t fragment;
     uint32_t total;

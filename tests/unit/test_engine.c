@@ -560,6 +560,38 @@ static void a_pause_on_a_long_path(void **state)
     (void) state;
 }
 
+/* Where datagrams of one size are joined all chunks are of one size, whatever the length of the message, and
+ * what is behind the last one is not delivered. */
+static void chunks_of_one_size(void **state)
+{
+    static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000};
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->hosts[0].attr.joins = 44;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint32_t size = 0, chunks = 0;
+        bench_clear(&bench->tape);
+        bench->taping = true;
+        bench_send(bench, 0, 1, sizes[i], 1);
+        assert_true(bench_settle(bench, SECOND));
+        for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+            if ((d->data[0] & 0xf) == BTL_IB_TYPE_CHUNK) {
+                assert_true(size == 0 || d->size == size);
+                assert_int_equal(d->size % 8, 0);
+                size = d->size;
+                chunks++;
+            }
+        }
+        assert_true(chunks > 1);
+    }
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -575,6 +607,7 @@ int main(void)
         cmocka_unit_test(both_close_at_once),
         cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),
+        cmocka_unit_test(chunks_of_one_size),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_pause_on_a_long_path),
     };

@@ -289,22 +289,26 @@ static void test_chunk_arithmetic(void **state)
         {100, 1, 100, 0, false},
         {100, 1, 100, 100, false},
         {101, 1, 100, 1, true},
-        {101, 1, 100, 100, false},
+        {101, 1, 100, 100, true}, /* zeros behind the last one */
+        {101, 1, 100, 101, false},
+        {301, 1, 300, 1 + BTL_IB_PAD_MAX, true},
+        {301, 1, 300, 2 + BTL_IB_PAD_MAX, false},
         {101, 0, 100, 101, false},
         {199, 1, 100, 99, true},
-        {199, 1, 100, 100, false},
+        {199, 1, 100, 100, true},
+        {199, 1, 100, 98, false},
         {200, 1, 100, 100, true},
         {200, 2, 100, 0, false},
         /* One chunk alone may be announced with a larger unit. */
         {50, 0, 100, 50, true},
-        {50, 0, 100, 100, false},
+        {50, 0, 100, 100, true},
         {65536, 65535, 1, 1, true},
         {65535, 65535, 1, 1, false},
         /* The largest offset that can be: 0xfffe0001. */
         {0xfffe0001, 0xffff, 0xffff, 0, false},
         {0xfffe0000, 0xffff, 0xffff, 100, false},
         {0xfffe0065, 0xffff, 0xffff, 100, true},
-        {0xfffe0065, 0xffff, 0xffff, 101, false},
+        {0xfffe0065, 0xffff, 0xffff, 101, true},
         {0xffffffff, 0xffff, 0xfff3, 0xfff3, true},
         {0xffffffff, 0xfffe, 0xfff3, 0xfff3, true},
         {0xffffffff, 0xffff, 0xffff, 0xfff3, false},
@@ -319,6 +323,7 @@ static void test_chunk_arithmetic(void **state)
         if (cases[i].right) {
             assert_int_equal(view.chunk.offset, cases[i].index * cases[i].unit);
             assert_true((uint64_t) view.chunk.offset + view.size <= cases[i].total);
+            assert_true(view.size <= cases[i].size);
         }
     }
 }

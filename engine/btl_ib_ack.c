@@ -104,18 +104,32 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
     return news;
 }
 
+static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    return conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[space].limit, limit);
+}
+
 /* Take a limit in. Returns true if it gives more credit. */
 static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
 {
-    btl_ib_tx_space_t *tx = &conn->tx[space];
-
-    if (conn->peer_queues->q[space].type != BTL_IB_QUEUE_PER_PEER
-        || !btl_ib_seq_before(tx->limit, limit)) {
+    if (!is_more_credit(conn, space, limit)) {
         return false;
     }
-    tx->limit = limit;
+    conn->tx[space].limit = limit;
     conn->blocked_since = 0;
     return true;
+}
+
+bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ACK) {
+        return true;
+    }
+    return (view->flags & BTL_IB_FLAG_ACK)
+           && (view->ack_space >= conn->peer_queues->count
+               || view->ack != conn->tx[view->ack_space].window.first
+               || is_more_credit(conn, view->ack_space, view->limit));
 }
 
 void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -138,7 +152,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             }
             credit |= credited(conn, block.space, block.limit);
         }
-    } else if (view->flags & BTL_IB_FLAG_ACK) {
+    } else {
         uint32_t first = conn->tx[view->ack_space].window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);
         credit = credited(conn, view->ack_space, view->limit);

@@ -12,22 +12,6 @@
 
 /* ---- making segments ---- */
 
-static bool says_connect(const btl_ib_conn_t *conn)
-{
-    return !conn->peer_knows || conn->introduce;
-}
-
-static uint32_t header_bytes(const btl_ib_conn_t *conn)
-{
-    return (uint32_t) sizeof(btl_ib_wire_header_t)
-           + (says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
-}
-
-uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn)
-{
-    return header_bytes(conn) + conn->engine->guard.ops->trailer;
-}
-
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
 {
     return conn->datagram_max - btl_ib_send_overhead(conn);
@@ -48,48 +32,37 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
 
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
-    uint32_t header = header_bytes(conn);
-    btl_ib_segment_t *segment =
-        btl_ib_pool_get(&conn->rail->pool, btl_ib_send_overhead(conn) + size);
+    uint32_t whole = btl_ib_send_overhead(conn) + size;
+    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->rail->pool, whole);
 
     if (segment == NULL) {
         return NULL;
     }
     segment->conn = conn;
     segment->type = (uint8_t) type;
-    segment->size = header + size;
+    segment->size = whole - conn->engine->guard.ops->trailer;
     segment->space = 0;
-    if (says_connect(conn)) {
+    if (btl_ib_send_says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }
     return segment;
 }
 
-uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
-{
-    return segment->wire + sizeof(btl_ib_wire_header_t)
-           + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
-}
-
-/* Everything in the header that is news of this moment, for a first or a later copy alike. */
-static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_space)
+/* All in the headers of a row that is news of this moment, alike in all of them, for first and later
+ * copies; `acks`: they acknowledge `ack_space`. */
+static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
 {
     const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
     uint64_t now = conn->engine->now;
     btl_ib_wire_header_t header = {
-        .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | segment->type),
-        .flags = segment->flags,
-        .spaces = segment->space,
-        .tag = segment->tag,
+        .version_type = BTL_IB_WIRE_VERSION << 4,
         .connection = BTL_IB_LE32(conn->peer_id),
         .token = BTL_IB_LE64(conn->tx_token),
-        .seq = BTL_IB_LE32(segment->seq),
-        .length = BTL_IB_LE16(segment->size + segment->outside - sizeof(header)),
         .stamp = BTL_IB_LE32((uint32_t) now),
     };
 
-    if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
+    if (acks) {
         header.flags |= BTL_IB_FLAG_ACK;
         header.spaces |= (uint8_t) (ack_space << 4);
         header.ack = BTL_IB_LE32(rx->window.next);
@@ -108,7 +81,20 @@ static void stamp(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ack_s
         header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
         header.away = BTL_IB_LE16(conn->echo_away < UINT16_MAX ? conn->echo_away : UINT16_MAX);
     }
-    memcpy(segment->wire, &header, sizeof(header));
+    return header;
+}
+
+static void stamp(const btl_ib_wire_header_t *news, btl_ib_segment_t *segment)
+{
+    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+
+    *header = *news;
+    header->version_type |= segment->type;
+    header->flags |= segment->flags;
+    header->spaces |= segment->space;
+    header->tag = segment->tag;
+    header->seq = BTL_IB_LE32(segment->seq);
+    header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
 }
 
 /* ---- sending them ---- */
@@ -190,12 +176,12 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
 
 /* Make as many datagrams as memory allows, at most `count`. */
 static void make_row(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                     uint32_t ack_space, row_t *row)
+                     const btl_ib_wire_header_t *news, row_t *row)
 {
     row->count = 0;
     while (row->count < count) {
         btl_ib_segment_t *segment = segments[row->count];
-        stamp(conn, segment, ack_space);
+        stamp(news, segment);
         btl_ib_segment_t *wire = protect(conn, segment);
         if (wire == NULL) {
             conn->engine->count.blocked_memory++;
@@ -207,25 +193,16 @@ static void make_row(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int
 }
 
 /* The transport took a datagram (`taken`), or it is as if it had and the network lost it. */
-static void left(btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segment_t *segment,
-                 uint32_t ack_space, bool taken)
+static void left(const btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segment_t *segment,
+                 bool taken)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_segment_t *wire = row->wire[i];
 
-    conn->contacted = true;
-    engine->count.sent_datagrams++;
     engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
     wire->busy = taken && row->tx[i].size > conn->rail->transport->attr.inline_size;
     if (wire != segment) {
         btl_ib_pool_put(&conn->rail->pool, wire);
-    }
-    if (!taken) {
-        return;
-    }
-    conn->no_tag = false;
-    if (segment->type != BTL_IB_TYPE_ACK && conn->bound) {
-        btl_ib_ack_left(conn, ack_space);
     }
 }
 
@@ -247,21 +224,21 @@ static bool is_full(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+/* Hand a row to the transport. Returns how much of it left, in *taken how much the transport took. */
+static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
+                    int *taken)
 {
     btl_ib_transport_t *transport = conn->rail->transport;
-    uint32_t ack_space = btl_ib_ack_pick(conn);
-    row_t row;
     int done = 0;
 
-    make_row(conn, segments, count, ack_space, &row);
-    while (done < row.count) {
+    *taken = 0;
+    while (done < row->count) {
         int error = 0;
-        int taken = transport->ops->send(transport, row.tx + done, row.count - done, &error);
-        for (; taken > 0; taken--, done++) {
-            left(conn, &row, done, segments[done], ack_space, true);
+        int now = transport->ops->send(transport, row->tx + done, row->count - done, &error);
+        for (*taken += now; now > 0; now--, done++) {
+            left(conn, row, done, segments[done], true);
         }
-        if (done == row.count) {
+        if (done == row->count) {
             break;
         }
         if (is_full(error)) {
@@ -269,11 +246,31 @@ int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
             break;
         }
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
-                   BTL_IB_NAME_ARGS(conn->name), transport->name, row.tx[done].size,
+                   BTL_IB_NAME_ARGS(conn->name), transport->name, row->tx[done].size,
                    strerror(error));
-        left(conn, &row, done, segments[done], ack_space, false);
+        left(conn, row, done, segments[done], false);
         done++;
     }
+    return done;
+}
+
+int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    uint32_t ack_space = btl_ib_ack_pick(conn);
+    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->bound;
+    btl_ib_wire_header_t news = news_of(conn, acks, ack_space);
+    row_t row;
+    int taken;
+
+    make_row(conn, segments, count, &news, &row);
+    int done = send_row(conn, &row, segments, &taken);
     drop_rest(conn, &row, segments, done);
+    conn->contacted = conn->contacted || done > 0;
+    if (taken > 0) {
+        conn->no_tag = false;
+        if (acks) {
+            btl_ib_ack_left(conn, ack_space);
+        }
+    }
     return done;
 }

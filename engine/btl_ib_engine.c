@@ -459,7 +459,7 @@ static uint64_t awake_at(const btl_ib_engine_t *engine, uint64_t now)
     return engine->awake + (away < LONG_PAUSE ? away : LONG_PAUSE);
 }
 
-uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
+uint64_t btl_ib_engine_awake_later(const btl_ib_engine_t *engine)
 {
     return awake_at(engine, engine->now);
 }

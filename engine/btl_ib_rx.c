@@ -486,7 +486,8 @@ static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     const btl_ib_guard_t *guard = &engine->guard;
 
     if (!guard->ops->keyed) {
-        return btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size)
+        return (guard->ops->trailer == 0
+                || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
                && btl_ib_recv_parse(engine, arrival);
     }
     btl_ib_wire_error_t error = btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view);
@@ -496,11 +497,13 @@ static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-/* It is the peer's, and possible: take it in. */
-static void take(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* It is the peer's, and possible: take it in. `news`: its acknowledgements, too. */
+static void take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
 {
     heard(conn, view);
-    btl_ib_ack_process(conn, view);
+    if (news) {
+        btl_ib_ack_process(conn, view);
+    }
     switch (view->type) {
     case BTL_IB_TYPE_ACK:
         conn->engine->count.received_acks++;
@@ -544,9 +547,12 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     }
     btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
     const btl_ib_view_t *view = &arrival.view;
-    if (conn == NULL || !btl_ib_ack_check(conn, view)
-        || (btl_ib_type_is_sequenced(view->type) && !check_sequenced(conn, view, event->size))) {
+    if (conn == NULL) {
         return;
     }
-    take(conn, view);
+    bool news = btl_ib_ack_tells_news(conn, view);
+    if ((!news || btl_ib_ack_check(conn, view))
+        && (!btl_ib_type_is_sequenced(view->type) || check_sequenced(conn, view, event->size))) {
+        take(conn, view, news);
+    }
 }

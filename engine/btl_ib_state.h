@@ -368,9 +368,15 @@ static inline void btl_ib_engine_clock(btl_ib_engine_t *engine, uint64_t now)
     }
 }
 
+/* btl_ib_engine_awake() between two turns. */
+uint64_t btl_ib_engine_awake_later(const btl_ib_engine_t *engine);
+
 /* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
  * pause, not before it. */
-uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine);
+static inline uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
+{
+    return engine->now == engine->turned_at ? engine->awake : btl_ib_engine_awake_later(engine);
+}
 
 /* The end of a call that may have run callbacks: frees connections that were destroyed meanwhile,
  * once nobody is on the stack with one. Pairs with depth++. */
@@ -423,17 +429,32 @@ void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_datagram.c ---- */
 
-/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
-uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn);
+/* Does what is made now carry a CONNECT block? */
+static inline bool btl_ib_send_says_connect(const btl_ib_conn_t *conn)
+{
+    return !conn->peer_knows || conn->introduce;
+}
 
-/* Send `count` prepared segments (new, again, or unsequenced). Returns how many the transport took. */
+/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
+static inline uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn)
+{
+    return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
+           + (btl_ib_send_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
+}
+
+/* Send `count` prepared segments: sequenced ones (new or again), or one that is not. Returns how many
+ * left. */
 int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
 /* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
 /* Where the body of a prepared segment goes. */
-uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment);
+static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
+{
+    return segment->wire + sizeof(btl_ib_wire_header_t)
+           + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
+}
 
 /* ---- btl_ib_tx.c ---- */
 
@@ -577,6 +598,10 @@ void btl_ib_refusal_turn(btl_ib_engine_t *engine);
 void btl_ib_refusal_forget(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_ack.c ---- */
+
+/* Does it acknowledge something, or give credit, that is not known yet? What does not is possible, and needs
+ * not be taken in: in a stream, where nothing goes the other way, most of its datagrams. */
+bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Are all acknowledgements and limits in this datagram possible? (Counted if not.) */
 bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);

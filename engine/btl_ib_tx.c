@@ -55,9 +55,8 @@ static void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 /* One segment more has had its time, were it sent without bursts. */
 static void spend_time(btl_ib_conn_t *conn)
 {
-    uint64_t now = conn->engine->now * 1000;
-
     if (conn->cc.pace != 0) {
+        uint64_t now = conn->engine->now * 1000;
         conn->pace_at = (conn->pace_at > now ? conn->pace_at : now) + conn->cc.pace;
     }
 }
@@ -66,10 +65,13 @@ static void spend_time(btl_ib_conn_t *conn)
 static void notice_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, engine->config.rto_initial);
 
+    if (conn->in_flight > 0) {
+        return;
+    }
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, engine->config.rto_initial);
     timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
-    if (conn->in_flight == 0 && engine->now > conn->probe_base + timeout) {
+    if (engine->now > conn->probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
     }
 }
@@ -175,11 +177,13 @@ typedef enum verdict {
 static bool too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
 {
     const btl_ib_cc_t *cc = &conn->cc;
+
+    if (cc->pace == 0) {
+        return false;
+    }
     uint64_t now = conn->engine->now * 1000;
     uint64_t at = conn->pace_at > now ? conn->pace_at : now;
-
-    return cc->pace != 0
-           && at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
+    return at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
 }
 
 static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
@@ -192,7 +196,7 @@ static verdict_t may_send(const btl_ib_conn_t *conn, uint32_t space)
         if (!btl_ib_seq_before(tx->window.next, tx->limit)) {
             return NO_CREDIT;
         }
-    } else if (tx->in_flight >= pending_max(conn, queue)) {
+    } else if (tx->in_flight >= queue->max_pending && tx->in_flight >= pending_max(conn, queue)) {
         return NO_WINDOW;
     }
     /* A SKIP may rest there for long, and does not count; there is one at most. */
@@ -368,7 +372,9 @@ static verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *pl
     uint32_t overhead = btl_ib_send_overhead(conn);
     uint32_t room = conn->peer_queues->q[space].size;
 
-    plan->count = btl_ib_cut_count(pending, conn->datagram_max - overhead, &plan->size);
+    plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
+                      ? 1
+                      : btl_ib_cut_count(pending, conn->datagram_max - overhead, &plan->size);
     if (plan->count > 1) {
         plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
         if (plan->space == space || may_send(conn, plan->space) == GO) {
@@ -625,11 +631,24 @@ static void let_go(btl_ib_conn_t *conn)
     conn->held_bytes = 0;
 }
 
+static bool something_waits(const btl_ib_conn_t *conn)
+{
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        if (!btl_ib_list_empty(&conn->tx[space].pending)) {
+            return true;
+        }
+    }
+    return !btl_ib_list_empty(&conn->lost) || !btl_ib_list_empty(&conn->ops.waiting);
+}
+
 void btl_ib_send_push(btl_ib_conn_t *conn)
 {
     bool full = false;
-    verdict_t verdict = push_lost(conn, &full);
 
+    if (!something_waits(conn)) { /* acknowledgements were taken in, and nothing follows */
+        return;
+    }
+    verdict_t verdict = push_lost(conn, &full);
     let_go(conn);
     btl_ib_op_run(conn);
 
@@ -835,8 +854,8 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine)
 
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
-    if (!btl_ib_conn_alive(conn) || conn->draining || size > btl_ib_conn_segment_max(conn)
-        || size > conn->engine->config.eager_max || waits_for_company(conn)) {
+    if (waits_for_company(conn) || !btl_ib_conn_alive(conn) || conn->draining
+        || size > btl_ib_conn_segment_max(conn) || size > conn->engine->config.eager_max) {
         return NULL;
     }
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
@@ -895,7 +914,9 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
         return -EMSGSIZE;
     }
     const bool ordered = msg->ordered && size > 0; /* a chunk has bytes */
-    void *body = ordered ? NULL : btl_ib_sendi_begin(conn, msg->tag, (uint32_t) size);
+    void *body = ordered || waits_for_company(conn)
+                     ? NULL
+                     : btl_ib_sendi_begin(conn, msg->tag, (uint32_t) size);
     if (body != NULL) {
         for (int i = 0; i < 2; i++) {
             if (msg->iov[i].iov_len > 0) {

@@ -17,11 +17,8 @@ void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first)
     *window = (btl_ib_tx_window_t){.first = first, .next = first};
 }
 
-int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
+int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
 {
-    if (window->next - window->first < window->size) {
-        return 0;
-    }
     uint32_t size = window->size == 0 ? TX_RING_FIRST : window->size * 2;
     void **ring = btl_ib_zalloc(mem, size * sizeof(*ring));
     if (ring == NULL) {
@@ -36,27 +33,11 @@ int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem
     return 0;
 }
 
-uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment)
-{
-    assert(window->next - window->first < window->size && segment != NULL);
-    window->ring[window->next & (window->size - 1)] = segment;
-    return window->next++;
-}
-
 void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window)
 {
     assert(window->next != window->first);
     window->next--;
     window->ring[window->next & (window->size - 1)] = NULL;
-}
-
-void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq)
-{
-    window->ring[seq & (window->size - 1)] = NULL;
-    while (window->first != window->next
-           && window->ring[window->first & (window->size - 1)] == NULL) {
-        window->first++;
-    }
 }
 
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)

@@ -33,11 +33,22 @@ typedef struct btl_ib_tx_window {
 
 void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first);
 
+/* The part of btl_ib_tx_window_reserve() that needs memory. */
+int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
+
 /* Make sure that window->next has a place. Returns 0 or -ENOMEM. */
-int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
+static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
+{
+    return window->next - window->first < window->size ? 0 : btl_ib_tx_window_grow(window, mem);
+}
 
 /* Give window->next to `segment` (not NULL); a place was reserved. Returns the sequence. */
-uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment);
+static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment)
+{
+    assert(window->next - window->first < window->size && segment != NULL);
+    window->ring[window->next & (window->size - 1)] = segment;
+    return window->next++;
+}
 
 /* Take the newest sequence back: it was never sent. */
 void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window);
@@ -59,7 +70,17 @@ static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32
 }
 
 /* `seq` was acknowledged, selectively or not: forget its segment. */
-void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq);
+static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq)
+{
+    void **ring = window->ring;
+    uint32_t mask = window->size - 1, first = window->first;
+
+    ring[seq & mask] = NULL;
+    while (first != window->next && ring[first & mask] == NULL) {
+        first++;
+    }
+    window->first = first;
+}
 
 /* Drop the ring's memory if nothing is in flight. */
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);

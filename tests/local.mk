@@ -34,6 +34,11 @@ check_PROGRAMS += tests/cost/guard_cost
 tests_cost_guard_cost_CPPFLAGS = $(lower_cppflags)
 tests_cost_guard_cost_LDADD = $(lower_layers)
 
+# What the engine costs: tests/cost/budget counts its instructions
+check_PROGRAMS += tests/cost/engine_cost
+tests_cost_engine_cost_CPPFLAGS = $(lower_cppflags)
+tests_cost_engine_cost_LDADD = $(lower_layers)
+
 #
 # Unit tests: tests/unit/test_NAME.c, one program each
 #

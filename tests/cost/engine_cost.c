@@ -1,0 +1,403 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What the engine alone costs, from send to acknowledged, both sides together: two engines with memory
+ * between them.
+ *
+ *   engine_cost             a table: ns for each way, the best of many rounds
+ *   engine_cost WAY COUNT   that one only, COUNT rounds: for a tool that counts instructions
+ *                           (what COUNT and 2 COUNT take differs by COUNT rounds; see budget)
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "btl_ib_engine.h"
+
+enum {
+    SLOTS = 128, /* datagrams on their way to one side; a power of two */
+    DATAGRAM = 1472,
+    BURST = 64,
+    SMALL = 8,
+    LARGE = 65536,
+    ROUNDS = 200,
+    ROUND_NS = 100000,
+};
+
+typedef struct slot {
+    uint32_t size;
+    uint8_t data[DATAGRAM] __attribute__((aligned(8)));
+} slot_t;
+
+/* One process: its engine, its transport, and what is on its way to it. */
+typedef struct side {
+    btl_ib_transport_t transport;
+    btl_ib_engine_t *engine;
+    btl_ib_conn_t *conn; /* with the other side */
+    struct side *other;
+    slot_t *slots;
+    uint32_t first, next;
+    uint64_t now;
+    uint64_t delivered;
+    uint64_t done;
+    btl_ib_msg_t messages[BURST];
+} side_t;
+
+static uint8_t bytes[LARGE];
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "engine_cost: %s\n", what);
+    exit(1);
+}
+
+/* ---- memory as a transport ---- */
+
+static int wire_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    side_t *to = ((side_t *) (void *) t)->other;
+
+    for (int i = 0; i < n; i++) {
+        if (to->next - to->first == SLOTS) {
+            *error = EAGAIN;
+            return i;
+        }
+        slot_t *slot = &to->slots[to->next++ % SLOTS];
+        uint8_t *at = slot->data;
+        for (uint32_t k = 0; k < batch[i].niov; k++) {
+            memcpy(at, batch[i].iov[k].iov_base, batch[i].iov[k].iov_len);
+            at += batch[i].iov[k].iov_len;
+        }
+        slot->size = batch[i].size;
+    }
+    return n;
+}
+
+/* All that are handed over are given back before the next poll. */
+static int wire_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    side_t *side = (side_t *) (void *) t;
+    int n = 0;
+
+    for (uint32_t at = side->first; at != side->next && n < max; at++, n++) {
+        slot_t *slot = &side->slots[at % SLOTS];
+        events[n] = (btl_ib_event_t){
+            .type = BTL_IB_EVENT_RECV, .size = slot->size, .from = 7, .data = slot->data};
+    }
+    return n;
+}
+
+static void wire_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    (void) buffers;
+    ((side_t *) (void *) t)->first += (uint32_t) n;
+}
+
+static int wire_addr_add(btl_ib_transport_t *t, const void *address, size_t len,
+                         btl_ib_addr_t *addr)
+{
+    (void) t;
+    (void) address;
+    (void) len;
+    *addr = 7;
+    return 0;
+}
+
+static void wire_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    (void) t;
+    (void) addr;
+}
+
+static void wire_nothing(btl_ib_transport_t *t)
+{
+    (void) t;
+}
+
+static const btl_ib_transport_ops_t wire_ops = {
+    .send = wire_send,
+    .poll = wire_poll,
+    .repost = wire_repost,
+    .addr_add = wire_addr_add,
+    .addr_remove = wire_addr_remove,
+    .stop = wire_nothing,
+    .close = wire_nothing,
+};
+
+/* ---- the owner of an engine ---- */
+
+static bool on_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
+                      btl_ib_peer_info_t *info)
+{
+    (void) context;
+    (void) name;
+    (void) rail;
+    (void) remote_rail;
+    (void) info;
+    return false;
+}
+
+static bool on_deliverable(void *context, btl_ib_conn_t *conn, uint8_t tag)
+{
+    (void) context;
+    (void) conn;
+    (void) tag;
+    return true;
+}
+
+static void on_deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    (void) conn;
+    (void) tag;
+    (void) data;
+    (void) size;
+    ((side_t *) context)->delivered++;
+}
+
+static void on_sent(void *context, btl_ib_msg_t *msg)
+{
+    (void) context;
+    (void) msg;
+}
+
+static void on_done(void *context, btl_ib_msg_t *msg, int status)
+{
+    (void) msg;
+    ((side_t *) context)->done += status == 0;
+}
+
+static void on_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    (void) context;
+    (void) conn;
+    fail(btl_ib_death_string(reason));
+}
+
+static void *on_zalloc(void *context, size_t size)
+{
+    (void) context;
+    return calloc(1, size);
+}
+
+static void on_free(void *context, void *memory)
+{
+    (void) context;
+    free(memory);
+}
+
+static const btl_ib_engine_ops_t owner_ops = {
+    .lookup = on_lookup,
+    .deliverable = on_deliverable,
+    .deliver = on_deliver,
+    .on_sent = on_sent,
+    .on_done = on_done,
+    .dead = on_dead,
+    .zalloc = on_zalloc,
+    .free = on_free,
+};
+
+static void make_side(side_t *side, side_t *other, uint64_t name)
+{
+    btl_ib_engine_config_t config;
+    btl_ib_queue_table_t queues;
+    btl_ib_queues_error_t error;
+
+    side->other = other;
+    side->now = 1000000;
+    side->slots = calloc(SLOTS, sizeof(*side->slots));
+    side->transport = (btl_ib_transport_t){
+        .ops = &wire_ops,
+        .attr = {.max_datagram = DATAGRAM,
+                 .inline_size = DATAGRAM,
+                 .max_iov = 3,
+                 .max_batch = 64,
+                 .tx_depth = SLOTS,
+                 .rx_depth = 4096,
+                 .knows_source = true},
+        .name = "memory",
+    };
+    btl_ib_engine_config_default(&config);
+    config.name = name;
+    config.secret.k[0] = name;
+    side->engine = btl_ib_engine_create(&config, &owner_ops, side);
+    if (side->slots == NULL || side->engine == NULL
+        || btl_ib_queues_parse("P,256,256,128,32:S,1472,1024,512,64", &queues, &error) != 0
+        || btl_ib_engine_add_rail(side->engine, &side->transport, &queues) != 0) {
+        fail("no engine");
+    }
+}
+
+static void join(side_t *side)
+{
+    btl_ib_peer_info_t info;
+
+    btl_ib_engine_rail_info(side->other->engine, 0, &info);
+    if (btl_ib_conn_create(side->engine, 0, &info, NULL, &side->conn) != 0) {
+        fail("no connection");
+    }
+}
+
+static void turn(side_t *side)
+{
+    side->now += 5;
+    side->other->now = side->now;
+    btl_ib_engine_progress(side->engine, side->now, 64);
+}
+
+/* A message of `size` bytes, by sendi if the engine lets it leave at once. */
+static void say(side_t *side, uint32_t i, uint32_t size)
+{
+    void *out = size <= SMALL ? btl_ib_sendi_begin(side->conn, 1, size) : NULL;
+
+    if (out != NULL) {
+        memcpy(out, bytes, size);
+        side->done += btl_ib_sendi_commit(side->conn, side->now) == 0;
+        return;
+    }
+    btl_ib_msg_t *msg = &side->messages[i];
+    *msg = (btl_ib_msg_t){
+        .iov[0] = {.iov_base = bytes, .iov_len = size}, .tag = 1, .want_ack_now = size > SMALL};
+    side->done += btl_ib_engine_send(side->conn, msg, side->now) == 1;
+}
+
+/* ---- ways ---- */
+
+/* Until all that `side` sent was delivered and is acknowledged. */
+static void finish(side_t *side, uint64_t delivered)
+{
+    for (int i = 0; side->other->delivered < delivered || !btl_ib_conn_drained(side->conn); i++) {
+        if (i > 10000) {
+            fail("nothing moves");
+        }
+        turn(side->other);
+        turn(side);
+    }
+}
+
+/* One message each way, as in a ping-pong; the acknowledgement rides along. */
+static void ping_pong(side_t *side)
+{
+    say(side, 0, SMALL);
+    turn(side->other);
+    say(side->other, 0, SMALL);
+    turn(side);
+}
+
+/* What an application sends before it waits for an answer. */
+static void burst(side_t *side)
+{
+    for (uint32_t i = 0; i < BURST; i++) {
+        say(side, i, SMALL);
+    }
+    turn(side);
+    finish(side, side->other->delivered + BURST);
+}
+
+/* A message in 47 segments, sent from where it is. */
+static void large(side_t *side)
+{
+    uint64_t delivered = side->other->delivered;
+
+    say(side, 0, LARGE);
+    finish(side, delivered + 1);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(side_t *side);
+    uint32_t parts; /* messages, or segments */
+    const char *text;
+} ways[] = {
+    {"ping-pong", ping_pong, 2, "an 8-byte message, one after the other"},
+    {"burst", burst, BURST, "an 8-byte message, in bursts of 64"},
+    {"large", large, 47, "a segment of 64 KiB messages"},
+};
+
+#define WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* ns for one round, the best of all: what others do on the machine only adds. */
+static double measure(side_t *side, void (*run)(side_t *side))
+{
+    uint32_t count = 1;
+    double best = 1e12;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t begun = now_ns();
+        for (uint32_t i = 0; i < count; i++) {
+            run(side);
+        }
+        uint64_t took = now_ns() - begun;
+        best = (double) took / count < best ? (double) took / count : best;
+        if (took < ROUND_NS) {
+            count *= 2;
+        }
+    }
+    return best;
+}
+
+static void print_table(side_t *side)
+{
+    printf("| both sides, send to acknowledged | ns |\n|---|---|\n");
+    for (size_t i = 0; i < WAYS; i++) {
+        printf("| %s | %.0f |\n", ways[i].text, measure(side, ways[i].run) / ways[i].parts);
+    }
+}
+
+static int run_one(side_t *side, const char *name, unsigned long count)
+{
+    for (size_t i = 0; i < WAYS; i++) {
+        if (strcmp(ways[i].name, name) == 0) {
+            for (; count > 0; count--) {
+                ways[i].run(side);
+            }
+            return 0;
+        }
+    }
+    fprintf(stderr, "engine_cost: no way %s\n", name);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static side_t sides[2];
+    int status = 2;
+
+    for (int i = 0; i < 2; i++) {
+        make_side(&sides[i], &sides[1 - i], 10 + (uint64_t) i);
+    }
+    for (int i = 0; i < 2; i++) {
+        join(&sides[i]);
+    }
+    for (int i = 0; i < 20; i++) { /* they know each other, and have what memory they need */
+        ping_pong(&sides[0]);
+        burst(&sides[0]);
+        large(&sides[0]);
+    }
+    if (argc == 1) {
+        print_table(&sides[0]);
+        status = 0;
+    } else if (argc == 3) {
+        status = run_one(&sides[0], argv[1], strtoul(argv[2], NULL, 10));
+    } else {
+        fprintf(stderr, "usage: engine_cost [WAY COUNT]\n");
+    }
+    for (int i = 0; i < 2; i++) {
+        btl_ib_engine_destroy(sides[i].engine);
+        free(sides[i].slots);
+    }
+    return status;
+}

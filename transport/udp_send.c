@@ -49,6 +49,7 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 {
     const uint16_t value = (uint16_t) size;
 
+    memset(control, 0, CMSG_SPACE(sizeof(value))); /* the padding goes to the kernel, too */
     msg->msg_control = control;
     msg->msg_controllen = CMSG_SPACE(sizeof(value));
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);

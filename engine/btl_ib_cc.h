@@ -49,9 +49,10 @@ typedef struct btl_ib_cc_swift {
     uint64_t base_until; /* us: when that ends */
     uint64_t round_at;   /* us: the round trip ends when something sent since then arrives */
     uint32_t delay;      /* us: the shortest of this round; UINT32_MAX: none */
-    uint32_t samples;    /* of the delay in this round */
-    uint32_t cuts;       /* for delay; wraps */
-    uint32_t calm;       /* rounds in a row that were limited and saw no queue */
+    uint32_t whole;   /* us: shortest round trip of this round, hosts and all; UINT32_MAX: none */
+    uint32_t samples; /* of the delay in this round */
+    uint32_t cuts;    /* for delay; wraps */
+    uint32_t calm;    /* rounds in a row that were limited and saw no queue */
     uint32_t seen, lost; /* segments since losses were last judged */
     uint32_t share;      /* of losses, 1/256, that the window was last cut for */
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */

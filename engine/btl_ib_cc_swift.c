@@ -45,8 +45,10 @@ enum {
     ALLOWANCE_SHARE = 8,     /* or that part of the base */
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
     QUEUE_TRAINS = 2,        /* or so much of what goes through hosts as one */
-    SAMPLES_START = 8,       /* that end the doubling within a round (RFC 9406) */
-    BASE_PERIOD = 5000000,   /* us */
+    HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
+    HOST_LEAST = 128,  /* and segments that may always be on their way: enough for a short path */
+    SAMPLES_START = 8, /* that end the doubling within a round (RFC 9406) */
+    BASE_PERIOD = 5000000, /* us */
 
     INCREASE_LEAST = SEGMENT / 4,
     CALM_ROUNDS = 5,    /* before the increase grows */
@@ -99,6 +101,7 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
 static void init(btl_ib_cc_t *cc)
 {
     cc->swift.delay = UINT32_MAX;
+    cc->swift.whole = UINT32_MAX;
     cc->swift.slow_start = UINT32_MAX;
     set_window(cc, (uint64_t) BTL_IB_CC_INIT * SEGMENT);
 }
@@ -167,6 +170,24 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     }
     window = btl_ib_max_u32(btl_ib_max_u32(window, swift->window / CUT_MOST), DELAY_FLOOR);
     set_window(cc, btl_ib_min_u32(window, swift->window));
+}
+
+/* Does what is in flight lie at a receiver that is slower than its network? */
+static bool lies_at_host(const btl_ib_cc_swift_t *swift)
+{
+    return swift->window > HOST_LEAST * SEGMENT && swift->whole != UINT32_MAX
+           && swift->whole > swift->base + HOST_ALLOWANCE;
+}
+
+/* Swift has a second window for that. Here it is a bound: what lies there makes nothing faster, but small
+ * messages wait behind it. */
+static void cut_for_host(btl_ib_cc_t *cc)
+{
+    btl_ib_cc_swift_t *swift = &cc->swift;
+    uint32_t path = (uint32_t) ((uint64_t) swift->window * swift->base / swift->whole);
+
+    swift->slow_start = 0;
+    set_window(cc, btl_ib_max_u32(path, HOST_LEAST * SEGMENT));
 }
 
 /* One segment more; the longer there is no sign of a queue the more. Windows below one segment grow by
@@ -259,6 +280,8 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
     if (queueing(cc)) {
         cut_for_delay(cc);
+    } else if (lies_at_host(swift)) {
+        cut_for_host(cc);
     } else if (may_grow(cc) && swift->window >= swift->slow_start && !losing(swift)) {
         increase(cc);
     }
@@ -267,6 +290,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     }
     swift->round_at = now;
     swift->delay = UINT32_MAX;
+    swift->whole = UINT32_MAX;
     swift->samples = 0;
     swift->limited = false;
 }
@@ -280,12 +304,13 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->rtt != 0) {
         note_base(cc, ack->rtt, ack->now);
         swift->delay = btl_ib_min_u32(swift->delay, ack->delay);
+        swift->whole = btl_ib_min_u32(swift->whole, ack->rtt);
         swift->samples++;
     }
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
         /* Doubling for a whole round more would be once too often. */
-        if (swift->samples >= SAMPLES_START && queueing(cc)) {
+        if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(swift))) {
             end_round(cc, ack->now);
             return;
         }

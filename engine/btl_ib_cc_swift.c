@@ -172,11 +172,14 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     set_window(cc, btl_ib_min_u32(window, swift->window));
 }
 
-/* Does what is in flight lie at a receiver that is slower than its network? */
+/* Does more than enough of what is in flight lie at a receiver that is slower than its network? */
 static bool lies_at_host(const btl_ib_cc_swift_t *swift)
 {
-    return swift->window > HOST_LEAST * SEGMENT && swift->whole != UINT32_MAX
-           && swift->whole > swift->base + HOST_ALLOWANCE;
+    if (swift->whole == UINT32_MAX || swift->whole <= swift->base + HOST_ALLOWANCE) {
+        return false;
+    }
+    return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole
+           > HOST_LEAST * SEGMENT;
 }
 
 /* Swift has a second window for that. Here it is a bound: what lies there makes nothing faster, but small
@@ -184,10 +187,10 @@ static bool lies_at_host(const btl_ib_cc_swift_t *swift)
 static void cut_for_host(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
-    uint32_t path = (uint32_t) ((uint64_t) swift->window * swift->base / swift->whole);
+    uint64_t path = (uint64_t) swift->window * swift->base / swift->whole;
 
     swift->slow_start = 0;
-    set_window(cc, btl_ib_max_u32(path, HOST_LEAST * SEGMENT));
+    set_window(cc, path + HOST_LEAST * SEGMENT);
 }
 
 /* One segment more; the longer there is no sign of a queue the more. Windows below one segment grow by

@@ -143,18 +143,45 @@ static void test_shortest_counts(void **state)
     assert_true(cc.window >= window);
 }
 
-/* What a host may have caused is no reason to send less. */
+/* One segment in ten comes back, each after `rtt` us, of which the network had 20. */
+static void busy_host(uint32_t rtt, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        now += rtt;
+        btl_ib_cc_ack_t ack = {now, now - rtt, 10, rtt, 20, true};
+        cc.ops->acked(&cc, &ack);
+    }
+}
+
+/* What a host may have caused is no reason to send less than keeps it busy, */
 static void test_hosts_do_not_count(void **state)
 {
     (void) state;
-    settle_at(500);
+    settle_at(120);
     uint32_t window = cc.window;
-    for (int i = 0; i < 50; i++) {
-        now += 4000;
-        btl_ib_cc_ack_t ack = {now, now - 4000, 10, 4000, 20, true};
-        cc.ops->acked(&cc, &ack);
-        assert_true(cc.window >= window);
-    }
+    busy_host(4000, 1);
+    assert_true(cc.window >= window);
+    busy_host(4000, 50);
+    assert_true(cc.window >= 120);
+}
+
+/* but what lies there beyond that helps nobody, ... */
+static void test_backlog_of_a_host(void **state)
+{
+    (void) state;
+    settle_at(1000);
+    busy_host(4000, 50);
+    assert_in_range(cc.window, 128, 200);
+}
+
+/* ... and a part of a long path is no backlog. */
+static void test_host_of_a_long_path(void **state)
+{
+    (void) state;
+    settle_at(300);
+    uint32_t window = cc.window;
+    busy_host(BASE + BASE * 3 / 5, 3);
+    assert_true(cc.window >= window);
 }
 
 static void test_increase_grows(void **state)
@@ -410,6 +437,8 @@ int main(void)
         cmocka_unit_test_setup(test_cut, setup),
         cmocka_unit_test_setup(test_shortest_counts, setup),
         cmocka_unit_test_setup(test_hosts_do_not_count, setup),
+        cmocka_unit_test_setup(test_backlog_of_a_host, setup),
+        cmocka_unit_test_setup(test_host_of_a_long_path, setup),
         cmocka_unit_test_setup(test_increase_grows, setup),
         cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
         cmocka_unit_test_setup(test_floor, setup),

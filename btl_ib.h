@@ -28,6 +28,7 @@
 
 #include "btl_ib_compat.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "btl_ib_engine.h"
@@ -78,6 +79,7 @@ typedef struct btl_ib_component {
     uint32_t draining;       /* del_procs or finalize calls going on: a death is no news then */
     uint64_t drain_started;  /* us: procs deleted one after the other share one bound */
     uint64_t drain_ended;
+    btl_ib_list_t departed; /* endpoints whose hosts said during a drain that nobody is there */
     pthread_mutex_t lock;
     btl_ib_atomic_int32_t waiting; /* threads that sleep until they get the lock; not the kicker */
     btl_ib_kicker_t kicker;
@@ -192,6 +194,24 @@ void btl_ib_module_destroy(btl_ib_module_t *module);
 
 /* The engine's calls up; btl_ib_recv.c. */
 extern const btl_ib_engine_ops_t btl_ib_engine_ops;
+
+/* 0 or an error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
+static inline int btl_ib_opal_status(int error)
+{
+    switch (error) {
+    case 0:
+        return OPAL_SUCCESS;
+    case -EPIPE:
+    case -ECANCELED:
+        return OPAL_ERR_UNREACH;
+    case -EMSGSIZE:
+        return OPAL_ERR_BAD_PARAM;
+    case -ENOMEM:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    default:
+        return OPAL_ERROR;
+    }
+}
 
 /* Names of processes as the engine knows them. */
 static inline uint64_t btl_ib_name_pack(opal_process_name_t name)

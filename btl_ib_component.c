@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
 #include "devices.h"
 
@@ -212,16 +213,14 @@ static bool parse_list(const char *name, const char *value, btl_ib_device_list_t
     return false;
 }
 
-/* The longest message that any limit lets through. */
+/* The longest message that any limit lets through. ob1 sends no more than eager_limit with the question
+ * about a longer one, whatever rndv_eager_limit says. */
 static uint32_t message_max(const mca_btl_base_module_t *limits)
 {
     size_t max = limits->btl_eager_limit;
 
     if (limits->btl_max_send_size > max) {
         max = limits->btl_max_send_size;
-    }
-    if (limits->btl_rndv_eager_limit > max) {
-        max = limits->btl_rndv_eager_limit;
     }
     return (uint32_t) max + BTL_IB_HEADER_ROOM;
 }
@@ -631,6 +630,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     btl_ib_kicker_prepare();
     prepare_pace(component);
+    btl_ib_list_init(&component->departed);
     component->name = OPAL_PROC_MY_NAME;
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (NULL == modules || !start_modules(&start)) {
@@ -655,7 +655,12 @@ __attribute__((noinline)) static int look(btl_ib_component_t *component)
         return 0;
     }
     if (OPAL_LIKELY(NULL != component->engine)) {
-        events = btl_ib_turn(btl_ib_now());
+        const uint64_t now = btl_ib_now();
+
+        events = btl_ib_turn(now);
+        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->departed))) {
+            btl_ib_endpoint_mourn_departed(now);
+        }
     }
     btl_ib_unlock();
     return events;

@@ -19,8 +19,6 @@
 
 /* Pause between two looks while a drain waits for the network, us. */
 #define DRAIN_PAUSE 50
-/* us between two drains that are one farewell. */
-#define DRAIN_GAP 10000
 
 static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
 {
@@ -33,6 +31,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->closing = false;
     btl_ib_list_init(&endpoint->failed);
     btl_ib_list_init(&endpoint->failed_rdmas);
+    btl_ib_list_init(&endpoint->departed_link);
 }
 
 OBJ_CLASS_INSTANCE(btl_ib_endpoint_t, opal_list_item_t, endpoint_constructor, NULL);
@@ -206,7 +205,7 @@ static uint64_t drain_begin(void)
     const uint64_t now = btl_ib_now();
 
     ++component->draining;
-    if (now - component->drain_ended > DRAIN_GAP) {
+    if (now - component->drain_ended > BTL_IB_DRAIN_GAP) {
         component->drain_started = now;
     }
     return component->drain_started + bound;
@@ -298,6 +297,8 @@ void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint
     } else {
         module->self = NULL;
     }
+    btl_ib_list_remove(&endpoint->departed_link);
+    btl_ib_endpoint_fail(endpoint, true);
     opal_list_remove_item(&module->endpoints, &endpoint->super);
     --mca_btl_ib_component.endpoint_count;
     OBJ_RELEASE(endpoint);

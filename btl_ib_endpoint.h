@@ -14,15 +14,19 @@
 
 #include "btl_ib.h"
 
+/* us between two drains that are one farewell. */
+#define BTL_IB_DRAIN_GAP 10000
+
 struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /* in its module's list */
     btl_ib_module_t *module;
     struct opal_proc_t *proc;
-    btl_ib_conn_t *conn;        /* NULL: this is the own process (btl_ib_self.h) */
-    uint32_t remote_rail;       /* of the peer */
-    btl_ib_list_t failed;       /* fragments that came back from a dying connection */
-    btl_ib_list_t failed_rdmas; /* and one-sided operations */
-    char host[64];              /* for messages: when they are needed the runtime may be gone */
+    btl_ib_conn_t *conn;         /* NULL: this is the own process (btl_ib_self.h) */
+    uint32_t remote_rail;        /* of the peer */
+    btl_ib_list_t failed;        /* fragments that came back from a dying connection */
+    btl_ib_list_t failed_rdmas;  /* and one-sided operations */
+    btl_ib_list_t departed_link; /* in the component's list of deaths that may be no news */
+    char host[64];               /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool dead;
     bool told_refused; /* that it refused a one-sided operation */
@@ -31,6 +35,14 @@ struct mca_btl_base_endpoint_t {
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 
 OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
+
+/* Its connection is dead: give back what died with it, without callbacks if `quiet`. Called with the lock
+ * held. */
+void btl_ib_endpoint_fail(btl_ib_endpoint_t *endpoint, bool quiet);
+
+/* If MPI goes on after processes were deleted: report those of the others whose hosts said meanwhile that
+ * they are gone. Called with the lock held, by progress. */
+void btl_ib_endpoint_mourn_departed(uint64_t now);
 
 /* Destroy an endpoint and its connection, without a callback. Called with the lock held. */
 void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint);

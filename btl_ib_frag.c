@@ -101,7 +101,7 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
 
 btl_ib_frag_t *btl_ib_frag_get_in_place(btl_ib_module_t *module,
                                         struct mca_btl_base_endpoint_t *endpoint, size_t header,
-                                        void *data, size_t size, uint32_t flags)
+                                        uint32_t flags)
 {
     btl_ib_frag_t *frag;
 
@@ -112,8 +112,6 @@ btl_ib_frag_t *btl_ib_frag_get_in_place(btl_ib_module_t *module,
     if (OPAL_LIKELY(NULL != frag)) {
         frag->in_place = true;
         frag->segments[0].seg_len = header;
-        frag->segments[1].seg_addr.pval = data;
-        frag->segments[1].seg_len = size;
         frag->base.des_segment_count = 2;
     }
     return frag;

@@ -44,10 +44,10 @@ void btl_ib_frag_lists_fini(btl_ib_module_t *module);
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
-/* One with `header` bytes of ours and `size` bytes at `data`. */
+/* One with `header` bytes of ours, and a second segment for the user's, which the caller fills in. */
 btl_ib_frag_t *btl_ib_frag_get_in_place(btl_ib_module_t *module,
                                         struct mca_btl_base_endpoint_t *endpoint, size_t header,
-                                        void *data, size_t size, uint32_t flags);
+                                        uint32_t flags);
 
 static inline void btl_ib_frag_return(btl_ib_frag_t *frag)
 {

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -205,6 +206,13 @@ static void in_child(void)
     pthread_mutex_init(&component->lock, NULL);
 }
 
+/* The process ends without MPI_Finalize: libraries whose memory the thread uses are about to be closed. It
+ * only ever tries the lock, so that it ends whoever has that. */
+static void at_exit(void)
+{
+    btl_ib_kicker_stop();
+}
+
 /* Make the thread, with all signals blocked: they are for the application's own. */
 static int make_thread(btl_ib_kicker_t *kicker)
 {
@@ -226,11 +234,15 @@ static int make_thread(btl_ib_kicker_t *kicker)
 
 static int start(btl_ib_kicker_t *kicker)
 {
-    int rc = pthread_atfork(NULL, NULL, in_child);
+    int rc = kicker->prepared ? 0 : pthread_atfork(NULL, NULL, in_child);
 
     if (0 != rc) {
         return rc;
     }
+    if (!kicker->prepared && 0 != atexit(at_exit)) {
+        return ENOMEM;
+    }
+    kicker->prepared = true;
     kicker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (kicker->wake_fd < 0) {
         return errno;

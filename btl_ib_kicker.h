@@ -30,6 +30,7 @@ typedef struct btl_ib_kicker {
     bool on;           /* wanted; does not change while there are modules */
     bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
     bool started;      /* there is a thread; lock */
+    bool prepared;     /* for fork and exit, as long as the component is loaded; lock */
     bool listening;    /* devices wake it; lock */
     bool kicking;      /* lock */
     int wake_fd;       /* an eventfd */
@@ -43,7 +44,7 @@ void btl_ib_kicker_prepare(void);
 /* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. */
 void btl_ib_kicker_wake(void);
 
-/* End it. Called with the lock held; returns when the thread is gone. */
+/* End it. Called with the lock held, or when the process ends; returns when the thread is gone. */
 void btl_ib_kicker_stop(void);
 
 #endif

@@ -285,11 +285,41 @@ static bool register_pipeline(mca_btl_base_module_t *limits)
                         "(bytes, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)",
                         size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_frag_size)
          && ok;
-    return register_limit("min_rdma_pipeline_size",
-                          "Send messages below this size in fragments instead of the pipeline of "
-                          "puts (bytes, 0 to 1073741824, default: 0, raised to btl_ib_eager_limit)",
-                          size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
+    return register_limit(
+               "min_rdma_pipeline_size",
+               "Send messages below this size in fragments instead of the pipeline of "
+               "puts (bytes, 0 to 1073741824, default: 0, raised to btl_ib_eager_limit + "
+               "btl_ib_rdma_pipeline_send_length)",
+               size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
            && ok;
+}
+
+/* What Open MPI may use of ours, and what it need not heed. */
+static bool register_abilities(mca_btl_base_module_t *limits)
+{
+    const mca_base_component_t *version = component_version();
+    const char *text =
+        "How addresses for %s must be aligned (bytes, always 0: not at all, default: 0)";
+    char get[96];
+    char put[96];
+
+    snprintf(get, sizeof(get), text, "gets");
+    snprintf(put, sizeof(put), text, "puts");
+    return 0 <= mca_base_component_var_register(
+               version, "flags",
+               "What Open MPI may use (names with commas: send, which is needed, put, get, "
+               "atomics, "
+               "fetching-atomics, rdma-flush, default: all of them; without put and get long "
+               "messages "
+               "go in fragments, without all but send there are no MPI windows by osc/rdma)",
+               MCA_BASE_VAR_TYPE_UNSIGNED_INT, &mca_btl_base_flag_enum->super, 0, 0,
+               OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_flags)
+           && 0 <= mca_base_component_var_register(
+                  version, "get_alignment", get, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+                  OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_get_alignment)
+           && 0 <= mca_base_component_var_register(
+                  version, "put_alignment", put, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
+                  OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_put_alignment);
 }
 
 /* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
@@ -301,16 +331,19 @@ static bool register_limits(mca_btl_base_module_t *limits, bool all_atomics)
     bool ok;
 
     default_limits(limits, all_atomics);
+    ok = register_abilities(limits);
     ok = register_limit("eager_limit",
                         "Send messages up to this size at once, without asking whether the "
                         "receiver is ready; the PML's header counts, the size of a datagram does "
                         "not matter; the same on all hosts (bytes, 256 to 1048576, default: 12288)",
-                        size, OPAL_INFO_LVL_4, &limits->btl_eager_limit);
-    ok = register_limit("rndv_eager_limit",
-                        "Of a longer message send this much together with the question (bytes, 0 "
-                        "to 1048576, default: 12288)",
-                        size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
+                        size, OPAL_INFO_LVL_4, &limits->btl_eager_limit)
          && ok;
+    ok =
+        register_limit("rndv_eager_limit",
+                       "Of a longer message send this much together with the question, and no more "
+                       "than btl_ib_eager_limit (bytes, 0 to 1048576, default: 12288)",
+                       size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
+        && ok;
     ok = register_limit("max_send_size",
                         "Cut the rest of a longer message into fragments of at most this size; the "
                         "same on all hosts (bytes, 256 to 1048576, default: 65536)",
@@ -485,6 +518,16 @@ btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
     return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
 }
 
+/* What the user wants: Open MPI has raised it to what is below. */
+static int64_t least_pipeline(const mca_btl_base_module_t *limits)
+{
+    const size_t raised = limits->btl_eager_limit + limits->btl_rdma_pipeline_send_length;
+
+    return limits->btl_min_rdma_pipeline_size <= raised
+               ? 0
+               : (int64_t) limits->btl_min_rdma_pipeline_size;
+}
+
 /* What ob1 and osc/rdma were told that they may use must be there, and what they use must do. */
 static bool check_one_sided(const mca_btl_base_module_t *limits)
 {
@@ -508,8 +551,7 @@ static bool check_one_sided(const mca_btl_base_module_t *limits)
                               (int64_t) limits->btl_rdma_pipeline_frag_size, 4096, max))
            && check_range("rdma_pipeline_send_length", "bytes",
                           (int64_t) limits->btl_rdma_pipeline_send_length, 0, max)
-           && check_range("min_rdma_pipeline_size", "bytes",
-                          (int64_t) limits->btl_min_rdma_pipeline_size, 0, max);
+           && check_range("min_rdma_pipeline_size", "bytes", least_pipeline(limits), 0, max);
 }
 
 /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */

@@ -32,6 +32,8 @@ typedef struct btl_ib_rdma {
     mca_btl_base_rdma_completion_fn_t cbfunc; /* may be NULL */
     void *cbcontext;
     void *cbdata;
+    bool in_callback; /* it is over, and `caller` tells its owner */
+    pthread_t caller;
     uint64_t number;           /* of its beginning, in the module */
     btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
     btl_ib_list_t failed_link; /* in its endpoint's list of what died with it */
@@ -166,21 +168,6 @@ static size_t rdma_size(const btl_ib_rdma_t *rdma)
                                              : (size_t) rdma->op.size;
 }
 
-static int opal_status(int error)
-{
-    switch (error) {
-    case 0:
-        return OPAL_SUCCESS;
-    case -EPIPE:
-    case -ECANCELED:
-        return OPAL_ERR_UNREACH;
-    case -ENOMEM:
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    default:
-        return OPAL_ERROR;
-    }
-}
-
 /* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a user
  * sees: a refusal is shown to everybody, once for each target. */
 static void show_refusal(const btl_ib_rdma_t *rdma)
@@ -213,6 +200,15 @@ static void report(const btl_ib_rdma_t *rdma, int status)
                    strerror(-status));
 }
 
+/* Of a word of 32 bits the result has the value, not the first bytes. */
+static void store_result(const btl_ib_rdma_t *rdma)
+{
+    const uint32_t half = (uint32_t) rdma->op.result;
+    const bool is_half = sizeof(half) == rdma_size(rdma);
+
+    memcpy(rdma->local_address, is_half ? (const void *) &half : &rdma->op.result, rdma_size(rdma));
+}
+
 /* Tell the owner, then forget. It stays in the module's list until its callback has returned:
  * whoever was told by flush that all is done may free what the callback uses. */
 static void finish(btl_ib_rdma_t *rdma, int status)
@@ -224,12 +220,14 @@ static void finish(btl_ib_rdma_t *rdma, int status)
         report(rdma, status);
     }
     if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
-        memcpy(rdma->local_address, &rdma->op.result, rdma_size(rdma)); /* little endian */
+        store_result(rdma);
     }
     if (NULL != rdma->cbfunc && !endpoint->closing) {
+        rdma->in_callback = true;
+        rdma->caller = pthread_self();
         btl_ib_unlock();
         rdma->cbfunc(&module->super, endpoint, rdma->local_address, rdma->local_handle,
-                     rdma->cbcontext, rdma->cbdata, opal_status(status));
+                     rdma->cbcontext, rdma->cbdata, btl_ib_opal_status(status));
         btl_ib_lock();
     }
     btl_ib_list_remove(&rdma->link);
@@ -289,6 +287,7 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     }
     rdma->endpoint = endpoint;
     rdma->local_address = local_address;
+    rdma->in_callback = false;
     rdma->op.kind = kind;
     rdma->op.local = local_address;
     rdma->here = NULL;
@@ -331,7 +330,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         OBJ_RELEASE(endpoint);
     }
     btl_ib_unlock();
-    return opal_status(rc);
+    return btl_ib_opal_status(rc);
 }
 
 /* ---- the BTL functions ---- */
@@ -516,25 +515,39 @@ int btl_ib_atomic_cswap(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
                         local_handle, remote_handle, &atomic, cbfunc, cbcontext, cbdata);
 }
 
-/* Is one that began before or as number `last` still on its way? */
-static bool pending(const btl_ib_module_t *module, uint64_t last)
+/*
+ * Is one to `endpoint` (NULL: to any) that began before or as number `last` still on its way? One whose
+ * callback runs further down the stack is over, for its caller.
+ */
+static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint, uint64_t last)
 {
-    btl_ib_list_t *oldest = btl_ib_list_first(&module->rdmas_active);
+    const btl_ib_list_t *active = &module->rdmas_active;
 
-    return NULL != oldest && BTL_IB_CONTAINER(oldest, btl_ib_rdma_t, link)->number <= last;
+    for (btl_ib_list_t *link = btl_ib_list_first(active); NULL != link;
+         link = btl_ib_list_next(active, link)) {
+        const btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(link, btl_ib_rdma_t, link);
+
+        if (rdma->number > last) {
+            return false;
+        }
+        if ((NULL == endpoint || endpoint == rdma->endpoint)
+            && !(rdma->in_callback && pthread_equal(rdma->caller, pthread_self()))) {
+            return true;
+        }
+    }
+    return false;
 }
 
-/* Waits for all endpoints, as a BTL may, and by Open MPI's own progress: a peer that shall answer may
- * wait for us by another BTL. */
+/* Waits by Open MPI's own progress: a peer that shall answer may wait for us by another BTL. osc/rdma of
+ * 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
 int btl_ib_flush(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
     uint64_t last;
 
-    (void) endpoint;
     btl_ib_lock();
     last = module->rdma_number;
-    while (pending(module, last)) {
+    while (pending(module, endpoint, last)) {
         btl_ib_unlock();
         opal_progress();
         btl_ib_lock();

@@ -70,10 +70,19 @@ static void deliver(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data,
     btl_ib_module_t *module = module_of(conn);
     btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
 
+    /* Without threads nobody can delete the process meanwhile but the callback itself. */
+    const bool keep = NULL != endpoint && opal_using_threads();
+
     (void) context;
+    if (keep) {
+        OBJ_RETAIN(endpoint);
+    }
     btl_ib_unlock();
     btl_ib_compat_deliver(&module->super, endpoint, tag, &segment, 1);
     btl_ib_lock();
+    if (keep) {
+        OBJ_RELEASE(endpoint);
+    }
 }
 
 /*
@@ -152,8 +161,7 @@ static void report(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     }
 }
 
-/* Give back what died with the connection. */
-static void fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
+void btl_ib_endpoint_fail(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_list_t *link;
 
@@ -161,43 +169,72 @@ static void fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
         btl_ib_frag_t *frag = BTL_IB_CONTAINER(link, btl_ib_frag_t, failed_link);
         const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
-        frag->told = quiet;
+        frag->told = quiet || endpoint->closing;
         btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
         give_back(frag, endpoint, owned);
     }
     btl_ib_rdma_fail(endpoint, quiet);
 }
 
-static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+/* A peer that was added is dead: say so, then give back what was on the way to it. */
+static void mourn(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
-    btl_ib_component_t *component = context;
-    btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
-    mca_btl_base_module_error_cb_fn_t error_cb;
+    mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
 
-    /* While we take leave, somebody whose host says that he is gone has left before us. */
-    const bool left = component->draining > 0 && BTL_IB_DEATH_REFUSED == reason;
-
-    if (NULL == endpoint || endpoint->dead || endpoint->closing || left) {
-        BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
-                       opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
-                       btl_ib_conn_rail(conn), btl_ib_death_string(reason));
-        if (NULL == endpoint) { /* never added: nobody else will */
-            btl_ib_conn_destroy(conn, btl_ib_now());
-        } else {
-            fail_all(endpoint, true);
-        }
-        return;
-    }
     endpoint->dead = true;
     report(endpoint, reason);
-    error_cb = endpoint->module->error_cb;
+    OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (NULL != error_cb) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
                  (char *) "btl ib lost a peer");
         btl_ib_lock();
     }
-    fail_all(endpoint, false);
+    btl_ib_endpoint_fail(endpoint, false);
+    OBJ_RELEASE(endpoint);
+}
+
+/*
+ * While we take leave, somebody whose host says that he is gone has left before us, most likely: that is
+ * no news unless MPI goes on afterwards.
+ */
+static void put_off(btl_ib_endpoint_t *endpoint)
+{
+    btl_ib_list_push_tail(&mca_btl_ib_component.departed, &endpoint->departed_link);
+}
+
+void btl_ib_endpoint_mourn_departed(uint64_t now)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_list_t *link;
+
+    while (0 == component->draining && now - component->drain_ended > BTL_IB_DRAIN_GAP
+           && NULL != (link = btl_ib_list_pop(&component->departed))) {
+        mourn(BTL_IB_CONTAINER(link, btl_ib_endpoint_t, departed_link), BTL_IB_DEATH_REFUSED);
+    }
+}
+
+static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    const btl_ib_component_t *component = context;
+    btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    if (NULL != endpoint && !endpoint->dead && !endpoint->closing) {
+        if (component->draining > 0 && BTL_IB_DEATH_REFUSED == reason) {
+            put_off(endpoint);
+        } else {
+            mourn(endpoint, reason);
+        }
+        return;
+    }
+    BTL_IB_VERBOSE(1, "connection with %s on rail %u ends: %s",
+                   opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
+                   btl_ib_conn_rail(conn), btl_ib_death_string(reason));
+    if (NULL == endpoint) { /* never added: nobody else will */
+        btl_ib_conn_destroy(conn, btl_ib_now());
+    } else {
+        btl_ib_endpoint_fail(endpoint, true);
+    }
 }
 
 static void *zalloc(void *context, size_t size)

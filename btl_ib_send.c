@@ -14,21 +14,6 @@
 
 #include "btl_ib_self.h"
 
-/* An error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
-static int opal_status(int error)
-{
-    switch (error) {
-    case -EPIPE:
-        return OPAL_ERR_UNREACH;
-    case -EMSGSIZE:
-        return OPAL_ERR_BAD_PARAM;
-    case -ENOMEM:
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    default:
-        return OPAL_ERROR;
-    }
-}
-
 mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
                                         struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
                                         size_t size, uint32_t flags)
@@ -69,7 +54,7 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
                                        opal_convertor_t *convertor, size_t reserve, size_t *size,
                                        uint32_t flags)
 {
-    btl_ib_frag_t *frag = btl_ib_frag_get_in_place(module, endpoint, reserve, NULL, 0, flags);
+    btl_ib_frag_t *frag = btl_ib_frag_get_in_place(module, endpoint, reserve, flags);
     void *data;
 
     if (OPAL_UNLIKELY(NULL == frag)) {
@@ -170,7 +155,7 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
     btl_ib_unlock();
 
     if (rc <= 0) {
-        return 0 == rc ? OPAL_SUCCESS : opal_status(rc);
+        return btl_ib_opal_status(rc);
     }
     if (owned) {
         btl_ib_frag_return(frag);

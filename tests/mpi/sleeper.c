@@ -8,7 +8,8 @@
  * without ever waking up when nothing was on the way for a while, a child of fork() can end without
  * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
  * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
- * want, but seldom; without one it sleeps again
+ * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize ends its
+ * kicker first (each rank says so; mpirun takes that for an error of the job)
  */
 
 #include "common.h"
@@ -143,10 +144,26 @@ static void must_sleep(const char *thread)
     }
 }
 
-int main(int argc, char **argv)
+/* Runs after all that MPI and its components do at the end of the process. */
+static void must_have_ended(void)
 {
     char thread[300];
 
+    if (find_kicker(thread, sizeof(thread))) {
+        fprintf(stderr, "FAIL sleeper: there is a kicker at the end of the process\n");
+    } else {
+        fprintf(stderr, "sleeper: no kicker at the end of the process\n");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char thread[300];
+    const int just_exit = 0 != arg(argc, argv, "exit", 0);
+
+    if (just_exit && 0 != atexit(must_have_ended)) {
+        return 1;
+    }
     begin(&argc, &argv, "sleeper");
     need_ranks(2);
     int wanted = 0 != arg(argc, argv, "kicker", 1);
@@ -157,6 +174,9 @@ int main(int argc, char **argv)
     }
     if (find_kicker(thread, sizeof(thread)) != wanted) {
         fail(wanted ? "there is no kicker" : "there is a kicker");
+    }
+    if (just_exit) {
+        exit(0);
     }
     if (wanted) {
         must_block_signals(thread);

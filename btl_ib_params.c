@@ -110,9 +110,9 @@ static const number_t numbers[] = {
                "Copy fragments up to this size, so that their memory is free at once; longer ones "
                "that are contiguous are sent from where they are, and their memory is free when "
                "they were acknowledged"),
-    INT_PARAM(free_list_num, 32, 0, 1048576, "descriptors", 8,
+    INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
               "Make this many of each size in advance"),
-    INT_PARAM(free_list_inc, 32, 1, 1048576, "descriptors", 8,
+    INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,
               "Make this many more of a size when none are left"),
 };
 /* clang-format on */

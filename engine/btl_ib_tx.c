@@ -15,13 +15,14 @@
 enum {
     PENDING_TIME = 50, /* us */
     WINDOW_SMALL = 32, /* segments: for more, an ACK for each 16 is often enough */
-    ALONE_LEAST =
-        2,          /* sends in a turn that leave by themselves: who sends two and computes must not
-                        * find the second held back */
-    LONELY_MAX = 3, /* times that doubles where no company comes */
-    HELD_MESSAGES = 128, /* or */
-    HELD_DATAGRAMS =
-        16, /* full ones that wait (or as many as are joined): their receiver has enough to do */
+    /* Sends in a turn that leave by themselves: who sends two and computes must not find the second
+     * held back. And how often that is doubled where no company comes. */
+    ALONE_LEAST = 2,
+    LONELY_MAX = 3,
+    /* So many messages, or full datagrams (or as many of them as are joined), wait at most: their
+     * receiver is to have something to do while more are made. */
+    HELD_MESSAGES = 32,
+    HELD_DATAGRAMS = 16,
 };
 
 /* ---- accounts ---- */

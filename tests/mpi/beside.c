@@ -13,7 +13,7 @@
  * other host after so many iterations
  */
 
-#include "common.h"
+#include "figures.h"
 
 enum { PING = 1, NOTE = 2, END = 3 };
 
@@ -61,12 +61,6 @@ static void doze_until(int tag)
         MPI_Recv(byte, sizeof(byte), MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD,
                  &status);
     } while (status.MPI_TAG != tag);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
 }
 
 /* One-way microseconds between `a` and `b`: the median of 20 parts of `iterations`, on `a`. With `every`,

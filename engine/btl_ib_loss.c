@@ -428,6 +428,9 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
 
+    if (conn->blocked_since != 0 && !btl_ib_send_pends(conn)) {
+        conn->blocked_since = 0; /* what was stopped, or seemed to be, is over */
+    }
     if (!waits(conn)) {
         return;
     }

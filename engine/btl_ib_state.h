@@ -458,6 +458,9 @@ static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
 
 /* ---- btl_ib_tx.c ---- */
 
+/* Is there something that was never sent, whatever stops it? */
+bool btl_ib_send_pends(const btl_ib_conn_t *conn);
+
 /* Send whatever the limits let go. */
 void btl_ib_send_push(btl_ib_conn_t *conn);
 

@@ -632,14 +632,20 @@ static void let_go(btl_ib_conn_t *conn)
     conn->held_bytes = 0;
 }
 
-static bool something_waits(const btl_ib_conn_t *conn)
+bool btl_ib_send_pends(const btl_ib_conn_t *conn)
 {
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         if (!btl_ib_list_empty(&conn->tx[space].pending)) {
             return true;
         }
     }
-    return !btl_ib_list_empty(&conn->lost) || !btl_ib_list_empty(&conn->ops.waiting);
+    return false;
+}
+
+static bool something_waits(const btl_ib_conn_t *conn)
+{
+    return btl_ib_send_pends(conn) || !btl_ib_list_empty(&conn->lost)
+           || !btl_ib_list_empty(&conn->ops.waiting);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)

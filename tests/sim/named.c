@@ -146,6 +146,8 @@ const named_scenario_t named_scenarios[] = {
     {"first_turn", "a message is sent before progress is called for the first time", first_turn},
     {"after_pause", "a message is sent after a pause, before the next progress call", after_pause},
     {"rail_full", "one rail cannot send, the other acknowledges", rail_full},
+    {"skips_lost", "credits that idle channels give back are lost, with the smallest window",
+     skips_lost},
     {"partition", "a partition of 10 s heals", partition},
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
     {"hole", "large datagrams are lost for ever", hole},

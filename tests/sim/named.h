@@ -118,6 +118,7 @@ void computes(sim_t *sim);
 void sends_then_computes(sim_t *sim);
 void wakes_after_limit(sim_t *sim);
 void idle_peer_computes(sim_t *sim);
+void skips_lost(sim_t *sim);
 void partition(sim_t *sim);
 void partition_too_long(sim_t *sim);
 void hole(sim_t *sim);

@@ -6,6 +6,8 @@
 /* Scenarios in which a peer, or a part of the network, is silent for long: who computes is not dead, who is gone is
  * given up in time, and with the right reason. */
 
+#include <stdio.h>
+
 #include "named.h"
 
 void computes(sim_t *sim)
@@ -77,6 +79,49 @@ void idle_peer_computes(sim_t *sim)
     say(sim, 0, 1, 100, 1000);
     say(sim, 1, 0, 100, 1000);
     finish(sim);
+}
+
+static bool drop_two_skips(sim_t *sim, const datagram_t *d)
+{
+    return type_of(d) == BTL_IB_TYPE_SKIP && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
+}
+
+/* Credits given back by two idle channels are lost, and go again, with a window for one segment. That is
+ * nothing that anybody waits for: who asked for it without end would give his idle peer up. With some numbers
+ * of messages the answer brings new credit, with others it does not. */
+static void lose_skips(sim_t *sim, uint32_t messages)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        proc_t *proc = &sim->procs[i];
+        snprintf(proc->queues, sizeof(proc->queues), "P,128,64:P,512,64:P,1472,128");
+        proc->config.depth_peer = 1;
+        proc->config.credit_init = 1;
+        proc->config.silence_limit = 5000000;
+    }
+    run_start(sim);
+    for (uint32_t i = 0; i < 3 * messages; i++) {
+        say(sim, 0, 1, i % 3 == 0 ? 8 : i % 3 == 1 ? 300 : 1000, SIM_US(50) * i);
+    }
+    run_settle(sim, SIM_S(1));
+    sim->scratch[0] = 2;
+    sim->drop = drop_two_skips;
+    sim_run_until(sim, sim->now + SIM_S(4));
+    must_be_within(sim, "SKIPs still to be lost", sim->scratch[0], 0);
+    uint64_t before = sim->procs[0].datagrams;
+    sim_run_until(sim, sim->now + SIM_S(20));
+    must_be_within(sim, "datagrams of an idle connection", sim->procs[0].datagrams - before, 10);
+    must_be_within(sim, "idle peers given up", sim->applied[F_DEATH], 0);
+    finish(sim);
+}
+
+void skips_lost(sim_t *sim)
+{
+    for (uint32_t messages = 2; messages < 24; messages++) {
+        lose_skips(sim, messages);
+        again(sim, messages);
+    }
+    lose_skips(sim, 24);
 }
 
 void partition(sim_t *sim)

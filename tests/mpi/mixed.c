@@ -10,7 +10,7 @@
  * seconds=S (2) for each of the two
  */
 
-#include "common.h"
+#include "figures.h"
 
 #define TAG_SMALL   1
 #define TAG_BULK    2
@@ -180,12 +180,6 @@ static long ping_for(double seconds, int bytes, bulk_t *bulk, double *us)
     }
     free(buffer);
     return n;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
 }
 
 typedef struct figures {

@@ -243,7 +243,7 @@ static bool register_strings(btl_ib_params_t *params)
 static void default_limits(mca_btl_base_module_t *limits, bool all_atomics)
 {
     limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
-    limits->btl_eager_limit = 12 * 1024;
+    limits->btl_eager_limit = 65 * 1024; /* 64 KiB and any header of ob1's */
     limits->btl_rndv_eager_limit = 12 * 1024;
     limits->btl_max_send_size = 64 * 1024;
     limits->btl_rdma_pipeline_send_length = 0;

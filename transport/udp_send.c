@@ -30,19 +30,28 @@ typedef struct call {
     _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
 } call_t;
 
-/* How many datagrams from the first on the kernel would join: same peer, same size, the last perhaps
- * shorter. */
-static int run_of(const btl_ib_tx_t *tx, int n)
+/* How many datagrams from the first on go to the same peer and have the same size, the last perhaps less. */
+static int alike(const btl_ib_tx_t *tx, int n)
 {
-    uint32_t bytes = tx[0].size;
     int run = 1;
 
-    n = n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH;
     while (run < n && tx[run].to == tx[0].to && tx[run - 1].size == tx[0].size
-           && tx[run].size <= tx[0].size && bytes + tx[run].size <= BTL_IB_UDP_BYTES_MAX) {
-        bytes += tx[run++].size;
+           && tx[run].size <= tx[0].size) {
+        run++;
     }
     return run;
+}
+
+/* How many of them are to be joined now. If they are too many for one message all get about as many: the receiver
+ * begins with the first while the others are copied, and the last is not late for the sake of a few. */
+static int run_of(const btl_ib_tx_t *tx, int n)
+{
+    const int run = alike(tx, n);
+    const int fit = (int) (BTL_IB_UDP_BYTES_MAX / tx[0].size);
+    const int most = fit < BTL_IB_UDP_BATCH ? (fit > 0 ? fit : 1) : BTL_IB_UDP_BATCH;
+    const int messages = (run + most - 1) / most;
+
+    return (run + messages - 1) / messages;
 }
 
 static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)

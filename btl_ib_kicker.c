@@ -95,15 +95,18 @@ static uint64_t until_due(uint64_t now, uint64_t due)
 
 /* A kick is over, and peers may want more of us that nothing here knows of: let the devices wake us, or
  * look often while they do. Returns how long to sleep. */
-static uint64_t serve(watch_t *watch, uint64_t now, bool came)
+static uint64_t serve(watch_t *watch, uint64_t now, int came)
 {
     const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
     const uint64_t due = btl_ib_engine_kick_due(engine);
 
-    if (came) {
+    if (came > 0) {
         watch->served_at = now;
     }
-    if (came || !watch->rung) { /* else one of them rings for ever */
+    if (came >= mca_btl_ib_component.params.poll_burst) {
+        return KICK_PAUSE; /* a transport may have more at hand, of which no device will tell */
+    }
+    if (came > 0 || !watch->rung) { /* else one of them rings for ever */
         watch->fds = btl_ib_engine_wait_fds(engine, watch->fd);
     }
     if (watch->fds > 0) {
@@ -123,7 +126,7 @@ static uint64_t kick(watch_t *watch, uint64_t now)
     came = btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
     component->kicker.kicking = false;
     if (btl_ib_engine_serves(component->engine)) {
-        return serve(watch, now, came > 0);
+        return serve(watch, now, came);
     }
     return until_due(now, btl_ib_engine_kick_due(component->engine));
 }

@@ -335,7 +335,7 @@ static bool register_limits(mca_btl_base_module_t *limits, bool all_atomics)
     ok = register_limit("eager_limit",
                         "Send messages up to this size at once, without asking whether the "
                         "receiver is ready; the PML's header counts, the size of a datagram does "
-                        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 12288)",
+                        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 66560)",
                         size, OPAL_INFO_LVL_4, &limits->btl_eager_limit)
          && ok;
     ok =

@@ -13,7 +13,8 @@
 
 enum {
     LONG_PAUSE = 1000 * 1000,  /* us between two turns: for the rest it was we who were away */
-    REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them */
+    REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them, */
+    REFUSED_ROW = 2000 * 1000, /* us: if one follows the other so soon */
     EVICTIONS = 64,            /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
@@ -262,11 +263,14 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
         btl_ib_list_t *after = &conn->all;
         if (conn->draining) {
             btl_ib_conn_reset(conn);
-        } else if (conn->refused_since == 0) {
+        } else if (conn->refused_since == 0 || engine->now - conn->refused_at > REFUSED_ROW) {
             conn->refused_since = engine->now;
         } else if (!engine->kicking && engine->now - conn->refused_since >= REFUSED_LONG) {
             btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
             after = NULL;
+        }
+        if (after != NULL) {
+            conn->refused_at = engine->now;
         }
         conn = living(rail, from, after);
     }

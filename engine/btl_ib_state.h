@@ -227,6 +227,7 @@ struct btl_ib_conn {
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
     uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
     uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
+    uint64_t refused_at;    /* us: the last refusal */
     uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
     uint64_t
         no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */

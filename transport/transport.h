@@ -109,7 +109,8 @@ typedef struct btl_ib_transport_ops {
      * NULL: attr.rx_depth of any size. */
     uint32_t (*rx_depth)(const btl_ib_transport_t *t, uint32_t size);
 
-    /* A descriptor that becomes readable when poll() has something, or -1. */
+    /* A descriptor that becomes readable when poll() has something, or -1. To be waited on only after a poll() that
+     * returned less than it was asked for. */
     int (*wait_fd)(btl_ib_transport_t *t);
 
     /* Neither send nor receive any more: no memory of ours is touched after this, whatever is still

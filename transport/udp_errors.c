@@ -14,6 +14,8 @@
 #include <linux/errqueue.h>
 #include <string.h>
 
+enum { MTU_LEAST_4 = 552, MTU_LEAST_6 = 1280 };
+
 /* Keep an event for the next poll(). One of a kind for each peer is enough; what does not fit is said
  * again with the next datagram. */
 static void keep(btl_ib_udp_t *udp, const btl_ib_event_t *event)
@@ -29,10 +31,12 @@ static void keep(btl_ib_udp_t *udp, const btl_ib_event_t *event)
     }
 }
 
-/* The path to a peer carries `mtu` bytes only, headers included. */
+/* The path to a peer carries `mtu` bytes only, headers included. Anybody can say so in an ICMP message: what no
+ * path may be (RFC 8200, 5), or none has been for long (min_pmtu, ip(7)), is not believed. */
 static void shrunk(btl_ib_udp_t *udp, btl_ib_addr_t from, uint32_t mtu)
 {
-    const uint32_t size = btl_ib_udp_datagram(udp->family, mtu);
+    const uint32_t least = udp->family == AF_INET ? MTU_LEAST_4 : MTU_LEAST_6;
+    const uint32_t size = btl_ib_udp_datagram(udp->family, mtu > least ? mtu : least);
 
     if (size > 0 && size < udp->base.attr.max_datagram) {
         keep(udp, &(btl_ib_event_t){.type = BTL_IB_EVENT_PATH, .from = from, .size = size});
@@ -50,10 +54,14 @@ static const struct sock_extended_err *find_error(struct msghdr *msg)
     return NULL;
 }
 
+/* `sent`: whom the call that failed was about, if one did: of what this host itself refuses the kernel does not tell
+ * the port. */
 static void tell(btl_ib_udp_t *udp, const btl_ib_udp_name_t *to,
-                 const struct sock_extended_err *error)
+                 const struct sock_extended_err *error, btl_ib_addr_t sent)
 {
-    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, to);
+    const btl_ib_addr_t from = error->ee_origin == SO_EE_ORIGIN_LOCAL && sent != BTL_IB_ADDR_UNKNOWN
+                                   ? sent
+                                   : btl_ib_udp_peer_find(&udp->peers, to);
     char text[64];
 
     BTL_IB_UDP_LOG(udp, 10, "%s: of a datagram to %s: %s", udp->base.name,
@@ -69,7 +77,7 @@ static void tell(btl_ib_udp_t *udp, const btl_ib_udp_name_t *to,
     }
 }
 
-bool btl_ib_udp_errors(btl_ib_udp_t *udp)
+bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
 {
     bool any = false;
 
@@ -93,7 +101,7 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp)
         any = true;
         const struct sock_extended_err *error = find_error(&msg);
         if (error != NULL && msg.msg_namelen > 0) {
-            tell(udp, &to, error);
+            tell(udp, &to, error, sent);
         }
     }
 }
@@ -109,7 +117,7 @@ int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
     };
     char text[64];
 
-    (void) btl_ib_udp_errors(udp); /* one of them says what the path carries */
+    (void) btl_ib_udp_errors(udp, tx->to); /* one of them says what the path carries */
     if (!peer->told_fragments) {
         peer->told_fragments = true;
         BTL_IB_UDP_LOG(

@@ -86,6 +86,15 @@ static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
     return stride;
 }
 
+/* Is there room for that? What the kernel joins is at most 64 datagrams, 128 in newer ones, but what a guest or a
+ * tunnel claims to have joined may be anything. */
+static bool fits_apart(uint32_t size, uint32_t len)
+{
+    const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
+
+    return ((uint64_t) len + size - 1) / (size > 0 ? size : 1) * stride <= BTL_IB_UDP_BUFFER;
+}
+
 /* The size of each of the datagrams that were joined; 0: it is a single one. */
 static uint32_t joined_size(struct msghdr *msg)
 {
@@ -102,7 +111,7 @@ static uint32_t joined_size(struct msghdr *msg)
 static void drop(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, uint32_t size)
 {
     udp->rx_dropped++;
-    BTL_IB_UDP_LOG(udp, 10, "%s: datagrams of %u bytes dropped: too large (%llu so far)",
+    BTL_IB_UDP_LOG(udp, 10, "%s: datagrams of %u bytes dropped: empty or too large (%llu so far)",
                    udp->base.name, size, (unsigned long long) udp->rx_dropped);
     put_buffer(udp, buffer);
 }
@@ -113,7 +122,8 @@ static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsgh
     uint32_t size = joined_size(&msg->msg_hdr);
 
     size = size == 0 || size > len ? len : size;
-    if (size > udp->rx_size || msg->msg_hdr.msg_flags & MSG_TRUNC) {
+    if (len == 0 || size > udp->rx_size || msg->msg_hdr.msg_flags & MSG_TRUNC
+        || !fits_apart(size, len)) {
         drop(udp, buffer, size);
         return;
     }
@@ -243,7 +253,7 @@ static void look(btl_ib_udp_t *udp)
     int got = wide == 0 ? 0 : receive(udp, wide, &call);
 
     if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        (void) btl_ib_udp_errors(udp);
+        (void) btl_ib_udp_errors(udp, BTL_IB_ADDR_UNKNOWN);
     }
     got = got < 0 ? 0 : got;
     for (int i = 0; i < got; i++) {
@@ -260,11 +270,10 @@ int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
-    if (udp->news_count > 0) {
-        return hand_up_news(udp, events, max);
-    }
-    if (udp->rest_count == 0) {
+    const int news = hand_up_news(udp, events, max);
+
+    if (udp->rest_count == 0 && news == 0) {
         look(udp);
     }
-    return hand_up(udp, events, max);
+    return news + hand_up(udp, events + news, max - news);
 }

@@ -122,7 +122,7 @@ static bool is_full(int error)
 /* What ends a call although another would go: the error is of datagrams sent before. */
 static bool is_old(btl_ib_udp_t *udp, int error)
 {
-    return !is_full(error) && error != EMSGSIZE && btl_ib_udp_errors(udp);
+    return !is_full(error) && error != EMSGSIZE && btl_ib_udp_errors(udp, BTL_IB_ADDR_UNKNOWN);
 }
 
 /* Joined datagrams were refused. A device that makes no checksums cannot cut them (EIO), and older

@@ -152,9 +152,9 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers);
 
 /* ---- udp_errors.c ---- */
 
-/* Read all that the network said of datagrams sent before, and keep it as events for poll(). Returns
- * whether there was anything. */
-bool btl_ib_udp_errors(btl_ib_udp_t *udp);
+/* Read all that the network said of datagrams sent before, and keep it as events for poll(). `sent`: whom a call
+ * that has just failed was about, or BTL_IB_ADDR_UNKNOWN. Returns whether there was anything. */
+bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent);
 
 /* A datagram of `size` bytes was too large for the path to a peer: send it in fragments. Returns 0 or
  * an errno. */

@@ -592,6 +592,35 @@ static void chunks_of_one_size(void **state)
     end(bench);
 }
 
+static void refuse(bench_t *bench)
+{
+    bench->hosts[0].rails[0].refused = bench_address(1, 0);
+    bench->hosts[0].rails[0].refusal = true;
+    bench_turn(bench, 0);
+}
+
+/* One refusal now and one much later are two strays (anybody can send them), a row of them is evidence. */
+static void refusals_in_a_row(void **state)
+{
+    bench_t *bench = job();
+    const uint64_t *deaths = &bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED];
+
+    (void) state;
+    for (int i = 0; i < 5; i++) {
+        refuse(bench);
+        bench_run(bench, 3 * SECOND);
+    }
+    assert_int_equal(*deaths, 0);
+    refuse(bench);
+    bench_run(bench, 60 * 1000);
+    refuse(bench);
+    assert_int_equal(*deaths, 0);
+    bench_run(bench, 60 * 1000);
+    refuse(bench);
+    assert_int_equal(*deaths, 1);
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,6 +637,7 @@ int main(void)
         cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),
         cmocka_unit_test(chunks_of_one_size),
+        cmocka_unit_test(refusals_in_a_row),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_pause_on_a_long_path),
     };

@@ -125,6 +125,9 @@ static uint64_t kick(watch_t *watch, uint64_t now)
     component->kicker.kicking = true;
     came = btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
     component->kicker.kicking = false;
+    if (came > 0) { /* who calls progress seldom is to see it in his next call */
+        btl_ib_pace_hurry(&component->pace);
+    }
     if (btl_ib_engine_serves(component->engine)) {
         return serve(watch, now, came);
     }
@@ -311,5 +314,6 @@ void btl_ib_kicker_stop(void)
     ring(kicker);
     pthread_join(kicker->thread, NULL);
     close(kicker->wake_fd);
+    kicker->listening = false;
     kicker->started = false;
 }

@@ -44,7 +44,7 @@ static const number_t numbers[] = {
     INT_PARAM(poll_busy, 16, 1, 65536, "calls", 6,
               "Beside another BTL that polls (vader), look at the devices in each so manyth progress "
               "call while data or answers are on the way; in each call right after something came or "
-              "was sent, and at the latest after 10 microseconds"),
+              "was sent, and after 10 microseconds if calls come that often"),
     INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
               "The same within a millisecond after something came, if nothing is on the way"),
     INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,

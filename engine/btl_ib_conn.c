@@ -144,6 +144,8 @@ static void end_rx(btl_ib_conn_t *conn)
     conn->echo_valid = false;
     conn->again_next = 0;
     conn->refused_since = 0;
+    conn->held = 0;
+    conn->held_bytes = 0;
     conn->bound = false;
     conn->peer_knows = false;
     conn->peer_id = 0;

@@ -14,7 +14,11 @@
 #include <linux/errqueue.h>
 #include <string.h>
 
-enum { MTU_LEAST_4 = 552, MTU_LEAST_6 = 1280 };
+enum {
+    MTU_LEAST_4 = 552,
+    MTU_LEAST_6 = 1280,
+    ERRORS_MAX = 64, /* in a call: anybody can make the network say something */
+};
 
 /* Keep an event for the next poll(). One of a kind for each peer is enough; what does not fit is said
  * again with the next datagram. */
@@ -81,7 +85,7 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
 {
     bool any = false;
 
-    for (;;) {
+    for (int i = 0; i < ERRORS_MAX; i++) {
         btl_ib_udp_name_t to;
         uint8_t payload[1]; /* the beginning of our datagram, which tells nothing new */
         struct iovec iov = {.iov_base = payload, .iov_len = sizeof(payload)};
@@ -104,6 +108,7 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
             tell(udp, &to, error, sent);
         }
     }
+    return any;
 }
 
 int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)

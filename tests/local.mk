@@ -78,12 +78,14 @@ unit_tests = \
     tests/unit/test_store \
     tests/unit/test_table \
     tests/unit/test_token \
+    tests/unit/test_udp \
     tests/unit/test_window \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops
 
-EXTRA_DIST += tests/unit/hostile.h tests/unit/insider.h tests/unit/support.h tests/unit/wire_bytes.h
+EXTRA_DIST += tests/unit/hostile.h tests/unit/insider.h tests/unit/support.h tests/unit/transports.h \
+    tests/unit/udp_calls.h tests/unit/wire_bytes.h
 
 if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
@@ -135,6 +137,7 @@ tests_unit_test_modex_LDADD = $(unit_ldadd)
 tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
 tests_unit_test_pace_CPPFLAGS = $(unit_cppflags) -I$(srcdir)
 tests_unit_test_pace_LDADD = $(unit_ldadd)
+tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_ofi_LDADD = $(unit_ldadd)
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
@@ -167,6 +170,10 @@ tests_unit_test_table_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_table_LDADD = $(unit_ldadd)
 tests_unit_test_token_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_token_LDADD = $(unit_ldadd)
+udp_test_sources = tests/unit/transports.c tests/unit/udp_calls.c
+tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)
+tests_unit_test_udp_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_udp_LDADD = $(unit_ldadd)
 tests_unit_test_window_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_window_LDADD = $(unit_ldadd)
 tests_unit_test_wire_CPPFLAGS = $(unit_cppflags)

@@ -36,7 +36,11 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
 
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
-    btl_ib_udp_peer_remove(&btl_ib_udp_of(t)->peers, addr);
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (btl_ib_udp_peer_remove(&udp->peers, addr)) {
+        btl_ib_udp_errors_forget(udp, addr);
+    }
 }
 
 static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
@@ -81,18 +85,11 @@ static void stop(btl_ib_transport_t *t)
     }
 }
 
-/* Buffers that were handed up are never given back after stop(): they are found in nobody's list, so
- * whoever stops has reposted them. */
 static void close_udp(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
     stop(t);
-    for (; udp->rest_count > 0; udp->rest_count--) {
-        btl_ib_udp_buffer_t *buffer = udp->rest[udp->rest_first].buffer;
-        udp->rest_first = (udp->rest_first + 1) % BTL_IB_UDP_CALL_MAX;
-        free(buffer);
-    }
     btl_ib_udp_buffers_free(udp);
     btl_ib_udp_peers_free(&udp->peers);
     free(udp);

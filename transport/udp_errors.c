@@ -35,6 +35,18 @@ static void keep(btl_ib_udp_t *udp, const btl_ib_event_t *event)
     }
 }
 
+void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < udp->news_count; i++) {
+        if (udp->news[i].from != addr) {
+            udp->news[left++] = udp->news[i];
+        }
+    }
+    udp->news_count = left;
+}
+
 /* The path to a peer carries `mtu` bytes only, headers included. Anybody can say so in an ICMP message: what no
  * path may be (RFC 8200, 5), or none has been for long (min_pmtu, ip(7)), is not believed. */
 static void shrunk(btl_ib_udp_t *udp, btl_ib_addr_t from, uint32_t mtu)
@@ -111,18 +123,31 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
     return any;
 }
 
-int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+/* Returns 0 or an errno. */
+static int send_one(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
 {
-    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
-    struct msghdr msg = {
-        .msg_name = &peer->name,
-        .msg_namelen = btl_ib_udp_name_len(&peer->name),
+    btl_ib_udp_name_t *to = &udp->peers.peer[tx->to].name;
+    const struct msghdr msg = {
+        .msg_name = to,
+        .msg_namelen = btl_ib_udp_name_len(to),
         .msg_iov = (struct iovec *) tx->iov,
         .msg_iovlen = tx->niov,
     };
+
+    return sendmsg(udp->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
+int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+{
+    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
     char text[64];
 
     (void) btl_ib_udp_errors(udp, tx->to); /* one of them says what the path carries */
+    int error = send_one(udp, tx);
+    if (error != EMSGSIZE) {
+        return error;
+    }
+    (void) btl_ib_udp_errors(udp, tx->to);
     if (!peer->told_fragments) {
         peer->told_fragments = true;
         BTL_IB_UDP_LOG(
@@ -132,7 +157,7 @@ int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
             udp->base.name, btl_ib_udp_name_format(&peer->name, text, sizeof(text)), tx->size);
     }
     btl_ib_udp_socket_whole(udp, false);
-    const int error = sendmsg(udp->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+    error = send_one(udp, tx);
     btl_ib_udp_socket_whole(udp, true);
     return error;
 }

@@ -190,12 +190,12 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
     return 0;
 }
 
-void btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
+bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
 {
     btl_ib_udp_peer_t *peer = &peers->peer[addr];
 
     if (--peer->users > 0) {
-        return;
+        return false;
     }
     uint32_t *link = bucket_of(peers, &peer->name);
     while (*link != addr + 1) {
@@ -204,6 +204,7 @@ void btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr)
     *link = peer->next;
     peer->next = peers->free;
     peers->free = (uint32_t) addr + 1;
+    return true;
 }
 
 void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers)

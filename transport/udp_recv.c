@@ -35,7 +35,11 @@ static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_t *udp)
         return NULL;
     }
     buffer = aligned_alloc(_Alignof(btl_ib_udp_buffer_t), sizeof(*buffer));
-    udp->buffers += buffer != NULL;
+    if (buffer != NULL) {
+        buffer->older = udp->made;
+        udp->made = buffer;
+        udp->buffers++;
+    }
     return buffer;
 }
 
@@ -62,9 +66,9 @@ void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 
 void btl_ib_udp_buffers_free(btl_ib_udp_t *udp)
 {
-    while (udp->free != NULL) {
-        btl_ib_udp_buffer_t *buffer = udp->free;
-        udp->free = buffer->next;
+    while (udp->made != NULL) {
+        btl_ib_udp_buffer_t *buffer = udp->made;
+        udp->made = buffer->older;
         free(buffer);
     }
 }

@@ -151,7 +151,7 @@ static void tell_once(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int error)
 }
 
 /* The first message of a call was not sent. Returns 0 if it is worth another try: with `*join`
- * changed, or because the error was an old one. */
+ * changed, or because the error was an old one; -1 if it has gone since; else what to tell. */
 static int why_refused(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, bool joined, bool *join, int error)
 {
     if (is_old(udp, error)) {
@@ -163,7 +163,10 @@ static int why_refused(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, bool joined, bo
         return 0;
     }
     if (error == EMSGSIZE && tx->size <= udp->base.attr.max_datagram) {
-        return btl_ib_udp_send_fragmented(udp, tx) == 0 ? -1 : EMSGSIZE;
+        error = btl_ib_udp_send_fragmented(udp, tx);
+        if (error == 0) {
+            return -1;
+        }
     }
     if (!is_full(error)) {
         tell_once(udp, tx, error);
@@ -186,6 +189,9 @@ int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
             done += call.datagrams[i];
         }
         if (messages > 0) {
+            if (messages < (int) call.count) { /* the call took the error of the next one with it */
+                (void) btl_ib_udp_errors(udp, batch[done].to);
+            }
             continue;
         }
         const int why = why_refused(udp, &batch[done], call.datagrams[0] > 1, &join, errno);

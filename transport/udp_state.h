@@ -56,7 +56,8 @@ typedef struct btl_ib_udp_peers {
 
 /* What one receiving system call filled. Its datagrams are handed up one by one. */
 typedef struct btl_ib_udp_buffer {
-    struct btl_ib_udp_buffer *next; /* of free ones */
+    struct btl_ib_udp_buffer *next;  /* of free ones */
+    struct btl_ib_udp_buffer *older; /* of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;
@@ -84,7 +85,8 @@ typedef struct btl_ib_udp {
     btl_ib_udp_peers_t peers;
 
     btl_ib_udp_buffer_t *free;
-    uint32_t buffers; /* that there are */
+    btl_ib_udp_buffer_t *made; /* all that there are, whoever has them */
+    uint32_t buffers;          /* how many */
     btl_ib_udp_rest_t rest[BTL_IB_UDP_CALL_MAX];
     uint32_t rest_first;
     uint32_t rest_count;
@@ -144,7 +146,9 @@ int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *nam
 /* The peer of that name: one user more. -ENOMEM if there is no memory. */
 int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name,
                         btl_ib_addr_t *addr);
-void btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr);
+
+/* One user less. Returns whether it was the last one: the handle is free then. */
+bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr);
 
 /* Its handle, or BTL_IB_ADDR_UNKNOWN. */
 btl_ib_addr_t btl_ib_udp_peer_find(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name);
@@ -156,9 +160,12 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers);
  * that has just failed was about, or BTL_IB_ADDR_UNKNOWN. Returns whether there was anything. */
 bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent);
 
-/* A datagram of `size` bytes was too large for the path to a peer: send it in fragments. Returns 0 or
- * an errno. */
+/* A datagram was too large, or one before it was (the error does not say): send it again, in fragments
+ * if it must be. Returns 0 or an errno. */
 int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx);
+
+/* A handle is gone and may soon be somebody else's: forget what was kept of it. */
+void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr);
 
 /* ---- udp_send.c, udp_recv.c ---- */
 

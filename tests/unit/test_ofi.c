@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -29,16 +28,9 @@
 #define CAN_CUT_INLINE 0
 #endif
 
-#include "transport.h"
+#include "transports.h"
 
-#define PATIENCE_MS  5000
-#define BATCH_MAX    64
 #define ADDRESS_HEAD 2 /* of an address of ofi: what is before the sockaddr */
-
-static const btl_ib_transport_type_t *type;
-static btl_ib_device_t *devices;
-static int device_count;
-static const btl_ib_device_t *device;
 
 /* ---- a provider that sends less inline than udp does ---- */
 
@@ -71,232 +63,31 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
 
 /* ---- helpers ---- */
 
-static uint64_t now_ms(void)
+static int find_ofi(void **state)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000u + (uint64_t) now.tv_nsec / 1000000u;
-}
-
-static int find_device(void **state)
-{
-    const btl_ib_log_t log = {.print = NULL};
-
     (void) state;
-    device = NULL;
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; i++) {
-        if (0 == strcmp(btl_ib_transport_types[i]->name, "ofi")) {
-            type = btl_ib_transport_types[i];
-        }
-    }
-    device_count = NULL != type ? type->devices("udp", &log, &devices) : 0;
-    for (int i = 0; i < device_count; i++) {
-        if (devices[i].loopback && NULL == device) {
-            device = &devices[i];
-        }
-    }
+    find_device("ofi", "udp", AF_UNSPEC);
     return 0;
 }
 
 static int find_device_few_inline(void **state)
 {
     inline_most = FEW_BYTES;
-    return find_device(state);
-}
-
-static int free_devices(void **state)
-{
-    (void) state;
-    if (device_count > 0) {
-        type->devices_free(devices, device_count);
-    }
-    return 0;
+    return find_ofi(state);
 }
 
 static void need_device(void)
 {
-    if (NULL == type) {
+    if (NULL == bed.type) {
         print_message("skipped: built without libfabric\n");
-    } else if (device_count <= 0) {
+    } else if (bed.device_count <= 0) {
         print_message("skipped: libfabric has no provider udp here\n");
-    } else if (NULL == device) {
+    } else if (NULL == bed.device) {
         print_message("skipped: provider udp offers no loopback device\n");
     } else {
         return;
     }
     skip();
-}
-
-static btl_ib_transport_t *open_with(btl_ib_open_params_t params)
-{
-    btl_ib_transport_t *t = NULL;
-
-    assert_int_equal(type->open(device, &params, &t), 0);
-    assert_non_null(t);
-    return t;
-}
-
-static void close_transport(btl_ib_transport_t *t)
-{
-    t->ops->stop(t);
-    t->ops->close(t);
-}
-
-static btl_ib_addr_t add(btl_ib_transport_t *t, const btl_ib_transport_t *peer)
-{
-    btl_ib_addr_t addr = BTL_IB_ADDR_UNKNOWN;
-
-    assert_int_equal(t->ops->addr_add(t, peer->address, peer->address_len, &addr), 0);
-    assert_int_not_equal(addr, BTL_IB_ADDR_UNKNOWN);
-    return addr;
-}
-
-/* Memory to send from: a slot for each datagram of a batch. */
-typedef struct slots {
-    uint8_t *base;
-    size_t stride;
-    void *mem;
-} slots_t;
-
-static slots_t make_slots(btl_ib_transport_t *t)
-{
-    slots_t slots = {.stride = t->attr.headroom + t->attr.max_datagram + 64u};
-
-    slots.base = malloc(slots.stride * BATCH_MAX);
-    assert_non_null(slots.base);
-    assert_int_equal(t->ops->mem_register(t, slots.base, slots.stride * BATCH_MAX, &slots.mem), 0);
-    return slots;
-}
-
-static void free_slots(btl_ib_transport_t *t, const slots_t *slots)
-{
-    t->ops->mem_deregister(t, slots->mem);
-    free(slots->base);
-}
-
-static uint8_t pattern(uint32_t size, uint32_t at)
-{
-    return (uint8_t) ((size * UINT32_C(2654435761) + at * UINT32_C(40503)) >> 11);
-}
-
-/* One datagram of `size` bytes that say its size and place, in `niov` pieces that lie apart. */
-static btl_ib_tx_t make_tx(const btl_ib_transport_t *t, const slots_t *slots, uint32_t slot,
-                           btl_ib_addr_t to, uint32_t size, uint32_t niov)
-{
-    uint8_t *next = slots->base + slot * slots->stride + t->attr.headroom;
-    btl_ib_tx_t tx = {.to = to, .niov = niov, .size = size, .mem = slots->mem};
-    uint32_t done = 0;
-
-    tx.context = next;
-    for (uint32_t i = 0; i < niov; i++) {
-        const uint32_t piece = i + 1 < niov ? size / niov : size - done;
-
-        tx.iov[i].iov_base = next;
-        tx.iov[i].iov_len = piece;
-        for (uint32_t j = 0; j < piece; j++) {
-            next[j] = pattern(size, done + j);
-        }
-        next += piece + 7;
-        done += piece;
-    }
-    return tx;
-}
-
-static void assert_intact(const btl_ib_event_t *event)
-{
-    assert_int_equal((uintptr_t) event->data % 8, 0);
-    for (uint32_t i = 0; i < event->size; i++) {
-        if (event->data[i] != pattern(event->size, i)) {
-            fail_msg("byte %u of %u", i, event->size);
-        }
-    }
-}
-
-/* The next event that is there within our patience. */
-static btl_ib_event_t wait_event(btl_ib_transport_t *t)
-{
-    const uint64_t end = now_ms() + PATIENCE_MS;
-    btl_ib_event_t event;
-
-    while (0 == t->ops->poll(t, &event, 1)) {
-        if (now_ms() > end) {
-            fail_msg("nothing came");
-        }
-    }
-    return event;
-}
-
-static btl_ib_event_t wait_recv(btl_ib_transport_t *t)
-{
-    btl_ib_event_t event;
-
-    do {
-        event = wait_event(t);
-        assert_true(BTL_IB_EVENT_RECV == event.type || BTL_IB_EVENT_SENT == event.type);
-    } while (BTL_IB_EVENT_RECV != event.type);
-    return event;
-}
-
-static void repost(btl_ib_transport_t *t, const btl_ib_event_t *event)
-{
-    t->ops->repost(t, &event->buffer, 1);
-}
-
-/* Hand over all of a batch; what was sent before may have to be collected for that. Returns how
- * many BTL_IB_EVENT_SENT it saw. */
-static int send_all(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n)
-{
-    const uint64_t end = now_ms() + PATIENCE_MS;
-    int sent = 0;
-
-    for (int done = 0; done < n;) {
-        btl_ib_event_t event;
-        int error = 0;
-        const int took = t->ops->send(t, batch + done, n - done, &error);
-
-        assert_in_range(took, 0, n - done);
-        done += took;
-        if (done < n) {
-            assert_true(EAGAIN == error || ENOBUFS == error);
-            assert_true(now_ms() < end);
-            if (t->ops->poll(t, &event, 1) > 0) {
-                assert_int_equal(event.type, BTL_IB_EVENT_SENT);
-                sent++;
-            }
-        }
-    }
-    return sent;
-}
-
-/* A datagram makes its way from `a` to `to`, which is `b`. Returns whom `b` took it for. */
-static btl_ib_addr_t assert_reaches(btl_ib_transport_t *a, btl_ib_addr_t to, btl_ib_transport_t *b,
-                                    uint32_t size)
-{
-    const slots_t slots = make_slots(a);
-    const btl_ib_tx_t tx = make_tx(a, &slots, 0, to, size, 1);
-    btl_ib_event_t event;
-
-    if (0 == send_all(a, &tx, 1) && size > a->attr.inline_size) {
-        event = wait_event(a);
-        assert_int_equal(event.type, BTL_IB_EVENT_SENT);
-        assert_ptr_equal(event.context, tx.context);
-    }
-    event = wait_recv(b);
-    assert_int_equal(event.size, size);
-    assert_intact(&event);
-    repost(b, &event);
-    free_slots(a, &slots);
-    return event.from;
-}
-
-static void assert_idle(btl_ib_transport_t *t)
-{
-    btl_ib_event_t event;
-
-    for (int i = 0; i < 100; i++) {
-        assert_int_equal(t->ops->poll(t, &event, 1), 0);
-    }
 }
 
 /* ---- tests ---- */
@@ -308,10 +99,10 @@ static void test_attributes(void **state)
 
     (void) state;
     need_device();
-    assert_string_equal(device->transport, "ofi");
-    assert_string_equal(device->provider, "udp");
-    assert_true(AF_INET == device->ip.ss_family || AF_INET6 == device->ip.ss_family);
-    assert_int_equal(type->query(device, &attr), 0);
+    assert_string_equal(bed.device->transport, "ofi");
+    assert_string_equal(bed.device->provider, "udp");
+    assert_true(AF_INET == bed.device->ip.ss_family || AF_INET6 == bed.device->ip.ss_family);
+    assert_int_equal(bed.type->query(bed.device, &attr), 0);
     t = open_with((btl_ib_open_params_t){.rx_depth = 8, .tx_depth = 4});
     assert_int_equal(t->attr.max_datagram, attr.max_datagram);
     assert_int_equal(t->attr.inline_size, attr.inline_size);
@@ -326,7 +117,7 @@ static void test_attributes(void **state)
     assert_in_range(t->address_len, 1, BTL_IB_ADDR_BYTES);
     assert_true(t->attr.knows_source);
     assert_false(t->attr.reliable);
-    assert_non_null(strstr(t->name, device->name));
+    assert_non_null(strstr(t->name, bed.device->name));
     close_transport(t);
 }
 
@@ -338,70 +129,8 @@ static void test_no_such_provider(void **state)
 
     (void) state;
     need_device();
-    assert_int_equal(type->devices("no_such_provider", &log, &list), 0);
-    type->devices_free(list, 0);
-}
-
-typedef struct pair {
-    btl_ib_transport_t *a, *b;
-    btl_ib_addr_t b_at_a, a_at_b;
-    slots_t slots;
-} pair_t;
-
-static pair_t open_pair(btl_ib_open_params_t params)
-{
-    pair_t pair = {.a = open_with(params), .b = open_with(params)};
-
-    pair.b_at_a = add(pair.a, pair.b);
-    pair.a_at_b = add(pair.b, pair.a);
-    pair.slots = make_slots(pair.a);
-    return pair;
-}
-
-static void close_pair(pair_t *pair)
-{
-    pair->a->ops->stop(pair->a);
-    free_slots(pair->a, &pair->slots);
-    pair->a->ops->close(pair->a);
-    close_transport(pair->b);
-}
-
-/* Every datagram of the batch arrives once, intact, from whom it is; and gives its memory back
- * once, if it needed it. */
-static void exchange(const pair_t *pair, const btl_ib_tx_t *batch, int n)
-{
-    const btl_ib_transport_attr_t *attr = &pair->a->attr;
-    void *buffers[BATCH_MAX];
-    btl_ib_event_t event;
-    bool seen[BATCH_MAX] = {false};
-    int sent = send_all(pair->a, batch, n);
-
-    for (int i = 0; i < n; i++) {
-        int which = 0;
-
-        event = wait_recv(pair->b);
-        while (which < n && batch[which].size != event.size) {
-            which++;
-        }
-        assert_in_range(which, 0, n - 1);
-        assert_false(seen[which]);
-        seen[which] = true;
-        assert_intact(&event);
-        assert_int_equal(event.from,
-                         pair->b->attr.knows_source ? pair->a_at_b : BTL_IB_ADDR_UNKNOWN);
-        buffers[i] = event.buffer;
-    }
-    pair->b->ops->repost(pair->b, buffers, n);
-    for (int i = 0; i < n; i++) {
-        sent -= batch[i].size > attr->inline_size;
-    }
-    for (; sent < 0; sent++) {
-        event = wait_event(pair->a);
-        assert_int_equal(event.type, BTL_IB_EVENT_SENT);
-        assert_true((uint8_t *) event.context >= pair->slots.base);
-        assert_true((uint8_t *) event.context < pair->slots.base + n * pair->slots.stride);
-    }
-    assert_int_equal(sent, 0);
+    assert_int_equal(bed.type->devices("no_such_provider", &log, &list), 0);
+    bed.type->devices_free(list, 0);
 }
 
 static void test_every_size(void **state)
@@ -422,7 +151,7 @@ static void test_every_size(void **state)
             niov = niov < size ? niov : size;
             batch[n] = make_tx(pair.a, &pair.slots, (uint32_t) n, pair.b_at_a, size, niov);
         }
-        exchange(&pair, batch, n);
+        exchange(&pair, batch, n, 1);
         width = width % BATCH_MAX + 1;
     }
     assert_idle(pair.a);
@@ -666,7 +395,7 @@ static void test_tx_depth(void **state)
             repost(pair.b, &event);
         }
     }
-    exchange(&pair, batch, N);
+    exchange(&pair, batch, N, 1);
     close_pair(&pair);
 }
 
@@ -711,6 +440,6 @@ int main(void)
         cmocka_unit_test(test_tx_depth),   cmocka_unit_test(test_close_under_way),
     };
 
-    return cmocka_run_group_tests(tests, find_device, free_devices)
+    return cmocka_run_group_tests(tests, find_ofi, free_devices)
            + cmocka_run_group_tests(few_inline, find_device_few_inline, free_devices);
 }

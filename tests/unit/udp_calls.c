@@ -1,0 +1,174 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+
+udp_calls_t calls;
+
+void forget_calls(void)
+{
+    memset(&calls, 0, sizeof(calls));
+    calls.worst = INT32_MAX;
+}
+
+/* ---- instead of libc's ---- */
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    if (SOL_UDP == level
+        && ((calls.no_gso && UDP_SEGMENT == option) || (calls.no_gro && UDP_GRO == option))) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return (int) syscall(SYS_setsockopt, fd, level, option, value, len);
+}
+
+/* Is this call to fail? */
+static bool spoilt(const struct msghdr *first)
+{
+    if (0 == calls.send_failures || (calls.joined_only && 0 == first->msg_controllen)) {
+        return false;
+    }
+    calls.send_failures--;
+    errno = calls.send_error;
+    return true;
+}
+
+static void count_sent(const struct msghdr *msg)
+{
+    uint32_t bytes = 0;
+
+    for (size_t i = 0; i < msg->msg_iovlen; i++) {
+        bytes += (uint32_t) msg->msg_iov[i].iov_len;
+    }
+    calls.largest = bytes > calls.largest ? bytes : calls.largest;
+    calls.messages++;
+    calls.joined += 0 != msg->msg_controllen;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    const ssize_t rc = spoilt(msg) ? -1 : syscall(SYS_sendmsg, fd, msg, flags);
+
+    if (rc >= 0) {
+        calls.sends++;
+        count_sent(msg);
+    }
+    return rc;
+}
+
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags)
+{
+    const int rc = spoilt(&msg[0].msg_hdr) ? -1 : (int) syscall(SYS_sendmmsg, fd, msg, n, flags);
+
+    calls.sends += rc > 0;
+    for (int i = 0; i < rc; i++) {
+        count_sent(&msg[i].msg_hdr);
+    }
+    return rc;
+}
+
+static bool spoilt_recv(int flags)
+{
+    if (flags & MSG_ERRQUEUE) {
+        return false;
+    }
+    calls.receives++;
+    if (0 == calls.recv_error) {
+        return false;
+    }
+    errno = calls.recv_error;
+    calls.recv_error = 0;
+    return true;
+}
+
+/* Say of a message that it came joined from datagrams of calls.joined_as bytes. */
+static void claim(struct msghdr *msg, void *control)
+{
+    struct cmsghdr *c = control;
+
+    *c = (struct cmsghdr){
+        .cmsg_level = SOL_UDP,
+        .cmsg_type = UDP_GRO,
+        .cmsg_len = CMSG_LEN(sizeof(int)),
+    };
+    memcpy(CMSG_DATA(c), &calls.joined_as, sizeof(int));
+    calls.joined_as = 0;
+    msg->msg_control = control;
+    msg->msg_controllen = CMSG_SPACE(sizeof(int));
+}
+
+ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+    void *const control = msg->msg_control;
+    const ssize_t rc = spoilt_recv(flags) ? -1 : syscall(SYS_recvmsg, fd, msg, flags);
+
+    if (rc >= 0 && 0 == (flags & MSG_ERRQUEUE) && 0 != calls.joined_as) {
+        claim(msg, control);
+    }
+    return rc;
+}
+
+int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags, struct timespec *timeout)
+{
+    return spoilt_recv(flags) ? -1 : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *block = NULL;
+
+    return !calls.no_memory && 0 == posix_memalign(&block, alignment, size) ? block : NULL;
+}
+
+/* ---- the log ---- */
+
+static void hear(void *context, int level, const char *format, ...)
+{
+    const size_t used = strlen(calls.heard);
+    va_list args;
+
+    assert_ptr_equal(context, &calls);
+    calls.worst = level < calls.worst ? level : calls.worst;
+    va_start(args, format);
+    (void) vsnprintf(calls.heard + used, sizeof(calls.heard) - used, format, args);
+    va_end(args);
+    strncat(calls.heard, "\n", sizeof(calls.heard) - strlen(calls.heard) - 1);
+}
+
+btl_ib_open_params_t heard_params(void)
+{
+    return (btl_ib_open_params_t){.log = {.print = hear, .context = &calls}};
+}
+
+void need_udp(sa_family_t family)
+{
+    forget_calls();
+    (void) free_devices(NULL);
+    find_device("udp", NULL, family);
+    if (bed.device_count < 0) {
+        print_message("skipped: no list of network interfaces: %s\n", strerror(-bed.device_count));
+    } else if (NULL == bed.device) {
+        print_message("skipped: no loopback interface with an IPv%d address\n",
+                      AF_INET == family ? 4 : 6);
+    } else {
+        return;
+    }
+    skip();
+}

@@ -1,0 +1,50 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The system calls of transport "udp", seen and spoilt: those of udp_calls.c stand before libc's. And what
+ * it says in the log.
+ */
+
+#ifndef BTL_IB_TEST_UDP_CALLS_H
+#define BTL_IB_TEST_UDP_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport.h"
+
+typedef struct udp_calls {
+    /* What they are to do. */
+    bool no_gso, no_gro; /* the kernel knows no such option */
+    int send_error;      /* the next `send_failures` calls end with it */
+    int send_failures;
+    bool joined_only; /* only those with joined datagrams do */
+    int recv_error;   /* the next call ends with it */
+    int joined_as;    /* the next call's datagrams came joined from such; 0: as they did */
+    bool no_memory;   /* there is none for another buffer */
+    /* What they did. */
+    uint32_t sends;    /* calls that sent something */
+    uint32_t messages; /* in them */
+    uint32_t largest;  /* bytes of one of them */
+    uint32_t joined;   /* of those, the ones that were several datagrams */
+    uint32_t receives; /* calls that received, or looked */
+    /* The log. */
+    char heard[4096];
+    int worst; /* the lowest level */
+} udp_calls_t;
+
+extern udp_calls_t calls;
+
+/* All of it as if nothing had been. */
+void forget_calls(void);
+
+/* An open() whose log is heard. */
+btl_ib_open_params_t heard_params(void);
+
+/* The loopback device of an address family, whatever else it takes for a test, or the test is skipped. */
+void need_udp(sa_family_t family);
+
+#endif

@@ -79,6 +79,9 @@ unit_tests = \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_udp \
+    tests/unit/test_udp_errors \
+    tests/unit/test_udp_peers \
+    tests/unit/test_udp_socket \
     tests/unit/test_window \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
@@ -174,6 +177,15 @@ udp_test_sources = tests/unit/transports.c tests/unit/udp_calls.c
 tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)
 tests_unit_test_udp_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_udp_LDADD = $(unit_ldadd)
+tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)
+tests_unit_test_udp_errors_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_udp_errors_LDADD = $(unit_ldadd)
+tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
+tests_unit_test_udp_peers_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_udp_peers_LDADD = $(unit_ldadd)
+tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
+tests_unit_test_udp_socket_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_udp_socket_LDADD = $(unit_ldadd)
 tests_unit_test_window_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_window_LDADD = $(unit_ldadd)
 tests_unit_test_wire_CPPFLAGS = $(unit_cppflags)

@@ -7,6 +7,7 @@
 
 #include "udp_state.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stdio.h>
@@ -103,6 +104,24 @@ static void set_port(btl_ib_udp_name_t *name, uint16_t port)
     }
 }
 
+static int bind_failed(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name, uint32_t first,
+                       uint32_t last)
+{
+    const int error = errno;
+    char ip[INET6_ADDRSTRLEN] = "?";
+    char ports[32] = "any port";
+
+    if (first != 0) {
+        snprintf(ports, sizeof(ports), "ports %u to %u", first, last);
+    }
+    (void) inet_ntop(name->any.sa_family,
+                     name->any.sa_family == AF_INET ? (const void *) &name->v4.sin_addr
+                                                    : (const void *) &name->v6.sin6_addr,
+                     ip, sizeof(ip));
+    BTL_IB_UDP_LOG(udp, 1, "%s: bind to %s, %s: %s", udp->base.name, ip, ports, strerror(error));
+    return -error;
+}
+
 /* Any port, or the first of those allowed that is free. */
 static int bind_to(btl_ib_udp_t *udp, btl_ib_udp_name_t *name, const btl_ib_open_params_t *params)
 {
@@ -120,7 +139,7 @@ static int bind_to(btl_ib_udp_t *udp, btl_ib_udp_name_t *name, const btl_ib_open
             break;
         }
     }
-    return failed(udp, "bind");
+    return bind_failed(udp, name, first, last < UINT16_MAX ? last : UINT16_MAX);
 }
 
 int btl_ib_udp_socket_open(btl_ib_udp_t *udp, const btl_ib_device_t *device,

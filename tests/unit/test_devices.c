@@ -206,22 +206,29 @@ static void test_too_many(void **state)
 
 static const struct {
     const char *name, *interface, *ip;
-    bool loopback;
+    bool loopback, plain;
 } machine[] = {
-    {"lo", "lo", "127.0.0.1", true},
-    {"eth0", "eth0", "10.77.0.5", false},
-    {"mlx5_0", "ib0", "10.78.129.1", false},
-    {"eth6", "eth6", "fd00:0:0:1::5", false},
-    {"usnic_0", "", "", false},
+    {"lo", "lo", "127.0.0.1", true, true},
+    {"eth0", "eth0", "10.77.0.5", false, true},
+    {"mlx5_0", "ib0", "10.78.129.1", false, false},
+    {"eth6", "eth6", "fd00:0:0:1::5", false, true},
+    {"usnic_0", "", "", false, false},
+    {"usnic_1", "", "", false, false},
+    {"eth0b", "eth0", "10.79.0.5", false, true},
+    {"eth0v6", "eth0", "fd00:0:0:9::5", false, true},
+    {"lo6", "lo", "::1", true, true},
 };
 
-/* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic. */
-static const char letters[] = "LEM6U";
+/* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic, another one (V), eth0's Other
+ * addresses (O, P), lo's (l). */
+static const char letters[] = "LEM6UVOPl";
 
-static const struct {
+typedef struct choice {
     const char *there, *include, *exclude, *chosen;
     uint32_t in_vain; /* bits: entries of the include list */
-} choices[] = {
+} choice_t;
+
+static const choice_t choices[] = {
     /* No wishes: loopback only if it is alone. */
     {"LEM6U", "", "", "EM6U", 0},
     {"ELM", "", "", "EM", 0},
@@ -266,6 +273,22 @@ static const struct {
     {"LEM6U", "", "nobody", "EM6U", 0},
     {"L", "", "lo", "", 0},
     {"LE", "", "0.0.0.0/0", "", 0},
+    /* Of several addresses of an interface the first that is wanted; who has no interface is one of his own. */
+    {"LEMOP6", "", "", "EM6", 0},
+    {"POE", "", "", "P", 0},
+    {"EOP6", "eth0", "", "E", 0},
+    {"EOP6", "10.79.0.0/24", "", "O", 0},
+    {"EOP6", "10.79.0.0/24,::/0", "", "O6", 0},
+    {"EOP6", "", "10.0.0.0/8", "P6", 0},
+    {"LlE", "lo", "", "L", 0},
+    {"lL", "", "", "l", 0},
+    {"UV", "", "", "UV", 0},
+    {"UVEO", "", "", "UVE", 0},
+};
+
+static const choice_t rdma_choices[] = {
+    {"LEM6UV", "", "", "MUV", 0},    {"LE6", "", "", "", 0},           {"L", "", "", "", 0},
+    {"LEM6U", "mlx5_0", "", "M", 0}, {"LEM6U", "", "usnic_0", "M", 0},
 };
 
 static char turned_down[16];
@@ -294,7 +317,7 @@ static void overhear(void *context, int level, const char *format, ...)
     assert_int_equal(sscanf(line, "device %63s turned down: ", name), 1);
     for (size_t i = 0; i < COUNT(machine); i++) {
         if (0 == strcmp(name, machine[i].name)) {
-            strncat(turned_down, &letters[i], 1);
+            strcat(turned_down, (const char[]){letters[i], '\0'});
         }
     }
 }
@@ -307,24 +330,26 @@ static void add_device(btl_ib_device_t *device, size_t which)
     strcpy(device->interface, machine[which].interface);
     device->ip = address(machine[which].ip);
     device->loopback = machine[which].loopback;
+    device->plain = machine[which].plain;
     device->handle = (void *) (uintptr_t) &letters[which];
 }
 
-static void assert_choice(size_t which)
+static void assert_choice(const choice_t *choice, bool rdma_only)
 {
     static btl_ib_device_filter_t filter;
-    btl_ib_device_t list[8];
+    btl_ib_device_t list[COUNT(machine)];
     const btl_ib_log_t log = {.print = overhear, .context = turned_down};
-    const int count = (int) strlen(choices[which].there);
-    char got[8] = "";
-    char rest[8] = "";
+    const int count = (int) strlen(choice->there);
+    char got[sizeof(letters)] = "";
+    char rest[sizeof(letters)] = "";
     int chosen;
 
     for (int i = 0; i < count; i++) {
-        add_device(&list[i], (size_t) (strchr(letters, choices[which].there[i]) - letters));
+        add_device(&list[i], (size_t) (strchr(letters, choice->there[i]) - letters));
     }
-    parse(choices[which].include, &filter.include);
-    parse(choices[which].exclude, &filter.exclude);
+    parse(choice->include, &filter.include);
+    parse(choice->exclude, &filter.exclude);
+    filter.rdma_only = rdma_only;
     turned_down[0] = '\0';
     told_in_vain = 0;
     told_of_transport = count > 0;
@@ -332,26 +357,29 @@ static void assert_choice(size_t which)
     for (int i = 0; i < count; i++) {
         strncat(i < chosen ? got : rest, list[i].handle, 1);
     }
-    if (0 != strcmp(got, choices[which].chosen)) {
-        fail_msg("of %s, include '%s', exclude '%s': %s", choices[which].there,
-                 choices[which].include, choices[which].exclude, got);
+    if (0 != strcmp(got, choice->chosen)) {
+        fail_msg("of %s, include '%s', exclude '%s': %s", choice->there, choice->include,
+                 choice->exclude, got);
     }
     /* The others are all still there, and were told of. */
     assert_int_equal(strlen(rest), strlen(turned_down));
     assert_int_equal(strspn(rest, turned_down), strlen(rest));
-    assert_int_equal(strlen(got) + strlen(rest), strlen(choices[which].there));
+    assert_int_equal(strlen(got) + strlen(rest), strlen(choice->there));
     assert_int_equal(strcspn(rest, got), strlen(rest));
     for (uint32_t i = 0; i < filter.include.count; i++) {
-        assert_int_equal(!filter.include.entry[i].matched, choices[which].in_vain >> i & 1);
+        assert_int_equal(!filter.include.entry[i].matched, choice->in_vain >> i & 1);
     }
-    assert_int_equal(told_in_vain, choices[which].in_vain);
+    assert_int_equal(told_in_vain, choice->in_vain);
 }
 
 static void test_select(void **state)
 {
     (void) state;
     for (size_t i = 0; i < COUNT(choices); i++) {
-        assert_choice(i);
+        assert_choice(&choices[i], false);
+    }
+    for (size_t i = 0; i < COUNT(rdma_choices); i++) {
+        assert_choice(&rdma_choices[i], true);
     }
 }
 

@@ -1,0 +1,497 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The transport `udp`: what goes wrong. Nobody at an address, calls that fail, and a path that carries less
+ * than it did, for which the test takes a network of its own, if it may.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+static pair_t open_udp(sa_family_t family)
+{
+    need_udp(family);
+    return open_pair(heard_params());
+}
+
+static void make_row(const pair_t *pair, btl_ib_tx_t *batch, int n, uint32_t size)
+{
+    for (int i = 0; i < n; i++) {
+        batch[i] = make_tx(pair->a, &pair->slots, (uint32_t) i, pair->b_at_a, size, 1);
+    }
+}
+
+/* ---- nobody there ---- */
+
+/* A transport that `t` knows, and that is gone. */
+static btl_ib_addr_t add_gone(btl_ib_transport_t *t)
+{
+    btl_ib_transport_t *gone = open_with(heard_params());
+    const btl_ib_addr_t addr = add(t, gone);
+
+    close_transport(gone);
+    return addr;
+}
+
+static void assert_refused(btl_ib_transport_t *t, btl_ib_addr_t from)
+{
+    const btl_ib_event_t event = wait_event(t);
+
+    assert_int_equal(event.type, BTL_IB_EVENT_REFUSED);
+    assert_int_equal(event.error, ECONNREFUSED);
+    assert_int_equal(event.from, from);
+}
+
+static void send_to(const pair_t *pair, btl_ib_addr_t to, int n)
+{
+    btl_ib_tx_t batch[BATCH_MAX];
+
+    make_row(pair, batch, n, 200);
+    for (int i = 0; i < n; i++) {
+        batch[i].to = to;
+    }
+    assert_int_equal(send_all(pair->a, batch, n), 0);
+}
+
+static void refused_by(sa_family_t family)
+{
+    pair_t pair = open_udp(family);
+    const btl_ib_addr_t gone = add_gone(pair.a);
+
+    /* Found by the next look. */
+    send_to(&pair, gone, 1);
+    assert_refused(pair.a, gone);
+    assert_idle(pair.a);
+    send_to(&pair, gone, 64);
+    assert_refused(pair.a, gone); /* once, however many came back */
+    /* Found by the next send, which has nothing to do with it. */
+    send_to(&pair, gone, 1);
+    exchange(&pair, (btl_ib_tx_t[]){make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 99, 1)}, 1, 1);
+    assert_refused(pair.a, gone);
+    assert_idle(pair.a);
+    assert_non_null(strstr(calls.heard, family == AF_INET ? "127.0.0.1:" : "[::1]:"));
+    assert_int_equal(calls.worst, 10);
+    close_pair(&pair);
+}
+
+static void test_refused(void **state)
+{
+    (void) state;
+    refused_by(AF_INET);
+}
+
+static void test_refused_ipv6(void **state)
+{
+    (void) state;
+    refused_by(AF_INET6);
+}
+
+/* In one batch: what comes behind goes out, and the error is not lost with the call that met it. */
+static void test_refused_between(void **state)
+{
+    btl_ib_tx_t batch[6];
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    const btl_ib_addr_t gone = add_gone(pair.a);
+    make_row(&pair, batch, 6, 300);
+    batch[1].to = gone;
+    batch[3].to = gone;
+    assert_int_equal(send_all(pair.a, batch, 6), 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        if (i != 1 && i != 3) {
+            const btl_ib_event_t event = wait_recv(pair.b);
+
+            assert_int_equal(assert_intact(&event), i);
+            repost(pair.b, &event);
+        }
+    }
+    assert_refused(pair.a, gone);
+    assert_idle(pair.a);
+    close_pair(&pair);
+}
+
+/* More peers than news are kept of: the others are told of when they are tried again. */
+static void test_many_refuse(void **state)
+{
+    enum { PEERS = 2 * BTL_IB_UDP_NEWS };
+    btl_ib_addr_t gone[PEERS];
+    btl_ib_event_t events[PEERS];
+    int told = 0;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    for (int i = 0; i < PEERS; i++) {
+        gone[i] = add_gone(pair.a);
+    }
+    for (int i = 0; i < PEERS; i++) {
+        send_to(&pair, gone[i], 1);
+    }
+    for (int i = 0; i < 100; i++) {
+        told += pair.a->ops->poll(pair.a, events + told, i % 3 < PEERS - told ? i % 3 : 0);
+    }
+    assert_in_range(told, BTL_IB_UDP_NEWS, PEERS);
+    for (int i = 0; i < told; i++) {
+        assert_int_equal(events[i].type, BTL_IB_EVENT_REFUSED);
+        for (int j = 0; j < i; j++) {
+            assert_int_not_equal(events[i].from, events[j].from);
+        }
+    }
+    send_to(&pair, gone[PEERS - 1], 1);
+    assert_refused(pair.a, gone[PEERS - 1]);
+    close_pair(&pair);
+}
+
+/* Nobody is told what was meant for the one before with its handle, or for nobody. */
+static void test_refused_and_removed(void **state)
+{
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    const btl_ib_addr_t first = add_gone(pair.a);
+    const btl_ib_addr_t second = add_gone(pair.a);
+    send_to(&pair, first, 1);
+    send_to(&pair, second, 1);
+    exchange(&pair, (btl_ib_tx_t[]){make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 99, 1)}, 1, 1);
+    assert_int_equal(btl_ib_udp_of(pair.a)->news_count, 2);
+    pair.a->ops->addr_remove(pair.a, first);
+    btl_ib_transport_t *c = open_with(heard_params());
+    assert_int_equal(add(pair.a, c), first); /* the handle has a new owner */
+    assert_refused(pair.a, second);
+    send_to(&pair, second, 1);
+    pair.a->ops->addr_remove(pair.a, second);
+    assert_idle(pair.a);
+    close_transport(c);
+    close_pair(&pair);
+}
+
+/* ---- calls that fail ---- */
+
+/* A device that cannot cut what was joined: all of it goes out one by one, and nothing is joined again. */
+static void test_no_checksums(void **state)
+{
+    btl_ib_tx_t batch[BATCH_MAX];
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    if (0 == pair.a->attr.joins) {
+        print_message("skipped: the kernel joins nothing\n");
+        close_pair(&pair);
+        skip();
+    }
+    calls.send_error = EIO;
+    calls.send_failures = 1;
+    calls.joined_only = true;
+    make_row(&pair, batch, BATCH_MAX, 500);
+    exchange(&pair, batch, BATCH_MAX, BATCH_MAX);
+    assert_non_null(strstr(calls.heard, "udp/lo: the device cannot cut joined datagrams"));
+    assert_int_equal(calls.messages, BATCH_MAX);
+    exchange(&pair, batch, BATCH_MAX, BATCH_MAX);
+    assert_int_equal(calls.joined, 0);
+    close_pair(&pair);
+}
+
+/* Other reasons are of the moment. */
+static void test_joined_refused(void **state)
+{
+    btl_ib_tx_t batch[BATCH_MAX];
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    const bool joins = 0 != pair.a->attr.joins;
+    calls.send_error = EINVAL;
+    calls.send_failures = joins;
+    calls.joined_only = true;
+    make_row(&pair, batch, BATCH_MAX, 500);
+    exchange(&pair, batch, BATCH_MAX, BATCH_MAX);
+    assert_int_equal(calls.messages, BATCH_MAX);
+    assert_int_equal(calls.worst, 10);
+    exchange(&pair, batch, BATCH_MAX, BATCH_MAX);
+    assert_int_equal(calls.joined, joins);
+    close_pair(&pair);
+}
+
+/* What send() tells of a call that ends with an error, and how often it tries. */
+static void test_send_errors(void **state)
+{
+    static const struct {
+        int error, told, worst;
+    } cases[] = {
+        {EAGAIN, EAGAIN, 10},    {ENOBUFS, ENOBUFS, 10},
+        {ENOMEM, ENOMEM, 10},    {EHOSTUNREACH, EHOSTUNREACH, 1},
+        {ENETDOWN, ENETDOWN, 1}, {EPERM, EPERM, 1},
+    };
+    btl_ib_tx_t batch[3];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pair_t pair = open_udp(AF_INET);
+        int error = 0;
+
+        make_row(&pair, batch, 3, 500);
+        for (int again = 0; again < 2; again++) {
+            calls.send_error = cases[i].error;
+            calls.send_failures = 2; /* what is joined is tried again, one by one */
+            assert_int_equal(pair.a->ops->send(pair.a, batch, 1, &error), 0);
+            assert_int_equal(error, cases[i].told);
+            assert_int_equal(calls.worst, cases[i].worst);
+            calls.send_failures = 0;
+        }
+        const char *said = strstr(calls.heard, "cannot send 500 bytes to 127.0.0.1:");
+        assert_true((NULL != said) == (1 == cases[i].worst));
+        assert_true(NULL == said || NULL == strstr(said + 1, "cannot send")); /* once */
+        exchange(&pair, batch, 3, 3);
+        close_pair(&pair);
+    }
+}
+
+/* A call that a signal ended is made again; what is larger than the device carries goes nowhere. */
+static void test_interrupted_and_oversize(void **state)
+{
+    btl_ib_tx_t batch[3];
+    btl_ib_event_t event;
+    int error = 0;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    make_row(&pair, batch, 3, 500);
+    calls.send_error = EINTR;
+    calls.send_failures = 3;
+    exchange(&pair, batch, 3, 3);
+    assert_int_equal(calls.send_failures, 0);
+    calls.recv_error = EINTR;
+    assert_idle(pair.b);
+    batch[1] = make_tx(pair.a, &pair.slots, 1, pair.b_at_a, pair.a->attr.max_datagram + 1, 1);
+    calls.send_error = EMSGSIZE;
+    assert_int_equal(pair.a->ops->send(pair.a, batch, 1, &error), 1);
+    calls.send_failures = 2; /* joined, and alone */
+    assert_int_equal(pair.a->ops->send(pair.a, batch + 1, 2, &error), 0);
+    assert_int_equal(error, EMSGSIZE);
+    event = wait_recv(pair.b);
+    assert_int_equal(assert_intact(&event), 0);
+    repost(pair.b, &event);
+    assert_idle(pair.b);
+    close_pair(&pair);
+}
+
+/* Old errors without an end: it gives up for now. */
+static void test_errors_without_end(void **state)
+{
+    int error = 0;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    const btl_ib_addr_t gone = add_gone(pair.a);
+    btl_ib_tx_t batch[40];
+    make_row(&pair, batch, 40, 100);
+    for (int i = 0; i < 40; i++) {
+        batch[i].to = gone;
+        batch[i].size = 100 - (uint32_t) i % 2; /* none is joined with its neighbour's neighbour */
+        batch[i].iov[0].iov_len = batch[i].size;
+    }
+    const int took = pair.a->ops->send(pair.a, batch, 40, &error);
+    assert_in_range(took, 1, 40);
+    assert_true(40 == took || EAGAIN == error);
+    assert_refused(pair.a, gone);
+    close_pair(&pair);
+}
+
+static void test_no_memory(void **state)
+{
+    btl_ib_event_t event;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    calls.no_memory = true;
+    send_to(&pair, pair.b_at_a, 3);
+    assert_idle(pair.b);
+    calls.no_memory = false;
+    for (uint32_t i = 0; i < 3; i++) {
+        event = wait_recv(pair.b);
+        assert_int_equal(assert_intact(&event), i);
+        repost(pair.b, &event);
+    }
+    close_pair(&pair);
+}
+
+/* More datagrams in one buffer than any kernel joins now: no more than the buffer has room for when they are
+ * moved apart. */
+static void test_joined_beyond(void **state)
+{
+    static const struct {
+        int of;
+        uint32_t events;
+    } cases[] = {{1, 0}, {2, 4484}, {9, 997}, {24, 374}, {36, 250}, {9001, 1}, {-5, 1}};
+    btl_ib_event_t event;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const btl_ib_tx_t tx = make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 8968, 1);
+        uint32_t got = 0;
+
+        if (pair.a->attr.max_datagram != tx.size) {
+            break;
+        }
+        assert_int_equal(send_all(pair.a, &tx, 1), 0);
+        calls.joined_as = cases[i].of;
+        for (int look = 0; look < 10000; look++) {
+            if (pair.b->ops->poll(pair.b, &event, 1) > 0) {
+                got++;
+                assert_int_equal((uintptr_t) event.data % 8, 0);
+                repost(pair.b, &event);
+            }
+        }
+        assert_int_equal(calls.joined_as, 0);
+        assert_int_equal(got, cases[i].events);
+    }
+    close_pair(&pair);
+}
+
+/* ---- a path that shrinks ---- */
+
+static void set_lo(unsigned long what, struct ifreq *request)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    strcpy(request->ifr_name, "lo");
+    assert_in_range(fd, 0, INT32_MAX);
+    assert_int_equal(ioctl(fd, what, request), 0);
+    close(fd);
+}
+
+static void set_mtu(int mtu)
+{
+    set_lo(SIOCSIFMTU, &(struct ifreq){.ifr_mtu = mtu});
+}
+
+/* A network of this process's own, with a loopback device and nothing else. Also for those who are not root,
+ * where they may have one. */
+static void need_own_network(void)
+{
+    static bool have;
+
+    if (!have && 0 != unshare(CLONE_NEWNET) && 0 != unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+        print_message("skipped: no network namespace of its own: %s\n", strerror(errno));
+        skip();
+    }
+    have = true;
+    set_mtu(65536);
+    set_lo(SIOCSIFFLAGS, &(struct ifreq){.ifr_flags = IFF_UP | IFF_RUNNING});
+}
+
+/* The path carries less than it did: the engine is told how much, and what was cut before gets through. */
+static void shrink(sa_family_t family, bool joined)
+{
+    const uint32_t carries = family == AF_INET ? 1432 : 1416; /* of 1466, multiples of 8 */
+    btl_ib_tx_t batch[8];
+    btl_ib_event_t event;
+
+    need_own_network();
+    pair_t pair = open_udp(family);
+    const int n = joined ? 7 : 1;
+    make_row(&pair, batch, n, 8968);
+    exchange(&pair, batch, n, n);
+    set_mtu(1466);
+    exchange(&pair, batch, n, n);
+    event = wait_event(pair.a);
+    assert_int_equal(event.type, BTL_IB_EVENT_PATH);
+    assert_int_equal(event.from, pair.b_at_a);
+    assert_int_equal(event.size, carries);
+    assert_idle(pair.a);
+    const char *said = strstr(calls.heard, "does not carry 8968 bytes");
+    assert_non_null(said);
+    exchange(&pair, batch, n, n);
+    assert_null(strstr(said + 1, "does not carry")); /* once for each peer */
+    event = wait_event(pair.a);
+    assert_int_equal(event.type, BTL_IB_EVENT_PATH); /* it may have shrunk again */
+    /* What is cut smaller goes whole again, and joined. */
+    make_row(&pair, batch, n, carries);
+    calls.sends = 0;
+    exchange(&pair, batch, n, n);
+    assert_int_equal(calls.sends, 1);
+    assert_idle(pair.a);
+    set_mtu(65536);
+    close_pair(&pair);
+}
+
+static void test_path(void **state)
+{
+    (void) state;
+    shrink(AF_INET, false);
+}
+
+static void test_path_joined(void **state)
+{
+    (void) state;
+    shrink(AF_INET, true);
+}
+
+static void test_path_ipv6(void **state)
+{
+    (void) state;
+    shrink(AF_INET6, true);
+}
+
+/* The error was of one before: this one goes whole, and nothing is said of its path. A socket that is full
+ * is no path that is narrow. */
+static void test_not_the_path(void **state)
+{
+    btl_ib_tx_t batch[1];
+    int error = 0;
+
+    (void) state;
+    pair_t pair = open_udp(AF_INET);
+    make_row(&pair, batch, 1, 800);
+    calls.send_error = EMSGSIZE;
+    calls.send_failures = 1;
+    exchange(&pair, batch, 1, 1);
+    assert_null(strstr(calls.heard, "does not carry"));
+    calls.send_failures = 3; /* the call, the second try, the fragments */
+    assert_int_equal(pair.a->ops->send(pair.a, batch, 1, &error), 0);
+    assert_int_equal(error, EMSGSIZE);
+    assert_non_null(strstr(calls.heard, "cannot send 800 bytes"));
+    close_pair(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_ipv6),
+        cmocka_unit_test(test_refused_between),
+        cmocka_unit_test(test_many_refuse),
+        cmocka_unit_test(test_refused_and_removed),
+        cmocka_unit_test(test_no_checksums),
+        cmocka_unit_test(test_joined_refused),
+        cmocka_unit_test(test_send_errors),
+        cmocka_unit_test(test_interrupted_and_oversize),
+        cmocka_unit_test(test_errors_without_end),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_joined_beyond),
+        cmocka_unit_test(test_not_the_path),
+        cmocka_unit_test(test_path),
+        cmocka_unit_test(test_path_joined),
+        cmocka_unit_test(test_path_ipv6),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_devices);
+}

@@ -1,0 +1,353 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The transport `udp`: the devices that there are, and what opening one comes to: ports and buffers. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+/* ---- ports ---- */
+
+static uint32_t port_of(const btl_ib_transport_t *t)
+{
+    return (uint32_t) t->address[2] << 8 | t->address[3];
+}
+
+/* The first of `n` ports in a row that are free, or the test is skipped. */
+static uint16_t free_ports(uint32_t n)
+{
+    for (uint32_t first = 20000; first < 60000; first += 97) {
+        uint32_t free = 0;
+        btl_ib_transport_t *t[8];
+
+        for (; free < n; free++) {
+            const btl_ib_open_params_t params = {
+                .port_min = (uint16_t) (first + free),
+                .port_count = 1,
+            };
+
+            if (0 != bed.type->open(bed.device, &params, &t[free])) {
+                break;
+            }
+        }
+        for (uint32_t i = 0; i < free; i++) {
+            close_transport(t[i]);
+        }
+        if (free == n) {
+            return (uint16_t) first;
+        }
+    }
+    print_message("skipped: no %u free ports in a row\n", n);
+    skip();
+    return 0;
+}
+
+static void test_ports(void **state)
+{
+    enum { PORTS = 4 };
+    btl_ib_open_params_t params = heard_params();
+    btl_ib_transport_t *t[PORTS];
+    btl_ib_transport_t *none = NULL;
+    char said[64];
+
+    (void) state;
+    need_udp(AF_INET);
+    params.port_min = free_ports(PORTS);
+    params.port_count = PORTS;
+    for (uint32_t i = 0; i < PORTS; i++) {
+        t[i] = open_with(params);
+        assert_int_equal(port_of(t[i]), params.port_min + i);
+    }
+    assert_int_equal(calls.worst, 10);
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
+    assert_null(none);
+    assert_int_equal(calls.worst, 1);
+    snprintf(said, sizeof(said), "127.0.0.1, ports %u to %u: ", params.port_min,
+             params.port_min + PORTS - 1u);
+    assert_non_null(strstr(calls.heard, said));
+    /* One that is free again is taken again, though it is not behind the others. */
+    close_transport(t[1]);
+    t[1] = open_with(params);
+    assert_int_equal(port_of(t[1]), params.port_min + 1u);
+    for (uint32_t i = 0; i < PORTS; i++) {
+        close_transport(t[i]);
+    }
+}
+
+/* There are no ports behind the last. */
+static void test_last_port(void **state)
+{
+    btl_ib_open_params_t params = heard_params();
+    btl_ib_transport_t *last = NULL;
+    btl_ib_transport_t *none = NULL;
+
+    (void) state;
+    need_udp(AF_INET);
+    params.port_min = 65535;
+    params.port_count = 1000;
+    const int rc = bed.type->open(bed.device, &params, &last);
+    assert_true(0 == rc || -EADDRINUSE == rc); /* somebody else's */
+    assert_true(0 != rc || 65535 == port_of(last));
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
+    assert_non_null(strstr(calls.heard, "127.0.0.1, ports 65535 to 65535: "));
+    if (0 == rc) {
+        close_transport(last);
+    }
+}
+
+static void test_any_port(void **state)
+{
+    (void) state;
+    need_udp(AF_INET);
+    pair_t pair = open_pair(heard_params());
+    assert_int_not_equal(port_of(pair.a), port_of(pair.b));
+    assert_int_not_equal(port_of(pair.a), 0);
+    close_pair(&pair);
+}
+
+/* ---- what cannot be opened ---- */
+
+static void test_no_device(void **state)
+{
+    const btl_ib_open_params_t params = heard_params();
+    btl_ib_transport_attr_t attr;
+    btl_ib_transport_t *t = NULL;
+
+    (void) state;
+    need_udp(AF_INET);
+    btl_ib_device_t device = *bed.device;
+    strcpy(device.interface, "gone0");
+    assert_int_equal(bed.type->query(&device, &attr), -ENODEV);
+    assert_int_equal(bed.type->open(&device, &params, &t), -ENODEV);
+    /* An address that it has no longer (RFC 5737: nobody's). */
+    device = *bed.device;
+    ((struct sockaddr_in *) (void *) &device.ip)->sin_addr.s_addr = htonl(UINT32_C(0xc6336409));
+    calls.worst = INT32_MAX;
+    assert_int_equal(bed.type->open(&device, &params, &t), -EADDRNOTAVAIL);
+    assert_int_equal(calls.worst, 1);
+    assert_non_null(strstr(calls.heard, "udp/lo: bind to 198.51.100.9, any port: "));
+    device = *bed.device;
+    device.ip.ss_family = AF_UNIX;
+    assert_true(bed.type->open(&device, &params, &t) < 0);
+    assert_null(t);
+}
+
+/* ---- buffers ---- */
+
+static uint32_t system_limit(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    uint32_t limit = 0;
+
+    if (NULL != file) {
+        if (1 != fscanf(file, "%u", &limit)) {
+            limit = 0;
+        }
+        (void) fclose(file);
+    }
+    if (limit < 65536 || limit > 1u << 29) {
+        print_message("skipped: %s is %u\n", path, limit);
+        skip();
+    }
+    return limit;
+}
+
+static void test_socket_buffer(void **state)
+{
+    btl_ib_open_params_t params = heard_params();
+
+    (void) state;
+    need_udp(AF_INET);
+    const uint32_t rx = system_limit("/proc/sys/net/core/rmem_max");
+    const uint32_t tx = system_limit("/proc/sys/net/core/wmem_max");
+    const uint32_t both = rx < tx ? rx : tx;
+    /* What is asked for, and there. */
+    params.socket_buffer = both / 2;
+    btl_ib_transport_t *t = open_with(params);
+    const uint32_t half = t->attr.rx_depth;
+    assert_null(t->limit.sysctl);
+    assert_int_equal(btl_ib_udp_of(t)->buffer_bytes, both / 2 * 2);
+    close_transport(t);
+    params.socket_buffer = both;
+    t = open_with(params);
+    assert_null(t->limit.sysctl);
+    assert_in_range(t->attr.rx_depth, 2 * half - 1, 2 * half + 1);
+    close_transport(t);
+    /* More than there is. */
+    params.socket_buffer = rx + 1000;
+    t = open_with(params);
+    assert_string_equal(t->limit.sysctl, "net.core.rmem_max");
+    assert_int_equal(t->limit.is, rx);
+    assert_int_equal(t->limit.needed, rx + 1000);
+    close_transport(t);
+    /* Nobody asks: as much as there is, and no complaint where that is what any system grants. */
+    params.socket_buffer = 0;
+    t = open_with(params);
+    assert_true((NULL == t->limit.sysctl) == (both >= 212992));
+    close_transport(t);
+}
+
+/* How many datagrams of a size the buffer holds is what the kernel takes. */
+static void test_rx_depth(void **state)
+{
+    static const uint32_t sizes[] = {1, 64, 128, 129, 576, 577, 1472, 1600, 1601, 4000, 8968};
+    const uint32_t buffer = 65536;
+    btl_ib_open_params_t params = heard_params();
+
+    (void) state;
+    need_udp(AF_INET);
+    params.socket_buffer = buffer;
+    calls.no_gso = calls.no_gro = true;
+    pair_t pair = open_pair(params);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        if (sizes[i] > pair.b->attr.max_datagram) {
+            break;
+        }
+        const btl_ib_tx_t tx = make_tx(pair.a, &pair.slots, 0, pair.b_at_a, sizes[i], 1);
+        const uint32_t depth = pair.b->ops->rx_depth(pair.b, sizes[i]);
+        uint32_t got = 0;
+
+        for (uint32_t n = 0; n < depth; n++) {
+            assert_int_equal(send_all(pair.a, &tx, 1), 0);
+        }
+        for (uint32_t n = 0; n < depth; n++) { /* none was dropped */
+            const btl_ib_event_t event = wait_recv(pair.b);
+
+            assert_int_equal(event.size, sizes[i]);
+            repost(pair.b, &event);
+        }
+        for (uint32_t n = 0; n < 3 * depth; n++) {
+            assert_int_equal(send_all(pair.a, &tx, 1), 0);
+        }
+        for (uint32_t look = 0; look < 10 * depth; look++) {
+            btl_ib_event_t event;
+
+            if (pair.b->ops->poll(pair.b, &event, 1) > 0) {
+                got++;
+                repost(pair.b, &event);
+            }
+        }
+        assert_in_range(got, depth, 2 * depth + 2); /* and it is not far too careful */
+    }
+    assert_in_range(pair.b->ops->rx_depth(pair.b, 128), 2 * buffer / 1000, 2 * buffer / 576);
+    close_pair(&pair);
+}
+
+/* ---- devices ---- */
+
+static char turned_down[4096];
+
+static void overhear(void *context, int level, const char *format, ...)
+{
+    const size_t used = strlen(turned_down);
+    va_list args;
+
+    (void) context;
+    assert_int_equal(level, 10);
+    va_start(args, format);
+    (void) vsnprintf(turned_down + used, sizeof(turned_down) - used, format, args);
+    va_end(args);
+}
+
+static void assert_device(const btl_ib_device_t *device)
+{
+    const uint8_t *ip =
+        (const uint8_t *) &((const struct sockaddr_in *) (const void *) &device->ip)->sin_addr;
+
+    assert_string_equal(device->transport, "udp");
+    assert_string_equal(device->provider, "");
+    assert_string_equal(device->name, device->interface);
+    assert_int_not_equal(if_nametoindex(device->interface), 0);
+    assert_true(device->plain);
+    if (AF_INET == device->ip.ss_family) {
+        assert_int_equal(device->loopback, 127 == ip[0]);
+        assert_in_range(device->prefix_bits, 1, 32);
+        return;
+    }
+    assert_int_equal(device->ip.ss_family, AF_INET6);
+    const struct in6_addr *ip6 =
+        &((const struct sockaddr_in6 *) (const void *) &device->ip)->sin6_addr;
+    assert_int_equal(device->loopback, IN6_IS_ADDR_LOOPBACK(ip6));
+    assert_false(IN6_IS_ADDR_LINKLOCAL(ip6));
+    assert_in_range(device->prefix_bits, 1, 128);
+}
+
+static void test_devices(void **state)
+{
+    const btl_ib_log_t log = {.print = overhear};
+    btl_ib_device_t *list = NULL;
+    bool six = false;
+
+    (void) state;
+    need_udp(AF_INET);
+    const int n = bed.type->devices("", &log, &list);
+    assert_in_range(n, 1, 10000);
+    for (int i = 0; i < n; i++) {
+        btl_ib_transport_attr_t attr;
+
+        assert_device(&list[i]);
+        assert_true(!six || AF_INET6 == list[i].ip.ss_family); /* IPv4 first */
+        six = AF_INET6 == list[i].ip.ss_family;
+        assert_int_equal(bed.type->query(&list[i], &attr), 0);
+        assert_int_equal(attr.bandwidth, list[i].bandwidth);
+    }
+    assert_int_equal(bed.device->prefix_bits, 8);
+    assert_int_equal(bed.device->bandwidth, 0);
+    bed.type->devices_free(list, n);
+}
+
+/* Who names a provider of libfabric's means another transport. */
+static void test_provider(void **state)
+{
+    const btl_ib_log_t log = {.print = NULL};
+    btl_ib_device_t *list = (btl_ib_device_t *) &log;
+
+    (void) state;
+    need_udp(AF_INET);
+    assert_int_equal(bed.type->devices("verbs", &log, &list), 0);
+    assert_null(list);
+    bed.type->devices_free(list, 0);
+}
+
+static void test_datagram(void **state)
+{
+    (void) state;
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 1500), 1472);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 1500), 1448);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 9000), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 9000), 8952);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 65536), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 65536), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 28), 0);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 47), 0);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ports),         cmocka_unit_test(test_last_port),
+        cmocka_unit_test(test_any_port),      cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_socket_buffer), cmocka_unit_test(test_rx_depth),
+        cmocka_unit_test(test_devices),       cmocka_unit_test(test_provider),
+        cmocka_unit_test(test_datagram),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_devices);
+}

@@ -74,20 +74,25 @@ static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
     }
 }
 
+/* One that the peer was not told of comes first, or two of them would never both be told. */
 btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
 {
+    btl_ib_refusal_t *told = NULL;
     bool any = false;
 
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
         btl_ib_refusal_t *refusal = &conn->refusals[cause];
         refusal->kept = refusal->kept && is_missing(conn, refusal);
         if (refusal->kept && is_over(conn, (btl_ib_refusal_cause_t) cause)) {
-            return refusal;
+            if (!refusal->told) {
+                return refusal;
+            }
+            told = refusal;
         }
         any |= refusal->kept;
     }
     conn->refusing = any;
-    return NULL;
+    return told;
 }
 
 /* Is there one that the peer is still to be told of? */

@@ -124,7 +124,7 @@ static void refused_for_two_reasons(void **state)
     bench_send(bench, 0, 1, 20, 1);
     bench_send(bench, 1, 0, 20, 1);
     assert_true(bench_settle(bench, SECOND));
-    bench_run(bench, 3000); /* no CONNECT is needed any more */
+    bench_run(bench, 3000);               /* no CONNECT is needed any more */
     bench->loses = loses_the_first_chunk; /* of the fragment that the only buffer is for */
     bench->hosts[1].deaf[DEAF] = true;
     bench_send(bench, 0, 1, 5000, 1);
@@ -157,6 +157,35 @@ static void nothing_is_told_too_soon(void **state)
     assert_true(bench_settle(bench, SECOND));
     end(bench);
     (void) state;
+}
+
+static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    (void) datagram;
+    return true;
+}
+
+/* Two whose causes are gone are told once each while nobody answers, and not one of them in every turn. */
+static void two_are_told_once_each(void **state)
+{
+    bench_t *bench = refusing(2);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    const btl_ib_refusal_t *first = &conn->refusals[BTL_IB_REFUSAL_TAG];
+
+    (void) state;
+    conn->refusals[BTL_IB_REFUSAL_STORE] = (btl_ib_refusal_t){
+        .seq = first->seq + 1, .space = first->space, .tag = first->tag, .kept = true};
+    bench->hosts[1].deaf[DEAF] = false;
+    bench->loses = loses_all;
+    for (int i = 0; i < 50; i++) {
+        bench_turn(bench, 1);
+    }
+    assert_int_equal(count(bench, 1)->sent_ready, 2);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
 }
 
 /* A connection that ends with something refused leaves nothing behind; its next life is not told of it. */
@@ -234,13 +263,10 @@ static void a_reason_of_long_ago(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_come_at_once),
-        cmocka_unit_test(told_until_it_is_there),
-        cmocka_unit_test(nothing_is_told_too_soon),
-        cmocka_unit_test(ends_with_its_life),
-        cmocka_unit_test(a_liar_names),
-        cmocka_unit_test(a_reason_of_long_ago),
-        cmocka_unit_test(refused_for_two_reasons),
+        cmocka_unit_test(all_come_at_once),         cmocka_unit_test(told_until_it_is_there),
+        cmocka_unit_test(nothing_is_told_too_soon), cmocka_unit_test(two_are_told_once_each),
+        cmocka_unit_test(ends_with_its_life),       cmocka_unit_test(a_liar_names),
+        cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

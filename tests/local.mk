@@ -79,6 +79,7 @@ unit_tests = \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_udp \
+    tests/unit/test_udp_devices \
     tests/unit/test_udp_errors \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
@@ -177,6 +178,9 @@ udp_test_sources = tests/unit/transports.c tests/unit/udp_calls.c
 tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)
 tests_unit_test_udp_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_udp_LDADD = $(unit_ldadd)
+tests_unit_test_udp_devices_SOURCES = tests/unit/test_udp_devices.c $(udp_test_sources)
+tests_unit_test_udp_devices_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_udp_devices_LDADD = $(unit_ldadd)
 tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)
 tests_unit_test_udp_errors_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_udp_errors_LDADD = $(unit_ldadd)

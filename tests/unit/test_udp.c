@@ -5,7 +5,7 @@
 
 /*
  * The transport `udp` over the loopback device: datagrams on their way, alone and joined. Beside it:
- * test_udp_socket.c (what it opens), test_udp_peers.c (addresses), test_udp_errors.c.
+ * test_udp_devices.c, test_udp_socket.c (what opening comes to), test_udp_peers.c (addresses), test_udp_errors.c.
  */
 
 #include <stdarg.h>

@@ -3,19 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The transport `udp`: the devices that there are, and what opening one comes to: ports and buffers. */
+/* The transport `udp`: what opening one comes to: ports and buffers. */
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "transports.h"
@@ -249,104 +247,12 @@ static void test_rx_depth(void **state)
     close_pair(&pair);
 }
 
-/* ---- devices ---- */
-
-static char turned_down[4096];
-
-static void overhear(void *context, int level, const char *format, ...)
-{
-    const size_t used = strlen(turned_down);
-    va_list args;
-
-    (void) context;
-    assert_int_equal(level, 10);
-    va_start(args, format);
-    (void) vsnprintf(turned_down + used, sizeof(turned_down) - used, format, args);
-    va_end(args);
-}
-
-static void assert_device(const btl_ib_device_t *device)
-{
-    const uint8_t *ip =
-        (const uint8_t *) &((const struct sockaddr_in *) (const void *) &device->ip)->sin_addr;
-
-    assert_string_equal(device->transport, "udp");
-    assert_string_equal(device->provider, "");
-    assert_string_equal(device->name, device->interface);
-    assert_int_not_equal(if_nametoindex(device->interface), 0);
-    assert_true(device->plain);
-    if (AF_INET == device->ip.ss_family) {
-        assert_int_equal(device->loopback, 127 == ip[0]);
-        assert_in_range(device->prefix_bits, 1, 32);
-        return;
-    }
-    assert_int_equal(device->ip.ss_family, AF_INET6);
-    const struct in6_addr *ip6 =
-        &((const struct sockaddr_in6 *) (const void *) &device->ip)->sin6_addr;
-    assert_int_equal(device->loopback, IN6_IS_ADDR_LOOPBACK(ip6));
-    assert_false(IN6_IS_ADDR_LINKLOCAL(ip6));
-    assert_in_range(device->prefix_bits, 1, 128);
-}
-
-static void test_devices(void **state)
-{
-    const btl_ib_log_t log = {.print = overhear};
-    btl_ib_device_t *list = NULL;
-    bool six = false;
-
-    (void) state;
-    need_udp(AF_INET);
-    const int n = bed.type->devices("", &log, &list);
-    assert_in_range(n, 1, 10000);
-    for (int i = 0; i < n; i++) {
-        btl_ib_transport_attr_t attr;
-
-        assert_device(&list[i]);
-        assert_true(!six || AF_INET6 == list[i].ip.ss_family); /* IPv4 first */
-        six = AF_INET6 == list[i].ip.ss_family;
-        assert_int_equal(bed.type->query(&list[i], &attr), 0);
-        assert_int_equal(attr.bandwidth, list[i].bandwidth);
-    }
-    assert_int_equal(bed.device->prefix_bits, 8);
-    assert_int_equal(bed.device->bandwidth, 0);
-    bed.type->devices_free(list, n);
-}
-
-/* Who names a provider of libfabric's means another transport. */
-static void test_provider(void **state)
-{
-    const btl_ib_log_t log = {.print = NULL};
-    btl_ib_device_t *list = (btl_ib_device_t *) &log;
-
-    (void) state;
-    need_udp(AF_INET);
-    assert_int_equal(bed.type->devices("verbs", &log, &list), 0);
-    assert_null(list);
-    bed.type->devices_free(list, 0);
-}
-
-static void test_datagram(void **state)
-{
-    (void) state;
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 1500), 1472);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 1500), 1448);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 9000), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 9000), 8952);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 65536), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 65536), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 28), 0);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 47), 0);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 0), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ports),         cmocka_unit_test(test_last_port),
         cmocka_unit_test(test_any_port),      cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_socket_buffer), cmocka_unit_test(test_rx_depth),
-        cmocka_unit_test(test_devices),       cmocka_unit_test(test_provider),
-        cmocka_unit_test(test_datagram),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

@@ -1,0 +1,290 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The transport `udp`: which network interfaces it offers, those of this machine and others. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+/* ---- interfaces that there are ---- */
+
+static char turned_down[4096];
+
+static void overhear(void *context, int level, const char *format, ...)
+{
+    const size_t used = strlen(turned_down);
+    va_list args;
+
+    (void) context;
+    assert_int_equal(level, 10);
+    va_start(args, format);
+    (void) vsnprintf(turned_down + used, sizeof(turned_down) - used, format, args);
+    va_end(args);
+}
+
+static void assert_device(const btl_ib_device_t *device)
+{
+    const uint8_t *ip =
+        (const uint8_t *) &((const struct sockaddr_in *) (const void *) &device->ip)->sin_addr;
+
+    assert_string_equal(device->transport, "udp");
+    assert_string_equal(device->provider, "");
+    assert_string_equal(device->name, device->interface);
+    assert_int_not_equal(if_nametoindex(device->interface), 0);
+    assert_true(device->plain);
+    if (AF_INET == device->ip.ss_family) {
+        assert_int_equal(device->loopback, 127 == ip[0]);
+        assert_in_range(device->prefix_bits, 1, 32);
+        return;
+    }
+    assert_int_equal(device->ip.ss_family, AF_INET6);
+    const struct in6_addr *ip6 =
+        &((const struct sockaddr_in6 *) (const void *) &device->ip)->sin6_addr;
+    assert_int_equal(device->loopback, IN6_IS_ADDR_LOOPBACK(ip6));
+    assert_false(IN6_IS_ADDR_LINKLOCAL(ip6));
+    assert_in_range(device->prefix_bits, 1, 128);
+}
+
+static void test_devices(void **state)
+{
+    const btl_ib_log_t log = {.print = overhear};
+    btl_ib_device_t *list = NULL;
+    bool six = false;
+
+    (void) state;
+    need_udp(AF_INET);
+    const int n = bed.type->devices("", &log, &list);
+    assert_in_range(n, 1, 10000);
+    for (int i = 0; i < n; i++) {
+        btl_ib_transport_attr_t attr;
+
+        assert_device(&list[i]);
+        assert_true(!six || AF_INET6 == list[i].ip.ss_family); /* IPv4 first */
+        six = AF_INET6 == list[i].ip.ss_family;
+        assert_int_equal(bed.type->query(&list[i], &attr), 0);
+        assert_int_equal(attr.bandwidth, list[i].bandwidth);
+    }
+    assert_int_equal(bed.device->prefix_bits, 8);
+    assert_int_equal(bed.device->bandwidth, 0);
+    bed.type->devices_free(list, n);
+}
+
+/* Who names a provider of libfabric's means another transport. */
+static void test_provider(void **state)
+{
+    const btl_ib_log_t log = {.print = NULL};
+    btl_ib_device_t *list = (btl_ib_device_t *) &log;
+
+    (void) state;
+    need_udp(AF_INET);
+    assert_int_equal(bed.type->devices("verbs", &log, &list), 0);
+    assert_null(list);
+    bed.type->devices_free(list, 0);
+}
+
+/* ---- interfaces that this machine does not have ---- */
+
+enum { WORDS = 3, SPEED = 25000 };
+
+static struct ifaddrs *pretended; /* NULL: those that there are */
+static int list_error;            /* of getifaddrs() */
+
+/* Stand before those of libc. */
+int getifaddrs(struct ifaddrs **list)
+{
+    int (*original)(struct ifaddrs **);
+
+    if (0 != list_error) {
+        errno = list_error;
+        return -1;
+    }
+    if (NULL != pretended) {
+        *list = pretended;
+        return 0;
+    }
+    *(void **) (void *) &original = dlsym(RTLD_NEXT, "getifaddrs");
+    assert_non_null(original);
+    return original(list);
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+    void (*original)(struct ifaddrs *);
+
+    if (list != pretended) {
+        *(void **) (void *) &original = dlsym(RTLD_NEXT, "freeifaddrs");
+        assert_non_null(original);
+        original(list);
+    }
+}
+
+/* The driver of an interface "fast0", that of "slow0" which does not know, and none of others. */
+static int driver(const struct ifreq *request)
+{
+    struct ethtool_link_settings *settings = (void *) request->ifr_data;
+
+    if (0 != strcmp(request->ifr_name, "fast0") && 0 != strcmp(request->ifr_name, "slow0")) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    assert_int_equal(settings->cmd, ETHTOOL_GLINKSETTINGS);
+    if (WORDS != settings->link_mode_masks_nwords) {
+        settings->link_mode_masks_nwords = -WORDS;
+        return 0;
+    }
+    settings->speed = 'f' == request->ifr_name[0] ? SPEED : (uint32_t) SPEED_UNKNOWN;
+    return 0;
+}
+
+int ioctl(int fd, unsigned long question, ...)
+{
+    va_list args;
+
+    va_start(args, question);
+    void *const what = va_arg(args, void *);
+    va_end(args);
+    return NULL != pretended && SIOCETHTOOL == question
+               ? driver(what)
+               : (int) syscall(SYS_ioctl, fd, question, what);
+}
+
+static const struct {
+    const char *name, *ip, *mask;
+    unsigned flags;
+    const char *turned_down; /* a part of why, NULL: it is listed */
+    uint8_t bits;
+    uint32_t bandwidth;
+} interfaces[] = {
+    {"fast0", "fd00::9", "ffff:ffff:ffff:fff0::", IFF_UP | IFF_RUNNING, NULL, 60, SPEED},
+    {"fast0", "fe80::9", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING, "link-local", 0, 0},
+    {"fast0", "10.9.0.1", "255.255.240.0", IFF_UP | IFF_RUNNING, NULL, 20, SPEED},
+    {"slow0", "10.9.0.2", "255.255.255.255", IFF_UP | IFF_RUNNING, NULL, 32, 0},
+    {"mute0", "10.9.0.3", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
+    {"down0", "10.9.0.4", "255.0.0.0", IFF_RUNNING, "no carrier", 0, 0},
+    {"idle0", "10.9.0.5", "255.0.0.0", IFF_UP, "no carrier", 0, 0},
+    {"line0", "10.9.0.6", "255.0.0.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, "one other host", 0,
+     0},
+    {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "one other host", 0, 0},
+    {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, NULL, 0, 0},
+};
+
+enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
+
+static const int listed[] = {2, 3, 4, 0}; /* of them, IPv4 first */
+
+static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_name_t *masks)
+{
+    for (int i = 0; i < INTERFACES; i++) {
+        const sa_family_t family =
+            NULL != interfaces[i].ip && NULL != strchr(interfaces[i].ip, ':') ? AF_INET6 : AF_INET;
+        const btl_ib_udp_name_t none = {.any = {.sa_family = family}};
+
+        ips[i] = masks[i] = none;
+        list[i] = (struct ifaddrs){
+            .ifa_next = i + 1 < INTERFACES ? &list[i + 1] : NULL,
+            .ifa_name = (char *) interfaces[i].name,
+            .ifa_flags = interfaces[i].flags,
+            .ifa_addr = NULL != interfaces[i].ip ? &ips[i].any : NULL,
+            .ifa_netmask = NULL != interfaces[i].mask ? &masks[i].any : NULL,
+        };
+        if (AF_INET == family) {
+            (void) inet_pton(family, list[i].ifa_addr ? interfaces[i].ip : "", &ips[i].v4.sin_addr);
+            (void) inet_pton(family, list[i].ifa_netmask ? interfaces[i].mask : "",
+                             &masks[i].v4.sin_addr);
+        } else {
+            (void) inet_pton(family, interfaces[i].ip, &ips[i].v6.sin6_addr);
+            (void) inet_pton(family, interfaces[i].mask, &masks[i].v6.sin6_addr);
+        }
+    }
+    pretended = list;
+}
+
+static void test_interfaces(void **state)
+{
+    const btl_ib_log_t log = {.print = overhear};
+    struct ifaddrs list[INTERFACES];
+    btl_ib_udp_name_t ips[INTERFACES], masks[INTERFACES];
+    btl_ib_device_t *got = NULL;
+
+    (void) state;
+    need_udp(AF_INET);
+    turned_down[0] = '\0';
+    pretend(list, ips, masks);
+    const int n = bed.type->devices(NULL, &log, &got);
+    pretended = NULL;
+    assert_int_equal(n, sizeof(listed) / sizeof(listed[0]));
+    for (int i = 0; i < n; i++) {
+        const int which = listed[i];
+
+        assert_string_equal(got[i].name, interfaces[which].name);
+        assert_memory_equal(&got[i].ip, &ips[which], btl_ib_udp_name_len(&ips[which]));
+        assert_int_equal(got[i].prefix_bits, interfaces[which].bits);
+        assert_int_equal(got[i].bandwidth, interfaces[which].bandwidth);
+        assert_false(got[i].loopback);
+    }
+    const char *said = turned_down;
+    for (int family = 0; family < 2; family++) {
+        for (int i = 0; i < INTERFACES; i++) {
+            if (NULL != interfaces[i].turned_down
+                && (0 == family) == (AF_INET == ips[i].any.sa_family)) {
+                said = strstr(said, interfaces[i].name);
+                assert_non_null(said);
+                said = strstr(said, interfaces[i].turned_down);
+                assert_non_null(said);
+            }
+        }
+    }
+    bed.type->devices_free(got, n);
+    list_error = ENFILE;
+    assert_int_equal(bed.type->devices(NULL, &log, &got), -ENFILE);
+    assert_null(got);
+    list_error = 0;
+}
+
+static void test_datagram(void **state)
+{
+    (void) state;
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 1500), 1472);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 1500), 1448);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 9000), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 9000), 8952);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 65536), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 65536), 8968);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 28), 0);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 47), 0);
+    assert_int_equal(btl_ib_udp_datagram(AF_INET, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_provider),
+        cmocka_unit_test(test_interfaces),
+        cmocka_unit_test(test_datagram),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_devices);
+}

@@ -393,6 +393,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     int datagrams = 0;
 
+    engine->more = false;
     engine->first_rail++; /* in turn, so that a rail that is flooded does not starve the others */
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->first_rail + i) % engine->rail_count];
@@ -404,6 +405,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
                 break;
             }
             left -= count;
+            engine->more = left <= 0;
         }
     }
     return datagrams;
@@ -574,8 +576,9 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
-    return work_is_left(engine) || !btl_ib_list_empty(&engine->events) ? engine->now
-                                                                       : turn_due(engine);
+    return engine->more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)
+               ? engine->now
+               : turn_due(engine);
 }
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
@@ -586,6 +589,9 @@ bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
 {
+    if (engine->more) {
+        return engine->now;
+    }
     return btl_ib_engine_busy(engine) ? turn_due(engine) : UINT64_MAX;
 }
 

@@ -312,6 +312,7 @@ struct btl_ib_engine {
     uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
     uint64_t lookups_at;
     bool refuse_new;
+    bool more;                  /* a turn took in as much as it was to: perhaps there is more */
     bool mourning;              /* a device failed in a kick: its connections are to be told */
     uint32_t finished;          /* messages finished in this turn */
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */

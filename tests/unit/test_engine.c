@@ -592,6 +592,29 @@ static void chunks_of_one_size(void **state)
     end(bench);
 }
 
+/* Whoever took in as much as he was to, and no more, has to come again at once: what is left rings for nobody. */
+static void comes_again_for_the_rest(void **state)
+{
+    bench_t *bench = job();
+    btl_ib_engine_t *engine = bench->hosts[1].engine;
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        bench_send(bench, 0, 1, 1000, 1);
+    }
+    while (bench->wire.count > 0) {
+        bench_push(&bench->hosts[1].rails[0].arrived, bench_pop(&bench->wire));
+    }
+    bench->now += BENCH_DELAY;
+    assert_int_equal(btl_ib_engine_progress(engine, bench->now, 1), 1);
+    assert_int_equal(btl_ib_engine_next_due(engine), bench->now);
+    assert_int_equal(btl_ib_engine_kick_due(engine), bench->now);
+    assert_int_equal(btl_ib_engine_progress(engine, bench->now, 64), 1);
+    assert_true(btl_ib_engine_next_due(engine) > bench->now);
+    bench_settle(bench, SECOND);
+    end(bench);
+}
+
 static void refuse(bench_t *bench)
 {
     bench->hosts[0].rails[0].refused = bench_address(1, 0);
@@ -637,6 +660,7 @@ int main(void)
         cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),
         cmocka_unit_test(chunks_of_one_size),
+        cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),
         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(a_pause_on_a_long_path),

@@ -40,11 +40,6 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     _BTL_IB_CHECK_OFI
     _BTL_IB_CHECK_CRYPTO
 
-    # Without any transport there is nothing that could move a datagram.
-    AS_IF([test "$btl_ib_happy" = yes && test "$btl_ib_ofi_happy" != yes],
-        [btl_ib_happy=no
-         AC_MSG_WARN([the ib BTL needs libfabric (Debian: libfabric-dev)])])
-
     m4_ifdef([btl_ib_out_of_tree],[],[
         # 5.0 names its library in OPAL_LIB_NAME, 4.1 puts a prefix before its fixed name.
         AS_IF([test -n "$OPAL_LIB_NAME"],

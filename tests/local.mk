@@ -62,8 +62,6 @@ unit_tests = \
     tests/unit/test_insider_onesided \
     tests/unit/test_list \
     tests/unit/test_modex \
-    tests/unit/test_ofi \
-    tests/unit/test_ofi_modes \
     tests/unit/test_onesided \
     tests/unit/test_pace \
     tests/unit/test_pool \
@@ -87,6 +85,11 @@ unit_tests = \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops
+if BTL_IB_HAVE_OFI
+unit_tests += \
+    tests/unit/test_ofi \
+    tests/unit/test_ofi_modes
+endif
 
 EXTRA_DIST += tests/unit/hostile.h tests/unit/insider.h tests/unit/support.h tests/unit/transports.h \
     tests/unit/udp_calls.h tests/unit/wire_bytes.h

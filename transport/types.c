@@ -9,13 +9,13 @@
 
 #include "udp.h"
 
-#if BTL_IB_HAVE_OFI
+#ifdef BTL_IB_HAVE_OFI
 #include "ofi.h"
 #endif
 
 const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
     &btl_ib_udp_type,
-#if BTL_IB_HAVE_OFI
+#ifdef BTL_IB_HAVE_OFI
     &btl_ib_ofi_type,
 #endif
     NULL,

@@ -62,12 +62,14 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
  * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
 static uint32_t speed_of(const char *interface)
 {
-    struct {
-        struct ethtool_link_settings settings;
-        uint32_t bitmaps[3 * LINK_MODES_MAX];
-    } link = {.settings = {.cmd = ETHTOOL_GLINKSETTINGS}};
+    union {
+        struct ethtool_link_settings settings; /* the bitmaps follow it */
+        uint8_t room[sizeof(struct ethtool_link_settings) + 3 * LINK_MODES_MAX * sizeof(uint32_t)];
+    } link;
     struct ifreq request = {.ifr_data = (char *) &link};
 
+    memset(&link, 0, sizeof(link));
+    link.settings.cmd = ETHTOOL_GLINKSETTINGS;
     if (ask(interface, SIOCETHTOOL, &request) != 0 || link.settings.link_mode_masks_nwords >= 0) {
         return 0;
     }

@@ -12,10 +12,10 @@
 #include <string.h>
 
 enum {
-    LONG_PAUSE = 1000 * 1000,  /* us between two turns: for the rest it was we who were away */
-    REFUSED_LONG = 100 * 1000, /* us of nothing but refusals: believe them, */
-    REFUSED_ROW = 2000 * 1000, /* us: if one follows the other so soon */
-    EVICTIONS = 64,            /* timers in one turn */
+    LONG_PAUSE = 1000 * 1000,   /* us between two turns: for the rest it was we who were away */
+    REFUSED_LONG = 100 * 1000,  /* us of nothing but refusals: believe them, */
+    REFUSED_ROW = 10000 * 1000, /* us: if one follows the other so soon */
+    EVICTIONS = 64,             /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
     RETRY_AFTER = 10,    /* us: when a full transport is worth another try */

@@ -631,7 +631,7 @@ static void refusals_in_a_row(void **state)
     (void) state;
     for (int i = 0; i < 5; i++) {
         refuse(bench);
-        bench_run(bench, 3 * SECOND);
+        bench_run(bench, 15 * SECOND);
     }
     assert_int_equal(*deaths, 0);
     refuse(bench);

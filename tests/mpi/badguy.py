@@ -300,7 +300,7 @@ CLASSES = {
     "connection": (connection, "stranger token", False, ()),
     "close": (close, "token", False, ()),
     "contact": (contact, "stranger lookup", False, ()),
-    "replay": (same, "duplicate replay", False, ()),
+    "replay": (same, "duplicate replay sequence", False, ()),  # by age
     "earlier": (same, "drop", False, ()),
     "acks": (acks, "ack", False, ()),
     "ranges": (ranges, "ack", False, ()),

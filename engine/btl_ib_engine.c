@@ -204,11 +204,12 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->index = engine->rail_count;
     rail->queues = *queues;
     rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
+    const uint32_t depth = credit_depth(engine, transport, queues);
     for (uint32_t i = 0; i < queues->count; i++) {
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             rail->queues.q[i].init =
                 btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
-            rail->credit[i].depth = credit_depth(engine, transport, queues);
+            rail->credit[i].depth = depth;
         }
     }
     btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));

@@ -11,23 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interfaces.h"
+
 /* ---- addresses ---- */
 
 static unsigned ip_bits(sa_family_t family)
 {
     return AF_INET == family ? 32 : 128;
-}
-
-/* The bytes of an IP address, in network order; NULL if it is none. */
-static const uint8_t *ip_bytes(const struct sockaddr_storage *ip)
-{
-    if (AF_INET == ip->ss_family) {
-        return (const uint8_t *) &((const struct sockaddr_in *) (const void *) ip)->sin_addr;
-    }
-    if (AF_INET6 == ip->ss_family) {
-        return (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) ip)->sin6_addr;
-    }
-    return NULL;
 }
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
@@ -179,8 +169,12 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
         return 0 == strcmp(entry->text, device->name)
                || 0 == strcmp(entry->text, device->interface);
     }
-    return entry->family == device->ip.ss_family
-           && same_bits(entry->ip, ip_bytes(&device->ip), entry->prefix_bits);
+
+    size_t len;
+    const uint8_t *bytes =
+        btl_ib_ip_bytes((const struct sockaddr *) (const void *) &device->ip, &len);
+
+    return entry->family == device->ip.ss_family && same_bits(entry->ip, bytes, entry->prefix_bits);
 }
 
 /* Looks at all entries even after one fits: each is to know whether it was in vain. */

@@ -17,6 +17,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "interfaces.h"
+
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};
 enum {
@@ -34,13 +36,6 @@ static int rank_of(const char *provider)
     return rank;
 }
 
-static bool is_link_local(const struct sockaddr *address)
-{
-    return address->sa_family == AF_INET6
-           && IN6_IS_ADDR_LINKLOCAL(
-               &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
-}
-
 /* What an address is worth to us: IPv4, then IPv6. */
 static int address_rank(const struct sockaddr *address)
 {
@@ -54,59 +49,13 @@ static const struct sockaddr *sockaddr_of(const struct fi_info *info)
     return is_ip ? info->src_addr : NULL;
 }
 
-/* The bytes of an IP address. Returns how many there are. */
-static size_t ip_bytes(const struct sockaddr *address, const uint8_t **bytes)
-{
-    if (address->sa_family == AF_INET) {
-        *bytes = (const uint8_t *) &((const struct sockaddr_in *) (const void *) address)->sin_addr;
-        return sizeof(struct in_addr);
-    }
-    if (address->sa_family == AF_INET6) {
-        *bytes =
-            (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr;
-        return sizeof(struct in6_addr);
-    }
-    return 0;
-}
-
 static bool same_ip(const struct sockaddr *a, const struct sockaddr *b)
 {
-    const uint8_t *a_bytes, *b_bytes;
+    size_t a_len, b_len;
+    const uint8_t *a_bytes = btl_ib_ip_bytes(a, &a_len);
+    const uint8_t *b_bytes = btl_ib_ip_bytes(b, &b_len);
 
-    if (a->sa_family != b->sa_family) {
-        return false;
-    }
-    size_t len = ip_bytes(a, &a_bytes);
-    return len != 0 && len == ip_bytes(b, &b_bytes) && memcmp(a_bytes, b_bytes, len) == 0;
-}
-
-static uint8_t prefix_of(const struct sockaddr *mask)
-{
-    const uint8_t *bytes = NULL;
-    size_t len = ip_bytes(mask, &bytes);
-    uint8_t bits = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        bits = (uint8_t) (bits + __builtin_popcount(bytes[i]));
-    }
-    return bits;
-}
-
-/* Mbit/s as the interface's driver says it; 0 if it does not know. */
-static uint32_t interface_speed(const char *interface)
-{
-    char path[64 + IFNAMSIZ];
-    long speed = 0;
-
-    snprintf(path, sizeof(path), "/sys/class/net/%s/speed", interface);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fscanf(file, "%ld", &speed) != 1 || speed < 0) {
-            speed = 0;
-        }
-        fclose(file);
-    }
-    return (uint32_t) speed;
+    return a->sa_family == b->sa_family && a_len != 0 && memcmp(a_bytes, b_bytes, a_len) == 0;
 }
 
 /* The interface that has an address; NULL if none does. */
@@ -131,10 +80,10 @@ static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *in
         return;
     }
     snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
-    device->prefix_bits = prefix_of(i->ifa_netmask);
+    device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
     device->loopback = i->ifa_flags & IFF_LOOPBACK;
     if (device->bandwidth == 0) {
-        device->bandwidth = interface_speed(i->ifa_name);
+        device->bandwidth = btl_ib_interface_speed(i->ifa_name);
     }
 }
 
@@ -202,7 +151,7 @@ static const char *why_not(const struct fi_info *info, const struct ifaddrs *int
     if (address == NULL) {
         return NULL;
     }
-    if (is_link_local(address)) {
+    if (btl_ib_ip_link_local(address)) {
         return "a link-local address";
     }
     const struct ifaddrs *interface = interface_of(interfaces, address);

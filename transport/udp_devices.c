@@ -5,18 +5,16 @@
 
 /* Which network interfaces there are, and what they carry. */
 
+#include "interfaces.h"
 #include "udp_state.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 enum {
     IP4_HEADERS = 20 + 8,
@@ -24,7 +22,6 @@ enum {
     /* More in one datagram saves nothing where the kernel joins them, and a socket buffer is counted in
      * powers of two: one of 9000 bytes takes 16 KiB of it. */
     LARGEST = 9000 - IP4_HEADERS,
-    LINK_MODES_MAX = 127, /* words of each bitmap; the kernel tells how many it has */
 };
 
 uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu)
@@ -35,71 +32,15 @@ uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu)
     return (size < LARGEST ? size : LARGEST) & ~7u; /* so that what is joined stays aligned */
 }
 
-/* Ask the interface's driver. Returns 0 or -1, as ioctl(2) does. */
-static int ask(const char *interface, unsigned long question, struct ifreq *request)
-{
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    snprintf(request->ifr_name, sizeof(request->ifr_name), "%.*s", IFNAMSIZ - 1, interface);
-    const int rc = fd < 0 ? -1 : ioctl(fd, question, request);
-    if (fd >= 0) {
-        (void) close(fd);
-    }
-    return rc;
-}
-
 uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
 {
     struct ifreq request = {.ifr_mtu = 0};
 
-    if (ask(device->interface, SIOCGIFMTU, &request) != 0 || request.ifr_mtu <= 0) {
+    if (btl_ib_interface_ask(device->interface, SIOCGIFMTU, &request) != 0
+        || request.ifr_mtu <= 0) {
         return 0;
     }
     return btl_ib_udp_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
-}
-
-/* Mbit/s, 0 if the driver does not know. The first call tells how long its bitmaps are, the second
- * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
-static uint32_t speed_of(const char *interface)
-{
-    union {
-        struct ethtool_link_settings settings; /* the bitmaps follow it */
-        uint8_t room[sizeof(struct ethtool_link_settings) + 3 * LINK_MODES_MAX * sizeof(uint32_t)];
-    } link;
-    struct ifreq request = {.ifr_data = (char *) &link};
-
-    memset(&link, 0, sizeof(link));
-    link.settings.cmd = ETHTOOL_GLINKSETTINGS;
-    if (ask(interface, SIOCETHTOOL, &request) != 0 || link.settings.link_mode_masks_nwords >= 0) {
-        return 0;
-    }
-    const int words = -link.settings.link_mode_masks_nwords;
-    link.settings = (struct ethtool_link_settings){
-        .cmd = ETHTOOL_GLINKSETTINGS,
-        .link_mode_masks_nwords = (int8_t) words,
-    };
-    if (ask(interface, SIOCETHTOOL, &request) != 0
-        || link.settings.speed == (uint32_t) SPEED_UNKNOWN) {
-        return 0;
-    }
-    return link.settings.speed;
-}
-
-static uint8_t prefix_of(const struct sockaddr *mask)
-{
-    const uint8_t *bytes =
-        (const uint8_t *) &((const struct sockaddr_in *) (const void *) mask)->sin_addr;
-    size_t count = 4;
-    unsigned bits = 0;
-
-    if (mask->sa_family == AF_INET6) {
-        bytes = (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) mask)->sin6_addr;
-        count = 16;
-    }
-    for (size_t i = 0; i < count; i++) {
-        bits += (unsigned) __builtin_popcount(bytes[i]);
-    }
-    return (uint8_t) bits;
 }
 
 /* Why an address is none to be used; NULL if it is. A link-local one means another interface on each
@@ -112,9 +53,7 @@ static const char *why_not(const struct ifaddrs *i)
     if (i->ifa_netmask == NULL || i->ifa_flags & IFF_POINTOPOINT) {
         return "it leads to one other host only";
     }
-    if (i->ifa_addr->sa_family == AF_INET6
-        && IN6_IS_ADDR_LINKLOCAL(
-            &((const struct sockaddr_in6 *) (const void *) i->ifa_addr)->sin6_addr)) {
+    if (btl_ib_ip_link_local(i->ifa_addr)) {
         return "its address is link-local";
     }
     return NULL;
@@ -130,9 +69,9 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
-    device->prefix_bits = prefix_of(i->ifa_netmask);
+    device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
     device->loopback = i->ifa_flags & IFF_LOOPBACK;
-    device->bandwidth = device->loopback ? 0 : speed_of(i->ifa_name);
+    device->bandwidth = device->loopback ? 0 : btl_ib_interface_speed(i->ifa_name);
 }
 
 /* Add the addresses of one family, in the system's order. Returns how many there are then. */

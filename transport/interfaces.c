@@ -1,0 +1,89 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "interfaces.h"
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { LINK_MODES_MAX = 127 }; /* words of each bitmap; the kernel tells how many it has */
+
+const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len)
+{
+    if (address->sa_family == AF_INET) {
+        *len = sizeof(struct in_addr);
+        return (const uint8_t *) &((const struct sockaddr_in *) (const void *) address)->sin_addr;
+    }
+    if (address->sa_family == AF_INET6) {
+        *len = sizeof(struct in6_addr);
+        return (const uint8_t *) &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr;
+    }
+    *len = 0;
+    return NULL;
+}
+
+uint8_t btl_ib_ip_prefix(const struct sockaddr *mask)
+{
+    size_t len;
+    const uint8_t *bytes = btl_ib_ip_bytes(mask, &len);
+    unsigned bits = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        bits += (unsigned) __builtin_popcount(bytes[i]);
+    }
+    return (uint8_t) bits;
+}
+
+bool btl_ib_ip_link_local(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6
+           && IN6_IS_ADDR_LINKLOCAL(
+               &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
+}
+
+int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    snprintf(request->ifr_name, sizeof(request->ifr_name), "%.*s", IFNAMSIZ - 1, interface);
+    const int rc = fd < 0 ? -1 : ioctl(fd, question, request);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    return rc;
+}
+
+/* The first call tells how long its bitmaps are, the second
+ * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
+uint32_t btl_ib_interface_speed(const char *interface)
+{
+    union {
+        struct ethtool_link_settings settings; /* the bitmaps follow it */
+        uint8_t room[sizeof(struct ethtool_link_settings) + 3 * LINK_MODES_MAX * sizeof(uint32_t)];
+    } link;
+    struct ifreq request = {.ifr_data = (char *) &link};
+
+    memset(&link, 0, sizeof(link));
+    link.settings.cmd = ETHTOOL_GLINKSETTINGS;
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) != 0
+        || link.settings.link_mode_masks_nwords >= 0) {
+        return 0;
+    }
+    const int words = -link.settings.link_mode_masks_nwords;
+    link.settings = (struct ethtool_link_settings){
+        .cmd = ETHTOOL_GLINKSETTINGS,
+        .link_mode_masks_nwords = (int8_t) words,
+    };
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) != 0
+        || link.settings.speed == (uint32_t) SPEED_UNKNOWN) {
+        return 0;
+    }
+    return link.settings.speed;
+}

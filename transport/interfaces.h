@@ -1,0 +1,33 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What all transports over network interfaces ask of those and of their addresses. */
+
+#ifndef BTL_IB_INTERFACES_H
+#define BTL_IB_INTERFACES_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is none. */
+const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
+
+/* Bits of a network mask; 0 if it is none. */
+uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
+
+/* An IPv6 address that means another interface on each host. */
+bool btl_ib_ip_link_local(const struct sockaddr *address);
+
+/* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's. Returns 0 or -1, as
+ * ioctl(2) does. */
+int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);
+
+/* Mbit/s, 0 if the driver does not know. */
+uint32_t btl_ib_interface_speed(const char *interface);
+
+#endif

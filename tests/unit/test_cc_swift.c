@@ -184,6 +184,21 @@ static void test_host_of_a_long_path(void **state)
     assert_true(cc.window >= window);
 }
 
+/* Where hosts join segments to trains less than two of them are no queue. */
+static void test_trains(void **state)
+{
+    (void) state;
+    cc.train = 44;
+    settle_at(100);
+    uint32_t window = cc.window;
+    round_trip(2 * BASE); /* half of the window is queued: 50 segments */
+    assert_true(cc.window >= window);
+    settle_at(300);
+    window = cc.window;
+    round_trip(2 * BASE);
+    assert_true(cc.window < window);
+}
+
 static void test_increase_grows(void **state)
 {
     (void) state;
@@ -439,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup(test_hosts_do_not_count, setup),
         cmocka_unit_test_setup(test_backlog_of_a_host, setup),
         cmocka_unit_test_setup(test_host_of_a_long_path, setup),
+        cmocka_unit_test_setup(test_trains, setup),
         cmocka_unit_test_setup(test_increase_grows, setup),
         cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
         cmocka_unit_test_setup(test_floor, setup),

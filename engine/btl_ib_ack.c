@@ -5,14 +5,17 @@
 
 /* Acknowledgements and credit limits: what we owe the peer, and what it tells us. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <string.h>
 
 enum {
-    ACK_EVERY = 16,  /* segments received: acknowledge in this turn, the peer's window may be small.
-                       * Many that come at once are one turn, hence one acknowledgement */
-    IDLE_CALLS = 32, /* progress calls that received nothing: nobody comes to carry it. After the
+    ACK_EVERY =
+        16, /* segments received, or a train: acknowledge in this turn, the peer's window may be
+                      * small. Many that come at once are one turn, hence one acknowledgement */
+    ACK_EVERY_ANSWERED = 64, /* where our own next message is expected to carry it */
+    IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
                        * second, as one might, costs a tenth of streaming: a receiver that is
                        * faster than its sender is idle between any two segments */
     ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
@@ -20,8 +23,8 @@ enum {
 
 /* ---- what the peer tells us ---- */
 
-static bool check_one(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest,
-                      uint32_t limit)
+/* Was all of it sent? */
+static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
 {
     btl_ib_counters_t *count = &conn->engine->count;
 
@@ -34,10 +37,16 @@ static bool check_one(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_
         count->dropped_ack++;
         return false;
     }
+    return true;
+}
+
+static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
     if (queue->type == BTL_IB_QUEUE_PER_PEER
-        && btl_ib_seq_before(window->next + queue->num, limit)) {
-        count->dropped_credit++;
+        && btl_ib_seq_before(conn->tx[space].window.next + queue->num, limit)) {
+        conn->engine->count.dropped_credit++;
         return false;
     }
     return true;
@@ -63,7 +72,8 @@ bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type != BTL_IB_TYPE_ACK) {
         return !(view->flags & BTL_IB_FLAG_ACK)
-               || check_one(conn, view->ack_space, view->ack, view->ack, view->limit);
+               || (check_sent(conn, view->ack_space, view->ack, view->ack)
+                   && check_limit(conn, view->ack_space, view->limit));
     }
     if ((view->flags & BTL_IB_FLAG_READY) && !check_ready(conn, view)) {
         return false;
@@ -75,7 +85,8 @@ bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         if (block.ranges > 0) { /* ascending: the last is the highest */
             btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
         }
-        if (!check_one(conn, block.space, block.ack, to, block.limit)) {
+        if (!check_sent(conn, block.space, block.ack, to)
+            || (!block.refused && !check_limit(conn, block.space, block.limit))) {
             return false;
         }
     }
@@ -97,6 +108,8 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
         if (segment != NULL) {
             btl_ib_loss_arrived(conn, segment, echo_valid, view->echo);
+            btl_ib_park_acked(conn, segment);
+            btl_ib_path_arrived(conn, segment);
             btl_ib_send_acked(conn, segment);
             news++;
         }
@@ -132,6 +145,31 @@ bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || is_more_credit(conn, view->ack_space, view->limit));
 }
 
+/* What a block of an ACK says of one space. Returns how much of it is news; *credit: more credit is, too. */
+static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
+                              const btl_ib_view_t *view, bool *credit)
+{
+    uint32_t news = 0;
+
+    if (!block->refused) {
+        btl_ib_loss_again(conn, block->space, block->again);
+        news = arrived(conn, block->space, conn->tx[block->space].window.first, block->ack, view);
+        *credit |= credited(conn, block->space, block->limit);
+    } else if (block->again > 0) {
+        btl_ib_path_unknown(conn);
+    }
+    for (uint32_t i = 0; i < block->ranges; i++) {
+        uint32_t from, to;
+        btl_ib_wire_range(block, i, &from, &to);
+        if (block->refused) {
+            btl_ib_park(conn, block->space, from, to, view);
+        } else {
+            news += arrived(conn, block->space, from, to, view);
+        }
+    }
+    return news;
+}
+
 void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     bool limited = conn->in_flight >= conn->cc.window;
@@ -142,16 +180,9 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            uint32_t first = conn->tx[block.space].window.first;
-            btl_ib_loss_again(conn, block.space, block.again);
-            news += arrived(conn, block.space, first, block.ack, view);
-            for (uint32_t i = 0; i < block.ranges; i++) {
-                uint32_t from, to;
-                btl_ib_wire_range(&block, i, &from, &to);
-                news += arrived(conn, block.space, from, to, view);
-            }
-            credit |= credited(conn, block.space, block.limit);
+            news += process_block(conn, &block, view, &credit);
         }
+        btl_ib_path_answered(conn, view);
     } else {
         uint32_t first = conn->tx[view->ack_space].window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);
@@ -169,6 +200,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (news > 0) {
         conn->no_tag_at = 0;
         btl_ib_loss_acked(conn, news, limited);
+        btl_ib_park_look(conn);
         btl_ib_loss_detect(conn);
     }
     if (view->flags & BTL_IB_FLAG_READY) {
@@ -178,6 +210,34 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- what we owe the peer ---- */
 
+/* Is a message likely to be answered at once, as the one before was? Then its acknowledgement goes along, and one of
+ * its own would only delay the answer: a datagram costs as much as a tenth of a message of 64 KiB. */
+static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return !conn->unanswered
+           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
+               || view->type == BTL_IB_TYPE_BUNDLE);
+}
+
+bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool answered = is_answered(conn, view);
+    const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.train);
+
+    if (conn->ack_count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
+        return true;
+    }
+    return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_credit_due(&conn->rx[view->space].credit, &conn->rail->queues.q[view->space],
+                                answered);
+}
+
+void btl_ib_ack_delivered(btl_ib_conn_t *conn)
+{
+    conn->unanswered = true;
+    conn->delivered_at = conn->engine->now;
+}
+
 void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -185,9 +245,7 @@ void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
     conn->ack_due |= 1u << space;
     conn->ack_space = space;
     conn->rx[space].left = UINT32_MAX; /* all ranges may be news */
-    if (++conn->ack_count >= ACK_EVERY) {
-        now = true;
-    }
+    conn->ack_count++;
     if (btl_ib_list_empty(&conn->acks)) {
         conn->ack_at = engine->now + engine->config.ack_delay;
         btl_ib_list_push_tail(&engine->acks, &conn->acks);
@@ -221,6 +279,11 @@ uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn)
 void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
 {
     btl_ib_rx_space_t *rx = &conn->rx[space];
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->now - conn->delivered_at <= engine->config.ack_delay) {
+        conn->unanswered = false;
+    }
 
     if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
         uint32_t credits = rx->credit.limit - rx->window.next;
@@ -376,12 +439,38 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     return true;
 }
 
+/* All that was refused and is still missing, as far as there is room. */
+static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
+{
+    const btl_ib_refused_runs_t *runs = conn->refused_runs;
+    uint32_t i = 0;
+
+    while (runs != NULL && i < runs->count
+           && w->room - w->used >= sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)) {
+        const uint32_t space = runs->run[i].space;
+        btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
+        ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
+                                               / sizeof(btl_ib_wire_range_t))};
+        rx.again = runs->more;
+        for (; i < runs->count && runs->run[i].space == space; i++) {
+            if (!put_range(&ranges, runs->run[i].from - rx.window.next,
+                           runs->run[i].end - rx.window.next)) {
+                rx.again = 1;
+            }
+        }
+        write_block(w, &rx, space | BTL_IB_SPACE_REFUSED, &ranges);
+    }
+}
+
 /* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
  * nothing left that another segment could tell now. */
 static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room, uint32_t spaces,
                      bool *all)
 {
-    writer_t w = {.body = btl_ib_send_body(segment), .room = room};
+    const uint32_t least = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t);
+    const bool refusing = conn->refused_runs != NULL && conn->refused_runs->count > 0
+                          && room >= 3 * least; /* some of its room is for them */
+    writer_t w = {.body = btl_ib_send_body(segment), .room = refusing ? room - least : room};
     bool whole = true;
     uint32_t told = 0;
 
@@ -393,6 +482,8 @@ static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ro
         told |= whole ? 1u << space : 0;
     }
     *all = spaces == 0 || !whole;
+    w.room = room;
+    write_refused(conn, &w);
     segment->size = segment->size - room + w.used;
     return told;
 }
@@ -457,7 +548,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     btl_ib_refusal_t *refusal = name_ready(conn, segment);
     uint32_t done = fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_send_segments(conn, &segment, 1) == 1;
-    btl_ib_pool_put(&conn->rail->pool, segment);
+    btl_ib_pool_put(segment);
     if (taken) {
         if (refusal != NULL) {
             refusal->told = true;
@@ -523,7 +614,7 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine)
 
     while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, acks);
-        uint32_t rail = 1u << conn->rail->index;
+        uint32_t rail = 1u << conn->via->index;
 
         item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
         if (!is_due(conn)) {

@@ -66,6 +66,14 @@ static void bury(const btl_ib_conn_t *conn)
     }
 }
 
+/* Segments that go through both hosts as one, at least 1. */
+static uint32_t train_of(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
+
+    return btl_ib_max_u32(btl_ib_min_u32(attr->joins / conn->datagram_max, attr->max_batch), 1);
+}
+
 /* The receiving part of a new life. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
@@ -82,12 +90,24 @@ static void begin_rx(btl_ib_conn_t *conn)
         conn->rx[i].again_told = 0;
         if (queue->type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
-                               config->first_seq);
+                               config->first_seq,
+                               btl_ib_rail_credit_cost(rail, i, conn->path_carries));
         }
     }
+    conn->unanswered = true;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         conn->tx[i].again = 0; /* the peer counts anew as well */
     }
+}
+
+void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
+{
+    btl_ib_cc_init(&conn->cc, conn->via->cc, conn->engine->config.depth_peer, train_of(conn));
+    conn->pace_at = 0;
+    conn->reorder_scale = 0;
+    conn->reorder_calm = 0;
+    conn->reorder_at = 0;
+    conn->path = UINT32_MAX;
 }
 
 /* Everything that a new life of the connection starts with. */
@@ -103,17 +123,13 @@ static void begin(btl_ib_conn_t *conn)
         conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
-    btl_ib_cc_init(&conn->cc, conn->rail->cc, config->depth_peer,
-                   conn->rail->transport->attr.joins > 0 ? conn->rail->transport->attr.joins : 1);
-    conn->pace_at = 0;
+    btl_ib_conn_begin_way(conn);
+    conn->alone = BTL_IB_ALONE_FIRST;
     conn->next_fragment = 0;
-    conn->reorder_scale = 0;
-    conn->reorder_calm = 0;
-    conn->reorder_at = 0;
-    conn->path = UINT32_MAX;
     conn->probed = 0;
     conn->idle = true;
     conn->active_at = conn->engine->now;
+    btl_ib_path_begin(conn);
     btl_ib_contact_begin(conn);
 }
 
@@ -129,6 +145,7 @@ static void end_rx(btl_ib_conn_t *conn)
             btl_ib_credit_fini(&conn->rx[i].credit, &rail->credit[i]);
         }
     }
+    btl_ib_parts_drop(&conn->parts, &engine->mem);
     btl_ib_reasm_end(&engine->reasm, &conn->fragments);
     if (!btl_ib_list_empty(&conn->fragments.left)) { /* acknowledged */
         btl_ib_recv_hand_up_later(conn);
@@ -144,6 +161,7 @@ static void end_rx(btl_ib_conn_t *conn)
     conn->echo_valid = false;
     conn->again_next = 0;
     conn->refused_since = 0;
+    conn->doubtful = false;
     conn->held = 0;
     conn->held_bytes = 0;
     conn->bound = false;
@@ -172,27 +190,32 @@ static void end(btl_ib_conn_t *conn)
     conn->probes = 0;
 }
 
-/* Can we talk to somebody with these limits at all? Returns the largest datagram to send, or 0. */
-static uint32_t largest_datagram(const btl_ib_engine_t *engine, const btl_ib_rail_t *rail,
-                                 const btl_ib_peer_info_t *info)
+/* What one datagram to and from a peer can carry, as far as its rail and ours, and the path, are concerned. */
+static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
-    uint32_t overhead = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
-                                    + sizeof(btl_ib_wire_chunk_t))
-                        + engine->guard.ops->trailer;
-    uint32_t largest;
+    const btl_ib_transport_t *transport = conn->rail->transport;
+    uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
 
-    if (info->rail >= BTL_IB_RAILS_MAX || info->guard != engine->guard.kind
-        || btl_ib_queues_check(&info->queues) != 0) {
-        return 0;
+    if (transport->ops->path != NULL && conn->address != BTL_IB_ADDR_UNKNOWN) {
+        size = btl_ib_min_u32(size, transport->ops->path(transport, conn->address));
     }
-    largest = btl_ib_min_u32(rail->transport->attr.max_datagram, info->max_datagram);
-    largest = btl_ib_min_u32(largest, info->queues.q[info->queues.count - 1].size);
-    largest = btl_ib_min_u32(largest, BTL_IB_DATAGRAM_MAX);
-    if (largest < btl_ib_engine_datagram_min(engine->guard.kind)
-        || (uint64_t) (largest - overhead) * CHUNKS_MAX < engine->config.eager_max) {
-        return 0;
-    }
-    return largest;
+    return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
+}
+
+/* Can we talk to somebody with these limits at all? Sets what may be sent. */
+static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t overhead =
+        (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                    + sizeof(btl_ib_wire_chunk_t))
+        + engine->guard.ops->trailer;
+
+    conn->path_carries = carries(conn, info);
+    btl_ib_path_init(
+        conn, btl_ib_min_u32(conn->path_carries, info->queues.q[info->queues.count - 1].size));
+    return conn->datagram_max >= btl_ib_engine_datagram_min(engine->guard.kind)
+           && (uint64_t) (conn->datagram_max - overhead) * CHUNKS_MAX >= engine->config.eager_max;
 }
 
 static void init_lists(btl_ib_conn_t *conn)
@@ -202,10 +225,16 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->whole);
     btl_ib_list_init(&conn->refused);
     btl_ib_reasm_peer_init(&conn->fragments);
-    btl_ib_list_init(&conn->sent);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        btl_ib_list_init(&conn->sent[i]);
+    }
     btl_ib_list_init(&conn->lost);
+    btl_ib_list_init(&conn->parked);
+    btl_ib_list_init(&conn->parts);
     btl_ib_list_init(&conn->all);
     btl_ib_list_init(&conn->ops.waiting);
+    btl_ib_list_init(&conn->direct.waiting);
+    btl_ib_list_init(&conn->direct.running);
     btl_ib_serve_init(conn);
     btl_ib_guest_init(&conn->timer.guest);
     btl_ib_guest_init(&conn->idle_timer.guest);
@@ -231,7 +260,9 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
     if (conn != NULL) {
         conn->engine = rail->engine;
         conn->rail = rail;
+        conn->via = rail;
         conn->peer_queues = peer_queues;
+        conn->via_queues = peer_queues;
         conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
         conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
         if (keys > 0) {
@@ -242,23 +273,44 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
     return conn;
 }
 
+/* Where the peer is. A device that failed may not be able to take that down: then its connections go by
+ * other rails only. */
+static int enter_address(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    int rc = transport->ops->addr_add(transport, info->address, info->address_len, &conn->address);
+
+    if (rc != 0) {
+        conn->address = BTL_IB_ADDR_UNKNOWN;
+    }
+    conn->to = conn->address;
+    conn->published_len = info->address_len;
+    memcpy(conn->published, info->address, info->address_len);
+    return conn->rail->failed ? 0 : rc;
+}
+
+static void leave_address(btl_ib_conn_t *conn)
+{
+    btl_ib_failover_leave(conn);
+    if (conn->address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->address);
+    }
+}
+
 /* Enter it where it is found: among the transport's addresses, and by name. */
 static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_transport_t *transport = conn->rail->transport;
-    int rc =
-        btl_ib_graves_prepare(&engine->graves) != 0
-            ? -ENOMEM
-            : transport->ops->addr_add(transport, info->address, info->address_len, &conn->address);
+    int rc = btl_ib_graves_prepare(&engine->graves) != 0 ? -ENOMEM : enter_address(conn, info);
 
     if (rc != 0) {
         return rc;
     }
-    rc = btl_ib_table_add(&engine->table, conn, info->name, conn->rail->index, info->rail,
-                          &conn->id);
+    rc = !limits_fit(conn, info) ? -EINVAL
+                                 : btl_ib_table_add(&engine->table, conn, info->name,
+                                                    conn->rail->index, info->rail, &conn->id);
     if (rc != 0) {
-        transport->ops->addr_remove(transport, conn->address);
+        leave_address(conn);
     }
     return rc;
 }
@@ -278,25 +330,21 @@ static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **out)
 {
-    uint32_t largest = largest_datagram(engine, rail, info);
+    const bool valid = info->rail < BTL_IB_RAILS_MAX && info->guard == engine->guard.kind
+                       && btl_ib_queues_check(&info->queues) == 0;
 
-    if (rail->failed) {
-        return -ENETDOWN;
-    }
-    if (largest == 0) {
-        BTL_IB_LOG(engine, 1, "peer %u.%u: its queues and limits do not work with ours",
-                   BTL_IB_NAME_ARGS(info->name));
-        return -EINVAL;
-    }
-    const btl_ib_queue_table_t *queues = intern(engine, &info->queues);
+    const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
     btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, queues);
-    int rc = conn == NULL ? -ENOMEM : enter(conn, info);
+    int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter(conn, info);
+    if (rc == -EINVAL) {
+        BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
+                   BTL_IB_NAME_ARGS(info->name));
+    }
     if (rc != 0) {
         btl_ib_free(&engine->mem, conn);
         return rc;
     }
     identify(conn, info);
-    conn->datagram_max = largest;
     conn->made_in = engine->batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
@@ -310,6 +358,9 @@ int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer
 {
     if (rail >= engine->rail_count) {
         return -EINVAL;
+    }
+    if (engine->rails[rail]->failed) {
+        return -ENETDOWN;
     }
     if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
         return -EEXIST;
@@ -435,15 +486,19 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn)
         uint64_t from = engine->now < since + engine->config.idle_after ? since : engine->now;
         btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
                               from + engine->config.idle_after);
+        btl_ib_failover_home(conn);
         return;
     }
     conn->idle = true;
     engine->lively--;
     btl_ib_op_shrink(conn);
     btl_ib_serve_shrink(conn);
+    btl_ib_refusal_shrink(conn);
+    btl_ib_parts_drop(&conn->parts, &engine->mem);
     btl_ib_rx_window_shrink(&conn->fragments.finished, &engine->mem);
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
+        btl_ib_credit_rest(&conn->rx[i].credit, &conn->rail->credit[i]);
     }
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_tx_window_shrink(&conn->tx[i].window, &engine->mem);
@@ -549,7 +604,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
 
     if (segment != NULL) {
         btl_ib_send_segments(conn, &segment, 1);
-        btl_ib_pool_put(&conn->rail->pool, segment);
+        btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {
         btl_ib_hotel_check_in(&conn->engine->hotel, &conn->timer.guest,
@@ -562,7 +617,7 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    bool tell = btl_ib_conn_alive(conn) && (conn->bound || conn->contacted) && !conn->rail->failed;
+    bool tell = btl_ib_conn_alive(conn) && (conn->bound || conn->contacted) && !conn->via->failed;
 
     btl_ib_engine_clock(engine, now);
     engine->depth++;
@@ -595,7 +650,7 @@ void btl_ib_conn_free(btl_ib_conn_t *conn)
     btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
     btl_ib_table_remove(&engine->table, conn->id);
     btl_ib_list_remove(&conn->all);
-    conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->address);
+    leave_address(conn);
     if (conn->keys != NULL) {
         explicit_bzero(conn->keys, sizeof(*conn->keys));
     }

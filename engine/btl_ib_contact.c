@@ -41,12 +41,17 @@ static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
 
 /* Does it come from where the peer said it is, as far as the transport can tell? What was collected
  * in one batch with a first contact came before its address was known. */
-static bool is_source(const btl_ib_conn_t *conn, btl_ib_addr_t from)
+static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    if (from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batch) {
+    const bool knows = rail->transport->attr.knows_source;
+
+    if (rail == conn->via && (from == conn->to || !knows)) {
         return true;
     }
-    if (conn->rail->transport->attr.knows_source && from != conn->address) {
+    if (rail == conn->rail && from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batch) {
+        return true;
+    }
+    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_failover_is_way(conn, rail, from)) {
         conn->engine->count.dropped_source++;
         return false;
     }
@@ -135,15 +140,16 @@ static bool may_look_up(btl_ib_engine_t *engine)
 }
 
 /* Is it of a life that has ended here already? Its sender's secret is `secret`. */
-static bool is_late(btl_ib_rail_t *rail, const btl_ib_view_t *view, const btl_ib_secret_t *secret)
+static bool is_late(btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                    const btl_ib_secret_t *secret)
 {
     btl_ib_grave_t peer = {
         .name = view->connect.name,
         .secret = secret->k[0],
-        .rail = rail->index,
+        .rail = view->connect.to_rail,
         .remote_rail = view->connect.from_rail,
     };
-    uint32_t floor = btl_ib_graves_floor(&rail->engine->graves, &peer);
+    uint32_t floor = btl_ib_graves_floor(&engine->graves, &peer);
 
     return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }
@@ -162,13 +168,13 @@ static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
 
 /* Ask the runtime who that is. True if token and key prove it, and this is the beginning of a life;
  * else counted. */
-static bool is_newcomer(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_peer_info_t *info)
+static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                        btl_ib_peer_info_t *info)
 {
-    btl_ib_engine_t *engine = rail->engine;
     const btl_ib_view_t *view = &arrival->view;
 
     memset(info, 0, sizeof(*info));
-    if (!engine->ops->lookup(engine->ops_context, view->connect.name, rail->index,
+    if (!engine->ops->lookup(engine->ops_context, view->connect.name, view->connect.to_rail,
                              view->connect.from_rail, info)
         || info->name != view->connect.name || info->rail != view->connect.from_rail) {
         engine->count.dropped_stranger++;
@@ -178,11 +184,22 @@ static bool is_newcomer(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_p
         engine->count.dropped_token++;
         return false;
     }
-    if (is_late(rail, view, &info->secret)) {
+    if (is_late(engine, view, &info->secret)) {
         engine->count.dropped_stale++;
         return false;
     }
     return !is_impossible(engine, view) && introduces(engine, arrival, &info->key);
+}
+
+/* By another rail than it names only somebody comes who has a connection with us by that one. */
+static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (arrival->view.connect.to_rail == rail->index
+        || btl_ib_failover_knows(rail, arrival->view.connect.name, arrival->from)) {
+        return true;
+    }
+    rail->engine->count.dropped_stranger++;
+    return false;
 }
 
 /* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
@@ -190,6 +207,7 @@ static bool is_newcomer(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_p
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
 {
     btl_ib_engine_t *engine = rail->engine;
+    btl_ib_rail_t *home = engine->rails[arrival->view.connect.to_rail];
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
@@ -198,17 +216,17 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         engine->count.dropped_lookup++;
         return NULL;
     }
-    if (!is_newcomer(rail, arrival, &info)) {
+    if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
         return NULL;
     }
     if (old != NULL) {
         btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
-        if (btl_ib_table_by_name(&engine->table, info.name, rail->index, info.rail) != NULL) {
+        if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != NULL) {
             engine->count.dropped_stale++; /* made by the callback; what came will come again */
             return NULL;
         }
     }
-    if (btl_ib_conn_make(engine, rail, &info, &conn) != 0) {
+    if (btl_ib_conn_make(engine, home, &info, &conn) != 0) {
         engine->count.dropped_lookup++;
         return NULL;
     }
@@ -251,8 +269,8 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
     const btl_ib_view_t *view = &arrival->view;
-    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name, rail->index,
-                                               view->connect.from_rail);
+    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
+                                               view->connect.to_rail, view->connect.from_rail);
 
     if (conn == NULL) {
         if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
@@ -264,13 +282,13 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     if (!proves(engine, view, &conn->secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!is_source(conn, arrival->from)) {
+    if (!is_source(conn, rail, arrival->from)) {
         return NULL;
     }
     if (is_impossible(engine, view)) {
         return NULL;
     }
-    if (!conn->bound && is_late(rail, view, &conn->secret)) {
+    if (!conn->bound && is_late(engine, view, &conn->secret)) {
         answer_late(conn, arrival);
         return NULL;
     }
@@ -291,14 +309,14 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     btl_ib_conn_t *conn =
         view->connection == 0 ? NULL : btl_ib_table_by_id(&engine->table, view->connection);
 
-    if (conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->rail == rail && conn->bound
+    if (conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->bound
         && view->token == conn->rx_token) {
-        conn = is_source(conn, arrival->from) && continues(conn, arrival) ? conn : NULL;
+        conn = is_source(conn, rail, arrival->from) && continues(conn, arrival) ? conn : NULL;
     } else if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
         engine->count.dropped_token += conn != NULL;
         engine->count.dropped_stranger += conn == NULL;
         return NULL;
-    } else if (view->connect.to_rail != rail->index
+    } else if (view->connect.to_rail >= engine->rail_count
                || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
         engine->count.dropped_stranger++;
         return NULL;
@@ -313,6 +331,10 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     } else if (view->type == BTL_IB_TYPE_ACK) {
         engine->count
             .dropped_stale++; /* its CONNECT was of use, what it acknowledges was not ours */
+        if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
+            btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
+            btl_ib_ack_send(conn, 0);
+        }
         return NULL;
     } else {
         view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);

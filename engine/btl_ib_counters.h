@@ -21,13 +21,16 @@
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
     X(sent_bundles, "segments that carried several messages")                                      \
+    X(sent_parts, "parts of segments that are larger than what the path carries")                  \
     X(sent_connects, "segments that carried a CONNECT")                                            \
     X(sent_ready, "acknowledgements that named what was refused and may come again")               \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
+    X(parked, "segments not sent again for a while, because the peer refused them")                \
     X(retransmits, "segments sent again")                                                          \
     X(retransmits_spurious, "segments sent again although the first copy arrived")                 \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
+    X(black_holes, "times that large datagrams were found not to get through, and nobody said so") \
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \
@@ -37,6 +40,7 @@
     X(received_segments, "sequenced segments accepted")                                            \
     X(received_bytes, "payload bytes accepted")                                                    \
     X(received_datagrams, "datagrams of any kind that the transport delivered")                    \
+    X(received_parts, "parts of segments that were kept until the others come")                    \
     X(received_acks, "explicit acknowledgements received")                                         \
     X(received_ready, "acknowledgements received that named what we may send again")               \
     X(received_skips, "credits that an idle peer gave back")                                       \
@@ -51,6 +55,10 @@
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \
     X(started_atomics, "atomic operations started")                                                \
+    X(direct_puts, "puts that the device did by itself")                                           \
+    X(direct_gets, "gets that it did")                                                             \
+    X(direct_atomics, "atomic operations that it did")                                             \
+    X(direct_returned, "operations that it was to do, and could not bring to an end")              \
     X(failed_ops, "one-sided operations that ended with an error")                                 \
     X(sent_refusals, "REFUSED sent")                                                               \
     X(received_refusals, "REFUSED received")                                                       \
@@ -85,6 +93,7 @@
     X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
     X(kicks, "quiet turns, while the application did not call progress")                           \
     X(rekeys, "keys changed because enough was sent with the one before")                          \
+    X(failovers, "times that a connection took another rail's way")                                \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

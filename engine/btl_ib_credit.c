@@ -5,23 +5,58 @@
 
 #include "btl_ib_credit.h"
 
+#include "btl_ib_min.h"
+
 /* The low watermark of a grant that is smaller than the queue: in proportion, below the grant. */
 static uint32_t low_of(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
     return (uint32_t) ((uint64_t) queue->low * credit->grant / queue->num);
 }
 
-static bool pool_take(btl_ib_credit_pool_t *pool, uint32_t count)
+/* What each busy peer may have of the pool. */
+static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
+                         const btl_ib_queue_t *queue)
 {
-    if (pool->depth != 0 && pool->granted + count > pool->depth) {
-        return false;
+    const uint32_t least = btl_ib_credit_initial(queue, queue->init);
+    const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
+
+    return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;
+}
+
+/* How many credits of that peer's. */
+static uint32_t left_in(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool)
+{
+    if (pool->depth == 0) {
+        return UINT32_MAX;
     }
-    pool->granted += count;
-    return true;
+    const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
+    return (uint32_t) (left / credit->cost);
+}
+
+/* What is above the share of a peer becomes free as it is used. */
+static void shrink(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
+{
+    const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
+
+    credit->grant -= less;
+    credit->used -= less;
+    pool->granted -= (uint64_t) less * credit->cost;
+}
+
+/* Twice as much, as far as share and pool go. */
+static void grow(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
+{
+    const uint32_t more =
+        btl_ib_min_u32(left_in(credit, pool), btl_ib_min_u32(credit->grant, share - credit->grant));
+
+    credit->grant += more;
+    credit->limit += more;
+    pool->granted += (uint64_t) more * credit->cost;
 }
 
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq)
+                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq,
+                        uint32_t cost)
 {
     uint32_t grant = btl_ib_credit_initial(queue, init);
 
@@ -29,39 +64,51 @@ void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
         .grant = grant,
         .limit = first_seq + grant,
         .told = first_seq + grant,
+        .cost = cost,
     };
-    pool->granted += grant;
+    pool->granted += (uint64_t) grant * cost;
 }
 
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
 {
-    pool->granted -= credit->grant;
+    btl_ib_credit_rest(credit, pool);
+    pool->granted -= (uint64_t) credit->grant * credit->cost;
     credit->grant = 0;
 }
 
-/* Repost what was used if the low watermark is reached. */
-static bool repost(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
+void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
 {
-    if (credit->grant - credit->used > low_of(credit, queue)) {
-        return false;
-    }
+    pool->busy -= credit->busy;
+    credit->busy = false;
+}
+
+static bool is_low(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
+{
+    return credit->grant - credit->used <= low_of(credit, queue);
+}
+
+static void repost(btl_ib_credit_t *credit)
+{
     credit->limit += credit->used;
     credit->used = 0;
-    return true;
 }
 
 void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                       const btl_ib_queue_t *queue)
+                       const btl_ib_queue_t *queue, bool gap)
 {
     credit->used++;
-    if (!repost(credit, queue)) {
+    if (!is_low(credit, queue)) {
         return;
     }
-    uint32_t more = queue->num - credit->grant;
-    more = more < credit->grant ? more : credit->grant;
-    if (more > 0 && pool_take(pool, more)) {
-        credit->grant += more;
-        credit->limit += more;
+    pool->busy += !credit->busy;
+    credit->busy = true;
+    const uint32_t share = share_of(credit, pool, queue);
+    if (credit->grant > share && !gap) {
+        shrink(credit, pool, share);
+    }
+    repost(credit);
+    if (credit->grant < share) {
+        grow(credit, pool, share);
     }
 }
 
@@ -69,16 +116,18 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
                              const btl_ib_queue_t *queue, uint32_t count)
 {
     credit->grant -= count;
-    pool->granted -= count;
-    (void) repost(credit, queue); /* the smaller grant has another watermark */
+    pool->granted -= (uint64_t) count * credit->cost;
+    if (is_low(credit, queue)) { /* the smaller grant has another watermark */
+        repost(credit);
+    }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, bool soon)
 {
     uint32_t window = (uint32_t) ((uint64_t) queue->window * credit->grant / queue->num);
     uint32_t banked = credit->limit - credit->told;
     /* The peer is out of them once all that is outstanding is what it was not told of. */
     uint32_t outstanding = credit->grant - credit->used;
 
-    return banked > 0 && (banked >= window || banked >= outstanding);
+    return banked > 0 && ((banked >= window && !soon) || banked >= outstanding);
 }

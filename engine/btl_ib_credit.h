@@ -15,8 +15,10 @@
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
  * Buffers are reposted in one batch when no more than `low` are left; that is when their credits
- * come free and the limit moves on. A new or idle peer has a small grant; one that uses it up gets
- * twice as much, up to `num`, as long as the pool of the queue can double it.
+ * come free and the limit moves on. A new or idle peer has a small grant; one that uses it up is busy, and
+ * gets twice as much, up to `num` and to an equal share of the pool for each busy peer. Who has more than
+ * that, because others were not busy before, is given fewer credits back than it used: a limit that does
+ * not move as far is all that it takes.
  */
 
 #ifndef BTL_IB_CREDIT_H
@@ -27,10 +29,12 @@
 
 #include "btl_ib_queues.h"
 
-/* What all peers of one queue hold together. */
+/* What all peers of one queue hold together. A credit counts by what its datagrams take of the receive buffers,
+ * which may be less for one peer than for another. */
 typedef struct btl_ib_credit_pool {
-    uint32_t depth; /* most that may be granted in all; 0: as much as every peer may have */
-    uint32_t granted;
+    uint64_t depth; /* most that may be granted in all; 0: as much as every peer may have */
+    uint64_t granted;
+    uint32_t busy; /* peers that used up a batch since they were idle */
 } btl_ib_credit_pool_t;
 
 typedef struct btl_ib_credit {
@@ -38,6 +42,8 @@ typedef struct btl_ib_credit {
     uint32_t used;  /* of them, received and not yet reposted */
     uint32_t limit; /* sequences below it may be used */
     uint32_t told;  /* the limit that the peer was last told */
+    uint32_t cost;  /* of the pool, for each of the grant */
+    bool busy;      /* counted in the pool */
 } btl_ib_credit_t;
 
 /* What a peer that was never heard of holds: both ends compute it alike. */
@@ -47,22 +53,29 @@ static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32
     return most == 0 ? 1 : most;
 }
 
-/* Start with the initial grant, which the pool must bear even if it is spent. */
+/* Start with the initial grant, which the pool must bear even if it is spent. `cost`: of the pool for each, at
+ * least 1. */
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq);
+                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq,
+                        uint32_t cost);
 
 /* Give everything back to the pool: the connection ends. */
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
-/* One buffer was used: a new sequence arrived. */
+/* One buffer was used: a new sequence arrived. `gap`: one before it is missing. That may be a SKIP, which gives back
+ * credits of what the grant was: it must not become smaller meanwhile. */
 void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                       const btl_ib_queue_t *queue);
+                       const btl_ib_queue_t *queue, bool gap);
+
+/* The peer is idle: its share is the others'. What it holds it may keep, or give up. */
+void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
 /* The peer gave `count` credits up (they were outstanding). */
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* Is it time for an explicit return: are `window` credits banked, or is the peer out of them? */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue);
+/* Is it time for an explicit return: are `window` credits banked, or is the peer out of them? If it is likely
+ * to be told `soon` anyway only the latter counts. */
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, bool soon);
 
 #endif

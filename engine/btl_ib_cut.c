@@ -6,24 +6,37 @@
 /* What is on its way out -> segments: messages, operations, and answers to those of the peer. */
 
 #include "btl_ib_min.h"
+#include "btl_ib_prefetch.h"
 #include "btl_ib_state.h"
 
 #include <string.h>
 
-/* `size` bytes from `offset` on of two pieces of memory. */
-static void copy_out(const struct iovec iov[2], uint64_t offset, uint32_t size, uint8_t *to)
+/* What of `size` bytes from `offset` on of several pieces of memory is in this one: taken off both. */
+static inline struct iovec part_of(const struct iovec *iov, uint64_t *offset, uint32_t *size)
 {
-    for (int i = 0; i < 2 && size > 0; i++) {
-        size_t len = iov[i].iov_len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
+    struct iovec part = {0};
+
+    if (*offset >= iov->iov_len) {
+        *offset -= iov->iov_len;
+        return part;
+    }
+    uint64_t there = iov->iov_len - *offset;
+    part.iov_base = (uint8_t *) iov->iov_base + *offset;
+    part.iov_len = there < *size ? (size_t) there : *size;
+    *size -= (uint32_t) part.iov_len;
+    *offset = 0;
+    return part;
+}
+
+void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
+                     uint8_t *to)
+{
+    for (int i = 0; i < count && size > 0; i++) {
+        struct iovec part = part_of(&iov[i], &offset, &size);
+        if (part.iov_len > 0) {
+            memcpy(to, part.iov_base, part.iov_len);
+            to += part.iov_len;
         }
-        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
-        memcpy(to, (const uint8_t *) iov[i].iov_base + offset, part);
-        to += part;
-        size -= part;
-        offset = 0;
     }
 }
 
@@ -36,16 +49,10 @@ static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t
     segment->outside = size;
     segment->iov[1].iov_len = 0;
     for (int i = 0; i < 2 && size > 0; i++) {
-        size_t len = iov[i].iov_len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
+        struct iovec part = part_of(&iov[i], &offset, &size);
+        if (part.iov_len > 0) {
+            segment->iov[n++] = part;
         }
-        uint32_t part = (uint32_t) (len - offset < size ? len - offset : size);
-        segment->iov[n].iov_base = (uint8_t *) iov[i].iov_base + offset;
-        segment->iov[n++].iov_len = part;
-        size -= part;
-        offset = 0;
     }
 }
 
@@ -53,8 +60,8 @@ static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t
  * datagram in one piece. */
 static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
-    const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
-    return size <= attr->inline_size && attr->max_iov >= 3 && !attr->needs_registration
+    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
+    return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
            && conn->engine->guard.ops->trailer == 0;
 }
 
@@ -113,7 +120,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
             lend(conn, piece, segment);
         }
     } else if (piece->size > 0) {
-        copy_out(piece->iov, piece->offset, piece->size, body + piece->head_size);
+        btl_ib_cut_copy(piece->iov, 2, piece->offset, piece->size, body + piece->head_size);
         memset(body + piece->head_size + piece->size, 0, piece->pad);
     }
     segment->payload = piece->size;
@@ -144,7 +151,7 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     const uint32_t heads = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
     const uint32_t most = conn->datagram_max - heads;
 
-    if (conn->rail->transport->attr.joins <= 1) {
+    if (conn->cc.train <= 1) {
         return most;
     }
     const uint64_t chunks = (size + most - 1) / most;
@@ -155,8 +162,7 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 /* What makes the last chunk as long as the others, if that is little. */
 static uint32_t pad_of(const btl_ib_conn_t *conn, const btl_ib_msg_t *msg, uint64_t rest)
 {
-    if (conn->rail->transport->attr.joins <= 1 || rest >= msg->unit
-        || msg->unit - rest > BTL_IB_PAD_MAX) {
+    if (conn->cc.train <= 1 || rest >= msg->unit || msg->unit - rest > BTL_IB_PAD_MAX) {
         return 0;
     }
     return msg->unit - (uint32_t) rest;
@@ -236,6 +242,7 @@ static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uin
         .size = portion(conn, space, &op->out, sizeof(target)),
         .stays = true,
     };
+    btl_ib_prefetch_source(op->local, piece.offset, piece.size);
     return make(conn, &piece);
 }
 
@@ -293,6 +300,7 @@ static btl_ib_segment_t *cut_stream(btl_ib_conn_t *conn, const btl_ib_stream_t *
         .size = portion(conn, space, &stream->out, sizeof(got)),
         .region = stream->key.id,
     };
+    btl_ib_prefetch_source(stream->memory, piece.offset, piece.size);
     return make(conn, &piece);
 }
 
@@ -406,7 +414,7 @@ btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
         btl_ib_msg_t *msg =
             BTL_IB_CONTAINER(BTL_IB_CONTAINER(item, btl_ib_out_t, link), btl_ib_msg_t, out);
         uint32_t bytes = (uint32_t) msg->out.size;
-        copy_out(msg->iov, 0, bytes, btl_ib_wire_put_entry(to, bytes, msg->tag));
+        btl_ib_cut_copy(msg->iov, 2, 0, bytes, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);
         msg->out.offset = bytes;
         segment->payload += bytes;

@@ -5,6 +5,7 @@
 
 /* Segments -> datagrams -> transport: headers are written and protected anew for each copy. */
 
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
     uint32_t whole = btl_ib_send_overhead(conn) + size;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->rail->pool, whole);
+    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->via->pool, whole);
 
     if (segment == NULL) {
         return NULL;
@@ -126,6 +127,28 @@ static bool have_key(btl_ib_conn_t *conn)
     return btl_ib_guard_begin(&conn->engine->guard, &keys->tx, &path);
 }
 
+/* All of a segment in one piece, in other memory: the transport still reads that of an earlier copy and may not say
+ * for long when it has, or it was made for another rail than carries the connection now. NULL: memory is short. */
+static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    uint32_t size = segment->size + segment->outside;
+    btl_ib_segment_t *copy =
+        btl_ib_pool_get(&conn->via->pool, size + conn->engine->guard.ops->trailer);
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    copy->size = size;
+    copy->type = segment->type;
+    copy->flags = segment->flags;
+    copy->tag = segment->tag;
+    copy->space = segment->space;
+    copy->seq = segment->seq;
+    memcpy(copy->wire, segment->wire, segment->size);
+    btl_ib_cut_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
+    return copy;
+}
+
 /* What travels of a segment whose header is written; NULL if memory is short. What is encrypted goes into a
  * buffer of its own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -140,14 +163,14 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         return NULL;
     }
     if (guard->ops->apart) {
-        wire = btl_ib_pool_get(&conn->rail->pool, segment->size + guard->ops->trailer);
+        wire = btl_ib_pool_get(&conn->via->pool, segment->size + guard->ops->trailer);
         if (wire == NULL) {
             return NULL;
         }
     }
     if (!btl_ib_guard_seal(guard, conn->keys, segment->wire, wire->wire, segment->size)) {
         if (wire != segment) {
-            btl_ib_pool_put(&conn->rail->pool, wire);
+            btl_ib_pool_put(wire);
         }
         return NULL;
     }
@@ -159,19 +182,44 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
 {
     uint32_t size = segment->size + conn->engine->guard.ops->trailer;
 
-    tx->to = conn->address;
+    tx->to = conn->to;
     tx->niov = 1;
     tx->size = size + segment->outside;
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
+    tx->bulk = btl_ib_segment_is_bulk(segment);
+    if (conn->via != conn->rail) {
+        tx->channel = (uint8_t) btl_ib_queues_channel(conn->via_queues, tx->size);
+    }
     if (segment->outside > 0) {
         tx->iov[tx->niov++] = segment->iov[0];
         if (segment->iov[1].iov_len > 0) {
             tx->iov[tx->niov++] = segment->iov[1];
         }
     }
+}
+
+/* Returns what travels, which may be the segment; NULL: memory is short. */
+static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       const btl_ib_wire_header_t *news, btl_ib_tx_t *tx)
+{
+    bool apart = segment->busy || segment->pool != &conn->via->pool;
+    btl_ib_segment_t *plain = apart ? carry_over(conn, segment) : segment;
+
+    if (plain == NULL) {
+        return NULL;
+    }
+    stamp(news, plain);
+    btl_ib_segment_t *wire = protect(conn, plain);
+    if (wire != NULL) {
+        fill_tx(conn, plain, wire, tx);
+    }
+    if (apart && wire != plain) {
+        btl_ib_pool_put(plain);
+    }
+    return wire;
 }
 
 /* Make as many datagrams as memory allows, at most `count`. */
@@ -181,13 +229,11 @@ static void make_row(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int
     row->count = 0;
     while (row->count < count) {
         btl_ib_segment_t *segment = segments[row->count];
-        stamp(news, segment);
-        btl_ib_segment_t *wire = protect(conn, segment);
+        btl_ib_segment_t *wire = make_datagram(conn, segment, news, &row->tx[row->count]);
         if (wire == NULL) {
             conn->engine->count.blocked_memory++;
             return;
         }
-        fill_tx(conn, segment, wire, &row->tx[row->count]);
         row->wire[row->count++] = wire;
     }
 }
@@ -200,19 +246,18 @@ static void left(const btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segm
     btl_ib_segment_t *wire = row->wire[i];
 
     engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
-    wire->busy = taken && row->tx[i].size > conn->rail->transport->attr.inline_size;
+    wire->busy = taken && row->tx[i].size > conn->via->transport->attr.inline_size;
     if (wire != segment) {
-        btl_ib_pool_put(&conn->rail->pool, wire);
+        btl_ib_pool_put(wire);
     }
 }
 
 /* The rest of a row did not leave: copies that were made for it are not used again. */
-static void drop_rest(btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
-                      int from)
+static void drop_rest(const row_t *row, btl_ib_segment_t *const *segments, int from)
 {
     for (int i = from; i < row->count; i++) {
         if (row->wire[i] != segments[i]) {
-            btl_ib_pool_put(&conn->rail->pool, row->wire[i]);
+            btl_ib_pool_put(row->wire[i]);
         }
     }
 }
@@ -228,13 +273,15 @@ static bool is_full(int error)
 static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
                     int *taken)
 {
-    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_transport_t *transport = conn->via->transport;
     int done = 0;
 
     *taken = 0;
     while (done < row->count) {
-        int error = 0;
-        int now = transport->ops->send(transport, row->tx + done, row->count - done, &error);
+        int error = ENETDOWN;
+        int now = conn->via->failed
+                      ? 0
+                      : transport->ops->send(transport, row->tx + done, row->count - done, &error);
         for (*taken += now; now > 0; now--, done++) {
             left(conn, row, done, segments[done], true);
         }
@@ -254,7 +301,7 @@ static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_
     return done;
 }
 
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->bound;
@@ -264,13 +311,121 @@ int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
 
     make_row(conn, segments, count, &news, &row);
     int done = send_row(conn, &row, segments, &taken);
-    drop_rest(conn, &row, segments, done);
+    drop_rest(&row, segments, done);
     conn->contacted = conn->contacted || done > 0;
     if (taken > 0) {
         conn->no_tag = false;
         if (acks) {
             btl_ib_ack_left(conn, ack_space);
         }
+    }
+    return done;
+}
+
+/* ---- in parts ---- */
+
+/* Was it cut for a larger path? */
+static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer > conn->datagram_max
+           && !btl_ib_path_is_probe(segment);
+}
+
+/*
+ * Where the next part of a segment begins, of bodies of `total` bytes that travel by `unit` bytes. Each copy
+ * begins somewhere else: of one so many parts may arrive as the peer has room for at a time, always the first.
+ */
+static uint32_t part_offset(const btl_ib_segment_t *segment, uint32_t total, uint32_t unit)
+{
+    const uint32_t count = (total + unit - 1) / unit;
+    const uint32_t turn = (segment->in_parts * UINT32_C(0x9E3779B1)) >> 16;
+
+    return (segment->parted / unit + turn) % count * unit;
+}
+
+/* The next part of a segment, or NULL: no memory. Its body has `total` bytes, and `unit` of them are in a part. */
+static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                   uint32_t total, uint32_t unit)
+{
+    const uint32_t offset = part_offset(segment, total, unit);
+    const uint32_t size = btl_ib_min_u32(unit, total - offset);
+    const uint8_t *body = btl_ib_send_body(segment);
+    const struct iovec iov[3] = {
+        {.iov_base = (void *) (uintptr_t) body,
+         .iov_len = (size_t) (segment->wire + segment->size - body)},
+        segment->iov[0],
+        segment->iov[1],
+    };
+    btl_ib_wire_part_t part = {
+        .offset = BTL_IB_LE16(offset),
+        .total = BTL_IB_LE16(total),
+        .type = segment->type,
+        .tag = segment->tag,
+    };
+
+    btl_ib_segment_t *made =
+        btl_ib_send_prepare(conn, BTL_IB_TYPE_PART, (uint32_t) sizeof(part) + size);
+    if (made == NULL) {
+        return NULL;
+    }
+    uint8_t *to = btl_ib_send_body(made);
+    memcpy(to, &part, sizeof(part));
+    btl_ib_cut_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
+    made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN);
+    made->seq = segment->seq;
+    made->space = segment->space;
+    return made;
+}
+
+/*
+ * Send one segment in parts. False if the transport or memory stopped it: the next call goes on from
+ * there. A new segment some of which has left counts as sent, because its sequence cannot be withdrawn any
+ * more; the rest follows as if it had been lost.
+ */
+static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const uint32_t total =
+        segment->size + segment->outside - (uint32_t) (btl_ib_send_body(segment) - segment->wire);
+    const uint32_t head = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+    const uint32_t unit = (conn->datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
+
+    while (segment->parted < total) {
+        btl_ib_segment_t *part = make_part(conn, segment, total, unit);
+        bool left = part != NULL && send_whole(conn, &part, 1) == 1;
+        if (part != NULL) {
+            btl_ib_pool_put(part);
+        } else {
+            conn->engine->count.blocked_memory++;
+        }
+        if (!left) {
+            return segment->copies == 0 && segment->parted > 0;
+        }
+        segment->parted += unit;
+        conn->engine->count.sent_parts++;
+    }
+    segment->parted = 0;
+    segment->in_parts++;
+    return true;
+}
+
+int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    int done = 0;
+
+    if (!conn->sizes.parts) {
+        return send_whole(conn, segments, count);
+    }
+    while (done < count) {
+        int row = 0;
+        while (done + row < count && !is_too_large(conn, segments[done + row])) {
+            row++;
+        }
+        int left = row > 0 ? send_whole(conn, segments + done, row) : 0;
+        done += left;
+        if (left < row || (row == 0 && !send_parts(conn, segments[done]))) {
+            break;
+        }
+        done += row == 0;
     }
     return done;
 }

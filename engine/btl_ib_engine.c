@@ -12,14 +12,14 @@
 #include <string.h>
 
 enum {
-    LONG_PAUSE = 1000 * 1000,   /* us between two turns: for the rest it was we who were away */
-    REFUSED_LONG = 100 * 1000,  /* us of nothing but refusals: believe them, */
-    REFUSED_ROW = 10000 * 1000, /* us: if one follows the other so soon */
-    EVICTIONS = 64,             /* timers in one turn */
+    LONG_PAUSE = 1000 * 1000, /* us between two turns: for the rest it was we who were away */
+    SHORT_BYTES = 1024,       /* of payload in a turn that is for short messages */
+    EVICTIONS = 64,           /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
-    RETRY_AFTER = 10,    /* us: when a full transport is worth another try */
-    SEGMENTS_EXTRA = 64, /* buffers for what is not counted in flight: ACK, CLOSE */
+    RETRY_AFTER = 10,       /* us: when a full transport is worth another try */
+    SEGMENTS_EXTRA = 64,    /* buffers for what is not counted in flight: ACK, CLOSE */
+    CREDIT_WHOLE = 1 << 24, /* parts of a transport's receive buffers that credits stand for */
 };
 
 /* ---- making and unmaking ---- */
@@ -33,6 +33,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .rto_max = 200 * 1000,
         .rto_initial = 2000,
         .silence_limit = UINT64_C(900) * 1000 * 1000,
+        .down_limit = UINT64_C(180) * 1000 * 1000,
         .depth_peer = 16384,
         .depth_total = 24576,
         .depth_bytes = 32 * 1024 * 1024,
@@ -150,23 +151,42 @@ static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
                                             : transport->attr.rx_depth;
 }
 
-/* Credits are promises of buffers: as many for each queue as the transport can hold if all of them are
- * full, and no more than the configuration allows. */
-static uint32_t credit_depth(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport,
-                             const btl_ib_queue_table_t *queues)
+/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in parts of the whole. */
+static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
 {
-    const uint64_t whole = UINT64_C(1) << 32;
-    uint64_t each = 0; /* of the whole: what one datagram of each queue takes */
-    uint32_t limit = engine->config.credit_pool;
+    const uint32_t depth = rx_depth(transport, size);
+
+    return depth < CREDIT_WHOLE ? CREDIT_WHOLE / (depth > 0 ? depth : 1) : 1;
+}
+
+/* Credits are promises of buffers: as many for each queue as the transport can hold if all of them are full, with
+ * the largest datagrams; or all that are its own, where it has its own. */
+static void share_credits(btl_ib_rail_t *rail)
+{
+    const btl_ib_queue_table_t *queues = &rail->queues;
+    uint64_t each = 0; /* what one datagram of each queue takes */
 
     for (uint32_t i = 0; i < queues->count; i++) {
-        uint32_t depth = rx_depth(transport, queues->q[i].size);
-        each += whole / (depth > 0 ? depth : 1);
+        each += part_of(rail->transport, queues->q[i].size);
     }
-    uint32_t share = (uint32_t) (whole / each);
+    for (uint32_t i = 0; i < queues->count; i++) {
+        const uint32_t part = part_of(rail->transport, queues->q[i].size);
+        const uint64_t all = rail->transport->attr.apart ? part : each;
+        rail->credit[i].depth = all < CREDIT_WHOLE ? CREDIT_WHOLE / all * part : part;
+    }
+}
 
-    share = share == 0 ? 1 : share;
-    return limit != 0 && limit < share ? limit : share;
+/* More of a queue's credits than the configuration allows would not fit into its pool. */
+uint32_t btl_ib_rail_credit_cost(const btl_ib_rail_t *rail, uint32_t queue, uint32_t largest)
+{
+    const uint32_t size = btl_ib_min_u32(rail->queues.q[queue].size, largest);
+    const uint32_t part = part_of(rail->transport, size);
+    const uint32_t limit = rail->engine->config.credit_pool;
+
+    if (limit == 0) {
+        return part;
+    }
+    return btl_ib_max_u32(part, (uint32_t) ((rail->credit[queue].depth + limit - 1) / limit));
 }
 
 /* Segments not acknowledged, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
@@ -204,14 +224,13 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->index = engine->rail_count;
     rail->queues = *queues;
     rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
-    const uint32_t depth = credit_depth(engine, transport, queues);
     for (uint32_t i = 0; i < queues->count; i++) {
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             rail->queues.q[i].init =
                 btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
-            rail->credit[i].depth = depth;
         }
     }
+    share_credits(rail);
     btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
@@ -236,97 +255,6 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
 
 /* ---- events of the transports ---- */
 
-/* The next living connection of a rail, to any address if `from` is unknown. Whoever gives one up
- * must ask again from the start: the callback may have changed everything. */
-static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
-{
-    const btl_ib_list_t *conns = &rail->engine->conns;
-
-    for (btl_ib_list_t *item = after != NULL ? btl_ib_list_next(conns, after)
-                                             : btl_ib_list_first(conns);
-         item != NULL; item = btl_ib_list_next(conns, item)) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (conn->rail == rail && btl_ib_conn_alive(conn)
-            && (from == BTL_IB_ADDR_UNKNOWN || conn->address == from)) {
-            return conn;
-        }
-    }
-    return NULL;
-}
-
-/* The host at `from` says that nobody is there. Believed if it lasts: a port may be late. */
-static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    btl_ib_conn_t *conn = from == BTL_IB_ADDR_UNKNOWN ? NULL : living(rail, from, NULL);
-
-    while (conn != NULL) {
-        btl_ib_list_t *after = &conn->all;
-        if (conn->draining) {
-            btl_ib_conn_reset(conn);
-        } else if (conn->refused_since == 0 || engine->now - conn->refused_at > REFUSED_ROW) {
-            conn->refused_since = engine->now;
-        } else if (!engine->kicking && engine->now - conn->refused_since >= REFUSED_LONG) {
-            btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
-            after = NULL;
-        }
-        if (after != NULL) {
-            conn->refused_at = engine->now;
-        }
-        conn = living(rail, from, after);
-    }
-}
-
-/* The path to `from` carries less than the rails at its ends. What was cut before is the transport's
- * concern. */
-static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
-{
-    const uint32_t least = btl_ib_engine_datagram_min(rail->engine->guard.kind);
-    btl_ib_conn_t *conn = NULL;
-
-    size = size > least ? size : least;
-    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
-        if (conn->datagram_max > size) {
-            conn->datagram_max = size;
-            BTL_IB_LOG(rail->engine, 1,
-                       "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
-                       BTL_IB_NAME_ARGS(conn->name), size, rail->transport->attr.max_datagram);
-        }
-    }
-}
-
-/* The device is gone, and with it all its connections. */
-static void mourn(const btl_ib_rail_t *rail)
-{
-    btl_ib_conn_t *conn;
-
-    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
-        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
-    }
-}
-
-static void failed(btl_ib_rail_t *rail, int error)
-{
-    BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
-               strerror(error));
-    rail->failed = true;
-    if (rail->engine->kicking) {
-        rail->engine->mourning = true;
-    } else {
-        mourn(rail);
-    }
-}
-
-static void sent(btl_ib_rail_t *rail, btl_ib_segment_t *segment)
-{
-    btl_ib_conn_t *conn = segment->conn;
-
-    btl_ib_pool_sent(&rail->pool, segment);
-    if (conn != NULL && segment->lost) { /* it waited to be sent again */
-        btl_ib_conn_ready(conn);
-    }
-}
-
 /*
  * How long at most a datagram found now may have lain there: since the turn before; or, if a turn takes in a
  * part only of what there is, since nothing was there. That is a queue, too, but the receiver's own: credits
@@ -340,6 +268,17 @@ static uint32_t away_from(const btl_ib_rail_t *rail)
         return rail->engine->gap;
     }
     return btl_ib_max_u32(rail->engine->gap, busy < QUEUE_BORNE ? (uint32_t) busy : QUEUE_BORNE);
+}
+
+/* First of all: what comes with them may end a connection, and with that its operations, which are its
+ * caller's then. */
+static void take_in_rdma(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
+{
+    for (int i = 0; rail->transport->ops->rdma != NULL && i < count; i++) {
+        if (events[i].type == BTL_IB_EVENT_RDMA) {
+            btl_ib_direct_event(&events[i]);
+        }
+    }
 }
 
 /* Take in one batch. Returns how many events there were; *datagrams counts. */
@@ -357,7 +296,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     if (count == 0) {
         rail->empty_at = engine->now;
     }
-
+    take_in_rdma(rail, events, count);
     for (int i = 0; i < count; i++) {
         engine->batch = batch; /* a callback may have polled, or let another thread do so */
         engine->away = away;
@@ -367,17 +306,12 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
             buffers[received++] = events[i].buffer;
             break;
         case BTL_IB_EVENT_SENT:
-            sent(rail, events[i].context);
+            btl_ib_pool_sent(events[i].context);
             break;
-        case BTL_IB_EVENT_REFUSED:
-            refused(rail, events[i].from);
+        case BTL_IB_EVENT_RDMA: /* taken in before the others */
             break;
-        case BTL_IB_EVENT_PATH:
-            narrowed(rail, events[i].from, events[i].size);
-            break;
-        case BTL_IB_EVENT_FAILED:
-            failed(rail, events[i].error);
-            break;
+        default:
+            btl_ib_rail_event(rail, &events[i]);
         }
     }
     if (received > 0) {
@@ -407,6 +341,9 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
             }
             left -= count;
             engine->more = left <= 0;
+        }
+        if (rail->down && !rail->failed) {
+            btl_ib_rail_look(rail);
         }
     }
     return datagrams;
@@ -442,8 +379,24 @@ static void push_ready(btl_ib_engine_t *engine)
     }
     btl_ib_list_init(&turn); /* who becomes ready again has to wait for the next turn */
     btl_ib_list_splice_tail(&turn, &engine->ready);
+    engine->in_turn = true;
     while ((item = btl_ib_list_pop(&turn)) != NULL) {
         btl_ib_send_push(BTL_IB_CONTAINER(item, btl_ib_conn_t, ready));
+    }
+    engine->in_turn = false;
+}
+
+/* Was this turn's news a short message? Then whoever waits for it is not kept waiting while bulk leaves, for which one
+ * train takes as long as a short message's whole way. The next turn does it (btl_ib_batch.c says what may wait). */
+static void hurry_if_short(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
+{
+    const bool is_short = engine->count.received_messages > messages
+                          && engine->count.received_bytes - bytes <= SHORT_BYTES;
+
+    engine->hurry = is_short && !engine->hurry;
+    if (is_short) {
+        engine->short_before = engine->short_at;
+        engine->short_at = engine->now;
     }
 }
 
@@ -490,6 +443,21 @@ static void evict_and_push(btl_ib_engine_t *engine)
     }
 }
 
+/* What waited for company has waited long enough. */
+static void let_go(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(&engine->ready)) != NULL) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ready);
+        if (conn->held == 0) {
+            return;
+        }
+        btl_ib_list_remove(item);
+        btl_ib_send_push(conn);
+    }
+}
+
 /* What was left to be done by kicks, because only the owner's own turn may call up, or by lives that
  * ended. */
 static bool work_is_left(const btl_ib_engine_t *engine)
@@ -505,8 +473,8 @@ static uint32_t do_what_is_left(btl_ib_engine_t *engine)
     if (engine->mourning) {
         engine->mourning = false;
         for (uint32_t i = 0; i < engine->rail_count; i++) {
-            if (engine->rails[i]->failed) {
-                mourn(engine->rails[i]);
+            if (engine->rails[i]->failed && !engine->rails[i]->mourned) {
+                btl_ib_rail_mourn(engine->rails[i]);
                 count++;
             }
         }
@@ -524,7 +492,11 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (work_is_left(engine)) {
         late = do_what_is_left(engine);
     }
+    let_go(engine); /* its receiver may be idle; what came waits for nobody else */
+    const uint64_t messages = engine->count.received_messages;
+    const uint64_t bytes = engine->count.received_bytes;
     int received = poll_rails(engine, burst);
+    hurry_if_short(engine, messages, bytes);
     engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
     evict_and_push(engine);
     btl_ib_send_callbacks(engine);
@@ -544,6 +516,7 @@ int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
     turn_begins(engine, now);
     engine->depth++;
     engine->kicking = true;
+    engine->hurry = false; /* nobody waits */
     engine->count.kicks++;
     int received = poll_rails(engine, burst);
     evict_and_push(engine);
@@ -575,11 +548,24 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     return due;
 }
 
+/* How long a port is down is counted on the clock that moves in turns. */
+static bool watches_port(const btl_ib_engine_t *engine)
+{
+    uint32_t i = 0;
+
+    while (i < engine->rail_count && (!engine->rails[i]->down || engine->rails[i]->failed)) {
+        i++;
+    }
+    return i < engine->rail_count && engine->config.down_limit != 0;
+}
+
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
-    return engine->more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)
-               ? engine->now
-               : turn_due(engine);
+    if (engine->more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)) {
+        return engine->now;
+    }
+    const uint64_t due = turn_due(engine);
+    return watches_port(engine) && engine->now + LONG_PAUSE < due ? engine->now + LONG_PAUSE : due;
 }
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)

@@ -6,7 +6,7 @@
 /*
  * The protocol engine: makes messages between processes out of datagrams that may be lost,
  * repeated, reordered or forged. One engine serves one process; a rail is one transport that it
- * uses; a connection joins one of our rails to one rail of a peer.
+ * uses; a connection joins one of our rails to one rail of a peer, and goes on by others if those fail.
  *
  * Rules for callers
  *  - Time: `now` is microseconds of any monotonic clock. The engine owns no clock, makes no system
@@ -120,6 +120,10 @@ typedef struct btl_ib_engine_ops {
      * stays valid until btl_ib_conn_destroy(), which is the callee's duty also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 
+    /* Our rail's device failed with that errno: `moved` connections go on by other rails, `left` are about to be
+     * reported dead. Not before the next progress call if it was seen in a kick. May be NULL. */
+    void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
+
     /* Memory of everything that grows. NULL is survived. `zalloc` clears it. */
     void *(*zalloc)(void *context, size_t size);
     void (*free)(void *context, void *memory);
@@ -140,6 +144,7 @@ typedef struct btl_ib_engine_config {
     uint32_t rto_max;       /* us: cap of its backoff (200000) */
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
+    uint64_t down_limit;    /* us: a port that is down for longer has failed; 0: never (180 s) */
     uint32_t depth_peer;    /* segments in flight to one peer (16384) */
     uint32_t depth_total;   /* segments not acknowledged in all (24576) */
     uint64_t depth_bytes;   /* bytes not acknowledged in all (32 MiB) */
@@ -297,6 +302,12 @@ uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
  * In the order of calls for messages of one channel.
  */
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
+
+/*
+ * The same for a message of a burst, for which nobody needs to read the clock: if it would only wait for
+ * the next turn it does, and true is returned. Else nothing has happened: send it.
+ */
+bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
 /*
  * Send at once or not at all, without a message: begin returns where to write `size` bytes

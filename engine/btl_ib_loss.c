@@ -9,7 +9,8 @@
  * Loss is found by time, not by counting: once a segment is known to have arrived, those sent
  * clearly earlier should have, too (RACK, RFC 8985). If nothing comes back a probe is sent, first
  * soon (a tail loss probe), then after a timeout that doubles each time, one segment at a time:
- * a peer that computes is silent without having lost anything. A retransmission is a segment like
+ * a peer that computes is silent without having lost anything. Where short segments overtake long messages those
+ * are judged by what arrived of such only. A retransmission is a segment like
  * any other: what is sent after it shows that it was lost.
  *
  * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious (Eifel,
@@ -27,8 +28,12 @@ enum {
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
     REORDER_CALM = 16,      /* real losses in a row after which none is expected any more */
     SKIP_PROBES = 5,
+    DOUBT_PROBES = 12,    /* after the end of a connection of the transport's: 0.6 s by default */
     DEATH_PROBES = 4,     /* silence is only believed after this many questions */
+    PARKED_TURN = 4,      /* probes, of which one is for what is parked */
     INTRODUCE_PROBES = 4, /* then every second one says who asks */
+    ASK_PROBES = 10,      /* then the peer is asked by another rail, */
+    ASK_EACH = 5,         /* at every fifth */
 };
 
 void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -110,6 +115,17 @@ static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
 }
 
+static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
+{
+    btl_ib_rack_t *rack = &conn->rack[which];
+
+    if (segment->order > rack->order) {
+        rack->order = segment->order;
+        rack->sent = segment->last_sent;
+        rack->at = conn->engine->now;
+    }
+}
+
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo)
 {
@@ -126,10 +142,12 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
     if (earlier) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->order > conn->rack_order) {
-        conn->rack_order = segment->order;
-        conn->rack_sent = segment->last_sent;
-        conn->rack_at = conn->engine->now;
+    if (segment->order > conn->tx[segment->space].arrived) {
+        conn->tx[segment->space].arrived = segment->order;
+    }
+    note_arrival(conn, BTL_IB_RACK_ALL, segment);
+    if (btl_ib_segment_is_bulk(segment)) {
+        note_arrival(conn, BTL_IB_RACK_BULK, segment);
     }
 }
 
@@ -151,7 +169,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     btl_ib_cc_ack_t ack = {
         .now = conn->engine->now,
-        .sent_at = conn->rack_sent,
+        .sent_at = conn->rack[BTL_IB_RACK_ALL].sent,
         .count = count,
         .rtt = conn->sample,
         .delay = conn->sample == 0 ? 0 : conn->sample - conn->sample_hosts,
@@ -161,12 +179,17 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
     forgive_time(conn);
 }
 
+static bool is_reliable(const btl_ib_conn_t *conn)
+{
+    return conn->via->transport->attr.reliable;
+}
+
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
 {
     uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
     uint64_t most = btl_ib_rtt_smoothed(&conn->rtt, 0);
 
-    if (conn->rail->transport->attr.ordered) {
+    if (conn->via->transport->attr.ordered || is_reliable(conn)) {
         return 0;
     }
     most = most > REORDER_MOST ? most : REORDER_MOST;
@@ -183,65 +206,110 @@ static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
     return reorder_window(conn) + conn->peer_ack_delay + conn->rtt.rttvar4;
 }
 
-static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn)
+/* By what a segment that is in flight is judged: where others overtake bulk, bulk by bulk only. */
+static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&conn->sent);
+    const bool overtaken = conn->via->transport->attr.overtakes && btl_ib_segment_is_bulk(segment);
+
+    return &conn->rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+}
+
+/* The oldest in flight of a kind (BTL_IB_RACK_), if something overtook it. Each kind has one: bulk that waits in a queue
+ * hides no short one that is lost. Where nothing is lost only what one channel's later segments passed was refused;
+ * channels may overtake each other. */
+static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sent[kind]);
 
     if (item == NULL) {
         return NULL;
     }
     const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    return segment->order < conn->rack_order ? segment : NULL;
+    const uint64_t newest =
+        is_reliable(conn) ? conn->tx[segment->space].arrived : rack_for(conn, segment)->order;
+    return segment->order < newest ? segment : NULL;
 }
 
-/* When the oldest segment in flight is to be taken for lost, given what arrived; UINT64_MAX: never
+/* When the oldest segment of a kind in flight is to be taken for lost, given what arrived; UINT64_MAX: never
  * for this reason. */
-static uint64_t lost_at(const btl_ib_conn_t *conn)
+static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
 {
-    const btl_ib_segment_t *segment = oldest_overtaken(conn);
+    const btl_ib_segment_t *segment = oldest_overtaken(conn, kind);
 
     if (segment == NULL) {
         return UINT64_MAX;
     }
+    const btl_ib_rack_t *rack = rack_for(conn, segment);
     if (conn->rack_partly) {
-        return segment->order < conn->mark_order ? conn->mark_at + wait_for_rest(conn) : UINT64_MAX;
+        return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
-    /* It was sent `ahead` before one that took until rack_at to be known of. */
-    uint64_t ahead = conn->rack_sent - segment->last_sent;
+    /* It was sent `ahead` before one that took until rack->at to be known of. */
+    uint64_t ahead = rack->sent - segment->last_sent;
     uint64_t window = reorder_window(conn);
-    return conn->rack_at + (window > ahead ? window - ahead : 0);
+    return rack->at + (window > ahead ? window - ahead : 0);
 }
 
 /* When to look again: as lost_at(), or when a new mark is to be set for what came after the last. */
 static uint64_t look_at(const btl_ib_conn_t *conn)
 {
-    if (conn->rack_partly && oldest_overtaken(conn) != NULL) {
-        return conn->mark_at + wait_for_rest(conn);
+    uint64_t soonest = UINT64_MAX;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_segment_t *segment =
+            btl_ib_list_empty(&conn->sent[kind]) ? NULL : oldest_overtaken(conn, kind);
+        if (segment == NULL) {
+            continue;
+        }
+        const uint64_t at = conn->rack_partly
+                                ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
+                                : lost_at(conn, kind);
+        soonest = at < soonest ? at : soonest;
     }
-    return lost_at(conn);
+    return soonest;
+}
+
+/* Its peer tells what became of what was in flight, if it lives; else who asks is refused. */
+void btl_ib_loss_broken(btl_ib_conn_t *conn)
+{
+    conn->engine->count.losses += btl_ib_flight_lose(conn);
+    if (!btl_ib_list_empty(&conn->lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    conn->doubtful = conn->bound;
+    conn->probes = 0;
+    btl_ib_loss_arm(conn);
 }
 
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->now);
+    if (!btl_ib_path_is_probe(segment)) { /* no sign of congestion */
+        conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->now);
+    }
     btl_ib_send_lost(conn, segment);
     engine->count.losses++;
     if (++conn->reorder_calm >= REORDER_CALM) {
         conn->reorder_calm = 0;
         conn->reorder_scale = 0;
     }
+    btl_ib_path_lost(conn, segment);
 }
 
 void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
-    while (lost_at(conn) <= conn->engine->now) {
-        mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent), btl_ib_segment_t, link));
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        while (!btl_ib_list_empty(&conn->sent[kind]) && lost_at(conn, kind) <= conn->engine->now) {
+            mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent[kind]), btl_ib_segment_t,
+                                             link));
+        }
     }
-    if (conn->rack_partly && conn->engine->now >= conn->mark_at + wait_for_rest(conn)) {
-        conn->mark_order = conn->rack_order;
-        conn->mark_at = conn->engine->now;
+    for (int i = 0; conn->rack_partly && i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_t *rack = &conn->rack[i];
+        if (conn->engine->now >= rack->mark_at + wait_for_rest(conn)) {
+            rack->mark_order = rack->order;
+            rack->mark_at = conn->engine->now;
+        }
     }
     if (!btl_ib_list_empty(&conn->lost)) {
         btl_ib_conn_ready(conn);
@@ -261,12 +329,15 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &conn->engine->config;
     uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
 
-    if (only_answers(
-            conn)) { /* the peer repeats them by itself: we only want to know if it lives */
-        return config->rto_max;
+    if (!conn->doubtful && only_answers(conn)) {
+        return config
+            ->rto_max; /* the peer repeats them by itself: we only want to know if it lives */
     }
-    if (btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
+    if (!conn->doubtful && btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
         return config->idle_after << conn->probes;
+    }
+    if (!conn->doubtful && is_reliable(conn)) { /* it only computes */
+        return config->rto_max;
     }
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
@@ -285,6 +356,9 @@ static uint64_t patience(const btl_ib_conn_t *conn)
  * next traffic. */
 static bool waits(const btl_ib_conn_t *conn)
 {
+    if (conn->doubtful && conn->probes < DOUBT_PROBES) {
+        return true;
+    }
     if (btl_ib_conn_only_skips(conn) && conn->probes >= SKIP_PROBES) {
         return conn->blocked_since != 0 || conn->ops.answers > 0;
     }
@@ -330,7 +404,10 @@ static uint64_t waiting_since(const btl_ib_conn_t *conn)
             conn->ops.answer_since > conn->heard_at ? conn->ops.answer_since : conn->heard_at;
         since = answer < since ? answer : since;
     }
-    since = oldest_of(&conn->sent, since);
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        since = oldest_of(&conn->sent[kind], since);
+    }
+    since = oldest_of(&conn->parked, since);
     return oldest_of(&conn->lost, since);
 }
 
@@ -355,17 +432,45 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     return true;
 }
 
+/* The first or the last of a list of segments in flight, if it left before or after `other`; else that. */
+static btl_ib_segment_t *which_of(btl_ib_list_t *item, btl_ib_segment_t *other, bool newest)
+{
+    if (item == NULL) {
+        return other;
+    }
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    return other == NULL || (segment->order > other->order) == newest ? segment : other;
+}
+
+/* Of all that is in flight; NULL: nothing is. */
+static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
+{
+    btl_ib_segment_t *found = NULL;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_list_t *sent = &conn->sent[kind];
+        found = which_of(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent), found, newest);
+    }
+    return found;
+}
+
 /* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
- * that waits, again and again, also what is lost and cannot go for want of window. */
+ * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
+ * turn, because what makes it ready may have been told in vain. */
 static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
 {
-    btl_ib_list_t *item = btl_ib_list_last(&conn->sent);
+    btl_ib_segment_t *segment = in_flight(conn, true);
 
-    if (conn->probes > 0 || item == NULL) {
-        item = btl_ib_list_first(&conn->lost);
-        item = item != NULL ? item : btl_ib_list_first(&conn->sent);
+    if (conn->probes > 0 || segment == NULL) {
+        btl_ib_list_t *item = btl_ib_list_first(&conn->lost);
+        segment =
+            item != NULL ? BTL_IB_CONTAINER(item, btl_ib_segment_t, link) : in_flight(conn, false);
+        item = btl_ib_list_first(&conn->parked);
+        if (item != NULL && (segment == NULL || conn->probes % PARKED_TURN == PARKED_TURN - 1)) {
+            segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        }
     }
-    return item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    return segment;
 }
 
 /* Perhaps the peer closed, nobody told us, and its new life does not know us: it can answer only if we
@@ -384,11 +489,15 @@ static void probe(btl_ib_conn_t *conn)
 
     if (conn->probes == 0) {
         conn->probed = 0;
+        conn->silent_since = engine->awake;
     }
     if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
         introduce(conn);
     } else if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         conn->probed++;
+        if (conn->probes > 0 && btl_ib_path_asks(conn, segment)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        }
     } else {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
@@ -417,11 +526,19 @@ void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->probed++;
         btl_ib_loss_arm(conn);
     } else {
-        if (!segment->lost) {
-            btl_ib_send_lost(conn, segment);
-        }
+        btl_ib_send_lost(conn, segment);
         btl_ib_conn_ready(conn);
     }
+}
+
+/* Silence alone moves nothing: the peer may compute. But if its process answers by another rail, it is the
+ * way that is broken. */
+static bool goes_elsewhere(btl_ib_conn_t *conn)
+{
+    if (conn->probes >= ASK_PROBES && conn->probes % ASK_EACH == 0) {
+        btl_ib_failover_ask(conn);
+    }
+    return conn->probes > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
 }
 
 void btl_ib_loss_timer(btl_ib_conn_t *conn)
@@ -443,7 +560,9 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
             btl_ib_conn_kill(conn, reason);
             return;
         }
-        probe(conn);
+        if (!goes_elsewhere(conn)) {
+            probe(conn);
+        }
     }
     btl_ib_loss_arm(conn);
 }

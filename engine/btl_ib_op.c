@@ -9,7 +9,8 @@
  * the acknowledgement of its last segment; GET and ATOMIC with their answer.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_prefetch.h"
+#include "btl_ib_tx.h"
 
 #include <errno.h>
 #include <string.h>
@@ -104,21 +105,22 @@ static uint32_t request_size(const btl_ib_op_t *op)
                                      : (uint32_t) sizeof(btl_ib_wire_atomic_t);
 }
 
-int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+static void begin_direct(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (!btl_ib_conn_alive(conn) || conn->draining) {
-        return -EPIPE;
-    }
-    if (!is_valid(op)) {
-        return -EINVAL;
-    }
-    bool put = op->kind == BTL_IB_OP_PUT;
-    btl_ib_engine_clock(engine, now);
-    op->id = 0;
+    engine->depth++;
+    btl_ib_direct_begin(conn, op);
+    btl_ib_send_callbacks(engine);
+    btl_ib_engine_leave(engine);
+}
+
+/* It waits for its turn to go as segments. */
+static void queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    const bool put = op->kind == BTL_IB_OP_PUT;
+
     op->got = 0;
-    op->asked = false;
     op->out = (btl_ib_out_t){
         .conn = conn,
         .size = put ? op->size : request_size(op),
@@ -126,8 +128,51 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     };
     btl_ib_list_init(&op->out.link);
     btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
+}
+
+void btl_ib_op_emulate(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    queue(conn, op);
+    btl_ib_conn_ready(conn);
+}
+
+static int admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direct)
+{
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (!is_valid(op)) {
+        return -EINVAL;
+    }
+    return direct && !btl_ib_direct_possible(conn, op) ? -EOPNOTSUPP : 0;
+}
+
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const bool direct = btl_ib_direct_wanted(conn, op);
+    const int rc = admit(conn, op, direct);
+
+    if (rc != 0) {
+        return rc;
+    }
+    btl_ib_engine_clock(engine, now);
+    op->id = 0;
+    op->asked = false;
     conn->ops.count++;
     count_start(&engine->count, op);
+    if (direct) {
+        begin_direct(conn, op);
+        return 0;
+    }
+    queue(conn, op);
+    if (!btl_ib_company_waits(conn)) {
+        btl_ib_company_none(conn);
+    } else if (btl_ib_company_hold(conn, op->out.size)) {
+        return 0;
+    } else {
+        conn->held++;
+    }
     engine->depth++;
     btl_ib_send_push(conn);
     btl_ib_send_callbacks(engine);
@@ -163,6 +208,12 @@ void btl_ib_op_asked(btl_ib_op_t *op)
     }
 }
 
+void btl_ib_op_not_asked(btl_ib_op_t *op)
+{
+    op->out.conn->ops.answers -= op->asked;
+    op->asked = false;
+}
+
 /* ---- end ---- */
 
 void btl_ib_op_leaves(btl_ib_op_t *op, int status)
@@ -171,8 +222,7 @@ void btl_ib_op_leaves(btl_ib_op_t *op, int status)
 
     conn->engine->count.failed_ops += status != 0;
     conn->ops.count--;
-    conn->ops.answers -= op->asked;
-    op->asked = false;
+    btl_ib_op_not_asked(op);
     if (op->id != 0) {
         release_slot(conn, op);
         if (!btl_ib_list_empty(&conn->ops.waiting)) {
@@ -210,8 +260,7 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn)
 
 /* ---- answers ---- */
 
-/* The peer works for us: it is not silent, and we wait anew. */
-static void answered(btl_ib_conn_t *conn)
+void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
     conn->ops.answer_since = conn->engine->awake;
     if (btl_ib_conn_only_skips(conn)) {
@@ -235,10 +284,12 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.dropped_op++;
         return;
     }
-    memcpy((uint8_t *) op->local + view->op.offset, view->payload, view->size);
+    uint8_t *to = (uint8_t *) op->local + view->op.offset;
+    memcpy(to, view->payload, view->size);
+    btl_ib_prefetch_target(to, op->size - view->op.offset, view->size);
     op->got += view->size;
     btl_ib_recv_take_in(conn, view);
-    answered(conn);
+    btl_ib_op_answered(conn);
     if (op->got == op->size) {
         btl_ib_send_finish(&op->out, 0);
     }
@@ -277,7 +328,7 @@ void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             conn->engine->count.stale_answers++;
             continue;
         }
-        answered(conn);
+        btl_ib_op_answered(conn);
         op->result = reply.result;
         btl_ib_send_finish(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "btl_ib_min.h"
+
 enum {
     SLAB_BYTES = 64 * 1024, /* a slab holds about this much */
     SLAB_MIN = 4,           /* segments, if they are large */
@@ -23,13 +25,15 @@ typedef struct slab {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit)
 {
-    uint32_t largest = transport->attr.max_datagram;
+    const uint32_t largest = transport->attr.max_datagram;
 
     *pool = (btl_ib_pool_t){.mem = mem, .transport = transport, .limit = limit};
-    pool->kind[0].size = largest < BTL_IB_SEGMENT_SMALL ? largest : BTL_IB_SEGMENT_SMALL;
-    pool->kind[1].size = largest;
-    btl_ib_list_init(&pool->kind[0].free);
-    btl_ib_list_init(&pool->kind[1].free);
+    pool->kind[0].size = btl_ib_min_u32(largest, BTL_IB_SEGMENT_SMALL);
+    pool->kind[1].size = btl_ib_min_u32(largest, BTL_IB_SEGMENT_MEDIUM);
+    pool->kind[2].size = largest;
+    for (int i = 0; i < BTL_IB_SEGMENT_KINDS; i++) {
+        btl_ib_list_init(&pool->kind[i].free);
+    }
     btl_ib_list_init(&pool->slabs);
 }
 
@@ -46,30 +50,39 @@ void btl_ib_pool_fini(btl_ib_pool_t *pool)
     }
 }
 
-static uint32_t round_up(uint32_t bytes)
+static size_t round_up(size_t bytes, size_t unit)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* The buffers of a slab, behind its segments; where they are registered, on pages of their own. */
+static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
+{
+    uintptr_t end = (uintptr_t) &slab->segments[count];
+
+    return (uint8_t *) &slab->segments[count] + (round_up(end, page > 0 ? page : 1) - end);
 }
 
 /* Make one more slab of segments. False if there is no memory for it. */
-static bool grow(btl_ib_pool_t *pool, int large)
+static bool grow(btl_ib_pool_t *pool, int kind)
 {
-    uint32_t headroom = round_up(pool->transport->attr.headroom);
-    uint32_t stride = headroom + round_up(pool->kind[large].size);
+    const uint32_t page = pool->transport->attr.registered_page;
+    uint32_t headroom = (uint32_t) round_up(pool->transport->attr.headroom, ALIGN);
+    uint32_t stride = headroom + (uint32_t) round_up(pool->kind[kind].size, ALIGN);
     uint32_t count = SLAB_BYTES / stride;
 
     count = count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count;
-    if (count > pool->limit - pool->kind[large].made) {
-        count = pool->limit - pool->kind[large].made;
+    if (count > pool->limit - pool->kind[kind].made) {
+        count = pool->limit - pool->kind[kind].made;
     }
-    size_t segments = count * sizeof(btl_ib_segment_t);
-    size_t buffers = (size_t) count * stride;
-    slab_t *slab = btl_ib_zalloc(pool->mem, sizeof(*slab) + segments + buffers);
+    size_t buffers = round_up((size_t) count * stride, page > 0 ? page : 1);
+    slab_t *slab = btl_ib_zalloc(pool->mem, sizeof(slab_t) + count * sizeof(btl_ib_segment_t) + page
+                                                + buffers);
     if (slab == NULL) {
         return false;
     }
-    uint8_t *base = (uint8_t *) slab->segments + segments;
-    if (pool->transport->attr.needs_registration
+    uint8_t *base = buffers_of(slab, count, page);
+    if (page > 0
         && pool->transport->ops->mem_register(pool->transport, base, buffers, &slab->handle) != 0) {
         btl_ib_free(pool->mem, slab);
         return false;
@@ -78,27 +91,28 @@ static bool grow(btl_ib_pool_t *pool, int large)
     btl_ib_list_push_tail(&pool->slabs, &slab->link);
     for (uint32_t i = 0; i < count; i++) {
         btl_ib_segment_t *segment = &slab->segments[i];
+        segment->pool = pool;
         segment->mem = slab->handle;
         segment->wire = base + (size_t) i * stride + headroom;
-        segment->large = (uint8_t) large;
+        segment->kind = (uint8_t) kind;
         btl_ib_list_init(&segment->link);
-        btl_ib_list_push_tail(&pool->kind[large].free, &segment->link);
+        btl_ib_list_push_tail(&pool->kind[kind].free, &segment->link);
     }
-    pool->kind[large].made += count;
+    pool->kind[kind].made += count;
     return true;
 }
 
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
 {
-    int large = size > pool->kind[0].size;
+    const int kind = size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
 
-    assert(size <= pool->kind[1].size);
-    if (btl_ib_list_empty(&pool->kind[large].free)
-        && (pool->kind[large].made >= pool->limit || !grow(pool, large))) {
+    assert(size <= pool->kind[2].size);
+    if (btl_ib_list_empty(&pool->kind[kind].free)
+        && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
         return NULL;
     }
     btl_ib_segment_t *segment =
-        BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[large].free), btl_ib_segment_t, link);
+        BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[kind].free), btl_ib_segment_t, link);
     segment->conn = NULL;
     segment->out = NULL;
     segment->copies = 0;
@@ -106,38 +120,42 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
     segment->payload = 0;
     segment->region = 0;
     segment->bundled = 0;
+    segment->parted = 0;
+    segment->in_parts = 0;
     segment->last = false;
     segment->flags = 0;
     segment->tag = 0;
     segment->seq = 0;
     segment->lost = false;
+    segment->parked = false;
+    segment->refused = 0;
     segment->probe = false;
     segment->busy = false;
     segment->done = false;
     return segment;
 }
 
-static void release(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+static void release(btl_ib_segment_t *segment)
 {
     /* The most recently used is the one whose memory is in the cache. */
-    btl_ib_list_push_head(&pool->kind[segment->large].free, &segment->link);
+    btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
 }
 
-void btl_ib_pool_put(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+void btl_ib_pool_put(btl_ib_segment_t *segment)
 {
     assert(btl_ib_list_empty(&segment->link) && !segment->done);
     segment->conn = NULL;
     segment->out = NULL;
     segment->done = true;
     if (!segment->busy) {
-        release(pool, segment);
+        release(segment);
     }
 }
 
-void btl_ib_pool_sent(btl_ib_pool_t *pool, btl_ib_segment_t *segment)
+void btl_ib_pool_sent(btl_ib_segment_t *segment)
 {
     segment->busy = false;
     if (segment->done) {
-        release(pool, segment);
+        release(segment);
     }
 }

@@ -5,8 +5,8 @@
 
 /*
  * Buffers for datagrams on their way out, of one rail: small ones (headers, short messages,
- * acknowledgements) and large ones (the largest datagram). They come in slabs that are registered with the
- * transport if it wants that; slabs are freed with the rail.
+ * acknowledgements), medium ones (what most networks carry), large ones (the largest datagram, if that is more). They
+ * come in slabs that are registered with the transport if it wants that; slabs are freed with the rail.
  */
 
 #ifndef BTL_IB_POOL_H
@@ -22,13 +22,18 @@
 
 struct btl_ib_conn;
 struct btl_ib_out;
+struct btl_ib_pool;
 
-/* A small buffer holds headers and short messages. */
-#define BTL_IB_SEGMENT_SMALL 256u
+/* A small buffer holds headers and short messages, a medium one a datagram of Ethernet's usual 1500 bytes. */
+#define BTL_IB_SEGMENT_SMALL  256u
+#define BTL_IB_SEGMENT_MEDIUM 1536u
+
+enum { BTL_IB_SEGMENT_KINDS = 3 };
 
 /* A segment that was sent, or is about to be. */
 typedef struct btl_ib_segment {
-    btl_ib_list_t link;       /* free, in flight (by time of sending), or lost */
+    btl_ib_list_t link;       /* free, in flight (by time of sending), lost or parked */
+    struct btl_ib_pool *pool; /* whose it is */
     struct btl_ib_conn *conn; /* NULL: on no connection's account */
     struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
     uint64_t first_sent;      /* us of the engine's clock `awake` */
@@ -36,19 +41,23 @@ typedef struct btl_ib_segment {
     uint64_t order;           /* grows with each datagram of the connection */
     uint32_t seq;
     uint32_t copies;     /* how often it was sent */
+    uint32_t refused;    /* which of them the peer refused last; 0: none */
     uint32_t size;       /* bytes from wire[] on: headers and copied payload */
     uint32_t outside;    /* bytes of payload in iov[] */
     struct iovec iov[2]; /* payload that is sent from where it is */
     uint64_t region;     /* GOT: iov[] is in this region of ours; 0: in none */
     uint32_t payload;    /* bytes of the message in it, wherever they are */
+    uint32_t parted;     /* bytes of parts of the last copy that left; 0: all or none */
+    uint32_t in_parts;   /* copies all of whose parts left */
     uint32_t bundled;    /* messages in a BUNDLE; of other types 0 */
     bool last;           /* the message ends with it */
     uint8_t type;
     uint8_t flags; /* of the header, as far as they stay */
     uint8_t tag;
     uint8_t space;
-    uint8_t large; /* from which pool */
-    bool lost;     /* waits to be sent again; not counted as in flight */
+    uint8_t kind;  /* of the pool's */
+    bool lost;     /* waits to be sent again, or is parked; not counted as in flight */
+    bool parked;   /* the peer has refused the last copy */
     bool probe;    /* the last copy was sent to ask, not because it seemed lost */
     bool busy;     /* the transport still reads it */
     bool done;     /* nobody needs it once it is not busy */
@@ -64,7 +73,7 @@ typedef struct btl_ib_pool {
         uint32_t size; /* bytes of a buffer */
         uint32_t made;
         btl_ib_list_t free;
-    } kind[2]; /* small, large */
+    } kind[BTL_IB_SEGMENT_KINDS]; /* small, medium, large */
     btl_ib_list_t slabs;
 } btl_ib_pool_t;
 
@@ -77,10 +86,10 @@ void btl_ib_pool_fini(btl_ib_pool_t *pool);
 /* A segment for `size` bytes, its flags and payload cleared, or NULL: no memory, or the limit is reached. */
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 
-/* Give a segment back; if the transport still reads it, that happens with its SENT event. */
-void btl_ib_pool_put(btl_ib_pool_t *pool, btl_ib_segment_t *segment);
+/* Give a segment back to its pool; if the transport still reads it, that happens with its SENT event. */
+void btl_ib_pool_put(btl_ib_segment_t *segment);
 
 /* The transport is done with the segment. */
-void btl_ib_pool_sent(btl_ib_pool_t *pool, btl_ib_segment_t *segment);
+void btl_ib_pool_sent(btl_ib_segment_t *segment);
 
 #endif

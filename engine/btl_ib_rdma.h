@@ -70,6 +70,14 @@ typedef enum btl_ib_op_kind {
     BTL_IB_OP_ATOMIC, /* on one word of the region */
 } btl_ib_op_kind_t;
 
+/* Where a region is for a device of its owner's, which peers' devices can use by themselves; as the owner told. */
+typedef struct btl_ib_place {
+    uint64_t address; /* of the region's first byte */
+    uint32_t key;
+    uint32_t rail; /* which of the owner's */
+    bool known;    /* else no device knows the region */
+} btl_ib_place_t;
+
 /*
  * An operation. The caller owns it and the local memory, and fills in the first part; the engine
  * keeps both from btl_ib_op_start() until op_done.
@@ -80,6 +88,13 @@ typedef struct btl_ib_op {
     uint64_t offset; /* bytes into the region */
     void *local;     /* PUT: only read; GET: undefined after an error; may be NULL if size is 0 */
     uint64_t size;   /* bytes, PUT and GET; 0 is checked like any other */
+
+    /* What devices need to do it by themselves; all of it 0: they cannot. Who has to say is the caller; whether
+     * they do is the engine's choice, but for `by_device`. */
+    btl_ib_place_t place;
+    void *
+        mem; /* PUT, GET: what the expose() of the connection's rail returned for local memory; may be NULL */
+    bool by_device; /* ATOMIC: the words of that region are changed by devices only */
 
     /* ATOMIC: as in btl_ib_atomic_execute(). */
     btl_ib_atomic_code_t code;
@@ -99,14 +114,15 @@ typedef struct btl_ib_op {
  * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a negative
  * errno and the operation is the caller's: -EPIPE (the connection is dead, closed or draining),
  * -EINVAL (no such kind, code or type; offset + size wraps; local memory that is NULL or goes beyond the
- * end of the address space).
+ * end of the address space), -EOPNOTSUPP (ATOMIC that only a device may do, and none can).
  *
  * The status of op_done:
  *   0           done: all bytes placed in the region, or in local memory; the word changed
  *   -EACCES     the peer refused: no such region, or not that right, or not those bytes (also: the region
  *               was removed meanwhile; then a part of a PUT may be placed). ATOMIC: or not aligned
  *   -EPIPE      the connection died or was closed, by us or by the peer, before it was known to be
- *               done; what was done of it is not known
+ *               done; what was done of it is not known. ATOMIC by_device: also if only the device's own connection broke,
+ *               or it cannot reach the peer's
  *   -ECANCELED  the same, by btl_ib_conn_destroy()
  * Operations, and messages, that run at the same time are done in any order.
  */

@@ -8,15 +8,102 @@
  * a time, because it does not know what is missing here. We do: once the cause is gone an ACK names the
  * segment (flag READY), and its sender sends it at once. When that is taken in all that was sent before
  * it and is still missing follows, as after a loss. Of several with the same cause the one with the lowest
- * sequence is kept: it is the one whose fragment others wait for. The others, and what was refused for
- * want of memory, come by probes.
+ * sequence is kept: it is the one whose fragment others wait for. All are told as refused, so that their sender
+ * does not take them for lost. What was refused for want of memory counts as lost.
  */
 
 #include "btl_ib_state.h"
 
+#include <string.h>
+
 enum {
     LOOKS = 64, /* connections in one turn */
 };
+
+/* ---- all that were refused ---- */
+
+/* The first run of a space that ends at `seq` or behind it; `count` if there is none. */
+static uint32_t find_run(const btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+{
+    uint32_t at = 0;
+
+    while (at < runs->count
+           && (runs->run[at].space < space
+               || (runs->run[at].space == space && btl_ib_seq_before(runs->run[at].end, seq)))) {
+        at++;
+    }
+    return at;
+}
+
+static void remove_run(btl_ib_refused_runs_t *runs, uint32_t at)
+{
+    runs->count--;
+    runs->more = runs->more && runs->count > 0;
+    memmove(&runs->run[at], &runs->run[at + 1], (runs->count - at) * sizeof(runs->run[0]));
+}
+
+/* At `at`, if there is room. */
+static void insert_run(btl_ib_refused_runs_t *runs, uint32_t at, const btl_ib_refused_run_t *run)
+{
+    if (runs->count < BTL_IB_REFUSED_RUNS) {
+        memmove(&runs->run[at + 1], &runs->run[at], (runs->count - at) * sizeof(runs->run[0]));
+        runs->run[at] = *run;
+        runs->count++;
+    } else {
+        runs->more = true;
+    }
+}
+
+/* It is in none. */
+static void add_to_runs(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+{
+    uint32_t at = find_run(runs, space, seq);
+    btl_ib_refused_run_t *run = &runs->run[at];
+    bool touches = at < runs->count && run->space == space;
+
+    if (touches && run->end == seq) {
+        run->end++;
+        if (at + 1 < runs->count && run[1].space == space && run[1].from == run->end) {
+            run->end = run[1].end;
+            remove_run(runs, at + 1);
+        }
+    } else if (touches && run->from == seq + 1) {
+        run->from--;
+    } else {
+        insert_run(runs, at, &(btl_ib_refused_run_t){.from = seq, .end = seq + 1, .space = space});
+    }
+}
+
+static void take_from_runs(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+{
+    uint32_t at = find_run(runs, space, seq + 1);
+    btl_ib_refused_run_t *run = &runs->run[at];
+
+    if (at == runs->count || run->space != space || btl_ib_seq_before(seq, run->from)) {
+        return;
+    }
+    btl_ib_refused_run_t rest = {.from = seq + 1, .end = run->end, .space = space};
+    run->end = seq;
+    if (run->from == run->end) {
+        remove_run(runs, at--);
+    }
+    if (rest.from != rest.end) {
+        insert_run(runs, at + 1, &rest);
+    }
+}
+
+static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (conn->refused_runs == NULL) {
+        conn->refused_runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->refused_runs));
+    }
+    if (conn->refused_runs != NULL) {
+        add_to_runs(conn->refused_runs, view->space, view->seq);
+        btl_ib_ack_owe(conn, view->space, false); /* others may wait for its place in the window */
+    }
+}
+
+/* ---- those to be named ---- */
 
 static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
 {
@@ -29,6 +116,7 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
 {
     btl_ib_refusal_t *refusal = &conn->refusals[cause];
 
+    keep_all(conn, view);
     if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
         && is_missing(conn, refusal)) {
         return;
@@ -50,6 +138,9 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
  * refused again for another reason. */
 void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
+    if (conn->refused_runs != NULL) {
+        take_from_runs(conn->refused_runs, view->space, view->seq);
+    }
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
         btl_ib_refusal_t *refusal = &conn->refusals[cause];
         if (refusal->seq == view->seq && refusal->space == view->space) {
@@ -91,7 +182,7 @@ btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
         }
         any |= refusal->kept;
     }
-    conn->refusing = any;
+    conn->refusing = any || (conn->refused_runs != NULL && conn->refused_runs->count > 0);
     return told;
 }
 
@@ -133,4 +224,11 @@ void btl_ib_refusal_forget(btl_ib_conn_t *conn)
     }
     conn->refusing = false;
     btl_ib_list_remove(&conn->refused);
+    btl_ib_refusal_shrink(conn);
+}
+
+void btl_ib_refusal_shrink(btl_ib_conn_t *conn)
+{
+    btl_ib_free(&conn->engine->mem, conn->refused_runs);
+    conn->refused_runs = NULL;
 }

@@ -68,6 +68,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     conn->heard_at = engine->awake;
     conn->refused_since = 0;
+    conn->doubtful = false;
     if (!conn->echo_valid || btl_ib_seq_before(conn->echo, view->stamp)
         || engine->now - conn->echo_at > BTL_IB_STAMP_AGE) {
         conn->echo_valid = true;
@@ -140,6 +141,9 @@ void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
     note_news(conn, view);
+    if (!btl_ib_list_empty(&conn->parts)) {
+        btl_ib_parts_forget(&conn->parts, &engine->mem, view->space, view->seq);
+    }
 
     if (view->flags & BTL_IB_FLAG_AGAIN) {
         keep_again(conn, view);
@@ -153,10 +157,10 @@ void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         now = now || !in_order;
     }
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
-        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space], queue);
-        now = now || btl_ib_credit_due(&rx->credit, queue);
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space], queue,
+                          rx->window.above > 0);
     }
-    btl_ib_ack_owe(conn, view->space, now);
+    btl_ib_ack_owe(conn, view->space, now || btl_ib_ack_is_many(conn, view));
 }
 
 static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
@@ -168,6 +172,7 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
         return;
     }
     engine->count.received_messages++;
+    btl_ib_ack_delivered(conn);
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
@@ -427,12 +432,65 @@ static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
+static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The body of a segment, all parts of which are there; the last of them was `part`. */
+static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_parts_t *whole)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_view_t view = *part;
+
+    view.type = whole->type;
+    view.tag = whole->tag;
+    view.payload = whole->data;
+    view.size = whole->total;
+    btl_ib_wire_error_t error = btl_ib_wire_parse_whole(&view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(count, error);
+    } else if (view.tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+    } else {
+        recv_sequenced(conn, &view);
+    }
+}
+
+static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_mem_t *mem = &conn->engine->mem;
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_parts_t *whole;
+
+    if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
+        count->dropped_channel++;
+        return;
+    }
+    switch (btl_ib_parts_add(&conn->parts, mem, view, &whole)) {
+    case BTL_IB_PARTS_COMPLETE:
+        recv_whole(conn, view, whole);
+        btl_ib_free(mem, whole);
+        return;
+    case BTL_IB_PARTS_KEPT_IT:
+        count->received_parts++;
+        break;
+    case BTL_IB_PARTS_REFUSED:
+        count->refused_no_reassembly++;
+        break;
+    }
+    answer_probe(conn, view);
+}
+
 static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
-        conn->rx[view->space].again += was_sent_again(conn, view);
+        /* Of a copy in parts the first counts. */
+        conn->rx[view->space].again += (view->type != BTL_IB_TYPE_PART || view->part.offset == 0)
+                                       && was_sent_again(conn, view);
         btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+        return;
+    }
+    if (view->type == BTL_IB_TYPE_PART) {
+        recv_part(conn, view);
         return;
     }
     if (conn->refusing) {
@@ -553,6 +611,9 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     bool news = btl_ib_ack_tells_news(conn, view);
     if ((!news || btl_ib_ack_check(conn, view))
         && (!btl_ib_type_is_sequenced(view->type) || check_sequenced(conn, view, event->size))) {
+        if (rail != conn->via) {
+            btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
+        }
         take(conn, view, news);
     }
 }

@@ -20,6 +20,7 @@
  * not acknowledged.
  */
 
+#include "btl_ib_prefetch.h"
 #include "btl_ib_state.h"
 
 #include <string.h>
@@ -116,7 +117,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
         serve->refused_in = conn->engine->batch;
         conn->engine->count.sent_refusals++;
     }
-    btl_ib_pool_put(&conn->rail->pool, segment);
+    btl_ib_pool_put(segment);
 }
 
 bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -133,6 +134,7 @@ bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (view->size > 0) {
         memcpy(memory, view->payload, view->size);
+        btl_ib_prefetch_target(memory, view->op.end - view->op.offset, view->size);
     }
     engine->count.placed_puts++;
     btl_ib_recv_take_in(conn, view);

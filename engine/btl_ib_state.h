@@ -7,7 +7,8 @@
  * The state of an engine and of its connections: shared by the files of this directory, nobody
  * else's business. Which file does what:
  *
- *   btl_ib_engine.c   rails, progress, events of the transports
+ *   btl_ib_engine.c   rails, progress
+ *   btl_ib_rail.c     what transports say of peers and of themselves
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
  *   btl_ib_tx.c       what may leave when; what becomes of segments
@@ -15,10 +16,14 @@
  *   btl_ib_datagram.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
  *   btl_ib_op.c       one-sided operations of ours
+ *   btl_ib_direct.c   those of them that the device does by itself
  *   btl_ib_serve.c    one-sided operations of peers
- *   btl_ib_refusal.c  what was refused, and when it may come again
+ *   btl_ib_refusal.c  what we refused, and when it may come again
+ *   btl_ib_park.c     what the peer refused
+ *   btl_ib_path.c     what size of datagrams the path carries
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
+ *   btl_ib_failover.c by which rail a connection goes on when its own fails
  */
 
 #ifndef BTL_IB_STATE_H
@@ -29,6 +34,8 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_graves.h"
 #include "btl_ib_hotel.h"
+#include "btl_ib_parts.h"
+#include "btl_ib_path.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_region.h"
@@ -52,12 +59,17 @@
 /* The newest segments that filled a gap: their ranges go in every ACK that has not room for all. */
 #define BTL_IB_NEWS_KEPT 16
 
+/* What leaves by itself in a turn at first, while nothing is known of their sender: who sends two and
+ * computes should not find the second held back. */
+#define BTL_IB_ALONE_FIRST 2
+
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
     btl_ib_tx_window_t window;
     uint32_t limit;        /* P: sequences below it may be used */
     uint32_t in_flight;    /* sent, not acknowledged, not known to be lost */
     uint16_t again;        /* segments that the peer says came again */
+    uint64_t arrived;      /* order of the newest copy known to have arrived */
     btl_ib_list_t pending; /* messages (or the rest of one) that wait, in order */
 } btl_ib_tx_space_t;
 
@@ -87,6 +99,14 @@ typedef struct btl_ib_ops {
     uint32_t answers;        /* of those, the ones that wait for an answer */
     uint64_t answer_since;   /* awake: the last answer, or the first to wait for one */
 } btl_ib_ops_t;
+
+/* Of them, those that the device does. */
+typedef struct btl_ib_direct {
+    btl_ib_list_t waiting; /* until the transport takes them, in order */
+    btl_ib_list_t running; /* in the device */
+    uint32_t count;        /* of these */
+    uint64_t moved_at;     /* awake: the last went in or came out, or the first began to wait */
+} btl_ib_direct_t;
 
 /* What we do for one peer. */
 typedef struct btl_ib_serve {
@@ -124,6 +144,22 @@ typedef struct btl_ib_refusal {
     bool told; /* the peer was told that it may come again */
 } btl_ib_refusal_t;
 
+/* What came, was refused, and is still missing, as runs of sequences [from, end), ascending in each space. A
+ * run more than fit is not kept: its sender takes it for lost. */
+#define BTL_IB_REFUSED_RUNS 32
+
+typedef struct btl_ib_refused_run {
+    uint32_t from;
+    uint32_t end;
+    uint32_t space;
+} btl_ib_refused_run_t;
+
+typedef struct btl_ib_refused_runs {
+    uint32_t count;
+    bool more; /* some were not kept */
+    btl_ib_refused_run_t run[BTL_IB_REFUSED_RUNS];
+} btl_ib_refused_runs_t;
+
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
     BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
@@ -143,29 +179,52 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as nobody is on the stack with it */
 } btl_ib_conn_state_t;
 
+/* A piece of something long, or of a segment that was too long. */
+static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT
+           || segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_PART;
+}
+
+/* What is known to have arrived, to find by time what was lost (btl_ib_loss.c). */
+typedef struct btl_ib_rack {
+    uint64_t sent;       /* us: when the newest of it was sent */
+    uint64_t order;      /* its place among all that was sent */
+    uint64_t at;         /* us: when we learned it */
+    uint64_t mark_order; /* what was the newest to have arrived at mark_at */
+    uint64_t mark_at;    /* us */
+} btl_ib_rack_t;
+
+enum {
+    BTL_IB_RACK_ALL,
+    BTL_IB_RACK_BULK,
+    BTL_IB_RACKS,
+};
+
 struct btl_ib_conn {
     /* Sending. */
     btl_ib_engine_t *engine;
-    struct btl_ib_rail *rail;
-    btl_ib_addr_t address;
+    struct btl_ib_rail *rail; /* its own: queues, credits, names */
+    struct btl_ib_rail *via;  /* what carries its datagrams: the same, unless that failed */
+    btl_ib_addr_t to;         /* the peer, there */
     const btl_ib_queue_table_t *peer_queues; /* owned by the engine's table cache */
     btl_ib_tx_space_t *tx;                   /* peer_queues->count of them */
     uint64_t tx_token;
-    uint32_t peer_id; /* its connection; 0: not known yet */
-    uint32_t
-        datagram_max;   /* the smaller of what both rails take, and of the peer's largest queue */
-    uint32_t in_flight; /* of all spaces */
-    uint32_t unacked;   /* segments in flight or lost */
-    uint32_t skips;     /* of them SKIPs */
-    bool peer_knows;    /* it has our id: CONNECT blocks are no longer needed */
-    bool introduce;     /* in what is made now they are all the same */
-    bool bound;         /* we have its id and token */
+    uint32_t peer_id;      /* its connection; 0: not known yet */
+    uint32_t datagram_max; /* what is sent is no larger: as far as known, the path carries it */
+    uint32_t path_carries; /* both ways, in one datagram, as was known when it was made */
+    uint32_t in_flight;    /* of all spaces */
+    uint32_t unacked;      /* segments in flight, lost or parked */
+    uint32_t skips;        /* of them SKIPs */
+    bool peer_knows;       /* it has our id: CONNECT blocks are no longer needed */
+    bool introduce;        /* in what is made now they are all the same */
+    bool bound;            /* we have its id and token */
     bool draining;
     bool adopted;
     bool idle;      /* shrunk to its idle size */
     bool contacted; /* something was sent to it */
     bool no_tag;    /* we are to tell it that we have no receiver for a tag */
-    bool refusing;  /* something in `refusals` is kept */
+    bool refusing;  /* something in `refusals` or `refused_runs` is kept */
     btl_ib_conn_state_t state;
     btl_ib_list_t ready; /* on the engine's list: something may be sendable */
 
@@ -175,11 +234,13 @@ struct btl_ib_conn {
     uint32_t id;    /* what the peer writes into its headers */
     uint32_t epoch; /* of this life of the connection */
     uint32_t peer_epoch;
-    uint32_t peer_floor; /* its epochs below this ended here; 0: none did */
-    uint32_t ack_due;    /* a bit for each space with something to acknowledge */
-    uint32_t ack_count;  /* segments received since the last acknowledgement */
-    uint32_t ack_space;  /* the space to acknowledge by piggyback */
+    uint32_t peer_floor;   /* its epochs below this ended here; 0: none did */
+    uint32_t ack_due;      /* a bit for each space with something to acknowledge */
+    uint32_t ack_count;    /* segments received since the last acknowledgement */
+    uint32_t ack_space;    /* the space to acknowledge by piggyback */
+    uint64_t delivered_at; /* us: when a message was handed up */
     bool ack_now;
+    bool unanswered; /* nothing was sent to it within the ACK delay after that */
     bool echo_valid;
     uint32_t echo;      /* the peer's newest stamp */
     uint64_t echo_at;   /* us: when it came */
@@ -193,16 +254,19 @@ struct btl_ib_conn {
     uint8_t news_space[BTL_IB_NEWS_KEPT];
     uint32_t news_next;            /* as again_next */
     btl_ib_reasm_peer_t fragments; /* being reassembled */
+    btl_ib_list_t parts;           /* segments that are there in part */
     btl_ib_list_t whole;           /* on the engine's list: some may be handed up */
     btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
-    btl_ib_list_t refused; /* on the engine's list: a cause of theirs may be gone */
+    btl_ib_refused_runs_t *refused_runs; /* NULL: none lately */
+    btl_ib_list_t refused;               /* on the engine's list: a cause of theirs may be gone */
 
-    /* Messages that wait to leave together. */
+    /* What waits to leave together. */
     uint32_t turn;       /* the turn of which these are */
-    uint32_t left_alone; /* sends that left by themselves in it */
-    uint32_t lonely;     /* how often lately one waited for company and none came */
-    uint32_t held;       /* messages that wait for it */
+    uint32_t left_alone; /* messages and operations that left by themselves in it */
+    uint32_t alone;      /* so many may */
+    uint32_t held;       /* of them, those that wait for company */
     uint64_t held_bytes;
+    uint64_t alone_at; /* us: the last left by itself */
 
     /* Congestion. */
     btl_ib_cc_t cc;
@@ -213,24 +277,28 @@ struct btl_ib_conn {
     uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
     uint32_t path; /* us: the shortest round trip, without what hosts may have caused of it */
 
+    btl_ib_sizes_t sizes; /* of datagrams that the path carries */
+
     /* Loss. */
-    btl_ib_list_t sent; /* segments in flight, by the time they were last sent */
-    btl_ib_list_t lost; /* segments to be sent again, in order of discovery */
+    btl_ib_list_t sent
+        [BTL_IB_RACKS]; /* segments in flight, by the time they were last sent: bulk, and all else */
+    btl_ib_list_t lost;   /* segments to be sent again, in order of discovery */
+    btl_ib_list_t parked; /* those that the peer has refused, by the time it said so */
+    uint32_t parked_count;
+    uint64_t parked_at; /* us: when all of them were last sent again, or the first was parked */
     btl_ib_rtt_t rtt;
-    uint64_t rack_sent;     /* us: when the newest segment known to have arrived was sent */
-    uint64_t rack_order;    /* its place among all that was sent */
-    bool rack_partly;       /* the peer may know more that was sent before it than it has told */
-    uint64_t mark_order;    /* what was the newest to have arrived at mark_at */
-    uint64_t mark_at;       /* us */
+    btl_ib_rack_t rack[BTL_IB_RACKS];
+    bool rack_partly;       /* the peer may know more that was sent before those than it has told */
     uint64_t order;         /* of the newest segment sent */
-    uint64_t rack_at;       /* us: when we learned it */
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
     uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
     uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
     uint64_t refused_at;    /* us: the last refusal */
     uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
+    bool doubtful;          /* the transport's connection ended, and the peer was not heard since */
     uint64_t
         no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */
+    uint64_t silent_since;  /* awake: the first probe of this row of them */
     uint32_t sample_echo;   /* the echo that gave the last sample */
     uint64_t sample_at;     /* us: when that was */
     uint32_t probes;        /* since the last progress */
@@ -242,6 +310,7 @@ struct btl_ib_conn {
 
     /* One-sided. */
     btl_ib_ops_t ops;
+    btl_ib_direct_t direct;
     btl_ib_serve_t serve;
 
     /* Identity and housekeeping. */
@@ -249,6 +318,11 @@ struct btl_ib_conn {
     uint64_t name;
     btl_ib_secret_t secret;
     btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
+    btl_ib_addr_t address; /* the peer's on `rail`; BTL_IB_ADDR_UNKNOWN if that had failed before */
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* the same, as it was published */
+    uint32_t published_len;
+    const btl_ib_queue_table_t *via_queues; /* the peer's, by `via` */
+    uint64_t moved_at;                      /* us: when it last took another way; 0: never */
     uint32_t remote_rail;
     uint32_t peer_ack_delay;
     uint32_t next_fragment;
@@ -269,7 +343,18 @@ typedef struct btl_ib_rail {
     const btl_ib_cc_ops_t *cc;
     uint64_t empty_at; /* us: the last turn that found nothing there */
     bool failed;
+    bool mourned;        /* whoever had to be told of that was */
+    bool down;           /* its port is, or was when it failed; it may come back */
+    uint64_t down_since; /* us of engine->awake */
+    int error;           /* what it failed with, or why it is down */
+    uint32_t moved;      /* connections that went on by other rails */
+    uint32_t left;       /* and those that could not */
 } btl_ib_rail_t;
+
+static inline bool btl_ib_rail_usable(const btl_ib_rail_t *rail)
+{
+    return !rail->failed && !rail->down;
+}
 
 /* A datagram that came in. */
 typedef struct btl_ib_arrival {
@@ -312,6 +397,10 @@ struct btl_ib_engine {
     uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
     uint64_t lookups_at;
     bool refuse_new;
+    bool hurry;                 /* in this turn trains of bulk wait, because a short message came */
+    bool in_turn;               /* what waits is being sent */
+    uint64_t short_at;          /* us: the last turn for short messages */
+    uint64_t short_before;      /* and the one before */
     bool more;                  /* a turn took in as much as it was to: perhaps there is more */
     bool mourning;              /* a device failed in a kick: its connections are to be told */
     uint32_t finished;          /* messages finished in this turn */
@@ -384,6 +473,9 @@ static inline uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
  * once nobody is on the stack with one. Pairs with depth++. */
 void btl_ib_engine_leave(btl_ib_engine_t *engine);
 
+/* What each credit of one of a rail's P queues counts, with datagrams of up to `largest` bytes. */
+uint32_t btl_ib_rail_credit_cost(const btl_ib_rail_t *rail, uint32_t queue, uint32_t largest);
+
 /* ---- btl_ib_conn.c ---- */
 
 /* As btl_ib_conn_create(), for a connection that the peer asked for. */
@@ -403,6 +495,10 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn);
 
 /* Something sequenced came or went. */
 void btl_ib_conn_active(btl_ib_conn_t *conn);
+
+/* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
+ * whether it keeps the order. */
+void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
 
 /* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
 void btl_ib_conn_linger(btl_ib_conn_t *conn);
@@ -458,9 +554,9 @@ static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
            + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
 }
 
-/* ---- btl_ib_tx.c ---- */
+/* ---- sending: btl_ib_tx.h says which file does what ---- */
 
-/* Is there something that was never sent, whatever stops it? */
+/* btl_ib_tx.c: is there something that was never sent, whatever stops it? */
 bool btl_ib_send_pends(const btl_ib_conn_t *conn);
 
 /* Send whatever the limits let go. */
@@ -470,8 +566,20 @@ void btl_ib_send_push(btl_ib_conn_t *conn);
  * in one segment; else on that of the largest datagram. */
 void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 
-/* It is over. Callbacks come later; a stream is freed. */
-void btl_ib_send_finish(btl_ib_out_t *out, int status);
+/* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
+
+/* btl_ib_resend.c: send one sequenced segment again. False if the transport cannot take it now. */
+bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
+
+/* btl_ib_flight.c: a segment was lost: it waits to be sent again. */
+void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* All that is in flight was lost. Returns how many segments that were. */
+uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn);
+
+/* A segment arrived at the peer: take it out of all accounts and release it. */
+void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
 /* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
  * acknowledged carry nothing from now on. */
@@ -480,17 +588,8 @@ void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
 /* A region of ours is about to go: what is sent from it, and not acknowledged, is copied. */
 void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region);
 
-/* Send one sequenced segment again. False if the transport cannot take it now. */
-bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
-
-/* A segment was lost: it waits to be sent again. */
-void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
-/* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
-void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
-
-/* A segment arrived at the peer: take it out of all accounts and release it. */
-void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+/* btl_ib_out.c: it is over. Callbacks come later; a stream is freed. */
+void btl_ib_send_finish(btl_ib_out_t *out, int status);
 
 /* All messages and operations of the connection come back with `status`; messages all of which left
  * with `flight_status`. */
@@ -503,6 +602,10 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 
 /* Cut the next piece of `out` for a channel. NULL: no buffer. */
 btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space);
+
+/* `size` bytes from `offset` on of `count` pieces of memory. */
+void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
+                     uint8_t *to);
 
 /* How many messages at the head of those that wait in a channel fit together into `room` bytes; *size:
  * what they take. 0 or 1: there is nothing to bundle. */
@@ -527,8 +630,15 @@ void btl_ib_cut_left(btl_ib_segment_t *segment);
 /* Let waiting operations run, as far as there are places. */
 void btl_ib_op_run(btl_ib_conn_t *conn);
 
-/* The request of an operation has left. */
+/* A PUT or GET that the device was to do goes as segments. It is on no list. */
+void btl_ib_op_emulate(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* The request of an operation has left, or it went into the device; it came back unanswered. */
 void btl_ib_op_asked(btl_ib_op_t *op);
+void btl_ib_op_not_asked(btl_ib_op_t *op);
+
+/* The peer, or its device, works for us: it is not silent, and we wait anew. */
+void btl_ib_op_answered(btl_ib_conn_t *conn);
 
 /* An operation is over: off all accounts. */
 void btl_ib_op_leaves(btl_ib_op_t *op, int status);
@@ -543,6 +653,27 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn);
 void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* ---- btl_ib_direct.c ---- */
+
+/* Could the device do it? And is it to be asked to: because it can, or because nobody else may? */
+bool btl_ib_direct_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
+bool btl_ib_direct_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
+
+/* Begin one that is wanted and possible. */
+void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* Hand over what waits, as far as the transport takes it. */
+void btl_ib_direct_push(btl_ib_conn_t *conn);
+
+/* One is over, as the transport says. Calls nothing up, and ends no connection. */
+void btl_ib_direct_event(const btl_ib_event_t *event);
+
+/* All come back with `status`: their memory is no longer in use. */
+void btl_ib_direct_give_up(btl_ib_conn_t *conn, int status);
+
+/* The connection's own rail failed: what can goes on another way. */
+void btl_ib_direct_device_failed(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_serve.c ---- */
 
@@ -602,6 +733,22 @@ void btl_ib_refusal_turn(btl_ib_engine_t *engine);
 /* The peer's part of the connection ended. */
 void btl_ib_refusal_forget(btl_ib_conn_t *conn);
 
+/* Free what idle connections do not need. */
+void btl_ib_refusal_shrink(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_park.c ---- */
+
+/* Sequences [from, to) of a space came and were refused, as an ACK says: what of them is on its way
+ * is not any more. */
+void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                 const btl_ib_view_t *view);
+
+/* A segment was acknowledged: if it had been refused the cause is gone, perhaps of others, too. */
+void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+
+/* Acknowledgements were taken in: has what is parked waited long enough? */
+void btl_ib_park_look(btl_ib_conn_t *conn);
+
 /* ---- btl_ib_ack.c ---- */
 
 /* Does it acknowledge something, or give credit, that is not known yet? What does not is possible, and needs
@@ -613,6 +760,12 @@ bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Take them in. */
 void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
+bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A message was handed up. */
+void btl_ib_ack_delivered(btl_ib_conn_t *conn);
 
 /* Something in `space` is to be acknowledged, `now` or soon. */
 void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
@@ -649,6 +802,9 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 /* The peer refused a segment, and says that it can take it in now: send that one again. */
 void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
+/* The transport's connection ended: all in flight may be lost, and the peer may be gone. */
+void btl_ib_loss_broken(btl_ib_conn_t *conn);
+
 /* After acknowledgements were taken in: find what is lost, set the timer. */
 void btl_ib_loss_detect(btl_ib_conn_t *conn);
 
@@ -657,5 +813,46 @@ void btl_ib_loss_arm(btl_ib_conn_t *conn);
 
 /* The timer went off. */
 void btl_ib_loss_timer(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_rail.c ---- */
+
+/* Neither a datagram nor the end of a send or operation, but news of a peer, or of the device. */
+void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* A port that is down: has it been for too long? */
+void btl_ib_rail_look(btl_ib_rail_t *rail);
+
+/* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
+void btl_ib_rail_mourn(btl_ib_rail_t *rail);
+
+/* ---- btl_ib_failover.c ---- */
+
+/* Go on by another rail by which there is a connection with the same process, and tell the peer. False: there
+ * is none that carries what is under way. Calls nothing up. */
+bool btl_ib_failover(btl_ib_conn_t *conn);
+
+/* The same, if the peer's process was heard by another connection after `since` (of engine->awake). */
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
+
+/* Ask for a sign of life of the same process by all other rails. */
+void btl_ib_failover_ask(btl_ib_conn_t *conn);
+
+/* Is its own way well again? */
+void btl_ib_failover_home(btl_ib_conn_t *conn);
+
+/* Has the process `name` a connection with us by that rail, from that address (if it is known)? */
+bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
+
+/* May its datagrams come from there, by that rail? */
+bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from);
+
+/* A good datagram came, stamped so, by another way than what we send: if it is news, the peer's way is ours
+ * from now on. */
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp);
+
+/* Give the address by another rail back. */
+void btl_ib_failover_leave(btl_ib_conn_t *conn);
 
 #endif

@@ -59,27 +59,37 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
     return error == BTL_IB_WIRE_OK && view->skip == 0 ? BTL_IB_WIRE_LENGTH : error;
 }
 
+/* Ranges ascend and leave a gap, else they would be one; what is missing first did not arrive, but may have
+ * been refused. */
+static bool are_ranges(const btl_ib_ack_block_t *block)
+{
+    uint64_t least = block->refused ? 0 : 1;
+
+    for (uint32_t i = 0; i < block->ranges; i++) {
+        uint32_t from, to;
+        btl_ib_wire_range(block, i, &from, &to);
+        from -= block->ack;
+        to -= block->ack;
+        if (from < least || to <= from || to > BTL_IB_WINDOW_LIMIT) {
+            return false;
+        }
+        least = (uint64_t) to + 1;
+    }
+    return true;
+}
+
 static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
 {
     btl_ib_ack_block_t block;
     uint32_t offset = 0, space = 0;
 
     while (btl_ib_wire_next_block(view, &offset, &block)) {
-        uint32_t end = 0;          /* ranges ascend and leave a gap, else they would be one */
-        if (block.space < space) { /* each space once, or a datagram could ask for any work */
+        uint32_t name = block.space | (block.refused ? BTL_IB_SPACE_REFUSED : 0);
+        if (name < space || !are_ranges(&block)
+            || (block.refused && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
-        space = block.space + 1;
-        for (uint32_t i = 0; i < block.ranges; i++) {
-            uint32_t from, to;
-            btl_ib_wire_range(&block, i, &from, &to);
-            from -= block.ack;
-            to -= block.ack;
-            if (from <= end || to <= from || to > BTL_IB_WINDOW_LIMIT) {
-                return BTL_IB_WIRE_ACK_WRONG;
-            }
-            end = to;
-        }
+        space = name + 1; /* each space once, or a datagram could ask for any work */
     }
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
 }
@@ -198,6 +208,52 @@ static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
     return offset == view->size && offset > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
 }
 
+/* What asks whether its size gets through has zeros. */
+static btl_ib_wire_error_t parse_void(btl_ib_view_t *view)
+{
+    for (uint32_t i = 0; i < view->size; i++) {
+        if (view->payload[i] != 0) {
+            return BTL_IB_WIRE_TYPE_UNKNOWN;
+        }
+    }
+    view->bytes = view->size;
+    view->size = 0;
+    return BTL_IB_WIRE_OK;
+}
+
+/* Only what has a body that may be long travels in parts. */
+static bool has_parts(uint8_t type)
+{
+    return type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_PUT
+           || type == BTL_IB_TYPE_GOT || type == BTL_IB_TYPE_REPLY || type == BTL_IB_TYPE_BUNDLE;
+}
+
+static btl_ib_wire_error_t parse_part(btl_ib_view_t *view)
+{
+    btl_ib_wire_part_t part;
+
+    if (view->size < sizeof(part)) {
+        return BTL_IB_WIRE_SHORT;
+    }
+    memcpy(&part, view->payload, sizeof(part));
+    view->payload += sizeof(part);
+    view->size -= sizeof(part);
+    view->part.offset = BTL_IB_LE16(part.offset);
+    view->part.total = BTL_IB_LE16(part.total);
+    view->part.type = part.type;
+    view->part.tag = part.tag;
+    if (part.zero != 0 || !has_parts(part.type)
+        || (part.tag != 0 && part.type >= BTL_IB_TYPE_PUT)) {
+        return BTL_IB_WIRE_TYPE_UNKNOWN;
+    }
+    const uint32_t end = view->part.offset + view->size;
+    if (view->size == 0 || end > view->part.total || view->part.offset % BTL_IB_PART_UNIT != 0
+        || (view->size % BTL_IB_PART_UNIT != 0 && end != view->part.total)) {
+        return BTL_IB_WIRE_LENGTH;
+    }
+    return BTL_IB_WIRE_OK;
+}
+
 static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
 {
     btl_ib_wire_connect_t connect;
@@ -244,8 +300,11 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_number(view, &view->op.id);
     case BTL_IB_TYPE_BUNDLE:
         return parse_bundle(view);
-    case BTL_IB_TYPE_CLOSE:
+    case BTL_IB_TYPE_PART:
+        return parse_part(view);
     case BTL_IB_TYPE_VOID:
+        return parse_void(view);
+    case BTL_IB_TYPE_CLOSE:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
     default:
         return BTL_IB_WIRE_TYPE_UNKNOWN;
@@ -301,6 +360,11 @@ static inline btl_ib_wire_error_t parse_rest_of_header(const btl_ib_wire_header_
     return BTL_IB_WIRE_OK;
 }
 
+btl_ib_wire_error_t btl_ib_wire_parse_whole(btl_ib_view_t *view)
+{
+    return parse_body(view);
+}
+
 btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view)
 {
     btl_ib_wire_header_t header;
@@ -336,7 +400,8 @@ bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_
     if (view->size - *offset - sizeof(wire) < ranges) {
         return false;
     }
-    block->space = wire.space;
+    block->space = wire.space & ~BTL_IB_SPACE_REFUSED;
+    block->refused = wire.space & BTL_IB_SPACE_REFUSED;
     block->ack = BTL_IB_LE32(wire.ack);
     block->limit = BTL_IB_LE32(wire.limit);
     block->again = BTL_IB_LE16(wire.again);

@@ -17,9 +17,11 @@
  *   ATOMIC [CONNECT] atomic                 asks for an operation on a word of a region
  *   GOT    [CONNECT] got, bytes             what a GET asked for, or a piece of it
  *   REPLY  [CONNECT] replies                how operations of the receiver ended
- *   VOID   [CONNECT]                        a segment whose contents are no longer to be sent
+ *   VOID   [CONNECT] zeros                  a segment whose contents are no longer to be sent, or that
+ *                                           asks whether a datagram of this size gets through
  *   REFUSED [CONNECT] operation             segments of this PUT are not taken in, and never will be
  *   BUNDLE [CONNECT] entries                several whole messages
+ *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
  *
  * ACK, CLOSE and REFUSED are not sequenced, not retransmitted and need no credit. All others are
  * numbered within their space (the channel they were first sent on), retransmitted, and accepted once.
@@ -58,6 +60,8 @@
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
  *   +------+------+------+------+  again: segments sent again of which another copy had come before,
  *                                  since the connection began, modulo 65536
+ * With 0x80 in `space` the ranges came and are refused: not taken in, nor lost. again: 1 if not all that were
+ * are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so that
  * none of a PUT that goes beyond its region is placed
@@ -104,6 +108,11 @@
  *   +------+------+------+------+
  *   |    size     | tag  | zero |
  *   +------+------+------+------+
+ *
+ * part: of a body of `total` bytes those from `offset` on; type and tag of the segment as a whole
+ *   +------+------+------+------+------+------+------+------+
+ *   |   offset    |    total    | type | tag  |    zero     |
+ *   +------+------+------+------+------+------+------+------+
  */
 
 #ifndef BTL_IB_WIRE_H
@@ -134,6 +143,7 @@ typedef enum btl_ib_type {
     BTL_IB_TYPE_VOID = 11,
     BTL_IB_TYPE_REFUSED = 12,
     BTL_IB_TYPE_BUNDLE = 13,
+    BTL_IB_TYPE_PART = 14,
 } btl_ib_type_t;
 
 enum {
@@ -192,6 +202,9 @@ typedef struct btl_ib_wire_ack {
     uint32_t limit;
 } btl_ib_wire_ack_t;
 
+/* In `space` of an ACK block: its ranges are refused. */
+#define BTL_IB_SPACE_REFUSED 0x80u
+
 typedef struct btl_ib_wire_range {
     uint16_t offset;
     uint16_t count;
@@ -236,6 +249,17 @@ typedef struct btl_ib_wire_entry {
     uint8_t tag;
     uint8_t zero;
 } btl_ib_wire_entry_t;
+
+typedef struct btl_ib_wire_part {
+    uint16_t offset;
+    uint16_t total;
+    uint8_t type;
+    uint8_t tag;
+    uint16_t zero;
+} btl_ib_wire_part_t;
+
+/* Parts begin at multiples of so many bytes, and all but the last have as many. */
+#define BTL_IB_PART_UNIT 8u
 
 /* Status of a reply. */
 enum {
@@ -287,6 +311,11 @@ BTL_IB_WIRE_AT(btl_ib_wire_reply_t, operation, 8);
 BTL_IB_WIRE_AT(btl_ib_wire_reply_t, status, 12);
 BTL_IB_WIRE_AT(btl_ib_wire_entry_t, tag, 2);
 BTL_IB_WIRE_AT(btl_ib_wire_entry_t, zero, 3);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, total, 2);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, type, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, tag, 5);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, zero, 6);
+static_assert(sizeof(btl_ib_wire_part_t) == 8, "PART");
 static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
 static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
 static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
@@ -368,10 +397,18 @@ typedef struct btl_ib_view {
         uint32_t type;           /* ATOMIC */
     } op;
 
-    uint32_t skip;  /* SKIP: how many sequences */
-    uint32_t bytes; /* BUNDLE: of all its messages */
+    struct {
+        uint32_t offset;
+        uint32_t total;
+        uint8_t type;
+        uint8_t tag;
+    } part;
 
-    uint8_t *payload; /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: what they list */
+    uint32_t skip;  /* SKIP: how many sequences */
+    uint32_t bytes; /* BUNDLE: of all its messages; VOID: its zeros */
+
+    uint8_t *
+        payload; /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: what they list; PART: bytes */
     uint32_t size;
 } btl_ib_view_t;
 
@@ -393,6 +430,10 @@ typedef enum btl_ib_wire_error {
  */
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
 
+/* The same of the body of a segment all parts of which are there: type, tag, payload and size in *view are
+ * those of the whole. */
+btl_ib_wire_error_t btl_ib_wire_parse_whole(btl_ib_view_t *view);
+
 /*
  * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest may
  * still be encrypted. Checks and sets no more than that (and payload and size, after the block).
@@ -402,6 +443,7 @@ btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
     uint32_t space;
+    bool refused; /* the ranges are of what was refused; again and limit say nothing */
     uint32_t ack;
     uint32_t limit;
     uint16_t again;

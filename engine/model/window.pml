@@ -10,24 +10,26 @@
  *
  * What in here is what in the engine:
  *
- *   proctype sender     btl_ib_tx.c and btl_ib_loss.c: send_new is cut_batch + enlist under
- *                       may_send(), which NO_CREDIT and NO_WINDOW stand for; send_skip is
- *                       btl_ib_send_skip(); WAITS is waits(), again and newest are probe() and
- *                       to_probe_with(); BLOCKED is what wait_for() notes in blocked_since
+ *   proctype sender     btl_ib_tx.c, the files beside it and btl_ib_loss.c: send_new is cut_batch() with
+ *                       btl_ib_flight_enter() under btl_ib_limits_check(), which NO_CREDIT and
+ *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); WAITS is waits(), again
+ *                       and newest are probe() and to_probe_with(); BLOCKED is what
+ *                       btl_ib_limits_wait() notes in blocked_since
  *   ack_process         btl_ib_ack_process() with check_one(), arrived(), credited() in btl_ib_ack.c
  *                       and btl_ib_tx_window_clear()
  *   proctype receiver   btl_ib_rx.c: recv_sequenced, recv_data (with take_in), recv_skip
  *   ranges, send_ack    write_block() and told(), or stamp() and btl_ib_ack_left() if it rides along
  *   OUTSIDE, DUPLICATE  btl_ib_rx_window_classify(); mark is btl_ib_rx_window_mark()
- *   repost, recv_data   repost() and btl_ib_credit_use(); recv_skip: btl_ib_credit_give_back()
+ *   repost, recv_data   repost() and btl_ib_credit_use() with shrink() and grow(); recv_skip:
+ *                       btl_ib_credit_give_back()
  *   BEFORE              btl_ib_seq_before()
  *   NUM, LOW, INIT      a queue P,<size>,NUM,LOW of which a new or idle peer holds INIT
  *   WINDOW_MAX, WINDOW_LIMIT   config.window_max, BTL_IB_WINDOW_LIMIT
  *
  * What is left out: the congestion window and the depth limits (they only delay), the other
  * direction (what it acknowledges is what rides along here), other channels, reassembly, lives of
- * connections (contact.pml). The pool of credits that all peers share is a coin that falls either
- * way. What segment a timer repeats is left open.
+ * connections (contact.pml). The pool of credits that all peers share is a die: at a repost it bears twice as
+ * much, or one more, or nothing, or others want back what is above their share. What segment a timer repeats is left open.
  *
  * Time: there are no clocks. Without FAIR a retransmission and an acknowledgement may come at any
  * time, and the network may lose and repeat for ever: all orders of events that any timing could
@@ -67,6 +69,8 @@
  *   bug: -DBUG_DELTA
  *   bug: -DBUG_REPOST_TWICE
  *   bug: -DBUG_SKIP_BUFFER
+ *   bug: -DBUG_SHRINK
+ *   bug: -DFAIR -DMESSAGES=3 -DBUG_SHRINK_GAP
  *   bug: -DFAIR -DMESSAGES=3 -DBUG_COMPARE
  *   bug: -DFAIR -DMESSAGES=3 -DBUG_SKIP_OVERTAKEN
  *   bug: -DFAIR -DMESSAGES=3 -DLATE -DBUG_NO_PROBE
@@ -437,7 +441,21 @@ inline repost()
 {
     if
     :: REPOSTABLE && !later ->
-        rx_limit = ADD(rx_limit, used);
+        n = 0;
+        if
+#ifdef BUG_SHRINK_GAP /* a SKIP that is still missing can give back more than is left then */
+        :: poorer && grant > INIT -> n = (grant - INIT < used -> grant - INIT : used)
+#else
+        :: poorer && grant > INIT && rx_map == 0 -> n = (grant - INIT < used -> grant - INIT : used)
+#endif
+        :: else
+        fi;
+        grant = grant - n;
+#ifdef BUG_SHRINK /* the limit as if nothing had been kept */
+        n = 0;
+#endif
+        rx_limit = ADD(rx_limit, used - n);
+        n = 0;
 #ifndef BUG_REPOST_TWICE
         used = 0;
 #endif
@@ -476,6 +494,7 @@ inline recv_data(seq)
     if
     :: reposted && richer ->
         n = (NUM - grant < grant -> NUM - grant : grant);
+        n = (n > 1 && !rich -> 1 : n);
         grant = grant + n;
         rx_limit = ADD(rx_limit, n)
     :: else
@@ -523,7 +542,7 @@ inline recv_sequenced(seq)
         :: else -> recv_data(seq)
         fi
     fi;
-    richer = false; later = false; reposted = false
+    richer = false; rich = false; poorer = false; later = false; reposted = false
 }
 
 /* The ranges of an acknowledgement. */
@@ -565,7 +584,7 @@ proctype receiver()
 {
     byte s = 0, n = 0, c = 0;
     int m = 0;
-    bool richer = false, later = false, reposted = false;
+    bool richer = false, rich = false, poorer = false, later = false, reposted = false;
 
 end:
     do
@@ -595,7 +614,9 @@ end:
 #endif
             fi;
             if
-            :: richer = true /* the pool can double the grant, */
+            :: richer = true; rich = true /* the pool can double the grant, */
+            :: richer = true              /* or bear one more, */
+            :: poorer = true              /* or others want their share of it, */
             :: true
 #ifdef LATE
             :: later = true /* or the buffers are not free yet */

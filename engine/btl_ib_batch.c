@@ -1,0 +1,263 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_cut.c makes the segments,
+ * btl_ib_datagram.c sends them. */
+
+#include "btl_ib_tx.h"
+
+enum {
+    SHORT_ABOUT = 100,  /* us */
+    SHORT_TRAINS = 2,   /* of a full one */
+    SHORT_ALONE = 1000, /* us: without another before */
+};
+
+/* Segments about to be sent, in order. */
+typedef struct batch {
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    int count;
+    btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
+} batch_t;
+
+/* The last segment of a batch could not leave: as if it had never been cut. */
+static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
+{
+    btl_ib_segment_t *segment = batch->segments[--batch->count];
+    btl_ib_out_t *out = segment->out;
+
+    for (uint32_t n = segment->bundled; n > 0; n--) {
+        btl_ib_list_t *item = btl_ib_list_last(&batch->bundled);
+        BTL_IB_CONTAINER(item, btl_ib_out_t, link)->offset = 0;
+        btl_ib_list_remove(item);
+        btl_ib_list_push_head(pending, item);
+    }
+    if (out != NULL) {
+        btl_ib_cut_undo(segment);
+        if (btl_ib_list_empty(&out->link)) {
+            btl_ib_list_push_head(pending, &out->link);
+        }
+    }
+    btl_ib_flight_withdraw(conn, segment);
+}
+
+static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *bundled)
+{
+    btl_ib_out_t *out = segment->out;
+
+    btl_ib_flight_left(conn, segment);
+    conn->engine->count.sent_bytes += segment->payload;
+    if (segment->bundled > 0) {
+        btl_ib_out_left_bundled(conn, bundled, segment->bundled);
+        return;
+    }
+    btl_ib_cut_left(segment);
+    if (segment->last) {
+        btl_ib_out_left(conn, out, segment->out == NULL);
+    }
+}
+
+/* The next that may be cut in a channel, or NULL. */
+static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(&tx->pending)) != NULL) {
+        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        if (out->kind != BTL_IB_OUT_STREAM
+            || btl_ib_serve_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+            return out;
+        }
+    }
+    return NULL;
+}
+
+/* What to cut next off what waits in a channel. */
+typedef struct plan {
+    uint32_t space; /* on which channel it travels */
+    uint32_t count; /* messages to be bundled; if not several: the next piece of the first */
+    uint32_t size;  /* what they take */
+} plan_t;
+
+/* Messages travel together on the smallest channel that holds them; if that is blocked, as many as their
+ * own channel holds. */
+static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
+{
+    const btl_ib_list_t *pending = &conn->tx[space].pending;
+    uint32_t overhead = btl_ib_send_overhead(conn);
+    uint32_t room = conn->peer_queues->q[space].size;
+
+    plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
+                      ? 1
+                      : btl_ib_cut_count(pending, conn->datagram_max - overhead, &plan->size);
+    if (plan->count > 1) {
+        plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
+        if (plan->space == space || btl_ib_limits_check(conn, plan->space) == BTL_IB_GO) {
+            return btl_ib_limits_check(conn, plan->space);
+        }
+        room = room < conn->datagram_max ? room : conn->datagram_max;
+        plan->count = btl_ib_cut_count(pending, room - overhead, &plan->size);
+    }
+    plan->space = space;
+    return btl_ib_limits_check(conn, space);
+}
+
+/* NULL: there is no memory. */
+static btl_ib_segment_t *cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx,
+                                        btl_ib_out_t *out, const plan_t *plan,
+                                        btl_ib_list_t *bundled)
+{
+    if (btl_ib_tx_window_reserve(&conn->tx[plan->space].window, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    if (plan->count > 1) {
+        return btl_ib_cut_bundle(conn, &tx->pending, plan->count, plan->size, bundled);
+    }
+    return btl_ib_cut(conn, out, plan->space);
+}
+
+/* Do others overtake bulk, and has somebody had short messages more than once within `time` us? */
+static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return conn->via->transport->attr.overtakes && engine->short_before != 0
+           && engine->now - engine->short_before < time;
+}
+
+/* Then they are not to wait long for either host, so trains are short and leave one by one. */
+static bool short_ones_are_about(const btl_ib_conn_t *conn)
+{
+    return short_ones_within(conn, SHORT_ABOUT);
+}
+
+static int largest_batch(const btl_ib_conn_t *conn)
+{
+    const int most = btl_ib_batch_max(conn);
+
+    return short_ones_are_about(conn) ? (most + SHORT_TRAINS - 1) / SHORT_TRAINS : most;
+}
+
+/* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
+static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    const int most = largest_batch(conn);
+    btl_ib_out_t *out;
+    plan_t plan;
+
+    batch->count = 0;
+    while (batch->count < most && (out = next_out(tx)) != NULL) {
+        btl_ib_verdict_t verdict = make_plan(conn, space, &plan);
+        if (verdict != BTL_IB_GO) {
+            return verdict;
+        }
+        btl_ib_segment_t *segment = cut_as_planned(conn, tx, out, &plan, &batch->bundled);
+        if (segment == NULL) {
+            conn->engine->count.blocked_memory++;
+            *full = true;
+            return BTL_IB_GO;
+        }
+        btl_ib_flight_enter(conn, segment, plan.space);
+        batch->segments[batch->count++] = segment;
+        if (segment->last) {
+            btl_ib_list_remove(&out->link);
+        }
+    }
+    return BTL_IB_GO;
+}
+
+/* Bytes of one-sided operations have no end in sight: after each batch others have their turn. The
+ * pieces of a message stay together, as its receiver's reassembly wants it. */
+static void take_turns(btl_ib_tx_space_t *tx)
+{
+    btl_ib_list_t *first = btl_ib_list_first(&tx->pending);
+
+    if (first != NULL && first != btl_ib_list_last(&tx->pending)) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
+        if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
+            btl_ib_list_remove(first);
+            btl_ib_list_push_tail(&tx->pending, first);
+        }
+    }
+}
+
+/* Is there enough to fill a train? */
+static bool fills_train(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    const uint64_t train = (uint64_t) conn->cc.train * btl_ib_conn_segment_max(conn);
+    uint64_t bytes = 0;
+
+    for (const btl_ib_list_t *item = btl_ib_list_first(&tx->pending); item != NULL;
+         item = btl_ib_list_next(&tx->pending, item)) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        bytes += out->size - out->offset;
+        if (bytes >= train) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool out_is_bulk(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
+           || out->size > btl_ib_conn_segment_max(conn);
+}
+
+/*
+ * Whoever waits for the short message that came in this turn has it before a train of bulk leaves. One that came alone
+ * holds nothing up: perhaps its receiver computes now, and does not call again for long. Nor is anything else put
+ * off: what is less than a train, what was lost, and short messages cost next to nothing.
+ */
+static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (!engine->in_turn || !engine->hurry || !short_ones_within(conn, SHORT_ALONE)) {
+        return false;
+    }
+    const btl_ib_out_t *first = next_out(tx);
+    return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
+}
+
+/* While short messages are about somebody looks for them between any two trains. */
+static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_t *first)
+{
+    return conn->engine->in_turn && short_ones_are_about(conn) && btl_ib_segment_is_bulk(first);
+}
+
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+    batch_t batch;
+
+    if (makes_way(conn, tx)) {
+        btl_ib_conn_ready(conn);
+        return BTL_IB_GO;
+    }
+    btl_ib_list_init(&batch.bundled);
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->pending)
+           && (!trains || fills_train(conn, tx))) {
+        verdict = cut_batch(conn, space, &batch, full);
+        int taken = batch.count == 0 ? 0 : btl_ib_send_segments(conn, batch.segments, batch.count);
+        while (batch.count > taken) {
+            uncut(conn, &batch, &tx->pending);
+            *full = true;
+        }
+        for (int i = 0; i < taken; i++) {
+            piece_left(conn, batch.segments[i], &batch.bundled);
+        }
+        if (taken > 0) {
+            btl_ib_conn_active(conn);
+            take_turns(tx);
+            if (one_train_is_enough(conn, batch.segments[0])) {
+                btl_ib_conn_ready(conn);
+                break;
+            }
+        }
+    }
+    return verdict;
+}

@@ -1,0 +1,250 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * A connection goes on over another rail when its own fails. It stays what it is: its id, tokens, windows,
+ * credits and queues are those of the two rails that it joins. Only what carries its datagrams changes, to
+ * the two rails of another connection with the same process. No message is needed for that: whoever gets a
+ * good datagram of a connection by another way than before answers by that way.
+ */
+
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* us: two processes that chose different ways at once agree in that time. */
+enum { DECIDED = 1000 * 1000 };
+
+/* A connection with the process `name` by our rail `rail`; `from`: to that address there, if it is known.
+ * NULL: none. */
+static btl_ib_conn_t *by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
+{
+    for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX && btl_ib_rail_usable(rail); remote++) {
+        btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
+        if (conn != NULL && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->address == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
+{
+    return by_rail(rail, name, from) != NULL;
+}
+
+/* What was measured of the old way says nothing of the new one. */
+static void measure_anew(btl_ib_conn_t *conn)
+{
+    btl_ib_rtt_t unknown = {0};
+
+    conn->rtt = unknown;
+    conn->probes = 0;
+    conn->probe_base = conn->engine->now;
+    btl_ib_conn_begin_way(conn);
+}
+
+/* All that is on the way may be lost with it: what arrived is recognised as such at the other end. */
+static void send_all_again(btl_ib_conn_t *conn)
+{
+    btl_ib_flight_lose(conn);
+    btl_ib_conn_ready(conn);
+    btl_ib_loss_arm(conn);
+}
+
+void btl_ib_failover_leave(btl_ib_conn_t *conn)
+{
+    if (conn->via != conn->rail) {
+        conn->via->transport->ops->addr_remove(conn->via->transport, conn->to);
+        conn->via = conn->rail;
+        conn->to = conn->address;
+        conn->via_queues = conn->peer_queues;
+    }
+}
+
+/* Where it went before is over. */
+static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_transport_t *before)
+{
+    BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
+               BTL_IB_NAME_ARGS(conn->name), before->name, conn->via->transport->name);
+    btl_ib_path_moved(conn, other);
+    conn->moved_at = conn->engine->now;
+    conn->engine->count.failovers++;
+    measure_anew(conn);
+    send_all_again(conn);
+}
+
+/* Go by the two rails that `other` joins, whatever way that goes itself. What is too large for it goes in parts.
+ * False if there is no memory. */
+static bool take_way_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    const btl_ib_transport_t *before = conn->via->transport;
+    btl_ib_transport_t *transport = other->rail->transport;
+    btl_ib_addr_t to;
+
+    if (transport->ops->addr_add(transport, other->published, other->published_len, &to) != 0) {
+        return false;
+    }
+    btl_ib_failover_leave(conn);
+    conn->via = other->rail;
+    conn->to = to;
+    conn->via_queues = other->peer_queues;
+    moved(conn, other, before);
+    return true;
+}
+
+static bool has_home(const btl_ib_conn_t *conn)
+{
+    return btl_ib_rail_usable(conn->rail) && conn->address != BTL_IB_ADDR_UNKNOWN;
+}
+
+/* False if there is no way there. */
+static bool go_home(btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_t *before = conn->via->transport;
+
+    if (!has_home(conn)) {
+        return false;
+    }
+    btl_ib_failover_leave(conn);
+    moved(conn, NULL, before);
+    return true;
+}
+
+/* Go by a rail other than now, its own or that of another connection with the same process. */
+static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    if (rail == conn->rail) {
+        return go_home(conn);
+    }
+    const btl_ib_conn_t *other = by_rail(rail, conn->name, from);
+    return other != NULL && take_way_of(conn, other);
+}
+
+/* Does anything with that process go by the rail? Where nothing does, there was a reason. */
+static bool is_used(const btl_ib_rail_t *rail, uint64_t name)
+{
+    const btl_ib_conn_t *conn = by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
+
+    return conn != NULL && conn->via == rail;
+}
+
+/* The next rail first, so that the connections of one that fails are spread over the others. */
+static bool take_next_way(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 1; i < 2 * engine->rail_count; i++) {
+        const btl_ib_rail_t *rail = engine->rails[(conn->via->index + i) % engine->rail_count];
+        if (rail != conn->via && (i > engine->rail_count || is_used(rail, conn->name))
+            && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The peer is to answer by this way. */
+static void tell(btl_ib_conn_t *conn)
+{
+    if (conn->bound || conn->contacted) {
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+bool btl_ib_failover(btl_ib_conn_t *conn)
+{
+    if (!take_next_way(conn)) {
+        return false;
+    }
+    tell(conn);
+    return true;
+}
+
+static bool is_address(btl_ib_addr_t from, btl_ib_addr_t address)
+{
+    return from == address || from == BTL_IB_ADDR_UNKNOWN;
+}
+
+bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from)
+{
+    return (rail == conn->rail && is_address(from, conn->address))
+           || (rail == conn->via && is_address(from, conn->to))
+           || by_rail(rail, conn->name, from) != NULL;
+}
+
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    bool late = conn->echo_valid && !btl_ib_seq_before(conn->echo, stamp)
+                && engine->now - conn->echo_at <= BTL_IB_STAMP_AGE;
+    bool ours = engine->config.name < conn->name && conn->moved_at != 0
+                && btl_ib_rail_usable(conn->via) && engine->now - conn->moved_at < DECIDED;
+
+    if (rail != conn->via && btl_ib_rail_usable(rail) && !late && !ours) {
+        go_by(conn, rail, from);
+    }
+}
+
+/* Ask by its own two rails, without going there: if the peer gets that it follows, and so do we when it
+ * answers. */
+static void ask_home(btl_ib_conn_t *conn)
+{
+    btl_ib_rail_t *via = conn->via;
+    const btl_ib_addr_t to = conn->to;
+    const btl_ib_queue_table_t *queues = conn->via_queues;
+
+    conn->via = conn->rail;
+    conn->to = conn->address;
+    conn->via_queues = conn->peer_queues;
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    conn->via = via;
+    conn->to = to;
+    conn->via_queues = queues;
+}
+
+void btl_ib_failover_home(btl_ib_conn_t *conn)
+{
+    if (conn->via != conn->rail && has_home(conn)) {
+        ask_home(conn);
+    }
+}
+
+void btl_ib_failover_ask(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        const btl_ib_rail_t *rail = engine->rails[i];
+        btl_ib_conn_t *other =
+            rail == conn->via ? NULL : by_rail(rail, conn->name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->via == rail) {
+            btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
+        } else if (other != NULL) {
+            btl_ib_failover_home(other);
+        }
+    }
+}
+
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        const btl_ib_rail_t *rail = engine->rails[i];
+        const btl_ib_conn_t *other =
+            rail == conn->via ? NULL : by_rail(rail, conn->name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->via == rail && other->heard_at > since
+            && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            tell(conn);
+            return true;
+        }
+    }
+    return false;
+}

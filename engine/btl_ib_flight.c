@@ -1,0 +1,290 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments between the moment that gives them a sequence and their acknowledgement, and the accounts that
+ * count them. */
+
+#include "btl_ib_tx.h"
+
+enum {
+    WINDOW_SMALL =
+        32, /* segments, or a train: for more, an ACK for each 16 or each train is often enough */
+};
+
+static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    if (segment->type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
+        return;
+    }
+    conn->in_flight += (uint32_t) sign;
+    conn->tx[segment->space].in_flight += (uint32_t) sign;
+}
+
+/* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
+ * what limits memory, and what leaves the pool something for acknowledgements. */
+static void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool skip = segment->type == BTL_IB_TYPE_SKIP;
+    uint64_t bytes = segment->size + segment->outside;
+
+    conn->unacked += (uint32_t) sign;
+    if (skip) {
+        conn->skips += (uint32_t) sign;
+    } else {
+        engine->unacked += (uint32_t) sign;
+        engine->bytes_unacked += sign > 0 ? bytes : -bytes;
+    }
+}
+
+/* One segment more has had its time, were it sent without bursts. */
+static void spend_time(btl_ib_conn_t *conn)
+{
+    if (conn->cc.pace != 0) {
+        uint64_t now = conn->engine->now * 1000;
+        conn->pace_at = (conn->pace_at > now ? conn->pace_at : now) + conn->cc.pace;
+    }
+}
+
+/* After a silence that is longer than a timeout what was known of the path is old. */
+static void notice_silence(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->in_flight > 0) {
+        return;
+    }
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, engine->config.rto_initial);
+    timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
+    if (engine->now > conn->probe_base + timeout) {
+        conn->cc.ops->restart(&conn->cc);
+    }
+}
+
+/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
+ * had nothing else in flight has all of the window left, whatever went before. */
+static bool asks_for_ack(btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.train);
+    uint32_t window = conn->cc.window;
+
+    conn->unasked = conn->in_flight <= 1 ? 1 : conn->unasked + 1;
+    if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
+        uint32_t pending = btl_ib_limits_pending(conn, queue);
+        window = window < pending ? window : pending;
+    }
+    return window < small && (4 * conn->unasked >= window || conn->in_flight >= window);
+}
+
+void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
+{
+    segment->space = (uint8_t) space;
+    segment->seq = btl_ib_tx_window_push(&conn->tx[space].window, segment);
+    if (segment->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        conn->probes = 0;
+    }
+    notice_silence(conn);
+    keep(conn, segment, +1);
+    in_flight(conn, segment, +1);
+    spend_time(conn);
+    if (asks_for_ack(conn, space)) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    }
+    if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
+        conn->unasked = 0;
+    }
+}
+
+/* It is not sent from a region any more. */
+static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (segment->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, segment->region);
+        segment->region = 0;
+    }
+}
+
+void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    settle(conn, segment);
+    keep(conn, segment, -1);
+    in_flight(conn, segment, -1);
+    if (conn->cc.pace != 0) {
+        conn->pace_at -= conn->cc.pace;
+    }
+    btl_ib_tx_window_unpush(&conn->tx[segment->space].window);
+    btl_ib_pool_put(segment);
+}
+
+void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    segment->first_sent = btl_ib_engine_awake(engine);
+    segment->last_sent = engine->now;
+    segment->order = ++conn->order;
+    segment->copies = 1;
+    btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    engine->count.sent_segments++;
+    conn->probe_base = engine->now;
+    conn->blocked_since = 0;
+}
+
+void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    if (segment->lost) {
+        segment->lost = false;
+        conn->parked_count -= segment->parked;
+        segment->parked = false;
+        in_flight(conn, segment, +1);
+    }
+    segment->last_sent = engine->now;
+    segment->order = ++conn->order;
+    segment->probe = probe;
+    segment->copies++;
+    spend_time(conn);
+    engine->count.retransmits++;
+    conn->probe_base = engine->now;
+}
+
+void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost) {
+        in_flight(conn, segment, -1);
+        segment->lost = true;
+    }
+    conn->parked_count -= segment->parked;
+    segment->parked = false;
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->lost, &segment->link);
+}
+
+uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item;
+    uint32_t lost = 0;
+
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        while ((item = btl_ib_list_first(&conn->sent[i])) != NULL) {
+            btl_ib_send_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+            lost++;
+        }
+    }
+    return lost;
+}
+
+void btl_ib_flight_park(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_send_lost(conn, segment);
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->parked, &segment->link);
+    conn->parked_count++;
+    segment->parked = true;
+    segment->refused = segment->copies;
+}
+
+btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_out_t *out = segment->out;
+
+    keep(conn, segment, -1);
+    if (!segment->lost) {
+        in_flight(conn, segment, -1);
+    }
+    conn->parked_count -= segment->parked;
+    btl_ib_list_remove(&segment->link);
+    settle(conn, segment);
+    btl_ib_pool_put(segment);
+    if (out == NULL || --out->pending > 0 || out->offset < out->size) {
+        return NULL;
+    }
+    return out;
+}
+
+void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_tx_window_clear(&conn->tx[segment->space].window, segment->seq);
+    btl_ib_out_t *out = btl_ib_flight_end(conn, segment);
+    if (out != NULL) {
+        btl_ib_send_finish(out, 0);
+    }
+}
+
+void btl_ib_flight_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    keep(conn, segment, -1); /* what follows makes it shorter */
+    settle(conn, segment);
+    segment->type = BTL_IB_TYPE_VOID;
+    segment->out = NULL;
+    segment->outside = 0;
+    segment->payload = 0;
+    segment->parted = 0;
+    segment->size = (uint32_t) (btl_ib_send_body(segment) - segment->wire);
+    keep(conn, segment, +1);
+}
+
+/* Its contents are not to be sent any more. */
+static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost || segment->parked) {
+        btl_ib_send_lost(conn, segment);
+    }
+    btl_ib_flight_cut_off(conn, segment);
+    conn->engine->count.voided++;
+}
+
+/* Make those segments void that are pieces of `out`, or answers if it is NULL. */
+static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
+{
+    btl_ib_list_t *next;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL; item = next) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
+        next = btl_ib_list_next(segments, item);
+        if (out != NULL ? segment->out == out : answer) {
+            make_void(conn, segment);
+        }
+    }
+}
+
+void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
+{
+    void_some(conn, &conn->lost, out);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        void_some(conn, &conn->sent[i], out);
+    }
+    void_some(conn, &conn->parked, out);
+    btl_ib_conn_ready(conn);
+}
+
+static void own_some(btl_ib_list_t *segments, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment->region == region) {
+            btl_ib_cut_own(segment);
+        }
+    }
+}
+
+void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        for (int i = 0; i < BTL_IB_RACKS; i++) {
+            own_some(&conn->sent[i], region);
+        }
+        own_some(&conn->lost, region);
+        own_some(&conn->parked, region);
+    }
+}

@@ -1,0 +1,107 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What keeps a new segment from leaving, and what is waited for then. */
+
+#include "btl_ib_tx.h"
+
+enum {
+    PENDING_TIME = 50, /* us */
+    COMMAND_SHARE = 8, /* of the window goes beside it */
+};
+
+/*
+ * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
+ * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
+ * of the shortest round trip, without what hosts may have had their part in.
+ */
+uint32_t btl_ib_limits_pending(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+{
+    uint32_t times = conn->path / PENDING_TIME;
+
+    if (times <= 1 || conn->path == UINT32_MAX) {
+        return queue->max_pending;
+    }
+    uint64_t max = (uint64_t) queue->max_pending * times;
+    return max < BTL_IB_WINDOW_LIMIT ? (uint32_t) max : BTL_IB_WINDOW_LIMIT;
+}
+
+bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
+{
+    const btl_ib_cc_t *cc = &conn->cc;
+
+    if (cc->pace == 0) {
+        return false;
+    }
+    uint64_t now = conn->engine->now * 1000;
+    uint64_t at = conn->pace_at > now ? conn->pace_at : now;
+    return at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
+}
+
+/* What is on the command channel goes beside a window that long messages fill: it is little, and somebody waits for it. */
+static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const uint32_t window = conn->cc.window;
+
+    return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+}
+
+btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_tx_space_t *tx = &conn->tx[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
+    if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+        if (!btl_ib_seq_before(tx->window.next, tx->limit)) {
+            return BTL_IB_NO_CREDIT;
+        }
+    } else if (tx->in_flight >= queue->max_pending
+               && tx->in_flight >= btl_ib_limits_pending(conn, queue)) {
+        return BTL_IB_NO_WINDOW;
+    }
+    /* A SKIP may rest there for long, and does not count; there is one at most. */
+    if (tx->window.next - tx->window.first >= engine->config.window_max + (conn->skips > 0)
+        || conn->in_flight >= window_of(conn, space)) {
+        return BTL_IB_NO_WINDOW;
+    }
+    if (btl_ib_limits_too_soon(conn, 0)) {
+        return BTL_IB_TOO_SOON;
+    }
+    if (engine->unacked >= engine->config.depth_total
+        || engine->bytes_unacked >= engine->config.depth_bytes) {
+        return BTL_IB_NO_DEPTH;
+    }
+    return BTL_IB_GO;
+}
+
+/* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody
+ * answers fills the window, and must not rest then. */
+static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
+{
+    return conn->in_flight == 0
+           && (verdict == BTL_IB_NO_CREDIT
+               || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
+}
+
+void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    engine->count.blocked_credit += verdict == BTL_IB_NO_CREDIT;
+    engine->count.blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
+    if (full) {
+        btl_ib_conn_ready(conn);
+    } else if (verdict == BTL_IB_NO_DEPTH && btl_ib_list_empty(&conn->ready)) {
+        btl_ib_list_push_tail(&engine->starved, &conn->ready);
+    } else if (verdict == BTL_IB_TOO_SOON) {
+        /* When a whole burst may go, and not one by one. */
+        btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
+    } else if (is_stuck(conn, verdict) && conn->blocked_since == 0) {
+        conn->blocked_since = btl_ib_engine_awake(engine);
+        conn->probe_base = engine->now;
+    }
+}

@@ -1,0 +1,320 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What size of datagrams the path carries: see btl_ib_path.h. */
+
+#include "btl_ib_min.h"
+#include "btl_ib_tx.h"
+
+#include <string.h>
+
+enum {
+    LOSSES = 5, /* in a row, at different times: at 5 % loss one row in 3 million */
+    ROW_LEAST =
+        20 * 1000,       /* us: a queue that overflows for a moment has room for small ones only */
+    BASE = 1200,         /* bytes: what every path carries that anybody uses (RFC 9000, 14) */
+    LEAST = 512,         /* or nearly (RFC 791: 576); what is smaller is never suspected */
+    ASK_SILENT = 4,      /* every so many probes who did not answer is asked again */
+    SEARCH_SOON = 1000,  /* us: after a black hole was found */
+    SEARCH_STEP = 32,    /* bytes: what is left between the two ends is not worth a probe */
+    SEARCH_FAILURES = 3, /* probes of a size that were lost: it is too large */
+    SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
+};
+
+static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer;
+}
+
+/* The largest datagram that it travels in. */
+static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return btl_ib_min_u32(size_of(conn, segment), conn->datagram_max);
+}
+
+bool btl_ib_path_is_probe(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_VOID
+           && segment->wire + segment->size > btl_ib_send_body(segment);
+}
+
+void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t most)
+{
+    conn->datagram_max = most;
+    conn->sizes = (btl_ib_sizes_t){.home = most, .most = most, .search_at = UINT64_MAX};
+}
+
+void btl_ib_path_begin(btl_ib_conn_t *conn)
+{
+    conn->sizes.parts = false;
+    conn->sizes.losses = 0;
+    conn->sizes.asked = false;
+    conn->sizes.probing = false;
+}
+
+/* ---- smaller ---- */
+
+/* What is on its way and too large goes again, in parts: nobody has to wait until it is found lost. */
+static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
+{
+    btl_ib_list_t *item = btl_ib_list_first(sent);
+
+    while (item != NULL) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        item = btl_ib_list_next(sent, item);
+        if (size_of(conn, segment) > conn->datagram_max && !btl_ib_path_is_probe(segment)) {
+            btl_ib_send_lost(conn, segment);
+        }
+    }
+}
+
+static void lose_large(btl_ib_conn_t *conn)
+{
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        lose_large_of(conn, &conn->sent[kind]);
+    }
+    btl_ib_conn_ready(conn);
+}
+
+/* From now on segments are cut for `size` bytes, and the search begins at `search_at`. */
+static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    conn->datagram_max = btl_ib_max_u32(size, btl_ib_engine_datagram_min(conn->engine->guard.kind));
+    sizes->parts = true;
+    sizes->losses = 0;
+    sizes->asked = false;
+    sizes->failures = 0;
+    sizes->next = sizes->most;
+    sizes->too_large = sizes->most + 1;
+    sizes->search_at = search_at;
+    lose_large(conn);
+}
+
+void btl_ib_path_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+    uint32_t carries = other != NULL ? other->datagram_max : sizes->home;
+
+    sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->sizes.most) : sizes->home;
+    shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->now + SEARCH_LATER);
+    if (conn->datagram_max == sizes->most) {
+        sizes->search_at = UINT64_MAX;
+    }
+}
+
+void btl_ib_path_narrowed(btl_ib_conn_t *conn, uint32_t size)
+{
+    if (size >= conn->datagram_max) {
+        return;
+    }
+    shrink(conn, size, conn->engine->now + SEARCH_LATER);
+    BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
+               BTL_IB_NAME_ARGS(conn->name), conn->datagram_max, conn->sizes.most);
+}
+
+/* ---- black holes ---- */
+
+static void found_hole(btl_ib_conn_t *conn)
+{
+    const btl_ib_sizes_t *sizes = &conn->sizes;
+    uint32_t suspect = sizes->suspect;
+    uint32_t size = suspect > BASE ? BASE : LEAST;
+
+    size = btl_ib_max_u32(size, sizes->carried & ~7u);
+    conn->engine->count.black_holes++;
+    BTL_IB_LOG(conn->engine, 1,
+               "peer %u.%u: datagrams of %u bytes do not get through to it, smaller ones do, and "
+               "nobody says so (%s carries %u): sent are at most %u now. Is the MTU of a switch on "
+               "the path smaller, or does a firewall drop ICMP messages?",
+               BTL_IB_NAME_ARGS(conn->name), suspect, conn->via->transport->name, sizes->most,
+               size);
+    shrink(conn, size, conn->engine->now + SEARCH_SOON);
+    conn->probes = 0; /* what goes now may well be answered: no long pauses */
+}
+
+/* Could the path be the reason that a segment of that size is lost? */
+static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
+{
+    return size > LEAST && !conn->via->transport->attr.reliable
+           && conn->datagram_max > btl_ib_engine_datagram_min(conn->engine->guard.kind);
+}
+
+void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+    const uint64_t now = conn->engine->now;
+    const uint32_t size = on_wire(conn, segment);
+
+    if (!is_suspect(conn, size) || btl_ib_path_is_probe(segment)) {
+        return;
+    }
+    if (sizes->losses == 0) {
+        sizes->suspect = size;
+        sizes->shown = 0;
+        sizes->largest = 0;
+        sizes->carried = 0;
+        sizes->since = now;
+    } else if (size <= sizes->carried || segment->last_sent < sizes->struck_at) {
+        return;
+    }
+    sizes->suspect = btl_ib_min_u32(sizes->suspect, size);
+    sizes->largest = btl_ib_max_u32(sizes->largest, size);
+    sizes->losses++;
+    sizes->struck_at = now;
+    if (sizes->losses >= LOSSES && now - sizes->since >= ROW_LEAST) {
+        found_hole(conn);
+    }
+}
+
+/* What an answer without such a gap in it showed stays true: else a peer whose refusals wait for what the hole
+ * swallows would hide it for ever. */
+void btl_ib_path_unknown(btl_ib_conn_t *conn)
+{
+    conn->sizes.losses = btl_ib_min_u32(conn->sizes.losses, conn->sizes.shown);
+    conn->sizes.asked = false;
+}
+
+bool btl_ib_path_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+    bool silent = sizes->asked && conn->probes % ASK_SILENT != 1; /* it did not answer the last */
+
+    if (silent || segment->refused > 0 || !is_suspect(conn, on_wire(conn, segment))
+        || btl_ib_path_is_probe(segment)) {
+        return false;
+    }
+    sizes->asked = true;
+    sizes->asked_space = segment->space;
+    sizes->asked_seq = segment->seq;
+    sizes->asked_at = conn->engine->now;
+    return true;
+}
+
+void btl_ib_path_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    if (!sizes->asked || !(view->flags & BTL_IB_FLAG_ECHO)
+        || btl_ib_seq_before(view->echo, (uint32_t) sizes->asked_at)) {
+        return;
+    }
+    const btl_ib_segment_t *segment =
+        btl_ib_tx_window_at(&conn->tx[sizes->asked_space].window, sizes->asked_seq);
+    sizes->asked = false;
+    if (segment != NULL && !segment->parked && segment->last_sent == sizes->asked_at) {
+        const uint32_t losses = sizes->losses;
+        btl_ib_path_lost(conn, segment);
+        sizes->shown += sizes->losses > losses;
+    }
+}
+
+/* ---- larger again ---- */
+
+/* The next size to be tried, or 0: nothing is left to be found now. */
+static uint32_t next_size(btl_ib_conn_t *conn)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    if (sizes->next > conn->datagram_max) {
+        return sizes->next;
+    }
+    if (sizes->too_large - conn->datagram_max > SEARCH_STEP) {
+        sizes->next = ((conn->datagram_max + sizes->too_large) / 2) & ~7u;
+        return sizes->next;
+    }
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: the path carries datagrams of %u bytes",
+               BTL_IB_NAME_ARGS(conn->name), conn->datagram_max);
+    sizes->search_at = conn->engine->now + SEARCH_LATER;
+    sizes->next = sizes->most;
+    sizes->too_large = sizes->most + 1;
+    return 0;
+}
+
+/* A VOID of `size` bytes as a datagram, zeros behind its header. */
+static bool send_probe(btl_ib_conn_t *conn, uint32_t size)
+{
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t pad = size - btl_ib_send_overhead(conn);
+
+    if (btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&conn->tx[space].window, &conn->engine->mem) != 0) {
+        return false;
+    }
+    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
+    if (segment == NULL) {
+        return false;
+    }
+    memset(btl_ib_send_body(segment), 0, pad);
+    segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    btl_ib_flight_enter(conn, segment, space);
+    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+        btl_ib_flight_withdraw(conn, segment);
+        return false;
+    }
+    btl_ib_flight_left(conn, segment);
+    btl_ib_loss_arm(conn);
+    return true;
+}
+
+void btl_ib_path_search(btl_ib_conn_t *conn)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    if (sizes->probing || !conn->peer_knows || conn->draining) {
+        return;
+    }
+    uint32_t size = next_size(conn);
+    sizes->probing = size > 0 && send_probe(conn, size);
+}
+
+void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    if (!btl_ib_path_is_probe(segment)) {
+        return;
+    }
+    const uint32_t size = size_of(conn, segment);
+    btl_ib_flight_cut_off(conn, segment);
+    sizes->probing = false;
+    if (size == sizes->next && ++sizes->failures == SEARCH_FAILURES) {
+        sizes->failures = 0;
+        sizes->next = 0;
+        sizes->too_large = size;
+    }
+}
+
+/* A probe got through. */
+static void grow(btl_ib_conn_t *conn, uint32_t size)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    sizes->probing = false;
+    sizes->failures = 0;
+    sizes->next = 0;
+    conn->datagram_max = btl_ib_max_u32(conn->datagram_max, size);
+    if (conn->datagram_max == sizes->most) {
+        sizes->search_at = UINT64_MAX;
+        BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes again",
+                   BTL_IB_NAME_ARGS(conn->name), sizes->most);
+    }
+    btl_ib_conn_ready(conn);
+}
+
+void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_sizes_t *sizes = &conn->sizes;
+
+    if (btl_ib_path_is_probe(segment)) {
+        grow(conn, size_of(conn, segment));
+    } else if (sizes->losses > 0) {
+        const uint32_t size = on_wire(conn, segment);
+        sizes->losses = size >= sizes->largest ? 0 : sizes->losses;
+        sizes->carried = btl_ib_max_u32(sizes->carried, size);
+        sizes->suspect = btl_ib_max_u32(sizes->suspect, sizes->carried + 1);
+    }
+}

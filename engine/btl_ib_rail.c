@@ -1,0 +1,246 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What transports say of peers and of themselves, beside datagrams.
+ *
+ * A device that failed is gone for good. A port that is down may come back: its connections go on by other rails, or,
+ * where there is none, wait, as behind a network that loses everything. When it is up again they take it back.
+ * Only a port that stays down for `down_limit` counts as failed.
+ */
+
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    REFUSED_LONG = 100 * 1000,  /* us of nothing but refusals: believe them, */
+    REFUSED_ROW = 10000 * 1000, /* us: if one follows the other so soon */
+};
+
+/* The next living connection that goes by a rail, to any address if `from` is unknown. Whoever gives one up
+ * must ask again from the start: the callback may have changed everything. */
+static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = after != NULL ? btl_ib_list_next(conns, after)
+                                             : btl_ib_list_first(conns);
+         item != NULL; item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->via == rail && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->to == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+/* The host at `from` says that nobody is there. Believed if it lasts: a port may be late. */
+static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn = from == BTL_IB_ADDR_UNKNOWN ? NULL : living(rail, from, NULL);
+
+    while (conn != NULL) {
+        btl_ib_list_t *after = &conn->all;
+        if (conn->draining) {
+            btl_ib_conn_reset(conn);
+        } else if (conn->refused_since == 0 || engine->now - conn->refused_at > REFUSED_ROW) {
+            conn->refused_since = engine->now;
+        } else if (!engine->kicking && engine->now - conn->refused_since >= REFUSED_LONG) {
+            btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
+            after = NULL;
+        }
+        if (after != NULL) {
+            conn->refused_at = engine->now;
+        }
+        conn = living(rail, from, after);
+    }
+}
+
+/* A connection of the transport's to `from` ended. */
+static void broken(btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    btl_ib_conn_t *conn = NULL;
+
+    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
+        btl_ib_loss_broken(conn);
+    }
+}
+
+/* The path to `from` carries less than the rails at its ends. */
+static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
+{
+    btl_ib_conn_t *conn = NULL;
+
+    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
+        btl_ib_path_narrowed(conn, size);
+    }
+}
+
+static bool has_atomics(const btl_ib_conn_t *conn)
+{
+    const btl_ib_list_t *running = &conn->direct.running;
+    const btl_ib_list_t *item = btl_ib_list_first(running);
+
+    while (item != NULL
+           && BTL_IB_CONTAINER(item, btl_ib_op_t, out.link)->kind != BTL_IB_OP_ATOMIC) {
+        item = btl_ib_list_next(running, item);
+    }
+    return item != NULL;
+}
+
+/* What the device was to do by itself, for whatever connection. Where it may come back (`down`) only for those that go
+ * by others, and not if that would make errors of atomics, of which nobody knows whether they were executed. */
+static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
+         item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->rail == rail && btl_ib_conn_alive(conn)
+            && (!down || (conn->via != rail && !has_atomics(conn)))) {
+            btl_ib_direct_device_failed(conn);
+        }
+    }
+}
+
+/* The device cannot be used. Its connections go on by others, as far as there are any. Returns how many do, in *left how many
+ * cannot. One with the own process is for this device only, and leads to no peer. */
+static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
+{
+    uint32_t moved = 0;
+    btl_ib_conn_t *conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL);
+
+    *left = 0;
+    while (conn != NULL) {
+        btl_ib_conn_t *next = living(rail, BTL_IB_ADDR_UNKNOWN, &conn->all);
+        if (conn->name != rail->engine->config.name) {
+            const bool goes_on = btl_ib_failover(conn);
+            moved += goes_on;
+            *left += !goes_on;
+        }
+        conn = next;
+    }
+    return moved;
+}
+
+void btl_ib_rail_mourn(btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn;
+
+    rail->mourned = true;
+    if (engine->ops->rail_failed != NULL) {
+        engine->ops->rail_failed(engine->ops_context, rail->index, rail->error, rail->moved,
+                                 rail->left);
+    }
+    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
+    }
+}
+
+static void failed(btl_ib_rail_t *rail, int error)
+{
+    const uint32_t before = rail->down ? rail->moved : 0;
+
+    BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
+               strerror(error));
+    rail->failed = true;
+    rail->error = error;
+    withdraw_operations(rail, false);
+    rail->moved = before + evacuate(rail, &rail->left);
+    if (rail->engine->kicking) {
+        rail->engine->mourning = true;
+    } else {
+        btl_ib_rail_mourn(rail);
+    }
+}
+
+/* ---- ports ---- */
+
+/* Who has no other way waits, and may wait for long: he is told by a line that nobody has to ask for. */
+static void went_down(btl_ib_rail_t *rail, int error)
+{
+    if (rail->down) {
+        return;
+    }
+    rail->down = true;
+    rail->down_since = rail->engine->awake;
+    rail->error = error;
+    rail->moved = evacuate(rail, &rail->left);
+    withdraw_operations(rail, true);
+    BTL_IB_LOG(rail->engine, rail->left > 0 ? 0 : 1,
+               "%s: the port is down (%s): %u connections go on by other devices, %u wait for it",
+               rail->transport->name, strerror(error), rail->moved, rail->left);
+}
+
+/* Those that were on their way by it when it went down have lost what they sent since; those that could go nowhere
+ * may go by it; those whose own it is ask for it. */
+static void take_back(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+{
+    if (conn->via == rail) {
+        btl_ib_loss_broken(conn);
+    } else if (!btl_ib_rail_usable(conn->via)) {
+        (void) btl_ib_failover(conn);
+    } else if (conn->rail == rail) {
+        btl_ib_failover_home(conn);
+    }
+}
+
+static void came_up(btl_ib_rail_t *rail)
+{
+    btl_ib_list_t *conns = &rail->engine->conns;
+
+    if (!rail->down) {
+        return;
+    }
+    rail->down = false;
+    BTL_IB_LOG(rail->engine, rail->left > 0 ? 0 : 1, "%s: the port is up again",
+               rail->transport->name);
+    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
+         item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (btl_ib_conn_alive(conn)) {
+            take_back(conn, rail);
+        }
+    }
+}
+
+void btl_ib_rail_look(btl_ib_rail_t *rail)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+
+    if (rail->down && engine->config.down_limit != 0
+        && engine->awake - rail->down_since >= engine->config.down_limit) {
+        failed(rail, rail->error);
+    }
+}
+
+void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    switch (event->type) {
+    case BTL_IB_EVENT_REFUSED:
+        refused(rail, event->from);
+        break;
+    case BTL_IB_EVENT_BROKEN:
+        broken(rail, event->from);
+        break;
+    case BTL_IB_EVENT_PATH:
+        narrowed(rail, event->from, event->size);
+        break;
+    case BTL_IB_EVENT_DOWN:
+        went_down(rail, event->error);
+        break;
+    case BTL_IB_EVENT_UP:
+        came_up(rail);
+        break;
+    default:
+        failed(rail, event->error);
+    }
+}

@@ -1,0 +1,119 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What a device says of itself, for wire RC. rdma_cm opens each device once for a process, so all rails on one
+ * device have one stream of events, and whoever reads hands each event to all of them. (What another user of
+ * rdma_cm in the process reads is lost to us.) The connection manager tells what becomes of addresses.
+ */
+
+#include "verbs_rc_state.h"
+
+#include <errno.h>
+
+/* All rails of this process. Whoever calls a transport holds the lock of all of them. */
+static btl_ib_rc_t *rails;
+
+void btl_ib_rc_events_join(btl_ib_rc_t *rc)
+{
+    rc->next_rail = rails;
+    rails = rc;
+}
+
+void btl_ib_rc_events_leave(btl_ib_rc_t *rc)
+{
+    btl_ib_rc_t **at = &rails;
+
+    while (*at != NULL && *at != rc) {
+        at = &(*at)->next_rail;
+    }
+    if (*at != NULL) {
+        *at = rc->next_rail;
+    }
+}
+
+static bool has_cq(const btl_ib_rc_t *rc, const struct ibv_cq *cq)
+{
+    uint32_t i = 0;
+
+    while (i < rc->cqs && rc->cq[i].cq != cq) {
+        i++;
+    }
+    return i < rc->cqs;
+}
+
+static bool has_srq(const btl_ib_rc_t *rc, const struct ibv_srq *srq)
+{
+    uint32_t i = 0;
+
+    while (i < rc->channels && rc->channel[i].srq != srq) {
+        i++;
+    }
+    return i < rc->channels;
+}
+
+/* What an event means for a rail: 0, or the errno that it failed with. A queue pair's trouble shows in its
+ * completions; that of what many share shows nowhere else. */
+static int judge(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    switch (event->event_type) {
+    case IBV_EVENT_PORT_ERR:
+        return event->element.port_num == rc->verbs.port ? ENETDOWN : 0;
+    case IBV_EVENT_DEVICE_FATAL:
+        return ENODEV;
+    case IBV_EVENT_CQ_ERR:
+        return has_cq(rc, event->element.cq) ? EIO : 0;
+    case IBV_EVENT_SRQ_ERR:
+        return has_srq(rc, event->element.srq) ? EIO : 0;
+    default:
+        return 0;
+    }
+}
+
+static void hear(btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    const int error = judge(rc, event);
+
+    BTL_IB_VERBS_LOG(&rc->verbs, error != 0 ? 1 : 10, "%s: the device says: %s",
+                     rc->verbs.base.name, ibv_event_type_str(event->event_type));
+    if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+        btl_ib_rc_pipe_last_words(rc, event->element.qp);
+    }
+    if (error == ENETDOWN) {
+        rc->down = true;
+    } else if (error != 0 && rc->failed == 0) {
+        rc->failed = error;
+    }
+}
+
+/* Soft-RoCE's connections may stand still for ever after that, without an error. */
+static void make_anew(btl_ib_rc_t *rc)
+{
+    for (uint32_t i = 0; i < rc->slots; i++) {
+        btl_ib_rc_pipe_t *pipe = rc->slot[i].pipe;
+        if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
+            btl_ib_rc_cm_broke(pipe, "the port was down");
+        }
+    }
+}
+
+void btl_ib_rc_events_read(btl_ib_rc_t *rc)
+{
+    struct ibv_async_event event;
+    const bool was_down = rc->down;
+
+    while (ibv_get_async_event(rc->verbs.context, &event) == 0) {
+        for (btl_ib_rc_t *rail = rails; rail != NULL; rail = rail->next_rail) {
+            if (rail->verbs.context == rc->verbs.context) {
+                hear(rail, &event);
+            }
+        }
+        ibv_ack_async_event(&event);
+    }
+    if (was_down && btl_ib_verbs_port_up(&rc->verbs)) {
+        rc->down = false;
+        make_anew(rc);
+    }
+}

@@ -1,0 +1,532 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Addresses of peers: as published, as handles, as found in what arrives. */
+
+#include "verbs_ud_state.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "room.h"
+
+enum {
+    VERSION = 1,
+    KIND_UD = 1,
+    QPN_MAX = 0xffffff,
+    HOP_LIMIT = 64,
+    GRH_SOURCE = 8,         /* offset of an IPv6 address in a GRH */
+    GRH_SOURCE_4 = 20 + 12, /* of an IPv4 address: its header is in the last 20 bytes */
+    IPV4_AT = 12,           /* of an IPv4 address in a GID */
+    LID_MULTICAST = 0xc000, /* LIDs from here on name no port */
+};
+
+/*
+ * What is published. All numbers in network order.
+ *
+ *    0        1        2        3        4        6        8           12
+ *   +--------+--------+--------+--------+--------+--------+-----------+------------+
+ *   |version |kind: UD|queue   |zero    |LID, 0: |P_Key   |Q_Key      |GID         |
+ *   |        |        |pairs n |        |none    |        |           |(16 bytes)  |
+ *   +--------+--------+--------+--------+--------+--------+-----------+------------+
+ *   28: n numbers of queue pairs, 4 bytes each, the first for the smallest queue
+ */
+typedef struct wire {
+    uint8_t version;
+    uint8_t kind;
+    uint8_t count;
+    uint8_t zero;
+    uint16_t lid;
+    uint16_t pkey;
+    uint32_t qkey;
+    uint8_t gid[16];
+    uint32_t qpn[BTL_IB_UD_QPS_MAX];
+} wire_t;
+
+enum { WIRE_HEAD = offsetof(wire_t, qpn) };
+
+static_assert(offsetof(wire_t, lid) == 4 && offsetof(wire_t, qkey) == 8 && WIRE_HEAD == 28,
+              "the layout of an address");
+static_assert(sizeof(wire_t) <= BTL_IB_ADDR_BYTES, "an address fits where addresses are kept");
+
+uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out)
+{
+    const uint32_t len = WIRE_HEAD + address->count * (uint32_t) sizeof(uint32_t);
+    wire_t wire = {
+        .version = VERSION,
+        .kind = KIND_UD,
+        .count = address->count,
+        .lid = htobe16(address->lid),
+        .pkey = htobe16(address->pkey),
+        .qkey = htobe32(address->qkey),
+    };
+
+    memcpy(wire.gid, address->gid.raw, sizeof(wire.gid));
+    for (uint32_t i = 0; i < address->count; i++) {
+        wire.qpn[i] = htobe32(address->qpn[i]);
+    }
+    memcpy(out, &wire, len);
+    return len;
+}
+
+static bool qpn_ok(uint32_t qpn)
+{
+    return qpn > 1 && qpn < QPN_MAX; /* 0 and 1 manage the subnet, the last means a group */
+}
+
+int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address)
+{
+    static const uint8_t none[16];
+    wire_t wire = {0};
+
+    if (len < WIRE_HEAD || len > sizeof(wire)) {
+        return -EINVAL;
+    }
+    memcpy(&wire, bytes, len);
+    if (wire.version != VERSION || wire.kind != KIND_UD || wire.zero != 0 || wire.count < 1
+        || wire.count > BTL_IB_UD_QPS_MAX || len != WIRE_HEAD + wire.count * sizeof(uint32_t)) {
+        return -EINVAL;
+    }
+    *address = (btl_ib_ud_address_t){
+        .qkey = be32toh(wire.qkey),
+        .lid = be16toh(wire.lid),
+        .pkey = be16toh(wire.pkey),
+        .count = wire.count,
+    };
+    memcpy(address->gid.raw, wire.gid, sizeof(wire.gid));
+    bool good = address->lid < LID_MULTICAST && wire.gid[0] != 0xff
+                && memcmp(wire.gid, none, sizeof(none)) != 0;
+    for (uint32_t i = 0; i < wire.count; i++) {
+        address->qpn[i] = be32toh(wire.qpn[i]);
+        good = good && qpn_ok(address->qpn[i]);
+    }
+    return good ? 0 : -EINVAL;
+}
+
+/* ---- hosts ---- */
+
+/* A multiplication that spreads all bits upwards (Knuth's multiplicative hashing). */
+static uint32_t mix(uint64_t x)
+{
+    return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static uint32_t gid_hash(const union ibv_gid *gid)
+{
+    uint64_t half[2];
+
+    memcpy(half, gid->raw, sizeof(half));
+    return mix(half[0] ^ (half[1] << 1 | half[1] >> 63));
+}
+
+/* A host is found by its LID where datagrams come without a GRH, else by its GID. */
+static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
+{
+    return lid != 0 ? mix(lid) : gid_hash(gid);
+}
+
+static bool same_host(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
+{
+    return host->lid == lid && (lid != 0 || memcmp(&host->gid, gid, sizeof(*gid)) == 0);
+}
+
+/* Index + 1, 0 if there is none. */
+static uint32_t host_find(const btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
+{
+    if (peers->host_room == 0) {
+        return 0;
+    }
+    uint32_t i = peers->host_bucket[host_hash(gid, lid) & (peers->host_room - 1)];
+    while (i != 0 && !same_host(&peers->host[i - 1], gid, lid)) {
+        i = peers->host[i - 1].next;
+    }
+    return i;
+}
+
+static void host_link(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_host_t *host = &peers->host[index];
+    uint32_t *first =
+        &peers->host_bucket[host_hash(&host->gid, host->lid) & (peers->host_room - 1)];
+
+    host->next = *first;
+    *first = index + 1;
+}
+
+static bool hosts_grow(btl_ib_ud_peers_t *peers)
+{
+    btl_ib_room_t room = {
+        .count = peers->host_room, .entry = peers->host, .bucket = peers->host_bucket};
+
+    if (!btl_ib_room_double(&room, sizeof(*peers->host), sizeof(*peers->host_bucket))) {
+        return false;
+    }
+    peers->host_room = room.count;
+    peers->host = room.entry;
+    peers->host_bucket = room.bucket;
+    for (uint32_t i = 0; i < peers->hosts; i++) { /* none is free, or nobody would grow */
+        if (peers->host[i].users > 0) {
+            host_link(peers, i);
+        }
+    }
+    return true;
+}
+
+static int make_handle(btl_ib_ud_t *ud, btl_ib_ud_host_t *host)
+{
+    struct ibv_ah_attr attr = {
+        .dlid = host->lid,
+        .sl = ud->verbs.service_level,
+        .port_num = ud->verbs.port,
+    };
+
+    if (host->lid == 0) {
+        attr.is_global = 1;
+        attr.grh = (struct ibv_global_route){
+            .dgid = host->gid,
+            .sgid_index = (uint8_t) ud->verbs.gid.index,
+            .hop_limit = HOP_LIMIT,
+            .traffic_class = ud->verbs.traffic_class,
+        };
+    }
+    host->ah = ibv_create_ah(ud->verbs.pd, &attr);
+    if (host->ah != NULL) {
+        return 0;
+    }
+    const int error = errno;
+    (void) btl_ib_verbs_failed(&ud->verbs, "ibv_create_ah", error);
+    if (error == ENOMEM) {
+        return -ENOMEM;
+    }
+    btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_TROUBLE_UNREACHABLE, ud->verbs.base.name,
+                             &host->gid);
+    return -EHOSTUNREACH;
+}
+
+/* One user more of a host. Returns its index, or a negative errno. */
+static int64_t host_get(btl_ib_ud_t *ud, const union ibv_gid *gid, uint16_t lid)
+{
+    btl_ib_ud_peers_t *peers = &ud->peers;
+    uint32_t index = host_find(peers, gid, lid);
+    int rc;
+
+    if (index != 0) {
+        peers->host[index - 1].users++;
+        return index - 1;
+    }
+    if (peers->host_free == 0 && peers->hosts == peers->host_room && !hosts_grow(peers)) {
+        return -ENOMEM;
+    }
+    btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
+    if ((rc = make_handle(ud, &host)) != 0) {
+        return rc;
+    }
+    if (peers->host_free != 0) {
+        index = peers->host_free - 1;
+        peers->host_free = peers->host[index].next;
+    } else {
+        index = peers->hosts++;
+    }
+    peers->host[index] = host;
+    host_link(peers, index);
+    return index;
+}
+
+/* Is a send on its way that has this handle? Devices may look at it until the send is over, and ibv_destroy_ah(3) waits
+ * for none. Numbers that are very old seem to be on their way again for a while, which does no harm. */
+static bool in_flight(const btl_ib_ud_t *ud, const btl_ib_ud_host_t *host)
+{
+    for (uint32_t i = 0; i < ud->queue_count; i++) {
+        const btl_ib_ud_queue_t *queue = &ud->queue[i];
+        if (queue->qp != NULL
+            && host->last[i] - queue->completed < queue->posted - queue->completed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void btl_ib_ud_peers_clean(btl_ib_ud_t *ud)
+{
+    btl_ib_ud_peers_t *peers = &ud->peers;
+
+    for (uint32_t *link = &peers->leaving; *link != 0;) {
+        const uint32_t index = *link - 1;
+        btl_ib_ud_host_t *host = &peers->host[index];
+        if (in_flight(ud, host)) {
+            link = &host->next;
+            continue;
+        }
+        *link = host->next;
+        (void) ibv_destroy_ah(host->ah);
+        host->ah = NULL;
+        host->next = peers->host_free;
+        peers->host_free = index + 1;
+    }
+}
+
+static void host_put(btl_ib_ud_t *ud, uint32_t index)
+{
+    btl_ib_ud_peers_t *peers = &ud->peers;
+    btl_ib_ud_host_t *host = &peers->host[index];
+
+    if (--host->users > 0) {
+        return;
+    }
+    uint32_t *link = &peers->host_bucket[host_hash(&host->gid, host->lid) & (peers->host_room - 1)];
+    while (*link != index + 1) {
+        link = &peers->host[*link - 1].next;
+    }
+    *link = host->next;
+    host->next = peers->leaving;
+    peers->leaving = index + 1;
+    btl_ib_ud_peers_clean(ud);
+}
+
+/* ---- peers ---- */
+
+static uint32_t *bucket_of(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+{
+    return &peers->bucket[mix((uint64_t) host << 24 | qpn) & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
+}
+
+/* A peer's place in a list is that of one of its queue pairs. */
+static uint32_t *next_of(btl_ib_ud_peers_t *peers, uint32_t place)
+{
+    return &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX].next[(place - 1) % BTL_IB_UD_QPS_MAX];
+}
+
+static bool fits(const btl_ib_ud_peers_t *peers, uint32_t place, uint32_t host, uint32_t qpn)
+{
+    const btl_ib_ud_peer_t *peer = &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX];
+
+    return peer->host == host && peer->qpn[(place - 1) % BTL_IB_UD_QPS_MAX] == qpn;
+}
+
+static btl_ib_addr_t find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+{
+    uint32_t place = peers->room == 0 ? 0 : *bucket_of(peers, host, qpn);
+
+    while (place != 0 && !fits(peers, place, host, qpn)) {
+        place = *next_of((btl_ib_ud_peers_t *) peers, place);
+    }
+    return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_UD_QPS_MAX;
+}
+
+static void peer_link(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+
+    for (uint32_t i = 0; i < peer->count; i++) {
+        uint32_t *first = bucket_of(peers, peer->host, peer->qpn[i]);
+        peer->next[i] = *first;
+        *first = index * BTL_IB_UD_QPS_MAX + i + 1;
+    }
+}
+
+static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+
+    for (uint32_t i = 0; i < peer->count; i++) {
+        uint32_t *link = bucket_of(peers, peer->host, peer->qpn[i]);
+        while (*link != index * BTL_IB_UD_QPS_MAX + i + 1) {
+            link = next_of(peers, *link);
+        }
+        *link = peer->next[i];
+    }
+}
+
+static bool peers_grow(btl_ib_ud_peers_t *peers)
+{
+    btl_ib_room_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+
+    if (!btl_ib_room_double(&room, sizeof(*peers->peer),
+                            BTL_IB_UD_QPS_MAX * sizeof(*peers->bucket))) {
+        return false;
+    }
+    peers->room = room.count;
+    peers->peer = room.entry;
+    peers->bucket = room.bucket;
+    for (uint32_t i = 0; i < peers->count; i++) { /* all are in use, or nobody would grow */
+        peer_link(peers, i);
+    }
+    return true;
+}
+
+static uint32_t take(btl_ib_ud_peers_t *peers)
+{
+    if (peers->free == 0) {
+        return peers->count++;
+    }
+    const uint32_t index = peers->free - 1;
+    peers->free = peers->peer[index].next[0];
+    return index;
+}
+
+static int peer_add(btl_ib_ud_peers_t *peers, uint32_t host, const btl_ib_ud_address_t *address,
+                    btl_ib_addr_t *addr)
+{
+    if (peers->free == 0 && peers->count == peers->room && !peers_grow(peers)) {
+        return -ENOMEM;
+    }
+    const uint32_t index = take(peers);
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+    *peer = (btl_ib_ud_peer_t){
+        .host = host,
+        .users = 1,
+        .qkey = address->qkey,
+        .count = address->count,
+    };
+    memcpy(peer->qpn, address->qpn, sizeof(peer->qpn));
+    peer_link(peers, index);
+    *addr = index;
+    return 0;
+}
+
+/* Each peer may send some datagrams before it is granted more: there are buffers for them. */
+static void make_room(btl_ib_ud_t *ud)
+{
+    for (uint32_t i = 0; i < ud->queue_count && !ud->dead; i++) {
+        btl_ib_ud_queue_t *queue = &ud->queue[i];
+        const uint32_t quarter = queue->made / 4; /* registering costs more than memory */
+        queue->depth += queue->per_peer;
+        if (queue->per_peer > 0 && queue->depth + queue->lazy > queue->made) {
+            btl_ib_ud_queue_grow(ud, queue, quarter > queue->per_peer ? quarter : queue->per_peer);
+        }
+    }
+}
+
+static void need_less_room(btl_ib_ud_t *ud)
+{
+    for (uint32_t i = 0; i < ud->queue_count && !ud->dead; i++) {
+        ud->queue[i].depth -= ud->queue[i].per_peer;
+    }
+}
+
+/* The same process: the same queue pairs, known by the same key. */
+static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *address)
+{
+    return peer->qkey == address->qkey && peer->count == address->count
+           && memcmp(peer->qpn, address->qpn, sizeof(peer->qpn)) == 0;
+}
+
+/* Within a subnet of InfiniBand the LID is enough, unless the port insists on a GRH. */
+static uint16_t lid_for(const btl_ib_ud_t *ud, const btl_ib_ud_address_t *address)
+{
+    const bool near = address->gid.global.subnet_prefix == ud->verbs.gid.gid.global.subnet_prefix;
+
+    if (btl_ib_verbs_ethernet(&ud->verbs) || !near
+        || ud->verbs.port_attr.flags & IBV_QPF_GRH_REQUIRED) {
+        return 0;
+    }
+    return address->lid;
+}
+
+/* The same number, and at least one of the two a full member. */
+static bool same_partition(uint16_t a, uint16_t b)
+{
+    return (a & BTL_IB_VERBS_PKEY_NUMBER) == (b & BTL_IB_VERBS_PKEY_NUMBER)
+           && ((a | b) & BTL_IB_VERBS_PKEY_FULL) != 0;
+}
+
+int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+    btl_ib_ud_address_t address;
+    int rc = btl_ib_ud_address_unpack(bytes, len, &address);
+
+    if (rc != 0) {
+        return rc;
+    }
+    if (!btl_ib_verbs_reaches(&ud->verbs, &address.gid)) {
+        btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_TROUBLE_SUBNET, ud->verbs.base.name,
+                                 &address.gid);
+        return -EHOSTUNREACH;
+    }
+    if (!same_partition(ud->verbs.pkey, address.pkey)) {
+        BTL_IB_VERBS_LOG(&ud->verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
+                         ud->verbs.base.name, address.pkey, ud->verbs.pkey);
+        return -EHOSTUNREACH;
+    }
+    const int64_t host = host_get(ud, &address.gid, lid_for(ud, &address));
+    if (host < 0) {
+        return (int) host;
+    }
+    const btl_ib_addr_t known = find(&ud->peers, (uint32_t) host, address.qpn[0]);
+    if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&ud->peers.peer[known], &address)) {
+        ud->peers.peer[known].users++;
+        host_put(ud, (uint32_t) host);
+        *addr = known;
+        return 0;
+    }
+    rc = peer_add(&ud->peers, (uint32_t) host, &address, addr);
+    if (rc != 0) {
+        host_put(ud, (uint32_t) host);
+        return rc;
+    }
+    make_room(ud);
+    return 0;
+}
+
+void btl_ib_ud_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+    btl_ib_ud_peers_t *peers = &ud->peers;
+    btl_ib_ud_peer_t *peer = &peers->peer[addr];
+
+    if (--peer->users > 0) {
+        return;
+    }
+    peer_unlink(peers, (uint32_t) addr);
+    host_put(ud, peer->host);
+    peer->next[0] = peers->free;
+    peers->free = (uint32_t) addr + 1;
+    need_less_room(ud);
+}
+
+/* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1). Which of the two
+ * came is known from our own address: both ends have the same. */
+static void source_gid(const btl_ib_ud_t *ud, const uint8_t *data, union ibv_gid *gid)
+{
+    const uint8_t *grh = data - BTL_IB_VERBS_GRH;
+
+    if (ud->verbs.gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&ud->verbs.gid.gid)) {
+        *gid = ud->verbs.gid.gid; /* ::ffff: */
+        memcpy(gid->raw + IPV4_AT, grh + GRH_SOURCE_4, 4);
+    } else {
+        memcpy(gid->raw, grh + GRH_SOURCE, sizeof(gid->raw));
+    }
+}
+
+btl_ib_addr_t btl_ib_ud_source(const btl_ib_ud_t *ud, const struct ibv_wc *wc, const uint8_t *data)
+{
+    const bool global = wc->wc_flags & IBV_WC_GRH;
+    union ibv_gid gid = {{0}};
+
+    if (global) {
+        source_gid(ud, data, &gid);
+    } else if (wc->slid == 0) {
+        return BTL_IB_ADDR_UNKNOWN;
+    }
+    const uint32_t host = host_find(&ud->peers, &gid, global ? 0 : (uint16_t) wc->slid);
+    return host == 0 ? BTL_IB_ADDR_UNKNOWN : find(&ud->peers, host - 1, wc->src_qp);
+}
+
+void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)
+{
+    for (uint32_t i = 0; i < peers->hosts; i++) {
+        if (peers->host[i].ah != NULL) {
+            (void) ibv_destroy_ah(peers->host[i].ah);
+        }
+    }
+    free(peers->host);
+    free(peers->host_bucket);
+    free(peers->peer);
+    free(peers->bucket);
+}

@@ -96,6 +96,11 @@ static bool is_bare_address(const char *text)
     return NULL != strchr(text, '.') && strlen(text) == strspn(text, "0123456789.");
 }
 
+static bool lacks_name(const char *text)
+{
+    return '+' == text[0] || '+' == text[strlen(text) - 1] || NULL != strstr(text, "++");
+}
+
 /* The entry's text is there and neither empty nor too long. */
 static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *error)
 {
@@ -107,6 +112,10 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
             return refuse(error, "a space or a control character in it",
                           "names or subnets, separated by a comma and nothing else");
         }
+    }
+    if (lacks_name(entry->text)) {
+        return refuse(error, "a name is missing beside a '+'",
+                      "names of devices that belong together, as in mlx5_0+mlx5_1:2");
     }
     memcpy(address, entry->text, sizeof(address));
     slash = strchr(address, '/');
@@ -163,11 +172,60 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
 
 /* ---- selecting ---- */
 
+static bool same_text(const char *text, size_t len, const char *name)
+{
+    return len == strlen(name) && 0 == memcmp(text, name, len);
+}
+
+/* Does "mlx5_0" or "mlx5_0:1" mean that port? */
+static bool names_port(const char *text, size_t len, const btl_ib_device_t *device)
+{
+    char suffix[8];
+    char name[sizeof(device->name) + sizeof(suffix)];
+    char *end;
+
+    snprintf(suffix, sizeof(suffix), ":%u", device->port);
+    snprintf(name, sizeof(name), "%s", device->name);
+    end = strrchr(name, ':');
+    if (NULL == end || 0 != strcmp(end, suffix)) {
+        end = name + strlen(name);
+    }
+    *end = '\0';
+    if (same_text(text, len, name)) {
+        return true;
+    }
+    memcpy(end, suffix, strlen(suffix) + 1);
+    return same_text(text, len, name);
+}
+
+static bool name_fits(const char *text, size_t len, const btl_ib_device_t *device)
+{
+    return same_text(text, len, device->name) || same_text(text, len, device->interface)
+           || (0 != device->port && names_port(text, len, device));
+}
+
+/* One of several names that are joined by '+'. */
+static bool member_fits(const char *text, const btl_ib_device_t *device)
+{
+    for (;;) {
+        const size_t len = strcspn(text, "+");
+
+        if (name_fits(text, len, device)) {
+            return true;
+        }
+        if ('\0' == text[len]) {
+            return false;
+        }
+        text += len + 1;
+    }
+}
+
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
     if (AF_UNSPEC == entry->family) {
-        return 0 == strcmp(entry->text, device->name)
-               || 0 == strcmp(entry->text, device->interface);
+        return !entry->torn
+               && (name_fits(entry->text, strlen(entry->text), device)
+                   || member_fits(entry->text, device));
     }
 
     size_t len;
@@ -229,7 +287,13 @@ static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *f
     return wanted;
 }
 
-/* An interface with several addresses is one way out, not several: the first of them is enough. Sort
+static bool same_way(const btl_ib_device_t *a, const btl_ib_device_t *b)
+{
+    return ('\0' != a->interface[0] && 0 == strcmp(a->interface, b->interface))
+           || (0 != a->port && a->port == b->port && 0 == strcmp(a->name, b->name));
+}
+
+/* An interface or a port with several addresses is one way out, not several: the first of them is enough. Sort
  * the others behind. Returns how many are left. */
 static int without_doubles(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
@@ -239,21 +303,51 @@ static int without_doubles(btl_ib_device_t *list, int count, const btl_ib_log_t 
         const btl_ib_device_t device = list[i];
         int same = 0;
 
-        while (same < wanted
-               && ('\0' == device.interface[0]
-                   || 0 != strcmp(list[same].interface, device.interface))) {
+        while (same < wanted && !same_way(&list[same], &device)) {
             same++;
         }
         if (same == wanted) {
             memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
             list[wanted++] = device;
         } else if (NULL != log->print) {
-            log->print(log->context, 10,
-                       "device %s turned down: another address of interface %s is used",
-                       device.name, device.interface);
+            log->print(log->context, 10, "device %s turned down: another address of %s is used",
+                       device.name, '\0' != device.interface[0] ? device.interface : device.name);
         }
     }
     return wanted;
+}
+
+/* Is there a device for each name of those that are joined by '+'? */
+static bool is_whole(const char *text, const btl_ib_device_t *list, int count)
+{
+    for (;;) {
+        const size_t len = strcspn(text, "+");
+        bool found = false;
+
+        for (int i = 0; i < count && !found; i++) {
+            found = name_fits(text, len, &list[i]);
+        }
+        if (!found || '\0' == text[len]) {
+            return found;
+        }
+        text += len + 1;
+    }
+}
+
+/* Devices that belong together are used together, or not at all. */
+static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list, int count)
+{
+    for (uint32_t i = 0; i < include->count; i++) {
+        btl_ib_device_entry_t *entry = &include->entry[i];
+
+        if (AF_UNSPEC != entry->family || NULL == strchr(entry->text, '+')) {
+            continue;
+        }
+        entry->torn = false;
+        for (int j = 0; j < count && !entry->torn; j++) {
+            entry->torn = member_fits(entry->text, &list[j]) && !is_whole(entry->text, list, count);
+        }
+    }
 }
 
 static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device_t *devices,
@@ -266,9 +360,11 @@ static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device
             fits = entry_fits(&list->entry[i], &devices[j]);
         }
         if (!fits) {
-            log->print(log->context, 1, "btl_ib_if_include: entry %u, %s, matches no device%s%s",
-                       i + 1, list->entry[i].text, count > 0 ? " of transport " : "",
-                       count > 0 ? devices[0].transport : "");
+            log->print(log->context, 1, "btl_ib_if_include: entry %u, %s, %s%s%s", i + 1,
+                       list->entry[i].text,
+                       list->entry[i].torn ? "is not used, as it lacks a device"
+                                           : "matches no device",
+                       count > 0 ? " of transport " : "", count > 0 ? devices[0].transport : "");
         }
     }
 }
@@ -279,6 +375,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     bool far = false;
     int wanted;
 
+    find_torn(&filter->include, list, count);
     tell_unmatched(&filter->include, list, count, log);
     wanted = partition(list, count, filter, turned_down, log);
     for (int i = 0; i < wanted; i++) {

@@ -7,10 +7,12 @@
  * Which devices a user wants: btl_ib_if_include and btl_ib_if_exclude.
  *
  *   list  := [ entry { ',' entry } ]
- *   entry := name of a device (mlx5_0) | name of a network interface (eth0) | address '/' prefix
+ *   entry := name { '+' name } | address '/' prefix
+ *   name  := name of a device (mlx5_0: all its ports; mlx5_0:1) | name of a network interface (eth0)
  *
  * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix don't count. It
- * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere.
+ * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere. Names that are
+ * joined by '+' belong together: if one of them is missing, none of an include list is used.
  */
 
 #ifndef BTL_IB_DEVICES_H
@@ -31,6 +33,7 @@ typedef struct btl_ib_device_entry {
     uint8_t prefix_bits; /* of a subnet */
     uint8_t ip[16];      /* of a subnet, in network order */
     bool matched;        /* btl_ib_devices_select() saw a device that it fits */
+    bool torn;           /* names joined by '+' of which the devices last seen had only some */
 } btl_ib_device_entry_t;
 
 typedef struct btl_ib_device_list {

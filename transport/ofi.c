@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -347,7 +348,7 @@ static int ofi_mem_register(btl_ib_transport_t *t, void *base, size_t size, void
     struct fid_mr *mr;
 
     *handle = NULL;
-    if (!ofi->base.attr.needs_registration) {
+    if (ofi->base.attr.registered_page == 0) {
         return 0;
     }
     int rc = fi_mr_reg(ofi->domain, base, size, FI_SEND, 0, ofi->next_key++, 0, &mr, NULL);
@@ -445,7 +446,7 @@ static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
         .tx_depth = TX_DEPTH < info->tx_attr->size ? TX_DEPTH : (uint32_t) info->tx_attr->size,
         .rx_depth = (uint32_t) info->rx_attr->size,
         .headroom = (uint32_t) prefix,
-        .needs_registration = local,
+        .registered_page = local ? (uint32_t) sysconf(_SC_PAGESIZE) : 0,
         .ordered = false,
         .reliable = false,
         .knows_source = info->caps & FI_SOURCE,
@@ -503,16 +504,17 @@ static int make_buffers(ofi_t *ofi)
     uint32_t rx_depth = ofi->base.attr.rx_depth;
     size_t lead = (ofi->rx_prefix + 7) / 8 * 8; /* so that what follows the prefix is aligned */
     size_t stride = (lead - ofi->rx_prefix + posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
-    size_t total = stride * rx_depth;
+    size_t unit = ofi->base.attr.registered_page > 0 ? ofi->base.attr.registered_page : ALIGN;
+    size_t total = (stride * rx_depth + unit - 1) / unit * unit;
     int rc;
 
-    ofi->rx_memory = aligned_alloc(ALIGN, total);
+    ofi->rx_memory = aligned_alloc(unit, total);
     ofi->rx_ops = calloc(rx_depth, sizeof(*ofi->rx_ops));
     ofi->tx_ops = calloc(tx_depth, sizeof(*ofi->tx_ops));
     if (ofi->rx_memory == NULL || ofi->rx_ops == NULL || ofi->tx_ops == NULL) {
         return -ENOMEM;
     }
-    if (ofi->base.attr.needs_registration
+    if (ofi->base.attr.registered_page > 0
         && (rc = fi_mr_reg(ofi->domain, ofi->rx_memory, total, FI_RECV, 0, ofi->next_key++, 0,
                            &ofi->rx_mr, NULL))
                != 0) {

@@ -127,8 +127,10 @@ struct fi_info *btl_ib_ofi_hints(const char *provider)
     }
     hints->ep_attr->type = FI_EP_DGRAM;
     hints->caps = FI_MSG;
-    hints->mode = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL;
+    /* RX_CQ_DATA says what remote completion data cost, which we never send. */
+    hints->mode = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+    /* All but LOCAL are about memory that others reach, or keep to what we do anyway: verbs wants them. */
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* the engine's owner serialises */
     if (provider != NULL && provider[0] != '\0') {
         hints->fabric_attr->prov_name = strdup(provider);
@@ -233,8 +235,10 @@ static int collect(struct fi_info *all, btl_ib_device_t *list, const struct ifad
     return count;
 }
 
-int btl_ib_ofi_devices(const char *provider, const btl_ib_log_t *log, btl_ib_device_t **out)
+int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
+    const char *provider = search->provider;
+    const btl_ib_log_t *log = &search->log;
     struct fi_info *hints = btl_ib_ofi_hints(provider);
     struct ifaddrs *interfaces = NULL;
     struct fi_info *all = NULL;

@@ -17,7 +17,7 @@
 struct fi_info *btl_ib_ofi_hints(const char *provider);
 
 /* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
-int btl_ib_ofi_devices(const char *provider, const btl_ib_log_t *log, btl_ib_device_t **out);
+int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out);
 void btl_ib_ofi_devices_free(btl_ib_device_t *list, int count);
 
 #endif

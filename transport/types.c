@@ -12,8 +12,15 @@
 #ifdef BTL_IB_HAVE_OFI
 #include "ofi.h"
 #endif
+#ifdef BTL_IB_HAVE_VERBS
+#include "verbs.h"
+#endif
 
 const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
+#ifdef BTL_IB_HAVE_VERBS
+    &btl_ib_verbs_ud_type,
+    &btl_ib_verbs_rc_type,
+#endif
     &btl_ib_udp_type,
 #ifdef BTL_IB_HAVE_OFI
     &btl_ib_ofi_type,

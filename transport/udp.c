@@ -8,30 +8,46 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "udp_state.h"
 
 enum {
     PIECES_MAX = 3,
     TX_DEPTH = 1024, /* nothing counts them: what does not fit the socket's buffer is not taken */
-    /* How the kernel counts a datagram in a receive buffer: its bytes, headers, and what stands behind
-     * them, in a power of two (of at least so much), and a description. */
-    COUNTED_MORE = 448,
-    COUNTED_LEAST = 576,
-    COUNTED_DESCRIPTION = 256,
 };
 
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
     btl_ib_udp_name_t name;
-    int rc = btl_ib_udp_name_unpack(bytes, len, &name);
+    uint32_t beyond;
+    bool quick;
+    int rc = btl_ib_udp_name_unpack(bytes, len, &name, &beyond, &quick);
 
     if (rc == 0 && name.any.sa_family != udp->family) {
         rc = -EHOSTUNREACH;
     }
-    return rc == 0 ? btl_ib_udp_peer_add(&udp->peers, &name, addr) : rc;
+    if (rc == 0) {
+        rc = btl_ib_udp_peer_add(&udp->peers, &name, addr);
+    }
+    if (rc == 0) {
+        const uint32_t carries = btl_ib_udp_path(&udp->own, &name, beyond);
+        const uint32_t most = udp->base.attr.max_datagram;
+        btl_ib_udp_peer_t *peer = &udp->peers.peer[*addr];
+        peer->path = carries < most ? carries : most;
+        peer->quick.any.sa_family = AF_UNSPEC;
+        if (quick && udp->shared > 1) {
+            peer->quick = name;
+            btl_ib_udp_name_set_port(&peer->quick, (uint16_t) (btl_ib_udp_name_port(&name) + 1));
+        }
+    }
+    return rc;
+}
+
+static uint32_t path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    return ((const btl_ib_udp_t *) t)->peers.peer[addr].path;
 }
 
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
@@ -40,6 +56,7 @@ static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 
     if (btl_ib_udp_peer_remove(&udp->peers, addr)) {
         btl_ib_udp_errors_forget(udp, addr);
+        btl_ib_udp_hot_forget(udp, addr);
     }
 }
 
@@ -60,29 +77,27 @@ static void mem_deregister(btl_ib_transport_t *t, void *handle)
 
 static int wait_fd(btl_ib_transport_t *t)
 {
-    return btl_ib_udp_of(t)->fd;
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    udp->swept = 0; /* whoever is woken finds why in his first poll */
+    return btl_ib_udp_sockets_wait(udp);
 }
 
 static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
     const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
-    uint32_t counted = COUNTED_LEAST;
+    uint32_t counted = BTL_IB_UDP_COUNTED_LEAST;
 
-    if (size + COUNTED_MORE > COUNTED_LEAST) {
-        for (counted = 1024; counted < size + COUNTED_MORE; counted *= 2) {
+    if (size + BTL_IB_UDP_COUNTED_MORE > BTL_IB_UDP_COUNTED_LEAST) {
+        for (counted = 1024; counted < size + BTL_IB_UDP_COUNTED_MORE; counted *= 2) {
         }
     }
-    return udp->buffer_bytes / (counted + COUNTED_DESCRIPTION);
+    return udp->buffer_bytes / (counted + BTL_IB_UDP_COUNTED_DESCRIPTION);
 }
 
 static void stop(btl_ib_transport_t *t)
 {
-    btl_ib_udp_t *udp = btl_ib_udp_of(t);
-
-    if (udp->fd >= 0) {
-        (void) close(udp->fd);
-        udp->fd = -1;
-    }
+    btl_ib_udp_sockets_close(btl_ib_udp_of(t));
 }
 
 static void close_udp(btl_ib_transport_t *t)
@@ -104,6 +119,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,
     .rx_depth = rx_depth,
+    .path = path,
     .wait_fd = wait_fd,
     .stop = stop,
     .close = close_udp,
@@ -111,11 +127,15 @@ static const btl_ib_transport_ops_t udp_ops = {
 
 static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
 {
-    const uint32_t largest = btl_ib_udp_device_datagram(device);
+    const uint32_t beyond = btl_ib_udp_device_datagram(device);
+    btl_ib_udp_name_t own;
 
-    if (largest == 0) {
+    if (beyond == 0) {
         return -ENODEV;
     }
+    memcpy(&own, &device->ip, sizeof(own));
+    const uint32_t within = btl_ib_udp_path(&own, &own, beyond);
+    const uint32_t largest = device->loopback || within > beyond ? within : beyond;
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = largest,
         .inline_size = largest,
@@ -139,8 +159,7 @@ static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     }
     udp->base.ops = &udp_ops;
     udp->log = params->log;
-    udp->fd = -1;
-    udp->wide = 1;
+    udp->epoll_fd = -1;
     snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
     int rc = query(device, &udp->base.attr);
     if (rc == 0) {
@@ -150,8 +169,13 @@ static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         close_udp(&udp->base);
         return rc;
     }
+    udp->sockets_max =
+        udp->shared
+        + (params->connected_max < BTL_IB_UDP_CONNECTED_MAX ? params->connected_max
+                                                            : BTL_IB_UDP_CONNECTED_MAX);
+    udp->base.attr.overtakes = udp->shared > 1;
     const uint32_t largest = udp->base.attr.max_datagram;
-    udp->base.attr.joins = udp->gso ? BTL_IB_UDP_BYTES_MAX / largest : 0;
+    udp->base.attr.joins = udp->gso ? BTL_IB_UDP_BYTES_MAX : 0;
     udp->rx_size = params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx_size);
     *out = &udp->base;

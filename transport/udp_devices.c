@@ -16,22 +16,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-enum {
-    IP4_HEADERS = 20 + 8,
-    IP6_HEADERS = 40 + 8,
-    /* More in one datagram saves nothing where the kernel joins them, and a socket buffer is counted in
-     * powers of two: one of 9000 bytes takes 16 KiB of it. */
-    LARGEST = 9000 - IP4_HEADERS,
-};
-
-uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu)
-{
-    const uint32_t headers = family == AF_INET ? IP4_HEADERS : IP6_HEADERS;
-    const uint32_t size = mtu > headers ? mtu - headers : 0;
-
-    return (size < LARGEST ? size : LARGEST) & ~7u; /* so that what is joined stays aligned */
-}
-
 uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
 {
     struct ifreq request = {.ifr_mtu = 0};
@@ -92,13 +76,14 @@ static int collect(const struct ifaddrs *all, sa_family_t family, const btl_ib_l
     return count;
 }
 
-int btl_ib_udp_devices(const char *provider, const btl_ib_log_t *log, btl_ib_device_t **list)
+int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     struct ifaddrs *all;
     int count = 0;
 
     *list = NULL;
-    if (provider != NULL && provider[0] != '\0') { /* of libfabric's was asked for one */
+    if (search->provider != NULL
+        && search->provider[0] != '\0') { /* of libfabric's was asked for one */
         return 0;
     }
     if (getifaddrs(&all) != 0) {
@@ -112,8 +97,8 @@ int btl_ib_udp_devices(const char *provider, const btl_ib_log_t *log, btl_ib_dev
         freeifaddrs(all);
         return -ENOMEM;
     }
-    count = collect(all, AF_INET, log, *list, 0);
-    count = collect(all, AF_INET6, log, *list, count);
+    count = collect(all, AF_INET, &search->log, *list, 0);
+    count = collect(all, AF_INET6, &search->log, *list, count);
     freeifaddrs(all);
     return count;
 }

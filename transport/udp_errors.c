@@ -72,12 +72,13 @@ static const struct sock_extended_err *find_error(struct msghdr *msg)
 
 /* `sent`: whom the call that failed was about, if one did: of what this host itself refuses the kernel does not tell
  * the port. */
-static void tell(btl_ib_udp_t *udp, const btl_ib_udp_name_t *to,
+static void tell(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, const btl_ib_udp_name_t *to,
                  const struct sock_extended_err *error, btl_ib_addr_t sent)
 {
+    const btl_ib_udp_name_t known = btl_ib_udp_name_known(socket, to);
     const btl_ib_addr_t from = error->ee_origin == SO_EE_ORIGIN_LOCAL && sent != BTL_IB_ADDR_UNKNOWN
                                    ? sent
-                                   : btl_ib_udp_peer_find(&udp->peers, to);
+                                   : btl_ib_udp_peer_find(&udp->peers, &known);
     char text[64];
 
     BTL_IB_UDP_LOG(udp, 10, "%s: of a datagram to %s: %s", udp->base.name,
@@ -93,7 +94,7 @@ static void tell(btl_ib_udp_t *udp, const btl_ib_udp_name_t *to,
     }
 }
 
-bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
+bool btl_ib_udp_errors(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, btl_ib_addr_t sent)
 {
     bool any = false;
 
@@ -111,22 +112,22 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent)
             .msg_controllen = sizeof(control),
         };
         memset(&to, 0, sizeof(to));
-        if (recvmsg(udp->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+        if (recvmsg(socket->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
             return any;
         }
         any = true;
         const struct sock_extended_err *error = find_error(&msg);
         if (error != NULL && msg.msg_namelen > 0) {
-            tell(udp, &to, error, sent);
+            tell(udp, socket, &to, error, sent);
         }
     }
     return any;
 }
 
-/* Returns 0 or an errno. */
-static int send_one(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+int btl_ib_udp_send_one(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, const btl_ib_tx_t *tx)
 {
-    btl_ib_udp_name_t *to = &udp->peers.peer[tx->to].name;
+    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
+    btl_ib_udp_name_t *to = socket->quick ? &peer->quick : &peer->name;
     const struct msghdr msg = {
         .msg_name = to,
         .msg_namelen = btl_ib_udp_name_len(to),
@@ -134,30 +135,10 @@ static int send_one(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
         .msg_iovlen = tx->niov,
     };
 
-    return sendmsg(udp->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
-}
-
-int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
-{
-    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
-    char text[64];
-
-    (void) btl_ib_udp_errors(udp, tx->to); /* one of them says what the path carries */
-    int error = send_one(udp, tx);
-    if (error != EMSGSIZE) {
-        return error;
+    (void) btl_ib_udp_errors(udp, socket, tx->to); /* one of them says what the path carries */
+    int error = sendmsg(socket->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+    if (error == EMSGSIZE) {
+        (void) btl_ib_udp_errors(udp, socket, tx->to);
     }
-    (void) btl_ib_udp_errors(udp, tx->to);
-    if (!peer->told_fragments) {
-        peer->told_fragments = true;
-        BTL_IB_UDP_LOG(
-            udp, 1,
-            "%s: the path to %s does not carry %u bytes, which its interfaces do: what was cut "
-            "so far travels in IP fragments",
-            udp->base.name, btl_ib_udp_name_format(&peer->name, text, sizeof(text)), tx->size);
-    }
-    btl_ib_udp_socket_whole(udp, false);
-    error = send_one(udp, tx);
-    btl_ib_udp_socket_whole(udp, true);
     return error;
 }

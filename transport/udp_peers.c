@@ -13,13 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "room.h"
+
 enum {
     VERSION = 1,
     FAMILY_4 = 4,
     FAMILY_6 = 6,
-    LEN_4 = 8, /* version, family, port, IPv4 address */
-    LEN_6 = 20,
-    FIRST_ROOM = 16,
+    QUICK = 0x80,
+    HEAD = 6, /* before the address */
+    LEN_4 = HEAD + 4,
+    LEN_6 = HEAD + 16,
 };
 
 socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name)
@@ -41,39 +44,69 @@ const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, siz
     return out;
 }
 
-uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint8_t *out)
+uint16_t btl_ib_udp_name_port(const btl_ib_udp_name_t *name)
 {
-    bool v4 = name->any.sa_family == AF_INET;
+    return ntohs(name->any.sa_family == AF_INET ? name->v4.sin_port : name->v6.sin6_port);
+}
+
+void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port)
+{
+    if (name->any.sa_family == AF_INET) {
+        name->v4.sin_port = htons(port);
+    } else {
+        name->v6.sin6_port = htons(port);
+    }
+}
+
+uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t carries, bool quick,
+                              uint8_t *out)
+{
+    const bool v4 = name->any.sa_family == AF_INET;
+    const uint16_t size = htons((uint16_t) carries);
 
     out[0] = VERSION;
-    out[1] = v4 ? FAMILY_4 : FAMILY_6;
+    out[1] = (uint8_t) ((v4 ? FAMILY_4 : FAMILY_6) | (quick ? QUICK : 0));
+    memcpy(out + 4, &size, 2);
     if (v4) {
         memcpy(out + 2, &name->v4.sin_port, 2);
-        memcpy(out + 4, &name->v4.sin_addr, 4);
+        memcpy(out + HEAD, &name->v4.sin_addr, 4);
         return LEN_4;
     }
     memcpy(out + 2, &name->v6.sin6_port, 2);
-    memcpy(out + 4, &name->v6.sin6_addr, 16);
+    memcpy(out + HEAD, &name->v6.sin6_addr, 16);
     return LEN_6;
 }
 
-int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name)
+int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,
+                           uint32_t *carries, bool *quick)
 {
     const uint8_t *in = bytes;
+    uint16_t size, port;
 
     memset(name, 0, sizeof(*name));
-    if (len == LEN_4 && in[0] == VERSION && in[1] == FAMILY_4) {
+    if (len < HEAD || in[0] != VERSION) {
+        return -EINVAL;
+    }
+    memcpy(&port, in + 2, 2);
+    memcpy(&size, in + 4, 2);
+    *carries = ntohs(size);
+    *quick = in[1] & QUICK;
+    if (*quick && port == UINT16_MAX) {
+        return -EINVAL;
+    }
+    const uint8_t family = in[1] & (uint8_t) ~QUICK;
+    if (len == LEN_4 && family == FAMILY_4) {
         name->v4.sin_family = AF_INET;
         memcpy(&name->v4.sin_port, in + 2, 2);
-        memcpy(&name->v4.sin_addr, in + 4, 4);
+        memcpy(&name->v4.sin_addr, in + HEAD, 4);
         uint32_t ip = ntohl(name->v4.sin_addr.s_addr);
         bool wrong = ip == INADDR_ANY || ip == INADDR_BROADCAST || IN_MULTICAST(ip);
         return wrong || name->v4.sin_port == 0 ? -EINVAL : 0;
     }
-    if (len == LEN_6 && in[0] == VERSION && in[1] == FAMILY_6) {
+    if (len == LEN_6 && family == FAMILY_6) {
         name->v6.sin6_family = AF_INET6;
         memcpy(&name->v6.sin6_port, in + 2, 2);
-        memcpy(&name->v6.sin6_addr, in + 4, 16);
+        memcpy(&name->v6.sin6_addr, in + HEAD, 16);
         bool wrong = IN6_IS_ADDR_UNSPECIFIED(&name->v6.sin6_addr)
                      || IN6_IS_ADDR_MULTICAST(&name->v6.sin6_addr)
                      || IN6_IS_ADDR_LINKLOCAL(&name->v6.sin6_addr);
@@ -99,7 +132,7 @@ static bool same(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b)
 static uint32_t hash(const btl_ib_udp_name_t *name)
 {
     uint8_t bytes[LEN_6];
-    uint32_t len = btl_ib_udp_name_pack(name, bytes);
+    uint32_t len = btl_ib_udp_name_pack(name, 0, false, bytes);
     uint32_t h = 2166136261u;
 
     for (uint32_t i = 2; i < len; i++) {
@@ -132,28 +165,22 @@ btl_ib_addr_t btl_ib_udp_peer_find(btl_ib_udp_peers_t *peers, const btl_ib_udp_n
 }
 
 /* Twice the room, and everybody in a new bucket. */
-static int grow(btl_ib_udp_peers_t *peers)
+static bool grow(btl_ib_udp_peers_t *peers)
 {
-    uint32_t room = peers->room == 0 ? FIRST_ROOM : 2 * peers->room;
-    uint32_t *bucket = calloc(room, sizeof(*bucket));
-    btl_ib_udp_peer_t *peer =
-        bucket == NULL ? NULL : realloc(peers->peer, room * sizeof(*peers->peer));
+    btl_ib_room_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
 
-    if (peer == NULL) {
-        free(bucket);
-        return -ENOMEM;
+    if (!btl_ib_room_double(&room, sizeof(*peers->peer), sizeof(*peers->bucket))) {
+        return false;
     }
-    memset(peer + peers->room, 0, (room - peers->room) * sizeof(*peer));
-    free(peers->bucket);
-    peers->peer = peer;
-    peers->bucket = bucket;
-    peers->room = room;
+    peers->room = room.count;
+    peers->peer = room.entry;
+    peers->bucket = room.bucket;
     for (uint32_t i = 0; i < peers->count; i++) { /* all are in use, or nobody would grow */
-        uint32_t *first = bucket_of(peers, &peer[i].name);
-        peer[i].next = *first;
+        uint32_t *first = bucket_of(peers, &peers->peer[i].name);
+        peers->peer[i].next = *first;
         *first = i + 1;
     }
-    return 0;
+    return true;
 }
 
 static uint32_t take(btl_ib_udp_peers_t *peers)
@@ -176,11 +203,8 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
         *addr = known;
         return 0;
     }
-    if (peers->free == 0 && peers->count == peers->room) {
-        int rc = grow(peers);
-        if (rc != 0) {
-            return rc;
-        }
+    if (peers->free == 0 && peers->count == peers->room && !grow(peers)) {
+        return -ENOMEM;
     }
     uint32_t index = take(peers);
     uint32_t *first = bucket_of(peers, name);

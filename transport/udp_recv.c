@@ -7,6 +7,7 @@
  * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold many
  * datagrams of one size from one peer, the last perhaps shorter, which the kernel did not cut, or joined
  * (UDP_GRO, udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
+ * Where there are several sockets a poll looks at one, at that of bulk last, and every 2 us at all if there is nothing.
  */
 
 #include "udp_state.h"
@@ -15,10 +16,16 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SHORT =
         8192, /* bytes in a buffer on average: with less another call costs more than cold memory */
+    ROUND = 16,   /* looks, one of which goes round all sockets */
+    LATELY = 256, /* looks */
+    QUIET = 64,   /* looks */
+    PASSES = 8,   /* looks that found something else before bulk has its turn */
+    SWEEP = 2000, /* ns between two sweeps: some twenty looks at an empty socket */
 };
 
 /* ---- buffers ---- */
@@ -120,7 +127,8 @@ static void drop(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, uint32_t size)
     put_buffer(udp, buffer);
 }
 
-static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
+static void arrived(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
+                    btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
     const uint32_t len = msg->msg_len;
     uint32_t size = joined_size(&msg->msg_hdr);
@@ -136,7 +144,7 @@ static void arrived(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, struct mmsgh
     buffer->users = 1;
     *rest = (btl_ib_udp_rest_t){
         .buffer = buffer,
-        .name = *(const btl_ib_udp_name_t *) msg->msg_hdr.msg_name,
+        .name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name),
         .end = len,
         .size = size,
         .stride = size,
@@ -228,46 +236,142 @@ static uint32_t prepare(btl_ib_udp_t *udp, uint32_t wide, call_t *call)
 }
 
 /* Returns how many messages there were, or -1 with errno. */
-static int receive(const btl_ib_udp_t *udp, uint32_t wide, call_t *call)
+static int receive(int fd, uint32_t wide, call_t *call)
 {
     if (wide > 1) {
-        return recvmmsg(udp->fd, call->msg, wide, MSG_DONTWAIT, NULL);
+        return recvmmsg(fd, call->msg, wide, MSG_DONTWAIT, NULL);
     }
-    const ssize_t len = recvmsg(udp->fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
+    const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
     call->msg[0].msg_len = len < 0 ? 0 : (unsigned) len;
     return len < 0 ? -1 : 1;
 }
 
 /* Short messages that come faster than one a call: ask for more of them at a time. */
-static void adapt(btl_ib_udp_t *udp, uint32_t asked, int got, uint32_t bytes)
+static void adapt(btl_ib_udp_socket_t *from, uint32_t asked, int got, uint32_t bytes)
 {
     if (got < (int) asked || bytes > asked * SHORT) {
-        udp->wide = 1;
-    } else if (udp->wide < BTL_IB_UDP_CALL_MAX) {
-        udp->wide *= 2;
+        from->wide = 1;
+    } else if (from->wide < BTL_IB_UDP_CALL_MAX) {
+        from->wide *= 2;
     }
 }
 
-/* Look once. What arrived waits for hand_up(). */
-static void look(btl_ib_udp_t *udp)
+/* Look once, at one socket. What arrived waits for hand_up(). */
+static void look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
 {
     call_t call;
-    const uint32_t wide = prepare(udp, udp->wide, &call);
+    const uint32_t wide = prepare(udp, from->wide, &call);
     uint32_t bytes = 0;
-    int got = wide == 0 ? 0 : receive(udp, wide, &call);
+    int got = wide == 0 ? 0 : receive(from->fd, wide, &call);
 
     if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        (void) btl_ib_udp_errors(udp, BTL_IB_ADDR_UNKNOWN);
+        (void) btl_ib_udp_errors(udp, from, BTL_IB_ADDR_UNKNOWN);
     }
     got = got < 0 ? 0 : got;
     for (int i = 0; i < got; i++) {
         bytes += call.msg[i].msg_len;
-        arrived(udp, call.buffer[i], &call.msg[i]);
+        arrived(udp, from, call.buffer[i], &call.msg[i]);
     }
     for (uint32_t i = wide; i-- > (uint32_t) got;) {
         put_buffer(udp, call.buffer[i]);
     }
-    adapt(udp, wide, got, bytes);
+    if (got > 0) {
+        from->seen = udp->looks;
+        udp->seen_quick = from->quick ? udp->looks : udp->seen_quick;
+    }
+    adapt(from, wide, got, bytes);
+}
+
+/* ---- which socket ---- */
+
+static uint32_t after(const btl_ib_udp_t *udp, uint32_t socket)
+{
+    return socket + 1 < udp->sockets ? socket + 1 : 0;
+}
+
+static bool is_lately(const btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket)
+{
+    return udp->looks - socket->seen < LATELY;
+}
+
+/* In turn those that something came to lately, but for bulk's own; now and then any, so that one that always has
+ * something does not keep us from the others. */
+static btl_ib_udp_socket_t *whose_turn(btl_ib_udp_t *udp)
+{
+    const uint32_t first = udp->shared - 1;
+
+    if (udp->sockets == 1) {
+        return &udp->socket[0];
+    }
+    if (++udp->looks % ROUND == 0) {
+        udp->round = after(udp, udp->round);
+        return &udp->socket[udp->round];
+    }
+    for (uint32_t i = first; i < udp->sockets; i++) {
+        udp->turn = udp->turn + 1 < udp->sockets ? udp->turn + 1 : first;
+        if (is_lately(udp, &udp->socket[udp->turn])) {
+            break;
+        }
+    }
+    return &udp->socket[udp->turn];
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* There was nothing in a socket: look into all others, unless that was done a moment ago. Who polls seldom
+ * finds all that is there, as with one socket. */
+static void sweep(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *empty)
+{
+    const uint64_t now = now_ns();
+
+    if (now < udp->swept + SWEEP) {
+        return;
+    }
+    for (uint32_t i = 0; i < udp->sockets; i++) {
+        udp->round = after(udp, udp->round);
+        if (&udp->socket[udp->round] != empty) {
+            look(udp, &udp->socket[udp->round]);
+        }
+        if (udp->rest_count > 0) {
+            return; /* and the next one goes on from here */
+        }
+    }
+    udp->swept = now;
+}
+
+/* Something of bulk was just found and nothing else for long: then every second look only is for what is quick. */
+static bool goes_straight(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *bulk)
+{
+    udp->straight =
+        !udp->straight && bulk->seen == udp->looks && udp->looks - udp->seen_quick > QUIET;
+    return udp->straight;
+}
+
+/* Where bulk has a socket for itself it is looked into when there is nothing else, but not only then. */
+static void look_around(btl_ib_udp_t *udp)
+{
+    btl_ib_udp_socket_t *bulk = &udp->socket[0];
+    const bool both = udp->shared > 1 && is_lately(udp, bulk);
+    const bool first = both && (udp->passed >= PASSES || goes_straight(udp, bulk));
+    btl_ib_udp_socket_t *socket = first ? bulk : whose_turn(udp);
+
+    look(udp, socket);
+    udp->passed++;
+    if (both && (socket == bulk || udp->rest_count == 0)) {
+        udp->passed = 0;
+        if (socket != bulk) {
+            look(udp, bulk);
+        }
+    }
+    if (udp->rest_count == 0 && udp->sockets > 1) {
+        sweep(udp, socket);
+    }
 }
 
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
@@ -277,7 +381,7 @@ int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     const int news = hand_up_news(udp, events, max);
 
     if (udp->rest_count == 0 && news == 0) {
-        look(udp);
+        look_around(udp);
     }
     return news + hand_up(udp, events + news, max - news);
 }

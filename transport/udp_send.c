@@ -23,12 +23,30 @@ enum {
 
 /* One call in the making: messages, each of one or more datagrams. */
 typedef struct call {
+    const btl_ib_udp_socket_t *socket;
     unsigned count;
     int datagrams[MESSAGES_MAX];
     struct mmsghdr msg[MESSAGES_MAX];
     struct iovec iov[BTL_IB_UDP_BATCH * PIECES_MAX];
     _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
 } call_t;
+
+/* Does it go beside bulk, where there are two ways? */
+static bool is_quick(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+{
+    return !tx->bulk && udp->peers.peer[tx->to].quick.any.sa_family != AF_UNSPEC;
+}
+
+/* How many datagrams from the first on go the same of the two. */
+static int one_way(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n)
+{
+    int same = 1;
+
+    while (same < n && is_quick(udp, &tx[same]) == is_quick(udp, &tx[0])) {
+        same++;
+    }
+    return same;
+}
 
 /* How many datagrams from the first on go to the same peer and have the same size, the last perhaps less. */
 static int alike(const btl_ib_tx_t *tx, int n)
@@ -42,16 +60,14 @@ static int alike(const btl_ib_tx_t *tx, int n)
     return run;
 }
 
-/* How many of them are to be joined now. If they are too many for one message all get about as many: the receiver
- * begins with the first while the others are copied, and the last is not late for the sake of a few. */
+/* How many of them are to be joined now. */
 static int run_of(const btl_ib_tx_t *tx, int n)
 {
     const int run = alike(tx, n);
     const int fit = (int) (BTL_IB_UDP_BYTES_MAX / tx[0].size);
     const int most = fit < BTL_IB_UDP_BATCH ? (fit > 0 ? fit : 1) : BTL_IB_UDP_BATCH;
-    const int messages = (run + most - 1) / most;
 
-    return (run + messages - 1) / messages;
+    return run < most ? run : most;
 }
 
 static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
@@ -68,6 +84,33 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
     memcpy(CMSG_DATA(c), &value, sizeof(value));
 }
 
+static bool to_one_peer(const btl_ib_tx_t *tx, int n)
+{
+    int same = 1;
+
+    while (same < n && tx[same].to == tx[0].to) {
+        same++;
+    }
+    return same == n;
+}
+
+/* A call to one peer goes by the socket that it may have: where no name is, no route is looked up. Several peers share
+ * a call of the socket that serves all. */
+static void choose_socket(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, call_t *call)
+{
+    const bool quick = is_quick(udp, &tx[0]);
+    const btl_ib_udp_socket_t *own = &udp->socket[udp->peers.peer[tx[0].to].socket];
+
+    call->socket = &udp->socket[quick];
+    if (own->peer == tx[0].to && own->quick == quick && to_one_peer(tx, n)) {
+        call->socket = own;
+        for (unsigned i = 0; i < call->count; i++) {
+            call->msg[i].msg_hdr.msg_name = NULL;
+            call->msg[i].msg_hdr.msg_namelen = 0;
+        }
+    }
+}
+
 /* Make messages of the first datagrams of a batch. */
 static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, call_t *call)
 {
@@ -75,10 +118,12 @@ static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, cal
     size_t pieces = 0;
 
     call->count = 0;
-    n = n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH;
+    n = one_way(udp, tx, n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH);
+    const bool quick = is_quick(udp, tx);
     while (done < n && call->count < MESSAGES_MAX) {
         const int run = join ? run_of(tx + done, n - done) : 1;
-        btl_ib_udp_name_t *to = &udp->peers.peer[tx[done].to].name;
+        btl_ib_udp_peer_t *peer = &udp->peers.peer[tx[done].to];
+        btl_ib_udp_name_t *to = quick ? &peer->quick : &peer->name;
         struct msghdr *msg = &call->msg[call->count].msg_hdr;
         *msg = (struct msghdr){
             .msg_name = to,
@@ -95,20 +140,24 @@ static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, cal
         }
         msg->msg_iovlen = (size_t) (&call->iov[pieces] - msg->msg_iov);
         call->datagrams[call->count++] = run;
+        if (quick || udp->shared == 1) {
+            btl_ib_udp_hot(udp, tx[done].to);
+        }
         done += run;
     }
+    choose_socket(udp, tx, done, call);
 }
 
 /* Returns how many messages went, or -1 with errno. */
-static int submit(const btl_ib_udp_t *udp, call_t *call)
+static int submit(call_t *call)
 {
     int rc;
 
     do {
         if (call->count == 1) {
-            rc = sendmsg(udp->fd, &call->msg[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+            rc = sendmsg(call->socket->fd, &call->msg[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
         } else {
-            rc = sendmmsg(udp->fd, call->msg, call->count, MSG_DONTWAIT);
+            rc = sendmmsg(call->socket->fd, call->msg, call->count, MSG_DONTWAIT);
         }
     } while (rc < 0 && errno == EINTR);
     return rc;
@@ -120,9 +169,10 @@ static bool is_full(int error)
 }
 
 /* What ends a call although another would go: the error is of datagrams sent before. */
-static bool is_old(btl_ib_udp_t *udp, int error)
+static bool is_old(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, int error)
 {
-    return !is_full(error) && error != EMSGSIZE && btl_ib_udp_errors(udp, BTL_IB_ADDR_UNKNOWN);
+    return !is_full(error) && error != EMSGSIZE
+           && btl_ib_udp_errors(udp, socket, BTL_IB_ADDR_UNKNOWN);
 }
 
 /* Joined datagrams were refused. A device that makes no checksums cannot cut them (EIO), and older
@@ -152,18 +202,19 @@ static void tell_once(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int error)
 
 /* The first message of a call was not sent. Returns 0 if it is worth another try: with `*join`
  * changed, or because the error was an old one; -1 if it has gone since; else what to tell. */
-static int why_refused(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, bool joined, bool *join, int error)
+static int why_refused(btl_ib_udp_t *udp, const call_t *call, const btl_ib_tx_t *tx, bool *join,
+                       int error)
 {
-    if (is_old(udp, error)) {
+    if (is_old(udp, call->socket, error)) {
         return 0;
     }
-    if (joined && !is_full(error)) {
+    if (call->datagrams[0] > 1 && !is_full(error)) {
         refused_joined(udp, error);
         *join = false;
         return 0;
     }
     if (error == EMSGSIZE && tx->size <= udp->base.attr.max_datagram) {
-        error = btl_ib_udp_send_fragmented(udp, tx);
+        error = btl_ib_udp_send_one(udp, call->socket, tx);
         if (error == 0) {
             return -1;
         }
@@ -184,17 +235,17 @@ int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
     while (done < n) {
         call_t call;
         fill(udp, batch + done, n - done, join, &call);
-        const int messages = submit(udp, &call);
+        const int messages = submit(&call);
         for (int i = 0; i < messages; i++) {
             done += call.datagrams[i];
         }
         if (messages > 0) {
             if (messages < (int) call.count) { /* the call took the error of the next one with it */
-                (void) btl_ib_udp_errors(udp, batch[done].to);
+                (void) btl_ib_udp_errors(udp, call.socket, batch[done].to);
             }
             continue;
         }
-        const int why = why_refused(udp, &batch[done], call.datagrams[0] > 1, &join, errno);
+        const int why = why_refused(udp, &call, &batch[done], &join, errno);
         if (why < 0) {
             done++;
         } else if (why > 0 || ++tries == TRIES_MAX) {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Making the socket: options, buffers, and what the kernel can do (ip(7), ipv6(7), udp(7)). */
+/* Making sockets: options, buffers, and what the kernel can do (ip(7), ipv6(7), udp(7)). */
 
 #include "udp_state.h"
 
@@ -12,9 +12,11 @@
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 enum {
+    PAIRS_MAX = 64,                  /* tries to find two ports side by side */
     BUFFER_WANTED = 4 * 1024 * 1024, /* bytes of the socket's buffers, if the system lets us */
     BUFFER_NEEDED =
         212992, /* what a stock kernel grants; with less, bursts of a few peers overflow it */
@@ -28,30 +30,36 @@ static int failed(const btl_ib_udp_t *udp, const char *call)
     return -error;
 }
 
-static int set(const btl_ib_udp_t *udp, int level, int option, int value)
+static int set(int fd, int level, int option, int value)
 {
-    return setsockopt(udp->fd, level, option, &value, sizeof(value));
+    return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 /* Bytes that the socket may hold, as setsockopt() counts them: the kernel doubles what it is asked for. */
-static uint32_t buffer_of(const btl_ib_udp_t *udp, int option)
+static uint32_t buffer_of(int fd, int option)
 {
     int value = 0;
     socklen_t len = sizeof(value);
 
-    (void) getsockopt(udp->fd, SOL_SOCKET, option, &value, &len);
+    (void) getsockopt(fd, SOL_SOCKET, option, &value, &len);
     return value < 0 ? 0 : (uint32_t) value / 2;
 }
 
-/* As large as the system lets them be. Says in `limit` what to change if that is too little. */
-static void size_buffers(btl_ib_udp_t *udp, uint32_t wanted)
+/* As large as the system lets them be. */
+static void set_buffers(int fd, uint32_t wanted)
 {
     const int bytes = (int) (wanted != 0 ? wanted : BUFFER_WANTED);
 
-    (void) set(udp, SOL_SOCKET, SO_RCVBUF, bytes);
-    (void) set(udp, SOL_SOCKET, SO_SNDBUF, bytes);
-    uint32_t rx = buffer_of(udp, SO_RCVBUF);
-    uint32_t tx = buffer_of(udp, SO_SNDBUF);
+    (void) set(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+    (void) set(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+}
+
+/* Says in `limit` what to change if that is too little. */
+static void size_buffers(btl_ib_udp_t *udp, int fd, uint32_t wanted)
+{
+    set_buffers(fd, wanted);
+    uint32_t rx = buffer_of(fd, SO_RCVBUF);
+    uint32_t tx = buffer_of(fd, SO_SNDBUF);
     uint32_t needed = wanted != 0 ? wanted : BUFFER_NEEDED;
     udp->buffer_bytes = 2 * rx;
     BTL_IB_UDP_LOG(udp, 10, "%s: socket buffers: %u bytes to receive, %u to send", udp->base.name,
@@ -65,49 +73,41 @@ static void size_buffers(btl_ib_udp_t *udp, uint32_t wanted)
     }
 }
 
-/*
- * Errors of the path are to be told, fragments never made.
- */
-static int set_options(btl_ib_udp_t *udp)
+/* Errors of the path are to be told, fragments never made. */
+static int set_options(const btl_ib_udp_t *udp, int fd)
 {
     const bool v4 = udp->family == AF_INET;
-    int rc = v4 ? set(udp, SOL_IP, IP_RECVERR, 1) : set(udp, SOL_IPV6, IPV6_RECVERR, 1);
+    int rc = v4 ? set(fd, SOL_IP, IP_RECVERR, 1) : set(fd, SOL_IPV6, IPV6_RECVERR, 1);
 
     if (rc != 0) {
         return failed(udp, "setsockopt IP_RECVERR");
     }
-    if (!v4 && set(udp, SOL_IPV6, IPV6_V6ONLY, 1) != 0) {
+    if (!v4 && set(fd, SOL_IPV6, IPV6_V6ONLY, 1) != 0) {
         return failed(udp, "setsockopt IPV6_V6ONLY");
     }
-    btl_ib_udp_socket_whole(udp, true);
+    if (v4) {
+        (void) set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+    } else {
+        (void) set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+    }
     return 0;
 }
 
 /* Kernels know UDP_SEGMENT from 4.18 and UDP_GRO from 5.0 on. An option that is refused is one that
  * is not there. */
-static void probe(btl_ib_udp_t *udp)
+static void probe(btl_ib_udp_t *udp, int fd)
 {
-    const bool gro = set(udp, SOL_UDP, UDP_GRO, 1) == 0;
+    const bool gro = set(fd, SOL_UDP, UDP_GRO, 1) == 0;
 
-    udp->gso = set(udp, SOL_UDP, UDP_SEGMENT, 0) == 0;
+    udp->gso = set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
     BTL_IB_UDP_LOG(
         udp, 10, "%s: the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
         udp->base.name, udp->gso ? "joins" : "does not join", gro ? "joins" : "does not join");
 }
 
-static void set_port(btl_ib_udp_name_t *name, uint16_t port)
+static void bind_failed(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name, uint32_t first,
+                        uint32_t last, int error)
 {
-    if (name->any.sa_family == AF_INET) {
-        name->v4.sin_port = htons(port);
-    } else {
-        name->v6.sin6_port = htons(port);
-    }
-}
-
-static int bind_failed(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name, uint32_t first,
-                       uint32_t last)
-{
-    const int error = errno;
     char ip[INET6_ADDRSTRLEN] = "?";
     char ports[32] = "any port";
 
@@ -119,61 +119,267 @@ static int bind_failed(const btl_ib_udp_t *udp, const btl_ib_udp_name_t *name, u
                                                     : (const void *) &name->v6.sin6_addr,
                      ip, sizeof(ip));
     BTL_IB_UDP_LOG(udp, 1, "%s: bind to %s, %s: %s", udp->base.name, ip, ports, strerror(error));
-    return -error;
 }
 
-/* Any port, or the first of those allowed that is free. */
-static int bind_to(btl_ib_udp_t *udp, btl_ib_udp_name_t *name, const btl_ib_open_params_t *params)
+/* The last port that may be used; 0: any may. */
+static uint32_t last_port(const btl_ib_open_params_t *params)
 {
-    const uint32_t first = params->port_min;
-    const uint32_t last = first == 0 ? 0 : first + params->port_count - 1;
+    const uint32_t last = params->port_min == 0 ? 0 : params->port_min + params->port_count - 1;
 
-    errno = EADDRINUSE;
-    for (uint32_t port = first; port <= last && port <= UINT16_MAX; port++) {
-        set_port(name, (uint16_t) port);
-        if (bind(udp->fd, &name->any, btl_ib_udp_name_len(name)) == 0) {
+    return last < UINT16_MAX ? last : UINT16_MAX;
+}
+
+/* Any port, if `first` is 0, or the first from there to `last` that is free. Returns 0 or a negative errno. */
+static int bind_to(btl_ib_udp_t *udp, int fd, uint32_t first, uint32_t last, uint32_t step)
+{
+    btl_ib_udp_name_t *name = &udp->own;
+
+    for (uint32_t port = first; port <= last; port += step) {
+        btl_ib_udp_name_set_port(name, (uint16_t) port);
+        if (bind(fd, &name->any, btl_ib_udp_name_len(name)) == 0) {
             socklen_t len = sizeof(*name);
-            return getsockname(udp->fd, &name->any, &len) == 0 ? 0 : failed(udp, "getsockname");
+            return getsockname(fd, &name->any, &len) == 0 ? 0 : -errno;
         }
         if (errno != EADDRINUSE) {
-            break;
+            return -errno;
         }
     }
-    return bind_failed(udp, name, first, last < UINT16_MAX ? last : UINT16_MAX);
+    return -EADDRINUSE;
+}
+
+static int new_socket(const btl_ib_udp_t *udp)
+{
+    return socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static void add_socket(btl_ib_udp_t *udp, int fd, bool quick)
+{
+    udp->socket[udp->sockets++] = (btl_ib_udp_socket_t){
+        .fd = fd,
+        .quick = quick,
+        .wide = 1,
+        .seen = udp->looks,
+        .peer = BTL_IB_ADDR_UNKNOWN,
+    };
+}
+
+/* The same options as the first one has; a smaller buffer would not hold what the peers were promised. */
+static int set_alike(const btl_ib_udp_t *udp, int fd)
+{
+    const int rc = set_options(udp, fd);
+
+    set_buffers(fd, udp->buffer_wanted);
+    (void) set(fd, SOL_UDP, UDP_GRO, 1);
+    return rc == 0 && 2 * buffer_of(fd, SO_RCVBUF) < udp->buffer_bytes ? -ENOBUFS : rc;
+}
+
+/* ---- those that serve all ---- */
+
+/* The first one, not bound yet. */
+static int open_first(btl_ib_udp_t *udp, const btl_ib_open_params_t *params)
+{
+    const int fd = new_socket(udp);
+
+    if (fd < 0) {
+        return failed(udp, "socket");
+    }
+    add_socket(udp, fd, false);
+    udp->shared = 1;
+    const int rc = set_options(udp, fd);
+    if (rc == 0) {
+        udp->buffer_wanted = params->socket_buffer;
+        size_buffers(udp, fd, params->socket_buffer);
+        probe(udp, fd);
+    }
+    return rc;
+}
+
+static int open_alone(btl_ib_udp_t *udp, const btl_ib_open_params_t *params)
+{
+    const uint32_t last = last_port(params);
+    int rc = open_first(udp, params);
+
+    if (rc == 0) {
+        rc = bind_to(udp, udp->socket[0].fd, params->port_min, last, 1);
+        if (rc != 0) {
+            bind_failed(udp, &udp->own, params->port_min, last, -rc);
+        }
+    }
+    return rc;
+}
+
+/* The other one, bound to the port above. */
+static int open_quick(btl_ib_udp_t *udp)
+{
+    const uint32_t port = btl_ib_udp_name_port(&udp->own) + 1u;
+    const int fd = port > UINT16_MAX ? -1 : new_socket(udp);
+
+    if (fd < 0) {
+        return port > UINT16_MAX ? -EADDRINUSE : -errno;
+    }
+    udp->own_quick = udp->own;
+    btl_ib_udp_name_set_port(&udp->own_quick, (uint16_t) port);
+    add_socket(udp, fd, true);
+    udp->shared = 2;
+    const int rc = set_alike(udp, fd);
+    if (rc == 0 && bind(fd, &udp->own_quick.any, btl_ib_udp_name_len(&udp->own_quick)) != 0) {
+        return -errno;
+    }
+    return rc;
+}
+
+/* Two with ports side by side. Where ports are counted all take them two by two, so that none is left between them. */
+static int open_pair(btl_ib_udp_t *udp, const btl_ib_open_params_t *params)
+{
+    const uint32_t last = last_port(params);
+    uint32_t first = params->port_min;
+    int rc = -EADDRINUSE;
+
+    for (int i = 0; i < PAIRS_MAX && rc == -EADDRINUSE; i++) {
+        rc = open_first(udp, params);
+        if (rc == 0) {
+            rc = bind_to(udp, udp->socket[0].fd, first, last > 0 ? last - 1 : 0, 2);
+        }
+        const bool bound = rc == 0;
+        rc = bound ? open_quick(udp) : rc;
+        if (rc != 0) {
+            btl_ib_udp_sockets_close(udp);
+        }
+        if (!bound) {
+            break;
+        }
+        first = first == 0 ? 0 : btl_ib_udp_name_port(&udp->own) + 2u;
+    }
+    return rc;
+}
+
+static void bulk_is_not_apart(const btl_ib_udp_t *udp, const btl_ib_open_params_t *params,
+                              int error)
+{
+    BTL_IB_UDP_LOG(
+        udp, 1,
+        "%s: long messages share the socket of all else, and small ones wait behind them: no two "
+        "ports side by side for btl_ib_bulk_apart (btl_ib_port_min %u, btl_ib_port_range %u): %s",
+        udp->base.name, params->port_min, params->port_count, strerror(error));
 }
 
 int btl_ib_udp_socket_open(btl_ib_udp_t *udp, const btl_ib_device_t *device,
                            const btl_ib_open_params_t *params)
 {
-    btl_ib_udp_name_t name;
     char text[64];
+    int rc = -ENOTSUP;
 
-    memset(&name, 0, sizeof(name));
-    memcpy(&name, &device->ip, sizeof(name));
+    memcpy(&udp->own, &device->ip, sizeof(udp->own));
     udp->family = device->ip.ss_family;
-    udp->fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (udp->fd < 0) {
-        return failed(udp, "socket");
+    if (params->bulk_apart) {
+        rc = open_pair(udp, params);
+        if (rc != 0) {
+            bulk_is_not_apart(udp, params, -rc);
+        }
     }
-    int rc = set_options(udp);
-    if (rc == 0) {
-        size_buffers(udp, params->socket_buffer);
-        probe(udp);
-        rc = bind_to(udp, &name, params);
+    if (rc != 0) {
+        rc = open_alone(udp, params);
     }
     if (rc == 0) {
-        udp->base.address_len = btl_ib_udp_name_pack(&name, udp->base.address);
+        udp->base.address_len = btl_ib_udp_name_pack(&udp->own, btl_ib_udp_device_datagram(device),
+                                                     udp->shared > 1, udp->base.address);
         BTL_IB_UDP_LOG(udp, 10, "%s: bound to %s", udp->base.name,
-                       btl_ib_udp_name_format(&name, text, sizeof(text)));
+                       btl_ib_udp_name_format(&udp->own, text, sizeof(text)));
     }
     return rc;
 }
 
-void btl_ib_udp_socket_whole(const btl_ib_udp_t *udp, bool whole)
+/* ---- more of them ---- */
+
+/* Several are to be bound to one address and port, and nobody else to it. So the port is got without SO_REUSEPORT, which is
+ * set for as long as a bind() of ours takes, and lets nobody in but this user even then (socket(7)); SO_REUSEADDR
+ * would let in anybody. */
+static int share_port(const btl_ib_udp_t *udp, int value)
 {
-    if (udp->family == AF_INET) {
-        (void) set(udp, SOL_IP, IP_MTU_DISCOVER, whole ? IP_PMTUDISC_DO : IP_PMTUDISC_DONT);
-    } else {
-        (void) set(udp, SOL_IPV6, IPV6_MTU_DISCOVER, whole ? IPV6_PMTUDISC_DO : IPV6_PMTUDISC_DONT);
+    int rc = 0;
+
+    for (uint32_t i = 0; i < udp->sockets && rc == 0; i++) {
+        rc = set(udp->socket[i].fd, SOL_SOCKET, SO_REUSEPORT, value);
+    }
+    return rc;
+}
+
+static int bind_beside(const btl_ib_udp_t *udp, int fd)
+{
+    const btl_ib_udp_name_t *name = udp->shared > 1 ? &udp->own_quick : &udp->own;
+    int rc = share_port(udp, 1);
+
+    if (rc == 0) {
+        rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    }
+    if (rc == 0) {
+        rc = bind(fd, &name->any, btl_ib_udp_name_len(name));
+    }
+    const int error = rc == 0 ? 0 : errno;
+    (void) set(fd, SOL_SOCKET, SO_REUSEPORT, 0);
+    (void) share_port(udp, 0);
+    return -error;
+}
+
+static int watch(const btl_ib_udp_t *udp, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    return epoll_ctl(udp->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
+}
+
+int btl_ib_udp_socket_beside(btl_ib_udp_t *udp)
+{
+    const int fd = new_socket(udp);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    int rc = set_alike(udp, fd);
+    if (rc == 0 && udp->epoll_fd >= 0) {
+        rc = watch(udp, fd);
+    }
+    if (rc == 0) {
+        rc = bind_beside(udp, fd); /* the last that may fail: from then on datagrams may be in it */
+    }
+    if (rc != 0) {
+        (void) close(fd);
+        return rc;
+    }
+    add_socket(udp, fd, udp->shared > 1);
+    return 0;
+}
+
+/* ---- all of them ---- */
+
+int btl_ib_udp_sockets_wait(btl_ib_udp_t *udp)
+{
+    if (udp->sockets == 0) {
+        return -1;
+    }
+    if (udp->sockets_max == 1) {
+        return udp->socket[0].fd;
+    }
+    if (udp->epoll_fd < 0) { /* only now: a watched socket takes longer to receive */
+        udp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        for (uint32_t i = 0; udp->epoll_fd >= 0 && i < udp->sockets; i++) {
+            if (watch(udp, udp->socket[i].fd) != 0) {
+                (void) close(udp->epoll_fd);
+                udp->epoll_fd = -1;
+            }
+        }
+    }
+    return udp->epoll_fd;
+}
+
+void btl_ib_udp_sockets_close(btl_ib_udp_t *udp)
+{
+    while (udp->sockets > 0) {
+        (void) close(udp->socket[--udp->sockets].fd);
+    }
+    udp->shared = 0;
+    if (udp->epoll_fd >= 0) {
+        (void) close(udp->epoll_fd);
+        udp->epoll_fd = -1;
     }
 }

@@ -7,8 +7,10 @@
  * What the files of transport "udp" share, nobody else's business:
  *
  *   udp_devices.c  which interfaces there are, and what they carry
+ *   udp_path.c     what the path to a peer carries
  *   udp_peers.c    addresses of peers: as published, as handles, as found in what arrives
- *   udp_socket.c   making the socket: its options and buffers, and what the kernel can do
+ *   udp_socket.c   making sockets: their options and buffers, and what the kernel can do
+ *   udp_hot.c      which peers have sockets of their own
  *   udp_send.c     datagrams -> system calls
  *   udp_recv.c     system calls -> events
  *   udp_errors.c   what the network says of datagrams sent before: refused, too large
@@ -29,7 +31,16 @@ enum {
     BTL_IB_UDP_BUFFERS_MAX = 1024, /* that hold what was received and is not given back */
     BTL_IB_UDP_BYTES_LONGEST = 65536,                    /* that one message can have */
     BTL_IB_UDP_BUFFER = BTL_IB_UDP_BYTES_LONGEST + 1024, /* those, moved to multiples of 8 */
-    BTL_IB_UDP_NEWS = 16, /* peers that there is news of, before somebody polls */
+    BTL_IB_UDP_NEWS = 16,          /* peers that there is news of, before somebody polls */
+    BTL_IB_UDP_SHARED_MAX = 2,     /* sockets that serve everybody */
+    BTL_IB_UDP_CONNECTED_MAX = 16, /* sockets of single peers */
+    BTL_IB_UDP_WINDOW = 4096, /* messages sent to all peers, after which they are counted anew */
+    BTL_IB_UDP_HOT = 512,     /* of them to one peer: it gets a socket of its own */
+    /* How the kernel counts a datagram in a receive buffer: its bytes, headers, and what stands behind
+     * them, in a power of two (of at least so much), and a description. */
+    BTL_IB_UDP_COUNTED_MORE = 448,
+    BTL_IB_UDP_COUNTED_LEAST = 576,
+    BTL_IB_UDP_COUNTED_DESCRIPTION = 256,
 };
 
 typedef union btl_ib_udp_name {
@@ -40,9 +51,16 @@ typedef union btl_ib_udp_name {
 
 typedef struct btl_ib_udp_peer {
     btl_ib_udp_name_t name;
+    btl_ib_udp_name_t
+        quick; /* where it wants what is no bulk, if both of us have a socket for that; else AF_UNSPEC */
     uint32_t users; /* addr_add() less addr_remove(); 0: free */
     uint32_t next;  /* of the same hash, or of the free ones; index + 1, 0: none */
-    bool told_fragments;
+    uint32_t
+        path; /* bytes that a datagram carries between it and us, as was known when it was added */
+    uint32_t socket; /* that sends to it; 0: the shared one */
+    uint32_t window; /* that the next two are of */
+    uint32_t sent;   /* messages in it */
+    uint32_t before; /* and in the window before */
 } btl_ib_udp_peer_t;
 
 typedef struct btl_ib_udp_peers {
@@ -72,16 +90,47 @@ typedef struct btl_ib_udp_rest {
     uint32_t stride;        /* from one to the next */
 } btl_ib_udp_rest_t;
 
+/*
+ * The first one serves everybody: all that there is, or only bulk if there is a second one, which is bound to the next
+ * port and has the rest (`quick`). So a short datagram does not lie behind long messages in one buffer.
+ *
+ * The others are bound to the port of the last of these, and each is connected to one peer, so that the kernel need not
+ * look up a route for each message. What comes to any of them says whom it is from.
+ */
+typedef struct btl_ib_udp_socket {
+    int fd;
+    bool quick;         /* between ports that are one above those that name us and the peer */
+    uint32_t wide;      /* messages that the next call asks for */
+    uint32_t seen;      /* btl_ib_udp_t.looks when something came last */
+    btl_ib_addr_t peer; /* that it sends to; BTL_IB_ADDR_UNKNOWN: none, or all */
+} btl_ib_udp_socket_t;
+
 typedef struct btl_ib_udp {
     btl_ib_transport_t base;
     btl_ib_log_t log;
-    int fd;
+    btl_ib_udp_socket_t socket[BTL_IB_UDP_SHARED_MAX + BTL_IB_UDP_CONNECTED_MAX];
+    uint32_t sockets;       /* that are open */
+    uint32_t shared;        /* of those, the ones that serve everybody */
+    uint32_t sockets_max;   /* that may be */
+    uint32_t buffer_wanted; /* bytes of each of their buffers; 0: what we like */
+    int epoll_fd;           /* readable when one of them is; -1: nobody asked for it */
+    uint32_t window;        /* that is counted now */
+    uint32_t window_sent;   /* messages in it */
+    uint32_t turn;          /* the socket asked last because it was its turn */
+    uint32_t round;         /* the same, of those that had nothing lately, too */
+    uint32_t looks;         /* at any */
+    uint32_t seen_quick;    /* the last of them that found something that is no bulk */
+    bool straight;          /* the look before was at bulk first */
+    uint32_t passed;        /* the one for bulk since something was in it or it was empty */
+    uint64_t swept;         /* ns: all were asked then */
     sa_family_t family;
-    bool gso;         /* the kernel joins datagrams to be sent */
-    bool told_error;  /* a send failed for a reason that was logged */
-    uint32_t rx_size; /* larger datagrams are dropped */
+    btl_ib_udp_name_t own;       /* what the first socket is bound to */
+    btl_ib_udp_name_t own_quick; /* the second */
+    bool gso;                    /* the kernel joins datagrams to be sent */
+    bool told_error;             /* a send failed for a reason that was logged */
+    uint32_t rx_size;            /* larger datagrams are dropped */
     uint64_t rx_dropped;
-    uint32_t buffer_bytes; /* of the socket, as the kernel counts */
+    uint32_t buffer_bytes; /* of each socket, as the kernel counts */
     btl_ib_udp_peers_t peers;
 
     btl_ib_udp_buffer_t *free;
@@ -90,7 +139,6 @@ typedef struct btl_ib_udp {
     btl_ib_udp_rest_t rest[BTL_IB_UDP_CALL_MAX];
     uint32_t rest_first;
     uint32_t rest_count;
-    uint32_t wide; /* messages that the next call asks for */
 
     btl_ib_event_t news[BTL_IB_UDP_NEWS]; /* REFUSED, PATH */
     uint32_t news_count;
@@ -110,25 +158,45 @@ static inline btl_ib_udp_t *btl_ib_udp_of(btl_ib_transport_t *t)
 
 /* ---- udp_devices.c ---- */
 
-int btl_ib_udp_devices(const char *provider, const btl_ib_log_t *log, btl_ib_device_t **list);
+int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list);
 void btl_ib_udp_devices_free(btl_ib_device_t *list, int count);
 
 /* Bytes that one datagram can carry over a device's interface without being fragmented, 0 if nobody
  * knows. A multiple of 8. */
 uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device);
 
+/* ---- udp_path.c ---- */
+
 /* The same of a path with an MTU of `mtu` bytes. */
 uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu);
 
+/* The same of the path from `own`, an address of ours, to `to`, of the same family. `beyond`: what the peer's
+ * interface carries, which counts if it is on another host; also the answer if the kernel does not know. */
+uint32_t btl_ib_udp_path(const btl_ib_udp_name_t *own, const btl_ib_udp_name_t *to,
+                         uint32_t beyond);
+
 /* ---- udp_socket.c ---- */
 
-/* Make the socket, bound to the device's address. Returns 0 or a negative errno after saying why. */
+/* Make those that serve everybody, bound to the device's address. Without two ports side by side bulk has none of its own.
+ * Returns 0 or a negative errno after saying why. */
 int btl_ib_udp_socket_open(btl_ib_udp_t *udp, const btl_ib_device_t *device,
                            const btl_ib_open_params_t *params);
 
-/* From now on datagrams that are too large for the path are an error (true), or are sent in
- * fragments. */
-void btl_ib_udp_socket_whole(const btl_ib_udp_t *udp, bool whole);
+/* Make another one, bound to the address and port of the last that serves everybody, the last of udp->socket: until it is
+ * connected it gets datagrams of anybody. Returns 0 or a negative errno. */
+int btl_ib_udp_socket_beside(btl_ib_udp_t *udp);
+
+/* A descriptor that is readable when a socket is, those made later included; -1: there is none. */
+int btl_ib_udp_sockets_wait(btl_ib_udp_t *udp);
+void btl_ib_udp_sockets_close(btl_ib_udp_t *udp);
+
+/* ---- udp_hot.c ---- */
+
+/* A message goes to that peer: count it, and give the peer a socket of its own if it is time to. */
+void btl_ib_udp_hot(btl_ib_udp_t *udp, btl_ib_addr_t to);
+
+/* A handle is gone: its socket is free for somebody else. */
+void btl_ib_udp_hot_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr);
 
 /* ---- udp_peers.c ---- */
 
@@ -137,11 +205,36 @@ socklen_t btl_ib_udp_name_len(const btl_ib_udp_name_t *name);
 /* Printed as "10.1.2.3:4567" or "[fd00::1]:4567". */
 const char *btl_ib_udp_name_format(const btl_ib_udp_name_t *name, char *out, size_t len);
 
-/* What is published: version, family, port, address. Returns its length. */
-uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint8_t *out);
+uint16_t btl_ib_udp_name_port(const btl_ib_udp_name_t *name);
+void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port);
+
+/* The name as peers know it of one that a socket sends to, or got something from. */
+static inline btl_ib_udp_name_t btl_ib_udp_name_known(const btl_ib_udp_socket_t *socket,
+                                                      const btl_ib_udp_name_t *name)
+{
+    btl_ib_udp_name_t known = *name;
+
+    if (socket->quick) {
+        btl_ib_udp_name_set_port(&known, (uint16_t) (btl_ib_udp_name_port(name) - 1));
+    }
+    return known;
+}
+
+/*
+ * What is published, integers in network order: version, family (4 or 6) and Q (the port above is ours, too, for what is
+ * no bulk), port, what a datagram carries over the interface (at most UINT16_MAX), address. Returns its length.
+ *
+ *       0         1         2                   4                   6
+ *      +---------+-+-------+-------------------+-------------------+------------------ - -
+ *      | version |Q| family|       port        |      carries      | address, 4 or 16 bytes
+ *      +---------+-+-------+-------------------+-------------------+------------------ - -
+ */
+uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t carries, bool quick,
+                              uint8_t *out);
 
 /* Returns 0 or -EINVAL. */
-int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name);
+int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,
+                           uint32_t *carries, bool *quick);
 
 /* The peer of that name: one user more. -ENOMEM if there is no memory. */
 int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name,
@@ -156,13 +249,14 @@ void btl_ib_udp_peers_free(btl_ib_udp_peers_t *peers);
 
 /* ---- udp_errors.c ---- */
 
-/* Read all that the network said of datagrams sent before, and keep it as events for poll(). `sent`: whom a call
- * that has just failed was about, or BTL_IB_ADDR_UNKNOWN. Returns whether there was anything. */
-bool btl_ib_udp_errors(btl_ib_udp_t *udp, btl_ib_addr_t sent);
+/* Read all that the network said of datagrams sent before by a socket, and keep it as events for poll(). `sent`: whom a
+ * call that has just failed was about, or BTL_IB_ADDR_UNKNOWN. Returns whether there was anything. */
+bool btl_ib_udp_errors(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, btl_ib_addr_t sent);
 
-/* A datagram was too large, or one before it was (the error does not say): send it again, in fragments
- * if it must be. Returns 0 or an errno. */
-int btl_ib_udp_send_fragmented(btl_ib_udp_t *udp, const btl_ib_tx_t *tx);
+/* A datagram was too large, or one before it was (the error does not say): send it again. Returns 0 or an
+ * errno: EMSGSIZE if it is this one, and news of the path for poll(). */
+int btl_ib_udp_send_one(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
+                        const btl_ib_tx_t *tx);
 
 /* A handle is gone and may soon be somebody else's: forget what was kept of it. */
 void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr);

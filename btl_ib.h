@@ -7,10 +7,9 @@
  * The component and its modules: what Open MPI sees of btl ib. The component owns one engine; a
  * module is one rail of it, that is one device.
  *
- * Threads. One lock guards the engine and everything here. It is taken at the entry of every BTL
- * function and of progress, if there is somebody to keep out: other threads of the application, or the
- * kicker (btl_ib_kicker.h), which is there by default. It costs some 20 ns then while nobody wants it.
- * It is released around every call up (receive callbacks, completions, the error callback), for two
+ * Threads. One lock (btl_ib_gate.h) guards the engine and everything here. It is taken at the entry of
+ * every BTL function and of progress; besides other threads of the application it keeps out the kicker
+ * (btl_ib_kicker.h). It is released around every call up (receive callbacks, completions, the error callback), for two
  * reasons:
  *  - ob1 does not call us with one of its own locks held (its matching, request and pending
  *    lists are locked for list operations only), but bml r2 does: mca_bml_lock is held while
@@ -29,13 +28,14 @@
 #include "btl_ib_compat.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 #include "btl_ib_engine.h"
+#include "btl_ib_gate.h"
 #include "btl_ib_kicker.h"
 #include "btl_ib_modex_wire.h"
 #include "btl_ib_pace.h"
 #include "btl_ib_params.h"
+#include "btl_ib_pin.h"
 
 #define BTL_IB_HELP_FILE "help-btl-ib.txt"
 
@@ -60,6 +60,9 @@ typedef struct btl_ib_module {
     opal_free_list_t registrations; /* and of memory for them */
     btl_ib_list_t rdmas_active;     /* those on their way, in the order of their beginning */
     uint64_t rdma_number;           /* of the newest */
+    btl_ib_pins_t pins;             /* memory that its device may use by itself */
+    bool device_atomics; /* atomics on memory that peers reach by it are done by devices */
+    btl_ib_conn_t *loop; /* to the own process by the device, for these; NULL: not needed yet */
 } btl_ib_module_t;
 
 typedef struct btl_ib_component {
@@ -76,12 +79,19 @@ typedef struct btl_ib_component {
     uint32_t endpoint_count; /* of all modules */
     bool told_limits;        /* that a peer has other limits */
     bool told_guard;         /* that a peer protects its datagrams otherwise */
+    bool told_atomics;       /* that a peer leaves the changing of words to others */
+    bool told_network;       /* that a peer has no device that fits one of ours */
+    uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */
+    uint64_t pinned;         /* bytes, by all modules */
+    uint64_t pinned_max;     /* as btl_ib_max_pinned says */
+    uint64_t not_pinned;     /* times that memory was not */
+    bool told_region;        /* that some was longer than btl_ib_pin_max_region */
+    bool told_pinned;        /* that pinned_max was reached */
     uint32_t draining;       /* del_procs or finalize calls going on: a death is no news then */
     uint64_t drain_started;  /* us: procs deleted one after the other share one bound */
     uint64_t drain_ended;
     btl_ib_list_t departed; /* endpoints whose hosts said during a drain that nobody is there */
-    pthread_mutex_t lock;
-    btl_ib_atomic_int32_t waiting; /* threads that sleep until they get the lock; not the kicker */
+    btl_ib_gate_t gate;     /* the lock */
     btl_ib_kicker_t kicker;
     btl_ib_pace_t pace;
 } btl_ib_component_t;
@@ -91,43 +101,25 @@ extern btl_ib_component_t mca_btl_ib_component;
 /* Microseconds of a monotonic clock. */
 uint64_t btl_ib_now(void);
 
-/* Is there any other thread? The answer does not change between lock and unlock. */
-static inline bool btl_ib_shared(void)
-{
-    return mca_btl_ib_component.kicker.on || opal_using_threads();
-}
-
 static inline void btl_ib_lock(void)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-
-    if (btl_ib_shared() && 0 != pthread_mutex_trylock(&component->lock)) {
-        OPAL_THREAD_ADD_FETCH32(&component->waiting, 1);
-        pthread_mutex_lock(&component->lock);
-        OPAL_THREAD_ADD_FETCH32(&component->waiting, -1);
-    }
+    btl_ib_gate_enter(&mca_btl_ib_component.gate);
 }
 
-/* For progress: returns whether the caller may go on. Who polls in a loop would take the lock again
- * and again before a sleeper wakes up, so sleepers go first. */
+/* For progress: returns whether the caller may go on. */
 static inline bool btl_ib_trylock(void)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-
-    return !btl_ib_shared()
-           || (0 == component->waiting && 0 == pthread_mutex_trylock(&component->lock));
+    return btl_ib_gate_try(&mca_btl_ib_component.gate);
 }
 
 static inline void btl_ib_unlock(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
-    if (btl_ib_shared()) {
-        if (OPAL_UNLIKELY(component->kicker.asleep)) {
-            btl_ib_kicker_wake();
-        }
-        pthread_mutex_unlock(&component->lock);
+    if (OPAL_UNLIKELY(component->kicker.asleep)) {
+        btl_ib_kicker_wake();
     }
+    btl_ib_gate_leave(&component->gate);
 }
 
 /* One turn of the engine, after btl_ib_pace_due(). Returns as btl_ib_engine_progress(). */
@@ -162,7 +154,15 @@ static inline int btl_ib_turn(uint64_t now)
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /* the address of the first byte in its owner's memory */
     btl_ib_region_key_t key;
+    uint64_t size;       /* bytes; the device knows whole pages */
+    uint32_t device_key; /* what the device of that rail wants to hear */
+    uint16_t rail;       /* of the owner's */
+    uint8_t pinned; /* BTL_IB_ACCESS_*: what it may be asked for; 0: processors move the region */
+    uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
 };
+
+/* Of devices: by themselves they know no others. */
+#define BTL_IB_ATOMIC_FLAGS_DEVICE (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)
 
 /* What is true of us, and what a user may choose from by btl_ib_flags. */
 #define BTL_IB_FLAGS                                                                               \
@@ -184,6 +184,9 @@ struct mca_btl_base_registration_handle_t {
  */
 #define BTL_IB_ATOMIC_FLAGS_MORE                                                                   \
     (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
+
+/* Where engine and transports say what they have to say; btl_ib_log.c. */
+extern const btl_ib_log_t btl_ib_logger;
 
 /* The functions of a module, filled in by btl_ib_module.c. */
 void btl_ib_module_functions(mca_btl_base_module_t *module);
@@ -208,6 +211,8 @@ static inline int btl_ib_opal_status(int error)
         return OPAL_ERR_BAD_PARAM;
     case -ENOMEM:
         return OPAL_ERR_OUT_OF_RESOURCE;
+    case -EOPNOTSUPP:
+        return OPAL_ERR_NOT_SUPPORTED;
     default:
         return OPAL_ERROR;
     }

@@ -47,6 +47,21 @@ int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *
     return rc;
 }
 
+uint32_t btl_ib_compat_universe_size(void)
+{
+    opal_process_name_t job = {OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD};
+    uint32_t size = 0;
+    uint32_t *at = &size;
+    int rc;
+
+#if OPAL_MAJOR_VERSION >= 5
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_UNIV_SIZE, &job, &at, PMIX_UINT32);
+#else
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_UNIV_SIZE, &job, &at, OPAL_UINT32);
+#endif
+    return OPAL_SUCCESS == rc ? size : 0;
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 
 /* Its servers exchange everything at start-up or on demand, and answer at once in both cases. */

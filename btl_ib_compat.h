@@ -23,6 +23,8 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/mca/hwloc/hwloc-internal.h"
+#include "opal/mca/rcache/base/base.h"
+#include "opal/mca/rcache/rcache.h"
 #include "opal/runtime/opal.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -32,11 +34,9 @@
 #if OPAL_MAJOR_VERSION >= 5
 #include "opal/mca/pmix/pmix-internal.h"
 #include "opal/mca/threads/thread_usage.h"
-typedef opal_atomic_int32_t btl_ib_atomic_int32_t;
 #else
 #include "opal/mca/pmix/pmix.h"
 #include "opal/threads/thread_usage.h"
-typedef volatile int32_t btl_ib_atomic_int32_t;
 #endif
 
 #define BTL_IB_STRING_OF(x) #x
@@ -117,6 +117,10 @@ bool btl_ib_compat_show_help(const char *file, const char *topic, ...);
  */
 int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                              bool wait, void **data, size_t *size);
+
+/* How many processes the runtime has places for, in all jobs that it started and may start: the same for those
+ * that are spawned later. 0 if it does not say. */
+uint32_t btl_ib_compat_universe_size(void);
 
 /* Publish. Returns an OPAL status. */
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);

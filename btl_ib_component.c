@@ -12,7 +12,6 @@
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +21,7 @@
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
-#include "devices.h"
-
-/* Mbit/s of a device that does not say. */
-#define BANDWIDTH_UNKNOWN 1000
+#include "btl_ib_open.h"
 
 #define OTHER_SERIES                                                                               \
     "built for Open MPI " BTL_IB_BUILT_FOR_SERIES ", but this is %s: not used; please rebuild it"
@@ -50,7 +46,7 @@ OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
             .btl_init = component_init,
             .btl_progress = component_progress,
         },
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .gate = BTL_IB_GATE_INITIALIZER,
 };
 
 uint64_t btl_ib_now(void)
@@ -60,24 +56,6 @@ uint64_t btl_ib_now(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
 }
-
-static void log_print(void *context, int level, const char *format, ...)
-{
-    char line[512];
-    va_list args;
-
-    (void) context;
-    /* Open MPI's output keeps others out only if it knows of threads. */
-    if (mca_btl_ib_component.kicker.kicking && !opal_using_threads()) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    BTL_IB_VERBOSE(level, "%s", line);
-}
-
-static const btl_ib_log_t logger = {.print = log_print, .context = NULL};
 
 /* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
 static bool named_by_user(void)
@@ -169,50 +147,6 @@ static int component_close(void)
 
 /* ---- init ---- */
 
-/* One attempt to start: what all steps share. */
-typedef struct start {
-    btl_ib_component_t *component;
-    btl_ib_queue_table_t user_queues; /* if params.receive_queues was set */
-    btl_ib_device_filter_t filter;
-    bool told_clamped;
-    bool told_limit;
-} start_t;
-
-static bool parse_queues(start_t *start)
-{
-    const btl_ib_params_t *params = &start->component->params;
-    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
-    btl_ib_queues_error_t error;
-    char queue[32] = "all";
-
-    if (!params->queues_by_user
-        || (0 == btl_ib_queues_parse(spec, &start->user_queues, &error)
-            && 0
-                   == btl_ib_queues_holds(spec, &start->user_queues,
-                                          btl_ib_engine_datagram_min(btl_ib_params_guard(params)),
-                                          &error))) {
-        return true;
-    }
-    if (error.queue > 0) {
-        snprintf(queue, sizeof(queue), "%u", error.queue);
-    }
-    BTL_IB_SHOW_HELP("bad receive_queues", spec, queue, error.field, error.value, error.column,
-                     error.expected);
-    return false;
-}
-
-static bool parse_list(const char *name, const char *value, btl_ib_device_list_t *list)
-{
-    btl_ib_devices_error_t error;
-
-    if (0 == btl_ib_devices_parse(value, list, &error)) {
-        return true;
-    }
-    BTL_IB_SHOW_HELP("bad device list", name, value, error.position, error.entry, error.problem,
-                     error.expected);
-    return false;
-}
-
 /* The longest message that any limit lets through. ob1 sends no more than eager_limit with the question
  * about a longer one, whatever rndv_eager_limit says. */
 static uint32_t message_max(const mca_btl_base_module_t *limits)
@@ -264,9 +198,8 @@ static bool make_secrets(btl_ib_component_t *component)
     return random_bytes(&self->key, sizeof(self->key));
 }
 
-static bool create_engine(start_t *start)
+static bool create_engine(btl_ib_component_t *component)
 {
-    btl_ib_component_t *component = start->component;
     const btl_ib_params_t *params = &component->params;
     btl_ib_engine_config_t config;
 
@@ -292,6 +225,7 @@ static bool create_engine(start_t *start)
     config.rto_max = (uint32_t) params->rto_max;
     config.rto_initial = (uint32_t) params->rto_initial;
     config.silence_limit = (uint64_t) params->silence_limit * 1000000u;
+    config.down_limit = (uint64_t) params->down_limit * 1000000u;
     config.depth_peer = (uint32_t) params->depth_peer;
     config.depth_total = (uint32_t) params->depth_total;
     config.depth_bytes = params->depth_bytes;
@@ -305,273 +239,18 @@ static bool create_engine(start_t *start)
     config.credit_init = (uint32_t) params->credit_init;
     config.credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config.cc); /* it was checked */
-    config.log = logger;
+    config.log = btl_ib_logger;
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
     return NULL != component->engine;
 }
 
-/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
-static bool device_queues(start_t *start, const btl_ib_transport_type_t *type,
-                          const btl_ib_device_t *device, uint32_t max_datagram,
-                          btl_ib_queue_table_t *table)
+static bool start_modules(btl_ib_component_t *component)
 {
-    const btl_ib_params_t *params = &start->component->params;
-    btl_ib_queues_error_t error;
-    char used[512];
-
-    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
-        BTL_IB_VERBOSE(1, "device %s turned down: its datagrams carry only %u bytes", device->name,
-                       max_datagram);
-        return false;
-    }
-    if (params->queues_by_user) {
-        *table = start->user_queues;
-    } else if (0 != btl_ib_queues_parse(type->default_queues, table, &error)) {
-        BTL_IB_VERBOSE(1, "device %s turned down: transport %s has no valid queues", device->name,
-                       type->name);
-        return false;
-    }
-    if (btl_ib_queues_clamp(table, max_datagram) > 0 && params->queues_by_user
-        && !start->told_clamped && 0 == start->component->name.vpid) {
-        start->told_clamped = true;
-        btl_ib_queues_format(table, used, sizeof(used));
-        BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name, max_datagram,
-                         params->receive_queues, used);
-    }
-    return true;
-}
-
-static uint32_t rx_depth(const btl_ib_params_t *params, const btl_ib_queue_table_t *table)
-{
-    uint64_t sum = 0;
-
-    if (params->rx_depth > 0) {
-        return (uint32_t) params->rx_depth;
-    }
-    for (uint32_t i = 0; i < table->count; ++i) {
-        sum += table->q[i].num;
-    }
-    return sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
-}
-
-/* One process a job tells what its system should be set to. */
-static void tell_limit(start_t *start, const btl_ib_transport_t *transport)
-{
-    const btl_ib_limit_t *limit = &transport->limit;
-
-    if (NULL == limit->sysctl) {
-        return;
-    }
-    BTL_IB_VERBOSE(1, "%s: %s is %u, too little: set it to %u", transport->name, limit->sysctl,
-                   limit->is, limit->needed);
-    if (!start->told_limit && 0 == start->component->name.vpid) {
-        start->told_limit = true;
-        BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, limit->sysctl,
-                         limit->is, limit->sysctl, limit->needed);
-    }
-}
-
-static btl_ib_transport_t *open_device(start_t *start, const btl_ib_transport_type_t *type,
-                                       const btl_ib_device_t *device, btl_ib_queue_table_t *table)
-{
-    btl_ib_transport_attr_t attr;
-    btl_ib_transport_t *transport = NULL;
-    btl_ib_open_params_t open = {.log = logger};
-    int rc = type->query(device, &attr);
-
-    if (0 != rc) {
-        BTL_IB_VERBOSE(1, "device %s turned down: query: %s", device->name, strerror(-rc));
-        return NULL;
-    }
-    if (!device_queues(start, type, device, attr.max_datagram, table)) {
-        return NULL;
-    }
-    BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
-                   device->name, btl_ib_queues_memory(table, 1));
-    open.rx_depth = rx_depth(&start->component->params, table);
-    open.rx_size = table->q[table->count - 1].size;
-    open.socket_buffer = (uint32_t) start->component->params.socket_buffer;
-    open.port_min = (uint16_t) start->component->params.port_min;
-    open.port_count = (uint32_t) start->component->params.port_range;
-    rc = type->open(device, &open, &transport);
-    if (0 != rc) {
-        BTL_IB_VERBOSE(1, "device %s turned down: open: %s", device->name, strerror(-rc));
-        return NULL;
-    }
-    tell_limit(start, transport);
-    return transport;
-}
-
-static uint32_t device_bandwidth(const btl_ib_component_t *component, const btl_ib_device_t *device,
-                                 const btl_ib_transport_t *transport)
-{
-    if (component->limits.btl_bandwidth > 0) {
-        return component->limits.btl_bandwidth;
-    }
-    if (transport->attr.bandwidth > 0) {
-        return transport->attr.bandwidth;
-    }
-    return device->bandwidth > 0 ? device->bandwidth : BANDWIDTH_UNKNOWN;
-}
-
-/* Make a module of an open device. Closes the device if it cannot. */
-static void add_module(start_t *start, const btl_ib_device_t *device, btl_ib_transport_t *transport,
-                       const btl_ib_queue_table_t *table)
-{
-    btl_ib_component_t *component = start->component;
-    const uint32_t bandwidth = device_bandwidth(component, device, transport);
-    btl_ib_module_t *module =
-        btl_ib_module_create(component->module_count, transport->name, bandwidth);
-    char queues[512];
-    int rail;
-
-    if (NULL == module) {
-        transport->ops->close(transport);
-        return;
-    }
-    rail = btl_ib_engine_add_rail(component->engine, transport, table);
-    if (rail != (int) component->module_count) {
-        BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name,
-                       strerror(rail < 0 ? -rail : 0));
-        btl_ib_module_destroy(module);
-        transport->ops->close(transport);
-        return;
-    }
-    btl_ib_modex_add_rail(component->self, component->engine, (uint32_t) rail, device, bandwidth);
-    component->modules[component->module_count++] = module;
-    btl_ib_queues_format(table, queues, sizeof(queues));
-    BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
-                   transport->name, transport->attr.max_datagram, bandwidth,
-                   device->loopback ? ", this host only" : "", queues);
-}
-
-/* Open the devices of one type of transport that are wanted. */
-static void open_type(start_t *start, const btl_ib_transport_type_t *type)
-{
-    btl_ib_component_t *component = start->component;
-    btl_ib_device_t *list = NULL;
-    btl_ib_queue_table_t table;
-    int count = type->devices(component->params.ofi_provider, &logger, &list);
-    int wanted;
-
-    if (count < 0) {
-        BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
-        return;
-    }
-    wanted = btl_ib_devices_select(list, count, &start->filter, &logger);
-    for (int i = 0; i < wanted && component->module_count < BTL_IB_RAILS_MAX; ++i) {
-        btl_ib_transport_t *transport = open_device(start, type, &list[i], &table);
-
-        if (NULL != transport) {
-            add_module(start, &list[i], transport, &table);
-        }
-    }
-    type->devices_free(list, count);
-}
-
-static bool any_transport(const btl_ib_params_t *params)
-{
-    return NULL == params->transport || '\0' == params->transport[0]
-           || 0 == strcmp(params->transport, "auto");
-}
-
-/* Open the first transport that has something to open: RDMA devices before others. */
-static void open_any(start_t *start)
-{
-    const btl_ib_component_t *component = start->component;
-
-    for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
-        start->filter.rdma_only = 0 == pass;
-        for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
-            open_type(start, btl_ib_transport_types[i]);
-        }
-    }
-}
-
-/* Open the transport that was asked for. Returns whether there is such a one. */
-static bool open_named(start_t *start, const char *wanted)
-{
-    char known[128] = "";
-
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
-        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
-        const size_t len = strlen(known);
-
-        if (0 == strcmp(wanted, type->name)) {
-            open_type(start, type);
-            return true;
-        }
-        snprintf(known + len, sizeof(known) - len, ", %s", type->name);
-    }
-    BTL_IB_SHOW_HELP("unknown transport", wanted, known);
-    return false;
-}
-
-static bool open_transports(start_t *start)
-{
-    const btl_ib_params_t *params = &start->component->params;
-
-    if (!any_transport(params)) {
-        return open_named(start, params->transport);
-    }
-    open_any(start);
-    return true;
-}
-
-static const char *shown(const char *value)
-{
-    return NULL != value && '\0' != value[0] ? value : "(not set)";
-}
-
-/* Did the user want certain devices? Whoever has none without having asked hears nothing. */
-static bool asked_for_device(const start_t *start)
-{
-    const btl_ib_params_t *params = &start->component->params;
-
-    return start->filter.include.count > 0 || !any_transport(params)
-           || (NULL != params->ofi_provider && '\0' != params->ofi_provider[0]);
-}
-
-/* Name the entries of if_include that matched nothing, although others did. */
-static void tell_unmatched(const start_t *start)
-{
-    const btl_ib_device_list_t *include = &start->filter.include;
-
-    for (uint32_t i = 0; i < include->count; ++i) {
-        if (!include->entry[i].matched) {
-            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text);
-        }
-    }
-}
-
-static bool start_modules(start_t *start)
-{
-    const btl_ib_component_t *component = start->component;
-    const btl_ib_params_t *params = &component->params;
-
-    if (!parse_queues(start)
-        || !parse_list("if_include", params->if_include, &start->filter.include)
-        || !parse_list("if_exclude", params->if_exclude, &start->filter.exclude)) {
-        return false;
-    }
-    if (!create_engine(start)) {
+    if (!create_engine(component)) {
         BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename);
         return false;
     }
-    if (!open_transports(start)) {
-        return false;
-    }
-    if (0 == component->module_count) {
-        if (asked_for_device(start)) {
-            BTL_IB_SHOW_HELP("no such device", opal_process_info.nodename,
-                             shown(params->if_include), shown(params->transport),
-                             shown(params->ofi_provider));
-        }
-        BTL_IB_VERBOSE(1, "no device fits: not used");
-        return false;
-    }
-    tell_unmatched(start);
-    return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
+    return btl_ib_open_devices(component) && OPAL_SUCCESS == btl_ib_modex_publish(component->self);
 }
 
 /* The engine and what belongs to it, as far as there is any. */
@@ -615,7 +294,6 @@ static void prepare_pace(btl_ib_component_t *component)
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    start_t start = {.component = component};
     mca_btl_base_module_t **modules;
 
     (void) progress_threads;
@@ -628,12 +306,15 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
+    if (!btl_ib_gate_init(&component->gate, true)) {
+        BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
+    }
     btl_ib_kicker_prepare();
     prepare_pace(component);
     btl_ib_list_init(&component->departed);
     component->name = OPAL_PROC_MY_NAME;
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
-    if (NULL == modules || !start_modules(&start)) {
+    if (NULL == modules || !start_modules(component)) {
         stop_modules(component);
         free(modules);
         return NULL;
@@ -719,12 +400,15 @@ static void print_stats(const btl_ib_component_t *component)
     fprintf(stderr,
             "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
             " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
-            " spurious), timeouts %" PRIu64 ", kicks %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64
-            ", atomics %" PRIu64 ", blocked %s, rejected %s, dropped %s\n",
+            " spurious), timeouts %" PRIu64 ", failovers %" PRIu64 ", kicks %" PRIu64
+            ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64 ", by device: puts %" PRIu64
+            " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64 ", not pinned %" PRIu64
+            ", blocked %s, rejected %s, dropped %s\n",
             component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
             c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
-            c->timeouts, c->kicks, c->started_puts, c->started_gets, c->started_atomics, blocked,
-            rejected, dropped);
+            c->timeouts, c->failovers, c->kicks, c->started_puts, c->started_gets,
+            c->started_atomics, c->direct_puts, c->direct_gets, c->direct_atomics,
+            c->direct_returned, component->not_pinned, blocked, rejected, dropped);
 }
 
 void btl_ib_component_stop(void)

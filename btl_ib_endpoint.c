@@ -10,6 +10,8 @@
 #include "btl_ib_endpoint.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->remote_rail = 0;
     endpoint->dead = false;
     endpoint->told_refused = false;
+    endpoint->told_lost = false;
     endpoint->closing = false;
     btl_ib_list_init(&endpoint->failed);
     btl_ib_list_init(&endpoint->failed_rdmas);
@@ -78,6 +81,63 @@ static bool agrees(const btl_ib_modex_t *peer)
     return true;
 }
 
+/* What a process has, by name and address. */
+static void describe_rails(const btl_ib_modex_t *modex, char *out, size_t size)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < modex->rail_count && len < size; ++i) {
+        const btl_ib_modex_rail_t *rail = &modex->rails[i];
+
+        len +=
+            (size_t) snprintf(out + len, size - len, "%s%s%s%s (%s)", i > 0 ? ", " : "",
+                              rail->transport, '\0' != rail->provider[0] ? "/" : "", rail->provider,
+                              btl_ib_modex_ip_text(rail, address, sizeof(address)));
+    }
+}
+
+/* Without a rail in common another BTL, if there is one, will do, and nobody would know why. */
+static void tell_no_network(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    char ours[256];
+    char theirs[256];
+
+    for (uint32_t i = 0; i < component->self->rail_count; ++i) {
+        if (choice[i] >= 0) {
+            return;
+        }
+    }
+    if (!component->told_network) {
+        component->told_network = true;
+        describe_rails(component->self, ours, sizeof(ours));
+        describe_rails(peer, theirs, sizeof(theirs));
+        btl_ib_compat_show_help(BTL_IB_HELP_FILE, "no common network", opal_process_info.nodename,
+                                ours, peer->host, theirs);
+    }
+}
+
+/* Do both ends leave the changing of words to the same? Says so once if they do not. */
+static bool same_atomics(const btl_ib_module_t *module, const btl_ib_modex_t *peer, int remote_rail)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_atomics_t ours = component->self->rails[module->rail].atomics;
+    const btl_ib_atomics_t theirs = peer->rails[remote_rail].atomics;
+
+    if (ours == theirs) {
+        return true;
+    }
+    if (!component->told_atomics) {
+        component->told_atomics = true;
+        btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomics differ", opal_process_info.nodename,
+                                module->name, btl_ib_atomics_string(ours), peer->host,
+                                btl_ib_atomics_string(theirs));
+    }
+    return false;
+}
+
 /* The rail of the peer that this module shall talk to, or -1, and why not. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
                        const btl_ib_modex_t *peer)
@@ -94,6 +154,9 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
         BTL_IB_VERBOSE(10, "%s on %s is not reachable by rail %u (%s): none of its %u rails fits",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
                        module->name, peer->rail_count);
+        tell_no_network(peer, choice);
+    } else if (!same_atomics(module, peer, choice[module->rail])) {
+        return -1;
     }
     return choice[module->rail];
 }
@@ -295,7 +358,7 @@ void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint
     if (NULL != endpoint->conn) {
         btl_ib_conn_destroy(endpoint->conn, btl_ib_now());
     } else {
-        module->self = NULL;
+        btl_ib_self_leave(module);
     }
     btl_ib_list_remove(&endpoint->departed_link);
     btl_ib_endpoint_fail(endpoint, true);

@@ -30,6 +30,7 @@ struct mca_btl_base_endpoint_t {
     char address[64];
     bool dead;
     bool told_refused; /* that it refused a one-sided operation */
+    bool told_lost;    /* that an atomic by devices was lost */
     bool closing;      /* del_procs has it: no callback any more */
 };
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;

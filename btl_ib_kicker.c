@@ -143,7 +143,7 @@ static uint64_t look(watch_t *watch)
 
     watch->fds = 0;
     /* Whoever has the lock is there. Nobody must have to wait because we do. */
-    if (0 != pthread_mutex_trylock(&component->lock)) {
+    if (!btl_ib_gate_visit(&component->gate)) {
         return period();
     }
     const uint64_t now = btl_ib_now();
@@ -155,7 +155,7 @@ static uint64_t look(watch_t *watch)
         watch->idle_since = 0;
         sleep = called ? until_away(now) : kick(watch, now);
     }
-    pthread_mutex_unlock(&component->lock);
+    btl_ib_gate_leave(&component->gate);
     return sleep;
 }
 
@@ -209,7 +209,7 @@ static void in_child(void)
     component->kicker.started = false;
     component->kicker.asleep = false;
     component->kicker.listening = false;
-    pthread_mutex_init(&component->lock, NULL);
+    (void) btl_ib_gate_init(&component->gate, false);
 }
 
 /* The process ends without MPI_Finalize: libraries whose memory the thread uses are about to be closed. It

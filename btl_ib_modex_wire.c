@@ -111,6 +111,18 @@ static void get_text(reader_t *r, char *text, size_t size)
     }
 }
 
+const char *btl_ib_atomics_string(btl_ib_atomics_t kind)
+{
+    switch (kind) {
+    case BTL_IB_ATOMICS_PROCESSOR:
+        return "processors";
+    case BTL_IB_ATOMICS_DEVICE:
+        return "devices only";
+    default:
+        return "devices, atomic for processors, too";
+    }
+}
+
 static size_t ip_bytes(uint8_t family)
 {
     return 4 == family ? 4 : 6 == family ? 16 : 0;
@@ -125,6 +137,7 @@ static bool rail_ok(const btl_ib_modex_rail_t *rail)
            && rail->prefix_bits <= 8 * ip && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
            && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
            && rail->ack_delay <= BTL_IB_MODEX_ACK_DELAY_MAX
+           && (uint32_t) rail->atomics < BTL_IB_ATOMICS_KINDS
            && 0 == btl_ib_queues_check(&rail->queues);
 }
 
@@ -180,6 +193,7 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     put_uint(w, rail->max_datagram, 4);
     put_uint(w, rail->bandwidth, 4);
     put_uint(w, rail->ack_delay, 4);
+    put_uint(w, (uint64_t) rail->atomics, 1);
     put_queues(w, &rail->queues);
 }
 
@@ -200,6 +214,7 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
     rail->max_datagram = (uint32_t) get_uint(r, 4);
     rail->bandwidth = (uint32_t) get_uint(r, 4);
     rail->ack_delay = (uint32_t) get_uint(r, 4);
+    rail->atomics = (btl_ib_atomics_t) get_range(r, 1, 0, BTL_IB_ATOMICS_KINDS - 1);
     get_queues(r, &rail->queues);
     if (!r->bad && !rail_ok(rail)) {
         r->bad = true;

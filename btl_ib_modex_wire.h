@@ -14,7 +14,7 @@
  *   u8 rails, and for each rail
  *     u8 length, transport; u8 length, provider; u8 length, address
  *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
- *     u32 max_datagram, u32 bandwidth, u32 ack_delay
+ *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
  *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init, limit
  */
 
@@ -32,6 +32,18 @@
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
+/* Who changes the words of a process' memory when peers ask for atomics by that rail. */
+typedef enum btl_ib_atomics {
+    BTL_IB_ATOMICS_PROCESSOR = 0, /* its owner's processor */
+    BTL_IB_ATOMICS_DEVICE = 1,    /* the device, and it alone */
+    BTL_IB_ATOMICS_GLOBAL = 2,    /* the device; the processor may as well */
+} btl_ib_atomics_t;
+
+#define BTL_IB_ATOMICS_KINDS 3u
+
+/* For people. */
+const char *btl_ib_atomics_string(btl_ib_atomics_t kind);
+
 /* One rail of a process, as its peers see it. */
 typedef struct btl_ib_modex_rail {
     char transport[16];
@@ -45,6 +57,7 @@ typedef struct btl_ib_modex_rail {
     uint32_t max_datagram; /* bytes */
     uint32_t bandwidth;    /* Mbit/s, 0: unknown */
     uint32_t ack_delay;    /* us */
+    btl_ib_atomics_t atomics;
     btl_ib_queue_table_t queues;
 } btl_ib_modex_rail_t;
 

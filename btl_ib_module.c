@@ -64,6 +64,9 @@ static int module_finalize(mca_btl_base_module_t *btl)
     {
         btl_ib_endpoint_remove(module, endpoint);
     }
+    btl_ib_unlock();
+    btl_ib_pins_fini(module);
+    btl_ib_lock();
     component->modules[module->rail] = NULL;
     if (0 == --component->modules_in_use) {
         btl_ib_component_stop();
@@ -132,6 +135,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t 
 
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
+    btl_ib_pins_fini(module); /* if that did not come to finalize */
     btl_ib_frag_lists_fini(module);
     btl_ib_rdma_fini(module);
     OBJ_DESTRUCT(&module->endpoints);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_pin_limit.h"
+
 /* A parameter that is a number. */
 typedef struct number {
     const char *name;
@@ -70,6 +72,9 @@ static const number_t numbers[] = {
     INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
               "Give a peer up when it was silent for this long while data were due. A process that "
               "computes without calling MPI is silent, too. 0: never"),
+    INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
+              "A port that went down may come back for so long; then its device counts as failed, "
+              "and what has no other way ends. 0: for ever"),
     INT_PARAM(passive_max, 4096, 1, 1048576, "connections", 8,
               "Accept at most this many from processes that this one never talked to itself"),
     INT_PARAM(lookups_max, 2000, 1, 1000000, "lookups", 9,
@@ -93,11 +98,49 @@ static const number_t numbers[] = {
               "Transport udp: ask for this much in each of a socket's two buffers; the system grants at most "
               "net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no complaint about less if that is at "
               "least 212992"),
+    INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
+              "Transport udp: give this many of the busiest peers of each device sockets of their own, which send "
+              "faster"),
     INT_PARAM(port_min, 0, 0, 65535, "port", 4,
-              "Transport udp: the first port that may be used, for firewalls. 0: any"),
+              "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: any"),
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
-              "Transport udp: how many from btl_ib_port_min on, if that is not 0; each process takes one "
-              "for each device"),
+              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not 0; each process takes one "
+              "for each device, over udp two side by side (btl_ib_bulk_apart)"),
+    INT_PARAM(gid_index, -1, -1, 255, "place", 4,
+              "Transport verbs, ud: the place of the address (GID) in the table of each port, as ibv_devinfo -v shows "
+              "them. -1: RoCE v2 before v1, those that can be routed before link-local ones"),
+    INT_PARAM(pkey, 0, 0, 65535, "P_Key", 4,
+              "Transport verbs, ud: the partition, with or without its first bit; the same on all hosts. 0: the first "
+              "one of each port's table. Over rc the partition is that of the interface"),
+    INT_PARAM(service_level, 0, 0, 15, "level", 5,
+              "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the network goes by that"),
+    INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
+              "Transport verbs: traffic class of packets that are routed; of RoCE v2 four times the DSCP, and 2 if "
+              "switches may mark congestion (ECN). Losing packets is repaired, so a lossless class is not needed"),
+    INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
+              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has places for at most "
+              "this many processes, and ud, whose memory does not grow with them, if it has more"),
+    INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
+              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 microseconds x "
+              "2^this; not for iWARP, where TCP does it. 0: what the connection manager takes"),
+    INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
+              "Transport verbs, rc: then as often, before the connection is given up and made anew"),
+    INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
+              "Transport verbs, rc: the same when the receiver of a queue of type S had no buffer. 7: "
+              "without end"),
+    SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
+               "Let RDMA devices move memory by themselves only where the region is not longer than this; processors "
+               "move what is. 0: none; the default, 2^46: any"),
+    INT_PARAM(max_eager_rdma, 0, 0, 64, "processes", 5,
+              "Transport verbs, rc: at most this many peers, those that send most, write short messages into rings here (eager "
+              "RDMA), which saves completions and receive requests; not over iWARP. 0: none does"),
+    INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
+              "Transport verbs, rc: each of these rings has room for this many, rounded down to a power of two"),
+    INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
+              "Transport verbs, rc: a peer gets a ring after so many short messages within btl_ib_eager_rdma_period_ms, and loses "
+              "it where there are fewer"),
+    INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
+              "Transport verbs, rc: how often it is looked who sends most"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(kicker_ms, 10, 1, 10000, "milliseconds", 6,
@@ -168,24 +211,61 @@ static bool set_by_user(int index)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
+/* Of what RDMA devices do by themselves. */
+static bool register_device_strings(btl_ib_params_t *params)
+{
+    bool ok = true;
+
+    params->max_pinned = (char *) "50%";
+    ok =
+        0 <= register_string(
+            &params->max_pinned, "max_pinned",
+            "Memory that each process keeps registered with RDMA devices at most, in use or "
+            "cached; "
+            "processors move what is more (text: a number of bytes, 0 to 18446744073709551615, or "
+            "a part of the host's "
+            "memory, "
+            "that the processes of the job there share, 0% to 100%; never more than may be locked; "
+            "default: 50%)",
+            OPAL_INFO_LVL_4)
+        && ok;
+    params->atomics = (char *) "auto";
+    ok =
+        0 <= register_string(
+            &params->atomics, "atomics",
+            "Who changes the words of registered memory by atomics, where devices move memory by "
+            "themselves: device, host (the processor of its owner) or auto (the device where that "
+            "is "
+            "atomic for processors as well, else the host: Open MPI's osc/rdma lets processors "
+            "change "
+            "words of its own window where all processes of a window are on one host); the same on "
+            "all hosts (text, default: auto)",
+            OPAL_INFO_LVL_5)
+        && ok;
+    return ok;
+}
+
 static bool register_strings(btl_ib_params_t *params)
 {
     int queues;
-    bool ok = true;
+    bool ok = register_device_strings(params);
 
     params->transport = (char *) "auto";
     params->cc = (char *) "auto";
+    params->wire = (char *) "auto";
     ok =
         0 <= register_string(&params->transport, "transport",
                              "What moves the datagrams (text: auto or the name of a transport that "
                              "was built in, for instance ofi; default: auto, the first one that "
                              "finds a device)",
                              OPAL_INFO_LVL_3);
-    ok = 0 <= register_string(&params->if_include, "if_include",
-                              "Use only these devices (text: names of devices, names of network "
-                              "interfaces or subnets as 10.0.0.0/8, separated by commas; default: "
-                              "empty, all that fit). Not together with btl_ib_if_exclude",
-                              OPAL_INFO_LVL_1)
+    ok = 0 <= register_string(
+             &params->if_include, "if_include",
+             "Use only these devices (text: names of devices, also with a port as "
+             "mlx5_0:1, names of network interfaces, or subnets as 10.0.0.0/8, "
+             "separated by commas; names joined by + as mlx5_0+mlx5_1:2 are used all "
+             "or none; default: empty, all that fit). Not together with btl_ib_if_exclude",
+             OPAL_INFO_LVL_1)
          && ok;
     ok = 0 <= register_string(&params->if_exclude, "if_exclude",
                               "Do not use these devices (text: as btl_ib_if_include; default: "
@@ -199,11 +279,28 @@ static bool register_strings(btl_ib_params_t *params)
                              "is there)",
                              OPAL_INFO_LVL_3)
         && ok;
+    ok = 0 <= register_string(
+             &params->wire, "wire",
+             "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
+             "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
+             "hosts; default: auto)",
+             OPAL_INFO_LVL_3)
+         && ok;
+    params->ordering = (char *) "strict";
+    ok = 0 <= register_string(
+             &params->ordering, "memory_ordering",
+             "Transport verbs, rc: in which order devices place what they write into registered "
+             "memory "
+             "(text: strict; or relaxed: as they like, faster on some machines, and each put "
+             "is followed by a read before it is done; default: strict)",
+             OPAL_INFO_LVL_6)
+         && ok;
     params->checksum = (char *) "none";
     ok = 0 <= register_string(&params->checksum, "checksum",
                               "Checksum of header and data of each datagram, beyond what the "
                               "network itself checks; the same on all hosts (text: none or crc32c, "
                               "4 bytes found by the processor's own instruction if it has one; "
+                              "RDMA devices move no memory by themselves then; "
                               "default: none)",
                               OPAL_INFO_LVL_4)
          && ok;
@@ -219,7 +316,8 @@ static bool register_strings(btl_ib_params_t *params)
              "only the processes of the job know, each from the runtime; "
              "makes btl_ib_checksum superfluous; what more than 2048 later datagrams of a "
              "sender overtake is dropped and sent again: not for networks that spread "
-             "one stream over paths of very different length; the same on all hosts (text: none, "
+             "one stream over paths of very different length; RDMA devices move no memory by "
+             "themselves then; the same on all hosts (text: none, "
              "integrity, forged or repeated datagrams are found, or encrypt, and "
              "nobody else can read them; default: none)",
              OPAL_INFO_LVL_4)
@@ -274,11 +372,12 @@ static bool register_limit(const char *name, const char *help, mca_base_var_type
 static bool register_pipeline(mca_btl_base_module_t *limits)
 {
     const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
-    bool ok = register_limit("rdma_pipeline_send_length",
-                             "Of a long message that goes by put, send this much in fragments "
-                             "(bytes, 0 to 1073741824, default: 0, registration costs nothing that "
-                             "it would have to hide)",
-                             size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
+    bool ok =
+        register_limit("rdma_pipeline_send_length",
+                       "Of a long message that goes by put, send this much in fragments "
+                       "(bytes, 0 to 1073741824, default: 0: registration costs nothing where "
+                       "processors move memory, and what RDMA devices know is cached)",
+                       size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
 
     ok = register_limit("rdma_pipeline_frag_size",
                         "Put a long message in pieces of at most this size, four at a time "
@@ -405,6 +504,23 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
              "1)",
              OPAL_INFO_LVL_4)
          && ok;
+    params->fork_safe = true;
+    ok = register_bool(
+             &params->fork_safe, "fork_safe",
+             "Transport verbs: let the application fork() without harm to what devices send and "
+             "receive; costs nothing with Linux 5.12 and later, before that a system call for "
+             "each registration, and devices move no memory of the application by themselves (0 or "
+             "1, default: 1)",
+             OPAL_INFO_LVL_5)
+         && ok;
+    params->bulk_apart = true;
+    ok = register_bool(
+             &params->bulk_apart, "bulk_apart",
+             "Transport udp: long messages have a socket of their own, so that small ones do "
+             "not wait behind them; it takes two ports side by side for each process and "
+             "device (0 or 1, default: 1)",
+             OPAL_INFO_LVL_6)
+         && ok;
     ok = register_bool(
              &params->atomics_all, "atomics_all",
              "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
@@ -491,13 +607,26 @@ static bool check_choice(const char *name, const char *value, const char *const 
     return false;
 }
 
-static bool check_guard(const btl_ib_params_t *params)
+static bool check_choices(const btl_ib_params_t *params)
 {
+    const btl_ib_pin_host_t host = btl_ib_pin_host(1);
+    uint64_t bytes;
     static const char *const checksums[] = {"none", "crc32c", NULL};
+    static const char *const wires[] = {"auto", "ud", "rc", NULL};
+    static const char *const orderings[] = {"strict", "relaxed", NULL};
     static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
+    static const char *const atomics[] = {"auto", "device", "host", NULL};
 
-    if (!check_choice("checksum", params->checksum, checksums)
-        || !check_choice("auth", params->auth, auths)) {
+    if (!check_choice("wire", params->wire, wires)
+        || !check_choice("memory_ordering", params->ordering, orderings)
+        || !check_choice("checksum", params->checksum, checksums)
+        || !check_choice("auth", params->auth, auths)
+        || !check_choice("atomics", params->atomics, atomics)) {
+        return false;
+    }
+    if (!btl_ib_pin_limit(text_of(params->max_pinned), &host, &bytes)) {
+        BTL_IB_SHOW_HELP("unknown choice", "max_pinned", text_of(params->max_pinned),
+                         "a number of bytes, or of percent with a %");
         return false;
     }
     if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed && !btl_ib_aead_available()) {
@@ -586,7 +715,7 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
         BTL_IB_SHOW_HELP("unknown congestion control", params->cc);
         return false;
     }
-    return params->registered && check_guard(params) && check_limits(limits)
+    return params->registered && check_choices(params) && check_limits(limits)
            && check_one_sided(limits)
            && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
            && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)

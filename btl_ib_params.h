@@ -22,15 +22,21 @@ typedef struct btl_ib_params {
     bool use_auto;        /* offer ib although nobody named it */
     bool stats;           /* print a line of counters at the end */
     bool kicker;          /* there may be a kicker thread */
+    bool fork_safe;       /* children of fork() leave memory that RDMA devices use alone */
+    bool bulk_apart;      /* udp: bulk has a socket of its own */
     bool atomics_all;     /* those that osc/rdma takes for something else, too */
     char *transport;      /* "auto" or a transport's name */
     char *if_include;     /* NULL or empty: all */
     char *if_exclude;     /* NULL or empty: none */
     char *ofi_provider;   /* NULL or empty: any */
+    char *wire;           /* "auto", "ud" or "rc" */
     char *cc;             /* "auto" or a congestion control's name */
     char *receive_queues; /* NULL: the transport's own default */
+    char *ordering;       /* btl_ib_memory_ordering: "strict" or "relaxed" */
     char *checksum;       /* "none" or "crc32c" */
     char *auth;           /* "none", "integrity" or "encrypt" */
+    char *max_pinned;     /* bytes, or with a % that part of the host's memory */
+    char *atomics;        /* "auto", "device" or "host" */
     int poll_burst;       /* datagrams in one progress call */
     int poll_busy;        /* beside other BTLs that poll: progress calls for one look */
     int poll_recent;      /* the same, when nothing is under way */
@@ -44,25 +50,40 @@ typedef struct btl_ib_params {
     int rto_max;          /* us */
     int rto_initial;      /* us */
     int silence_limit;    /* s, 0: none */
+    int down_limit;       /* s, 0: none */
     int passive_max;      /* connections from peers that were never added */
     int lookups_max;      /* of unknown senders in a second */
     int idle_ms;          /* without traffic before a peer shrinks */
     int ops_max;
-    int reassembly_max;  /* buffers beyond one for each peer */
-    int credit_init;     /* P: of a new peer */
-    int credit_pool;     /* P: of one queue in all, 0: its share of buffers */
-    int rx_depth;        /* receive buffers of a device, 0: as receive_queues says */
-    int socket_buffer;   /* bytes, 0: what the transport likes */
-    int port_min;        /* 0: any */
-    int port_range;      /* ports from there on */
-    int drain_ms;        /* ms */
-    int kicker_ms;       /* without progress before the kicker kicks */
-    size_t kicker_store; /* bytes of messages that kicks may keep for progress */
-    size_t copy_limit;   /* bytes: what is longer is sent from where it is */
-    int free_list_num;   /* descriptors made at first */
-    int free_list_inc;   /* and each time they run out */
-    bool registered;     /* Open MPI took all of them */
-    bool queues_by_user; /* receive_queues was set by the user */
+    int reassembly_max; /* buffers beyond one for each peer */
+    int credit_init;    /* P: of a new peer */
+    int credit_pool;    /* P: of one queue in all, 0: its share of buffers */
+    int rx_depth;       /* receive buffers of a device, 0: as receive_queues says */
+    int socket_buffer;  /* bytes, 0: what the transport likes */
+    int connected_max;  /* sockets of single peers */
+    int port_min;       /* 0: any */
+    int port_range;     /* ports from there on */
+    int gid_index;      /* -1: the best */
+    int pkey;           /* 0: the first */
+    int service_level;
+    int traffic_class;
+    int max_eager_rdma; /* peers; 0: none */
+    int eager_rdma_num; /* slots of a ring */
+    int eager_rdma_threshold;
+    int eager_rdma_period_ms; /* ms */
+    int rc_max_peers;      /* wire auto: rc up to so many */
+    int rc_timeout;        /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
+    int rc_retry;          /* times */
+    int rnr_retry;         /* times, 7: without end */
+    size_t pin_max_region; /* bytes of a region that devices move by themselves */
+    int drain_ms;          /* ms */
+    int kicker_ms;         /* without progress before the kicker kicks */
+    size_t kicker_store;   /* bytes of messages that kicks may keep for progress */
+    size_t copy_limit;     /* bytes: what is longer is sent from where it is */
+    int free_list_num;     /* descriptors made at first */
+    int free_list_inc;     /* and each time they run out */
+    bool registered;       /* Open MPI took all of them */
+    bool queues_by_user;   /* receive_queues was set by the user */
 } btl_ib_params_t;
 
 /*

@@ -44,6 +44,7 @@ typedef struct btl_ib_rdma {
 typedef struct btl_ib_registration {
     opal_free_list_item_t super; /* first: Open MPI casts */
     bool remote;                 /* the engine knows it */
+    btl_ib_pin_t *pin;           /* the device, too; or NULL */
     struct mca_btl_base_registration_handle_t handle;
 } btl_ib_registration_t;
 
@@ -104,6 +105,48 @@ static void widen_for_atomics(char **base, size_t *size)
     *size = (*size + before + 7) / 8 * 8;
 }
 
+/* Let the device use it as well, if it can. Whether devices change its words is settled with that. */
+static void pin(btl_ib_module_t *module, btl_ib_registration_t *registration, char *from,
+                size_t size, uint32_t flags)
+{
+    struct mca_btl_base_registration_handle_t *handle = &registration->handle;
+
+    if (!module->device_atomics) {
+        flags &= ~(uint32_t) MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
+    }
+    registration->pin = btl_ib_pin_take(module, from, size, flags);
+    if (NULL != registration->pin && registration->remote) {
+        handle->device_key = btl_ib_pin_key(registration->pin);
+        handle->rail = (uint16_t) module->rail;
+        handle->size = size;
+        handle->pinned = (uint8_t) access_of(flags);
+        handle->device_atomic = 0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
+    }
+}
+
+/* May processors change words that devices change? */
+static bool is_global(const btl_ib_module_t *module)
+{
+    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB);
+}
+
+/* Let the engine serve it; but words that are the device's alone are changed by no engine, whatever a peer asks for. */
+static int add_region(const btl_ib_module_t *module, btl_ib_registration_t *registration,
+                      char *from, size_t size, uint32_t flags)
+{
+    struct mca_btl_base_registration_handle_t *handle = &registration->handle;
+    uint32_t access = access_of(flags);
+    int rc;
+
+    if (0 != handle->device_atomic && !is_global(module)) {
+        access &= ~(uint32_t) BTL_IB_ACCESS_ATOMIC;
+    }
+    btl_ib_lock();
+    rc = btl_ib_region_add(mca_btl_ib_component.engine, from, size, access, &handle->key);
+    btl_ib_unlock();
+    return rc;
+}
+
 struct mca_btl_base_registration_handle_t *
 btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                     void *base, size_t size, uint32_t flags)
@@ -111,7 +154,6 @@ btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
     btl_ib_registration_t *registration =
         (btl_ib_registration_t *) opal_free_list_get(&module->registrations);
-    btl_ib_region_key_t key = {0};
     char *from = base;
     int rc = 0;
 
@@ -123,18 +165,18 @@ btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
         widen_for_atomics(&from, &size);
     }
     registration->remote = 0 != (flags & REMOTE_ACCESS);
+    memset(&registration->handle, 0, sizeof(registration->handle));
+    registration->handle.base = (uint64_t) (uintptr_t) from;
+    pin(module, registration, from, size, flags);
     if (registration->remote) {
-        btl_ib_lock();
-        rc = btl_ib_region_add(mca_btl_ib_component.engine, from, size, access_of(flags), &key);
-        btl_ib_unlock();
+        rc = add_region(module, registration, from, size, flags);
     }
     if (OPAL_UNLIKELY(0 != rc)) {
         BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
+        btl_ib_pin_give(module, registration->pin);
         opal_free_list_return(&module->registrations, &registration->super);
         return NULL;
     }
-    registration->handle.base = (uint64_t) (uintptr_t) from;
-    registration->handle.key = key;
     return &registration->handle;
 }
 
@@ -149,6 +191,7 @@ int btl_ib_deregister_mem(mca_btl_base_module_t *btl,
         btl_ib_region_remove(mca_btl_ib_component.engine, &handle->key);
         btl_ib_unlock();
     }
+    btl_ib_pin_give(module, registration->pin);
     opal_free_list_return(&module->registrations, &registration->super);
     return OPAL_SUCCESS;
 }
@@ -185,7 +228,44 @@ static void show_refusal(const btl_ib_rdma_t *rdma)
                             kind_names[rdma->op.kind], rdma_size(rdma), offset);
 }
 
-static void report(const btl_ib_rdma_t *rdma, int status)
+/*
+ * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it. osc/rdma goes on without
+ * its result, or repeats its lock for ever, so the job has to end, as for a dead peer. Called with the lock held, which is
+ * released meanwhile.
+ */
+static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int status)
+{
+    mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
+    char our_rank[16];
+    char rank[16];
+    char region[40];
+
+    if (endpoint->told_lost) {
+        return;
+    }
+    endpoint->told_lost = true;
+    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
+    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
+    snprintf(region, sizeof(region), "%" PRIx64 ", offset %" PRIu64, op->key.id, op->offset);
+    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomic lost", our_rank, opal_process_info.nodename,
+                            rank, endpoint->host, endpoint->module->name, region,
+                            strerror(-status));
+    if (NULL != error_cb) {
+        btl_ib_unlock();
+        error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
+                 (char *) "btl ib lost an atomic operation");
+        btl_ib_lock();
+    }
+}
+
+/* Of a dead peer everybody has heard; and a refusal changed nothing. */
+static bool is_lost(const btl_ib_rdma_t *rdma, int status)
+{
+    return 0 != status && -EACCES != status && rdma->op.by_device && !rdma->endpoint->closing
+           && !rdma->endpoint->dead;
+}
+
+static void report_failure(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
 
@@ -217,7 +297,10 @@ static void finish(btl_ib_rdma_t *rdma, int status)
     btl_ib_module_t *module = endpoint->module;
 
     if (OPAL_UNLIKELY(0 != status && !endpoint->closing)) {
-        report(rdma, status);
+        report_failure(rdma, status);
+        if (is_lost(rdma, status)) {
+            end_job(endpoint, &rdma->op, status);
+        }
     }
     if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
         store_result(rdma);
@@ -240,7 +323,8 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status)
     btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(op, btl_ib_rdma_t, op);
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
-    if (0 != status && !endpoint->closing && btl_ib_conn_is_dead(endpoint->conn)) {
+    if (0 != status && !endpoint->closing && NULL != endpoint->conn
+        && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 and osc/rdma give up when an operation fails: dead() first says what happened. */
         rdma->status = status;
         btl_ib_list_push_tail(&endpoint->failed_rdmas, &rdma->failed_link);
@@ -261,6 +345,49 @@ void btl_ib_rdma_fail(btl_ib_endpoint_t *endpoint, bool quiet)
         }
         finish(rdma, rdma->status);
     }
+}
+
+/* May its device be asked for it? It would not refuse what is beyond the region but in its last page, or what the
+ * cache allowed somebody else: the owner's engine does. */
+static bool is_within(const btl_ib_op_t *op,
+                      const struct mca_btl_base_registration_handle_t *handle)
+{
+    static const uint8_t rights[] = {
+        [BTL_IB_OP_PUT] = BTL_IB_ACCESS_WRITE,
+        [BTL_IB_OP_GET] = BTL_IB_ACCESS_READ,
+        [BTL_IB_OP_ATOMIC] = BTL_IB_ACCESS_ATOMIC,
+    };
+    const uint64_t size = BTL_IB_OP_ATOMIC == op->kind ? btl_ib_atomic_size(op->type) : op->size;
+
+    return 0 != (handle->pinned & rights[op->kind]) && op->offset <= handle->size
+           && size <= handle->size - op->offset;
+}
+
+/*
+ * How its target is named, once it is known what is wanted of it: NULL, by an address of ours. What is not within the
+ * region is for its owner's engine to refuse, atomics as well; and to our own words the processor is nearer than the
+ * device, if it may change them.
+ */
+static void name_target(btl_ib_rdma_t *rdma,
+                        const struct mca_btl_base_registration_handle_t *handle)
+{
+    const btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    const bool ours = endpoint == endpoint->module->self;
+    btl_ib_op_t *op = &rdma->op;
+
+    op->by_device = false;
+    op->place = (btl_ib_place_t){.known = false};
+    if (NULL == handle || !is_within(op, handle)) {
+        return;
+    }
+    op->by_device = BTL_IB_OP_ATOMIC == op->kind && 0 != handle->device_atomic
+                    && !(ours && is_global(endpoint->module));
+    op->place = (btl_ib_place_t){
+        .address = handle->base,
+        .key = handle->device_key,
+        .rail = handle->rail,
+        .known = true,
+    };
 }
 
 /*
@@ -308,6 +435,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_module_t *module = endpoint->module;
+    btl_ib_conn_t *conn;
     int rc = -EPIPE;
 
     rdma->cbfunc = cbfunc;
@@ -317,14 +445,18 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
     rdma->number = ++module->rdma_number;
     btl_ib_list_push_tail(&module->rdmas_active, &rdma->link);
     OBJ_RETAIN(endpoint); /* until finish() */
-    if (OPAL_LIKELY(!endpoint->closing && NULL != endpoint->conn)) {
-        rc = btl_ib_op_start(endpoint->conn, &rdma->op, btl_ib_now());
+    conn = rdma->op.by_device && NULL == endpoint->conn ? btl_ib_self_conn(module) : endpoint->conn;
+    if (OPAL_LIKELY(!endpoint->closing && NULL != conn)) {
+        rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
         btl_ib_pace_hurry(&mca_btl_ib_component.pace);
-    } else if (!endpoint->closing) {
+    } else if (!endpoint->closing && !rdma->op.by_device) {
         finish(rdma, btl_ib_self_execute(&rdma->op, rdma->here));
         rc = 0;
     }
     if (OPAL_UNLIKELY(0 != rc)) {
+        if (is_lost(rdma, rc)) {
+            end_job(endpoint, &rdma->op, rc);
+        }
         btl_ib_list_remove(&rdma->link);
         opal_free_list_return(&module->rdmas, &rdma->super);
         OBJ_RELEASE(endpoint);
@@ -335,21 +467,32 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
 
 /* ---- the BTL functions ---- */
 
-static int transfer(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
-                    void *local_address, uint64_t remote_address,
+/* Put or get, of at most `limit` bytes. */
+static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
+                    size_t limit, void *local_address, uint64_t remote_address,
                     struct mca_btl_base_registration_handle_t *local_handle,
                     const struct mca_btl_base_registration_handle_t *remote_handle, size_t size,
                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
     btl_ib_rdma_t *rdma;
-    const int rc =
-        prepare(module, endpoint, kind, local_address, remote_address, remote_handle, &rdma);
+    int rc;
 
+    if (OPAL_UNLIKELY(size > limit)) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
+                 remote_handle, &rdma);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         return rc;
     }
     rdma->local_handle = local_handle;
     rdma->op.size = size;
+    rdma->op.mem = NULL;
+    name_target(rdma, remote_handle);
+    if (NULL != local_handle) {
+        rdma->op.mem =
+            btl_ib_pin_mem(BTL_IB_CONTAINER(local_handle, btl_ib_registration_t, handle)->pin);
+    }
     return start(rdma, cbfunc, cbcontext, cbdata);
 }
 
@@ -361,10 +504,7 @@ int btl_ib_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpo
 {
     (void) flags;
     (void) order;
-    if (OPAL_UNLIKELY(size > btl->btl_put_limit)) {
-        return OPAL_ERR_NOT_AVAILABLE;
-    }
-    return transfer((btl_ib_module_t *) btl, endpoint, BTL_IB_OP_PUT, local_address, remote_address,
+    return transfer(btl, endpoint, BTL_IB_OP_PUT, btl->btl_put_limit, local_address, remote_address,
                     local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
 }
 
@@ -376,10 +516,7 @@ int btl_ib_get(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpo
 {
     (void) flags;
     (void) order;
-    if (OPAL_UNLIKELY(size > btl->btl_get_limit)) {
-        return OPAL_ERR_NOT_AVAILABLE;
-    }
-    return transfer((btl_ib_module_t *) btl, endpoint, BTL_IB_OP_GET, local_address, remote_address,
+    return transfer(btl, endpoint, BTL_IB_OP_GET, btl->btl_get_limit, local_address, remote_address,
                     local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
 }
 
@@ -434,9 +571,19 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic)
            && btl_ib_atomic_supported(atomic->code, atomic_type(atomic->flags));
 }
 
+/* Where devices change the words of a region nobody else may, and they can do less. */
+static bool fits(const btl_ib_module_t *module, const atomic_t *atomic,
+                 const struct mca_btl_base_registration_handle_t *handle)
+{
+    return NULL == handle || 0 == handle->device_atomic
+           || (module->device_atomics && BTL_IB_ATOMIC_INT64 == atomic_type(atomic->flags)
+               && 0 != (atomic->supports & BTL_IB_ATOMIC_FLAGS_DEVICE));
+}
+
 /*
- * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds
- * another way; other errors it meets by asking again for ever.
+ * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds another way where data are
+ * concerned. Its locks it asks for again for ever, or goes on without them, whatever the error: what they need is always
+ * offered, and where a device cannot do it the job ends (end_job()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
                         uint64_t remote_address,
@@ -449,7 +596,8 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     btl_ib_rdma_t *rdma;
     int rc;
 
-    if (!is_offered(module, atomic) || 0 != remote_address % btl_ib_atomic_size(type)) {
+    if (!is_offered(module, atomic) || 0 != remote_address % btl_ib_atomic_size(type)
+        || !fits(module, atomic, remote_handle)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
     rc = prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address, remote_handle,
@@ -462,6 +610,7 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     rdma->op.type = type;
     rdma->op.operand = atomic->operand;
     rdma->op.compare = atomic->compare;
+    name_target(rdma, remote_handle);
     return start(rdma, cbfunc, cbcontext, cbdata);
 }
 

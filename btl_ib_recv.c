@@ -9,11 +9,14 @@
  */
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_frag.h"
-#include "btl_ib_modex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_frag.h"
+#include "btl_ib_modex.h"
+#include "btl_ib_self.h"
 
 static btl_ib_module_t *module_of(const btl_ib_conn_t *conn)
 {
@@ -40,7 +43,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
         const btl_ib_modex_rail_t *theirs = &modex->rails[remote_rail];
 
         fits = modex->message_max == component->self->message_max
-               && modex->guard == component->self->guard
+               && modex->guard == component->self->guard && ours->atomics == theirs->atomics
                && 0 == strcmp(ours->transport, theirs->transport)
                && 0 == strcmp(ours->provider, theirs->provider);
         btl_ib_modex_peer_info(modex, &peer, remote_rail, info);
@@ -144,7 +147,7 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
 }
 
 /* Say which peer is lost. */
-static void report(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
+static void report_loss(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     char rank[16];
     char our_rank[16];
@@ -182,7 +185,7 @@ static void mourn(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
 
     endpoint->dead = true;
-    report(endpoint, reason);
+    report_loss(endpoint, reason);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (NULL != error_cb) {
         btl_ib_unlock();
@@ -231,9 +234,32 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
                    opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
                    btl_ib_conn_rail(conn), btl_ib_death_string(reason));
     if (NULL == endpoint) { /* never added: nobody else will */
+        btl_ib_self_forget(conn);
         btl_ib_conn_destroy(conn, btl_ib_now());
     } else {
         btl_ib_endpoint_fail(endpoint, true);
+    }
+}
+
+/* The device of a rail is gone: say so, whether or not anybody is lost with it. */
+static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
+{
+    const btl_ib_component_t *component = context;
+    const char *name = component->modules[rail]->name;
+    char our_rank[16];
+    char went_on[16];
+    char ended[16];
+
+    snprintf(our_rank, sizeof(our_rank), "%u", component->name.vpid);
+    snprintf(went_on, sizeof(went_on), "%u", moved);
+    snprintf(ended, sizeof(ended), "%u", left);
+    if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "device failed", our_rank,
+                                 opal_process_info.nodename, name, strerror(error), went_on,
+                                 ended)) {
+        opal_output(0,
+                    "btl:ib: rank %s on host %s: device %s failed: %s; %s connections go on by "
+                    "others, %s are lost",
+                    our_rank, opal_process_info.nodename, name, strerror(error), went_on, ended);
     }
 }
 
@@ -258,6 +284,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .on_done = on_done,
     .op_done = op_done,
     .dead = dead,
+    .rail_failed = rail_failed,
     .zalloc = zalloc,
     .free = release,
 };

@@ -34,6 +34,44 @@ btl_ib_endpoint_t *btl_ib_self_endpoint(btl_ib_module_t *module, struct opal_pro
     return endpoint;
 }
 
+btl_ib_conn_t *btl_ib_self_conn(btl_ib_module_t *module)
+{
+    btl_ib_engine_t *engine = mca_btl_ib_component.engine;
+    btl_ib_peer_info_t info;
+    int rc;
+
+    if (NULL == module->loop) {
+        btl_ib_engine_rail_info(engine, module->rail, &info);
+        rc = btl_ib_conn_create(engine, module->rail, &info, NULL, &module->loop);
+        if (0 != rc) {
+            BTL_IB_VERBOSE(1, "rail %u (%s) does not lead to this process itself: %s", module->rail,
+                           module->name, strerror(-rc));
+            module->loop = NULL;
+        }
+    }
+    return module->loop;
+}
+
+void btl_ib_self_forget(const btl_ib_conn_t *conn)
+{
+    btl_ib_module_t *module = mca_btl_ib_component.modules[btl_ib_conn_rail(conn)];
+
+    if (NULL != module && conn == module->loop) {
+        module->loop = NULL;
+    }
+}
+
+void btl_ib_self_leave(btl_ib_module_t *module)
+{
+    btl_ib_conn_t *conn = module->loop;
+
+    module->self = NULL;
+    module->loop = NULL;
+    if (NULL != conn) {
+        btl_ib_conn_destroy(conn, btl_ib_now());
+    }
+}
+
 int btl_ib_self_send(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
     const bool owned = 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);

@@ -24,6 +24,18 @@
 struct mca_btl_base_endpoint_t *btl_ib_self_endpoint(btl_ib_module_t *module,
                                                      struct opal_proc_t *proc);
 
+/*
+ * The connection with ourselves by the module's device, for atomics on memory whose words only devices change: made at
+ * the first call, NULL if that fails. It sends nothing. Called with the lock held.
+ */
+btl_ib_conn_t *btl_ib_self_conn(btl_ib_module_t *module);
+
+/* A connection is about to be destroyed: if it was that one it is no more. Called with the lock held. */
+void btl_ib_self_forget(const btl_ib_conn_t *conn);
+
+/* The endpoint goes, and the connection with it. Called with the lock held. */
+void btl_ib_self_leave(btl_ib_module_t *module);
+
 /* Deliver a fragment to ourselves. Returns 1 or an OPAL status as btl_send does. Called without the
  * lock. */
 int btl_ib_self_send(btl_ib_frag_t *frag, mca_btl_base_tag_t tag);

@@ -142,9 +142,13 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
 
     btl_ib_lock();
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
-    rc = OPAL_UNLIKELY(endpoint->closing)
-             ? -EPIPE
-             : btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
+    if (OPAL_UNLIKELY(endpoint->closing)) {
+        rc = -EPIPE;
+    } else if (btl_ib_engine_join(endpoint->conn, &frag->msg)) {
+        rc = 0;
+    } else {
+        rc = btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
+    }
     btl_ib_pace_hurry(&mca_btl_ib_component.pace);
     if (1 == rc && !quiet) {
         btl_ib_frag_complete(frag, OPAL_SUCCESS);

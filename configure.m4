@@ -13,6 +13,7 @@
 AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
     AM_CONDITIONAL([BTL_IB_OUT_OF_TREE],[m4_ifdef([btl_ib_out_of_tree],[true],[false])])
     AM_CONDITIONAL([BTL_IB_HAVE_OFI],[test "x$btl_ib_ofi_happy" = xyes])
+    AM_CONDITIONAL([BTL_IB_HAVE_VERBS],[test "x$btl_ib_verbs_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CRYPTO],[test "x$btl_ib_crypto_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CMOCKA],[test "x$btl_ib_cmocka" = xyes])
     AM_CONDITIONAL([BTL_IB_FUZZERS],[test "x$enable_fuzzers" = xyes])
@@ -38,6 +39,7 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     AC_MSG_RESULT([$btl_ib_happy])
 
     _BTL_IB_CHECK_OFI
+    _BTL_IB_CHECK_VERBS
     _BTL_IB_CHECK_CRYPTO
 
     m4_ifdef([btl_ib_out_of_tree],[],[
@@ -74,6 +76,29 @@ AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
     AC_SUBST([BTL_IB_CRYPTO_LIBS])
 ])dnl
 
+# _BTL_IB_CHECK_VERBS
+# -------------------
+# Sets btl_ib_verbs_happy and BTL_IB_VERBS_LIBS: libibverbs of rdma-core 32 or later, which tells all addresses of
+# a port at once (ibv_query_gid_table), and librdmacm.
+AC_DEFUN([_BTL_IB_CHECK_VERBS],[
+    btl_ib_verbs_happy=no
+    AC_ARG_WITH([ib-verbs],
+        [AS_HELP_STRING([--with-ib-verbs=auto|yes|no],
+            [transport verbs by rdma-core @<:@auto@:>@])],
+        [],[with_ib_verbs=auto])
+    AS_CASE([$with_ib_verbs],[auto|yes|no],[],
+        [AC_MSG_ERROR([--with-ib-verbs is auto, yes or no; for an rdma-core elsewhere set CPPFLAGS and LDFLAGS])])
+    AS_IF([test "$with_ib_verbs" != no],
+        [AC_CHECK_HEADER([infiniband/verbs.h],
+            [AC_CHECK_HEADER([rdma/rdma_cma.h],
+                [AC_CHECK_LIB([ibverbs],[_ibv_query_gid_table],
+                    [AC_CHECK_LIB([rdmacm],[rdma_create_id],[btl_ib_verbs_happy=yes],[],[-libverbs])])])])
+         AS_IF([test "$btl_ib_verbs_happy$with_ib_verbs" = noyes],
+            [AC_MSG_ERROR([rdma-core 32 or later was not found (Debian: libibverbs-dev librdmacm-dev)])])])
+    AS_IF([test "$btl_ib_verbs_happy" = yes],[BTL_IB_VERBS_LIBS="-lrdmacm -libverbs"])
+    AC_SUBST([BTL_IB_VERBS_LIBS])
+])dnl
+
 # _BTL_IB_CHECK_OFI
 # -----------------
 # Sets btl_ib_ofi_happy, BTL_IB_OFI_CPPFLAGS, BTL_IB_OFI_LDFLAGS and BTL_IB_OFI_LIBS. Inside Open
@@ -95,7 +120,8 @@ AC_DEFUN([_BTL_IB_CHECK_OFI],[
                 [AS_IF([test "$with_ofi" = yes],
                     [AC_MSG_ERROR([libfabric 1.9 or later was not found by pkg-config (Debian: libfabric-dev)])])])])
     ],[
-        OPAL_CHECK_OFI
+        dnl The prefix is what later releases of 5.0 ask for; earlier ones take none.
+        OPAL_CHECK_OFI([btl_ib_opal_ofi])
         AS_IF([test "x$opal_ofi_happy" = xyes],
             [btl_ib_ofi_happy=yes
              BTL_IB_OFI_CPPFLAGS=$opal_ofi_CPPFLAGS

@@ -1,0 +1,69 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What engine and transports have to say: lines of the verbose output, and help texts.
+ */
+
+#include "btl_ib.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *text_or_empty(const char *text)
+{
+    return NULL != text ? text : "";
+}
+
+static void log_print(void *context, int level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    (void) context;
+    /* Open MPI's output keeps others out only if it knows of threads. */
+    if (mca_btl_ib_component.kicker.kicking && !opal_using_threads()) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    BTL_IB_VERBOSE(level, "%s", line);
+}
+
+/* Each trouble once. Ports without a cable are many machines' normal state: only who named a device, or
+ * transport verbs, hears of them. */
+static void tell_trouble(void *context, btl_ib_trouble_t what, const char *device,
+                         const char *detail)
+{
+    static const char *const topics[BTL_IB_TROUBLES] = {
+        [BTL_IB_TROUBLE_NO_FILES] = "no device file",
+        [BTL_IB_TROUBLE_NO_PERMISSION] = "no permission",
+        [BTL_IB_TROUBLE_PORT_DOWN] = "port not active",
+        [BTL_IB_TROUBLE_LOCKED_MEMORY] = "locked memory",
+        [BTL_IB_TROUBLE_PARTITION] = "not in partition",
+        [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
+        [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
+    };
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_params_t *params = &component->params;
+    const bool asked = '\0' != text_or_empty(params->if_include)[0]
+                       || 0 == strcmp(text_or_empty(params->transport), "verbs");
+
+    (void) context;
+    if (component->kicker.kicking || component->told_troubles & 1u << what
+        || (BTL_IB_TROUBLE_PORT_DOWN == what && !asked)) {
+        return;
+    }
+    component->told_troubles |= 1u << what;
+    BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
+}
+
+const btl_ib_log_t btl_ib_logger = {
+    .print = log_print,
+    .trouble = tell_trouble,
+    .context = NULL,
+};

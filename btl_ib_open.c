@@ -1,0 +1,513 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The devices that become rails: which transports and wires are looked at, in what order, what each device's queues
+ * are, and the module made of it.
+ */
+
+#include "btl_ib_open.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "btl_ib_modex.h"
+#include "btl_ib_pin_limit.h"
+#include "devices.h"
+
+/* Mbit/s of a device that does not say. */
+#define BANDWIDTH_UNKNOWN 1000
+
+static_assert(BTL_IB_OPEN_QUEUES_MAX == BTL_IB_QUEUES_MAX, "each channel's queue can be asked for");
+
+/* What all steps of one attempt share. */
+typedef struct opening {
+    btl_ib_component_t *component;
+    btl_ib_queue_table_t user_queues; /* if params.receive_queues was set */
+    btl_ib_device_filter_t filter;
+    bool told_clamped;
+    bool told_limit;
+} opening_t;
+
+static bool parse_queues(opening_t *opening)
+{
+    const btl_ib_params_t *params = &opening->component->params;
+    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
+    btl_ib_queues_error_t error;
+    char queue[32] = "all";
+
+    if (!params->queues_by_user
+        || (0 == btl_ib_queues_parse(spec, &opening->user_queues, &error)
+            && 0
+                   == btl_ib_queues_holds(spec, &opening->user_queues,
+                                          btl_ib_engine_datagram_min(btl_ib_params_guard(params)),
+                                          &error))) {
+        return true;
+    }
+    if (error.queue > 0) {
+        snprintf(queue, sizeof(queue), "%u", error.queue);
+    }
+    BTL_IB_SHOW_HELP("bad receive_queues", spec, queue, error.field, error.value, error.column,
+                     error.expected);
+    return false;
+}
+
+static bool parse_list(const char *name, const char *value, btl_ib_device_list_t *list)
+{
+    btl_ib_devices_error_t error;
+
+    if (0 == btl_ib_devices_parse(value, list, &error)) {
+        return true;
+    }
+    BTL_IB_SHOW_HELP("bad device list", name, value, error.position, error.entry, error.problem,
+                     error.expected);
+    return false;
+}
+
+/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
+static bool device_queues(opening_t *opening, const btl_ib_transport_type_t *type,
+                          const btl_ib_device_t *device, uint32_t max_datagram,
+                          btl_ib_queue_table_t *table)
+{
+    const btl_ib_params_t *params = &opening->component->params;
+    btl_ib_queues_error_t error;
+    char used[512];
+
+    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
+        BTL_IB_VERBOSE(1, "device %s turned down: its datagrams carry only %u bytes", device->name,
+                       max_datagram);
+        return false;
+    }
+    if (params->queues_by_user) {
+        *table = opening->user_queues;
+    } else if (0 != btl_ib_queues_parse(type->default_queues, table, &error)) {
+        BTL_IB_VERBOSE(1, "device %s turned down: transport %s has no valid queues", device->name,
+                       type->name);
+        return false;
+    }
+    if (btl_ib_queues_clamp(table, max_datagram) > 0 && params->queues_by_user
+        && !opening->told_clamped && 0 == opening->component->name.vpid) {
+        opening->told_clamped = true;
+        btl_ib_queues_format(table, used, sizeof(used));
+        BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name, max_datagram,
+                         params->receive_queues, used);
+    }
+    return true;
+}
+
+static uint32_t rx_depth(const btl_ib_params_t *params, const btl_ib_queue_table_t *table)
+{
+    uint64_t sum = 0;
+
+    if (params->rx_depth > 0) {
+        return (uint32_t) params->rx_depth;
+    }
+    for (uint32_t i = 0; i < table->count; ++i) {
+        sum += table->q[i].num;
+    }
+    return sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
+}
+
+/* One process a job tells what its system should be set to. */
+static void tell_limit(opening_t *opening, const btl_ib_transport_t *transport)
+{
+    const btl_ib_limit_t *limit = &transport->limit;
+
+    if (NULL == limit->sysctl) {
+        return;
+    }
+    BTL_IB_VERBOSE(1, "%s: %s is %u, too little: set it to %u", transport->name, limit->sysctl,
+                   limit->is, limit->needed);
+    if (!opening->told_limit && 0 == opening->component->name.vpid) {
+        opening->told_limit = true;
+        BTL_IB_SHOW_HELP("system limit", opal_process_info.nodename, transport->name, limit->sysctl,
+                         limit->is, limit->sysctl, limit->needed);
+    }
+}
+
+/* What a transport is to have posted: as many as the queues say, or each its part of btl_ib_rx_depth. */
+static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
+                         btl_ib_open_params_t *open)
+{
+    uint64_t sum = 0;
+
+    open->rx_depth = rx_depth(params, table);
+    open->rx_size = table->q[table->count - 1].size;
+    open->queue_count = table->count;
+    for (uint32_t i = 0; i < table->count; ++i) {
+        sum += table->q[i].num;
+    }
+    for (uint32_t i = 0; i < table->count; ++i) {
+        const btl_ib_queue_t *q = &table->q[i];
+        const uint64_t part = (uint64_t) q->num * open->rx_depth / sum;
+        const bool shared = BTL_IB_QUEUE_SHARED == q->type;
+
+        open->queue[i].size = q->size;
+        open->queue[i].num = part > 0 ? (uint32_t) part : 1;
+        open->queue[i].shared = shared;
+        open->queue[i].reserve = q->reserve;
+        open->queue[i].per_peer = shared ? 0 : (uint32_t) params->credit_init;
+        open->queue[i].init = shared ? q->init : open->queue[i].num;
+        open->queue[i].limit = shared ? q->limit : 0;
+    }
+}
+
+static btl_ib_open_rc_t rc_params(const btl_ib_params_t *params)
+{
+    return (btl_ib_open_rc_t){
+        .timeout = (uint8_t) params->rc_timeout,
+        .retry = (uint8_t) params->rc_retry,
+        .rnr_retry = (uint8_t) params->rnr_retry,
+        .eager_peers = (uint32_t) params->max_eager_rdma,
+        .eager_slots = (uint32_t) params->eager_rdma_num,
+        .eager_threshold = (uint32_t) params->eager_rdma_threshold,
+        .eager_period_ms = (uint32_t) params->eager_rdma_period_ms,
+        .relaxed = 0 == strcmp(params->ordering, "relaxed"),
+    };
+}
+
+static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transport_type_t *type,
+                                       const btl_ib_device_t *device, btl_ib_queue_table_t *table)
+{
+    btl_ib_transport_attr_t attr;
+    btl_ib_transport_t *transport = NULL;
+    btl_ib_open_params_t open = {.log = btl_ib_logger};
+    int rc = type->query(device, &attr);
+
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "device %s turned down: query: %s", device->name, strerror(-rc));
+        return NULL;
+    }
+    if (!device_queues(opening, type, device, attr.max_datagram, table)) {
+        return NULL;
+    }
+    BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
+                   device->name, btl_ib_queues_memory(table, 1));
+    want_buffers(&opening->component->params, table, &open);
+    open.socket_buffer = (uint32_t) opening->component->params.socket_buffer;
+    open.connected_max = (uint32_t) opening->component->params.connected_max;
+    open.bulk_apart = opening->component->params.bulk_apart;
+    open.port_min = (uint16_t) opening->component->params.port_min;
+    open.port_count = (uint32_t) opening->component->params.port_range;
+    open.pkey = (uint16_t) opening->component->params.pkey;
+    open.service_level = (uint8_t) opening->component->params.service_level;
+    open.traffic_class = (uint8_t) opening->component->params.traffic_class;
+    open.rc = rc_params(&opening->component->params);
+    rc = type->open(device, &open, &transport);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1, "device %s turned down: open: %s", device->name, strerror(-rc));
+        return NULL;
+    }
+    tell_limit(opening, transport);
+    return transport;
+}
+
+static uint32_t device_bandwidth(const btl_ib_component_t *component, const btl_ib_device_t *device,
+                                 const btl_ib_transport_t *transport)
+{
+    if (component->limits.btl_bandwidth > 0) {
+        return component->limits.btl_bandwidth;
+    }
+    if (transport->attr.bandwidth > 0) {
+        return transport->attr.bandwidth;
+    }
+    return device->bandwidth > 0 ? device->bandwidth : BANDWIDTH_UNKNOWN;
+}
+
+/* Who changes words: the device, if it is to be so, or where it does as the processor would. */
+static bool device_atomics(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr)
+{
+    if (!attr->rdma || BTL_IB_RDMA_ATOMICS_NONE == attr->rdma_atomics
+        || 0 == strcmp(params->atomics, "host")) {
+        return false;
+    }
+    return 0 == strcmp(params->atomics, "device")
+           || BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics;
+}
+
+static size_t least(size_t a, uint64_t b)
+{
+    return a < b ? a : (size_t) b;
+}
+
+/* What the device does by itself, and what Open MPI has to know of that: what is longer than it can it shall cut. */
+static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
+{
+    const btl_ib_transport_attr_t *attr = &transport->attr;
+    const uint32_t atomics =
+        BTL_IB_ATOMIC_FLAGS_DEVICE
+        | (BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics ? MCA_BTL_ATOMIC_SUPPORTS_GLOB : 0);
+
+    if (!attr->rdma) {
+        return;
+    }
+    if (BTL_IB_GUARD_NONE != btl_ib_params_guard(&mca_btl_ib_component.params)) {
+        BTL_IB_VERBOSE(1,
+                       "rail %u (%s): processors move memory: what the device moves is not "
+                       "protected as btl_ib_auth or btl_ib_checksum demands",
+                       module->rail, module->name);
+        return;
+    }
+    if (OPAL_SUCCESS != btl_ib_pins_init(module, transport)) {
+        BTL_IB_VERBOSE(
+            1, "rail %u (%s): no registration cache (rcache grdma), so processors move memory",
+            module->rail, module->name);
+    }
+    if (NULL == module->pins.cache) {
+        return;
+    }
+    module->super.btl_get_limit = least(module->super.btl_get_limit, attr->rdma_max);
+    module->super.btl_put_limit = least(module->super.btl_put_limit, attr->rdma_max);
+    module->super.btl_get_local_registration_threshold = attr->rdma_copied;
+    module->super.btl_put_local_registration_threshold = attr->rdma_copied;
+    module->device_atomics = device_atomics(&mca_btl_ib_component.params, attr);
+    if (module->device_atomics) {
+        module->super.btl_atomic_flags = atomics;
+    }
+    BTL_IB_VERBOSE(1,
+                   "rail %u (%s): the device moves registered memory by itself, of %" PRIu64
+                   " bytes at most; words are changed by %s",
+                   module->rail, module->name, mca_btl_ib_component.pinned_max,
+                   module->device_atomics ? "devices" : "processors");
+}
+
+/* As peers have to know it: only rails of one kind are joined. */
+static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
+{
+    if (!module->device_atomics) {
+        return BTL_IB_ATOMICS_PROCESSOR;
+    }
+    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB)
+               ? BTL_IB_ATOMICS_GLOBAL
+               : BTL_IB_ATOMICS_DEVICE;
+}
+
+/* Make a module of an open device. Closes the device if it cannot. */
+static void add_module(opening_t *opening, const btl_ib_device_t *device,
+                       btl_ib_transport_t *transport, const btl_ib_queue_table_t *table)
+{
+    btl_ib_component_t *component = opening->component;
+    const uint32_t bandwidth = device_bandwidth(component, device, transport);
+    btl_ib_module_t *module =
+        btl_ib_module_create(component->module_count, transport->name, bandwidth);
+    char queues[512];
+    int rail;
+
+    if (NULL == module) {
+        transport->ops->close(transport);
+        return;
+    }
+    rail = btl_ib_engine_add_rail(component->engine, transport, table);
+    if (rail != (int) component->module_count) {
+        BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name,
+                       strerror(rail < 0 ? -rail : 0));
+        btl_ib_module_destroy(module);
+        transport->ops->close(transport);
+        return;
+    }
+    btl_ib_modex_add_rail(component->self, component->engine, (uint32_t) rail, device, bandwidth);
+    use_memory(module, transport);
+    component->self->rails[rail].atomics = atomics_of(module);
+    component->modules[component->module_count++] = module;
+    btl_ib_queues_format(table, queues, sizeof(queues));
+    BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
+                   transport->name, transport->attr.max_datagram, bandwidth,
+                   device->loopback ? ", this host only" : "", queues);
+}
+
+/* Open the devices of one type of transport that are wanted. */
+static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
+{
+    btl_ib_component_t *component = opening->component;
+    btl_ib_device_t *list = NULL;
+    btl_ib_queue_table_t table;
+    const btl_ib_search_t search = {
+        .provider = component->params.ofi_provider,
+        .fork_safe = component->params.fork_safe,
+        .gid_index = component->params.gid_index,
+        .log = btl_ib_logger,
+    };
+    int count = type->devices(&search, &list);
+    int wanted;
+
+    if (count < 0) {
+        BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
+        return;
+    }
+    wanted = btl_ib_devices_select(list, count, &opening->filter, &btl_ib_logger);
+    for (int i = 0; i < wanted && component->module_count < BTL_IB_RAILS_MAX; ++i) {
+        btl_ib_transport_t *transport = open_device(opening, type, &list[i], &table);
+
+        if (NULL != transport) {
+            add_module(opening, &list[i], transport, &table);
+        }
+    }
+    type->devices_free(list, count);
+}
+
+static bool any_transport(const btl_ib_params_t *params)
+{
+    return NULL == params->transport || '\0' == params->transport[0]
+           || 0 == strcmp(params->transport, "auto");
+}
+
+/*
+ * The wire to try first. Processes must choose alike, so what counts is what they have in common, those that are
+ * spawned later included.
+ */
+static const char *preferred_wire(const btl_ib_params_t *params)
+{
+    uint32_t processes;
+
+    if (0 != strcmp(params->wire, "auto")) {
+        return params->wire;
+    }
+    processes = btl_ib_compat_universe_size();
+    return 0 < processes && processes <= (uint32_t) params->rc_max_peers ? "rc" : "ud";
+}
+
+/* Open a transport that has several wires: the preferred one, and if no device has it the others, unless the user
+ * wants it and no other. */
+static void open_wires(opening_t *opening, const char *name)
+{
+    const btl_ib_component_t *component = opening->component;
+    const btl_ib_params_t *params = &component->params;
+    const char *preferred = preferred_wire(params);
+    const int passes = 0 == strcmp(params->wire, "auto") ? 2 : 1;
+
+    for (int pass = 0; pass < passes; ++pass) {
+        for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+            const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+
+            if (0 == strcmp(name, type->name)
+                && (0 == pass) == (0 == strcmp(preferred, type->wire))) {
+                open_type(opening, type);
+            }
+        }
+    }
+}
+
+/* Open transports of that name (NULL: any) until one has something to open. Returns whether there is one. */
+static bool open_types(opening_t *opening, const char *name)
+{
+    const btl_ib_component_t *component = opening->component;
+    const char *last = "";
+    bool known = false;
+
+    for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+
+        if (0 == strcmp(last, type->name) || (NULL != name && 0 != strcmp(name, type->name))) {
+            continue;
+        }
+        known = true;
+        last = type->name;
+        if (NULL == type->wire) {
+            open_type(opening, type);
+        } else {
+            open_wires(opening, type->name);
+        }
+    }
+    return known;
+}
+
+/* Open the first transport that has something to open: RDMA devices before others. */
+static void open_any(opening_t *opening)
+{
+    const btl_ib_component_t *component = opening->component;
+
+    for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
+        opening->filter.rdma_only = 0 == pass;
+        if (0 == component->module_count) {
+            (void) open_types(opening, NULL);
+        }
+    }
+}
+
+/* Open the transport that was asked for. Returns whether there is such a one. */
+static bool open_named(opening_t *opening, const char *wanted)
+{
+    char known[128] = "";
+    const char *last = "";
+
+    if (open_types(opening, wanted)) {
+        return true;
+    }
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        const char *name = btl_ib_transport_types[i]->name;
+        const size_t len = strlen(known);
+
+        if (0 != strcmp(last, name)) {
+            snprintf(known + len, sizeof(known) - len, ", %s", name);
+        }
+        last = name;
+    }
+    BTL_IB_SHOW_HELP("unknown transport", wanted, known);
+    return false;
+}
+
+static bool open_transports(opening_t *opening)
+{
+    const btl_ib_params_t *params = &opening->component->params;
+
+    if (!any_transport(params)) {
+        return open_named(opening, params->transport);
+    }
+    open_any(opening);
+    return true;
+}
+
+static const char *shown(const char *value)
+{
+    return NULL != value && '\0' != value[0] ? value : "(not set)";
+}
+
+/* Did the user want certain devices? Whoever has none without having asked hears nothing. */
+static bool asked_for_device(const opening_t *opening)
+{
+    const btl_ib_params_t *params = &opening->component->params;
+
+    return opening->filter.include.count > 0 || !any_transport(params)
+           || (NULL != params->ofi_provider && '\0' != params->ofi_provider[0]);
+}
+
+/* Name the entries of if_include that matched nothing, although others did. */
+static void tell_unmatched(const opening_t *opening)
+{
+    const btl_ib_device_list_t *include = &opening->filter.include;
+
+    for (uint32_t i = 0; i < include->count; ++i) {
+        if (!include->entry[i].matched) {
+            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text);
+        }
+    }
+}
+
+bool btl_ib_open_devices(btl_ib_component_t *component)
+{
+    const btl_ib_params_t *params = &component->params;
+    const btl_ib_pin_host_t host = btl_ib_pin_host(1 + opal_process_info.num_local_peers);
+    opening_t opening = {.component = component};
+
+    (void) btl_ib_pin_limit(params->max_pinned, &host, &component->pinned_max); /* was checked */
+    if (!parse_queues(&opening)
+        || !parse_list("if_include", params->if_include, &opening.filter.include)
+        || !parse_list("if_exclude", params->if_exclude, &opening.filter.exclude)
+        || !open_transports(&opening)) {
+        return false;
+    }
+    if (0 == component->module_count) {
+        if (asked_for_device(&opening)) {
+            BTL_IB_SHOW_HELP("no such device", opal_process_info.nodename,
+                             shown(params->if_include), shown(params->transport),
+                             shown(params->ofi_provider));
+        }
+        BTL_IB_VERBOSE(1, "no device fits: not used");
+        return false;
+    }
+    tell_unmatched(&opening);
+    return true;
+}

@@ -20,11 +20,16 @@ die() {
 }
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
-    libopenmpi-dev openmpi-bin libfabric-dev libssl-dev)
+    libopenmpi-dev openmpi-bin libfabric-dev libibverbs-dev librdmacm-dev libssl-dev)
 job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
     python3-mpi4py python3-numpy shellcheck spin strace valgrind)
+# For virtual machines with RDMA devices (tests/rdma/guest); guest_packages are what is in them.
+rdma_packages=(busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86)
+guest_packages=(gdb ibverbs-providers ibverbs-utils iproute2 iputils-ping kmod libfabric-bin mount
+    netbase netpipe-openmpi openmpi-bin openssh-server perftest procps python3-distutils python3-mpi4py
+    python3-numpy rdma-core rdmacm-utils strace tcpdump util-linux)
 
 installed() { # PACKAGE
     # One line for each architecture.

@@ -439,7 +439,7 @@ static bool moves(const bench_t *bench)
                 continue;
             }
             if (rail->arrived.count > 0 || rail->reading != NULL || rail->failure
-                || rail->refusal) {
+                || rail->refusal || rail->news) {
                 return true;
             }
         }

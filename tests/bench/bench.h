@@ -94,7 +94,12 @@ typedef struct bench_rail {
     uint32_t busy;    /* refuse this many sends */
     bool refusal;     /* a REFUSED event waits */
     uint32_t refused; /* of this address */
+    bool broken;      /* a BROKEN event waits, of the same */
     bool failure;     /* a FAILED event waits */
+    bool news;        /* an event waits: */
+    btl_ib_event_type_t what;
+    uint32_t about; /* of this address, which was added */
+    uint32_t size;
     bool stopped;
 } bench_rail_t;
 
@@ -105,6 +110,10 @@ struct bench_host {
     btl_ib_engine_t *engine; /* NULL: not started */
     btl_ib_engine_config_t config;
     btl_ib_transport_attr_t attr;
+    uint32_t
+        path[BENCH_HOSTS]; /* bytes that a datagram carries to and from another; 0: the largest */
+    uint32_t
+        rx_bytes; /* that wait for it, each datagram with 256 more; 0: attr.rx_depth datagrams */
     char queues[160];
     bench_rail_t rails[BENCH_RAILS];
     bool deaf[BTL_IB_TAG_MAX + 1]; /* tags without a receiver */
@@ -121,6 +130,7 @@ struct bench_host {
     uint64_t strange; /* messages delivered that nobody sent, or not like that */
     uint64_t deaths[BTL_IB_DEATH_DEVICE + 1];
     uint64_t datagrams; /* sent */
+    uint64_t calls;     /* of the transport, for that */
     uint64_t bytes_sent;
 };
 

@@ -74,6 +74,20 @@ static uint32_t own_address(const bench_rail_t *rail)
     return bench_address(rail->host->index, rail->index);
 }
 
+static uint32_t rail_path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    const uint32_t carries = ((const bench_rail_t *) t)->host->path[ADDRESS(addr) / BENCH_RAILS];
+
+    return carries != 0 ? carries : t->attr.max_datagram;
+}
+
+static uint32_t rail_rx_depth(const btl_ib_transport_t *t, uint32_t size)
+{
+    const uint32_t bytes = ((const bench_rail_t *) t)->host->rx_bytes;
+
+    return bytes != 0 ? bytes / (size + 256) : t->attr.rx_depth;
+}
+
 static void send_one(bench_rail_t *rail, const btl_ib_tx_t *tx)
 {
     bench_t *bench = rail->host->bench;
@@ -87,7 +101,7 @@ static void send_one(bench_rail_t *rail, const btl_ib_tx_t *tx)
         memcpy(datagram->data + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
         at += (uint32_t) tx->iov[i].iov_len;
     }
-    BENCH_REQUIRE(at == tx->size && at <= rail->base.attr.max_datagram);
+    BENCH_REQUIRE(at == tx->size && at <= rail_path(&rail->base, tx->to));
     if (tx->size > rail->base.attr.inline_size) {
         bench_reading_t *reading = malloc(sizeof(*reading));
         BENCH_REQUIRE(reading != NULL);
@@ -107,6 +121,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
     bench_rail_t *rail = (bench_rail_t *) t;
 
     BENCH_REQUIRE(!rail->stopped && n >= 1);
+    rail->host->calls++;
     for (int i = 0; i < n; i++) {
         if (rail->busy > 0) {
             rail->busy--;
@@ -139,6 +154,9 @@ static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
     if (rail->failure) {
         rail->failure = false;
         *event = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = EIO};
+    } else if (rail->broken) {
+        rail->broken = false;
+        *event = (btl_ib_event_t){.type = BTL_IB_EVENT_BROKEN, .from = HANDLE(rail->refused)};
     } else if (rail->refusal) {
         bool known = rail->refused < BENCH_HOSTS * BENCH_RAILS && rail->refs[rail->refused] > 0;
         rail->refusal = false;
@@ -147,6 +165,10 @@ static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
             .error = ECONNREFUSED,
             .from = known ? HANDLE(rail->refused) : BTL_IB_ADDR_UNKNOWN,
         };
+    } else if (rail->news) {
+        rail->news = false;
+        *event =
+            (btl_ib_event_t){.type = rail->what, .from = HANDLE(rail->about), .size = rail->size};
     } else if (rail->reading != NULL) {
         bench_reading_t *reading = rail->reading;
         rail->reading = reading->next;
@@ -258,6 +280,8 @@ static const btl_ib_transport_ops_t rail_ops = {
     .addr_remove = rail_addr_remove,
     .mem_register = rail_mem_register,
     .mem_deregister = rail_mem_deregister,
+    .rx_depth = rail_rx_depth,
+    .path = rail_path,
     .wait_fd = rail_wait_fd,
     .stop = rail_stop,
     .close = rail_close,

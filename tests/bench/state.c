@@ -61,6 +61,16 @@ static void write_spaces(writer_t *w, const btl_ib_conn_t *conn)
     }
 }
 
+static uint32_t sent(const btl_ib_conn_t *conn)
+{
+    uint32_t n = 0;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        n += length(&conn->sent[kind]);
+    }
+    return n;
+}
+
 static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
 {
     write_down(
@@ -68,8 +78,9 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
         conn->id, conn->name, (int) conn->state, conn->bound, conn->peer_knows, conn->adopted,
         conn->epoch, conn->peer_id, conn->peer_epoch);
     write_down(w, "  in flight %u unacked %u sent %u lost %u probes %u window %u SRTT %u/%u\n",
-               conn->in_flight, conn->unacked, length(&conn->sent), length(&conn->lost),
-               conn->probes, conn->cc.window, conn->rtt.srtt8, conn->rtt.rttvar4);
+               conn->in_flight, conn->unacked, sent(conn),
+               length(&conn->lost) + length(&conn->parked), conn->probes, conn->cc.window,
+               conn->rtt.srtt8, conn->rtt.rttvar4);
     write_down(w, "  fragments %u finished %u above %u\n", length(&conn->fragments.fragments),
                conn->fragments.finished.next, conn->fragments.finished.above);
     if (clocks) {
@@ -138,7 +149,8 @@ static void check_rx(const btl_ib_conn_t *conn, uint64_t *granted)
             BENCH_REQUIRE(rx->credit.grant <= conn->rail->queues.q[i].num);
             BENCH_REQUIRE(rx->credit.used <= rx->credit.grant);
             BENCH_REQUIRE(rx->credit.limit - received == rx->credit.grant - rx->credit.used);
-            granted[conn->rail->index * BTL_IB_QUEUES_MAX + i] += rx->credit.grant;
+            granted[conn->rail->index * BTL_IB_QUEUES_MAX + i] +=
+                (uint64_t) rx->credit.grant * rx->credit.cost;
         }
     }
 }
@@ -195,7 +207,8 @@ void bench_check_accounts(const bench_host_t *host)
         check_rx(conn, granted);
         extra += check_fragments(conn);
         BENCH_REQUIRE(of_conn == conn->in_flight);
-        BENCH_REQUIRE(length(&conn->sent) + length(&conn->lost) == conn->unacked);
+        BENCH_REQUIRE(length(&conn->parked) == conn->parked_count);
+        BENCH_REQUIRE(sent(conn) + length(&conn->lost) + conn->parked_count == conn->unacked);
         unacked += conn->unacked - conn->skips;
     }
     BENCH_REQUIRE(unacked == engine->unacked);

@@ -9,20 +9,11 @@
  */
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "btl_ib_wire.h"
-
-/* Not assert(): it must hold in every build. */
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,16 +35,16 @@ static void check_ack(const btl_ib_view_t *view)
     uint32_t before = 0;
 
     for (; btl_ib_wire_next_block(view, &offset, &block); before = offset) {
-        uint32_t last = 0;
+        uint32_t least = block.refused ? 0 : 1; /* what is missing first may have been refused */
         REQUIRE(offset > before && offset <= view->size);
         REQUIRE(block.range + block.ranges * sizeof(btl_ib_wire_range_t) == view->payload + offset);
         for (uint32_t i = 0; i < block.ranges; i++) {
             uint32_t from, to;
             btl_ib_wire_range(&block, i, &from, &to);
-            REQUIRE(from - block.ack > last);
+            REQUIRE(from - block.ack >= least);
             REQUIRE(to - block.ack > from - block.ack);
-            last = to - block.ack;
-            REQUIRE(last <= BTL_IB_WINDOW_LIMIT);
+            REQUIRE(to - block.ack <= BTL_IB_WINDOW_LIMIT);
+            least = to - block.ack + 1;
         }
     }
     REQUIRE(offset == view->size);
@@ -108,6 +99,24 @@ static void check_bundle(const btl_ib_view_t *view, const uint8_t *datagram, siz
     REQUIRE(offset > 0 && offset == view->size && bytes == view->bytes);
 }
 
+/* A part lies in what it is a part of, in whole units but the last. */
+static void check_part(const btl_ib_view_t *view, size_t body)
+{
+    const uint64_t end = (uint64_t) view->part.offset + view->size;
+
+    REQUIRE(view->size > 0 && view->size == body - sizeof(btl_ib_wire_part_t));
+    REQUIRE(end <= view->part.total && view->part.offset % BTL_IB_PART_UNIT == 0);
+    REQUIRE(view->size % BTL_IB_PART_UNIT == 0 || end == view->part.total);
+}
+
+static void check_zeros(const btl_ib_view_t *view, const uint8_t *body, size_t size)
+{
+    REQUIRE(view->size == 0 && view->bytes == size);
+    for (size_t i = 0; i < size; i++) {
+        REQUIRE(body[i] == 0);
+    }
+}
+
 static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t size)
 {
     size_t headers = sizeof(btl_ib_wire_header_t);
@@ -141,6 +150,12 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
         break;
     case BTL_IB_TYPE_BUNDLE:
         check_bundle(view, datagram, size);
+        break;
+    case BTL_IB_TYPE_PART:
+        check_part(view, size - headers);
+        break;
+    case BTL_IB_TYPE_VOID:
+        check_zeros(view, datagram + headers, size - headers);
         break;
     default:
         REQUIRE(view->type >= BTL_IB_TYPE_PUT && view->type <= BTL_IB_TYPE_REFUSED);

@@ -9,13 +9,16 @@
  * what=pingpong: 8 bytes there and back
  * what=rate: `window` messages of 8 bytes, and one back
  * what=stream: a message of `bytes`; the ranks take turns of some progress calls each until it is there
- * Two ranks of one host. iterations=N (100), window=N (64), bytes=N (1048576)
+ * Two ranks of one host. iterations=N (100), window=N (64), bytes=N (1048576), pause=N (0): microseconds
+ * before each step, in which a device that works by itself gets done
  */
 
 #include "common.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 enum {
     WINDOW_MAX = 1024,
@@ -32,6 +35,7 @@ typedef struct shared {
 
 static shared_t *shared;
 static MPI_Win memory_window;
+static useconds_t pause_us;
 
 static void share_memory(void)
 {
@@ -55,6 +59,9 @@ static void wait_for_step(int step)
 {
     while (atomic_load(&shared->step) < step) {
         sched_yield();
+    }
+    if (pause_us > 0) {
+        usleep(pause_us);
     }
 }
 
@@ -155,6 +162,18 @@ void counted(work_t *w, int iterations)
     do_work(w, iterations);
 }
 
+/* Begins or ends the counting of tests/rdma/verbs_count.c, if that was preloaded. */
+static void count_verbs(int on)
+{
+    void (*count)(int) = NULL;
+
+    /* As POSIX wants it: a function pointer out of a data pointer. */
+    *(void **) &count = dlsym(RTLD_DEFAULT, "btl_ib_verbs_count");
+    if (NULL != count) {
+        count(on);
+    }
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "lockstep");
@@ -165,6 +184,7 @@ int main(int argc, char **argv)
         .window = 0 == strcmp(what, "rate") ? (int) arg(argc, argv, "window", 64) : 1,
         .bytes = (int) arg(argc, argv, "bytes", 1 << 20),
     };
+    pause_us = (useconds_t) arg(argc, argv, "pause", 0);
     if (2 != size || w.window < 1 || w.window > WINDOW_MAX || w.bytes < 1) {
         fail("2 ranks, a window of 1 to %d, and bytes", WINDOW_MAX);
     }
@@ -172,7 +192,9 @@ int main(int argc, char **argv)
     memset(w.buffer, 1, (size_t) w.bytes);
     share_memory();
     do_work(&w, WARMUP);
+    count_verbs(1);
     counted(&w, iterations);
+    count_verbs(0);
     free(w.buffer);
     MPI_Win_free(&memory_window);
     finish();

@@ -25,7 +25,8 @@
 typedef struct mca_btl_base_endpoint_t peer_t;
 
 static mca_btl_base_module_t *btl;
-static peer_t **peers; /* one for each rank, the own one too */
+static peer_t **peers;      /* one for each rank, the own one too */
+static opal_proc_t **procs; /* likewise */
 
 static void find_module(void)
 {
@@ -49,11 +50,11 @@ static void find_peers(void)
     peers = get_memory(sizeof(*peers) * (size_t) size);
     MPI_Allgather(&name, (int) sizeof(name), MPI_BYTE, names, (int) sizeof(name), MPI_BYTE,
                   MPI_COMM_WORLD);
+    procs = get_memory(sizeof(opal_proc_t *) * (size_t) size);
     for (int r = 0; r < size; r++) {
-        opal_proc_t *proc = rank == r ? opal_proc_local_get() : opal_proc_for_name(names[r]);
-
+        procs[r] = rank == r ? opal_proc_local_get() : opal_proc_for_name(names[r]);
         peers[r] = NULL;
-        btl->btl_add_procs(btl, 1, &proc, &peers[r], NULL);
+        btl->btl_add_procs(btl, 1, &procs[r], &peers[r], NULL);
         if (NULL == peers[r]) {
             fail("ib does not reach rank %d", r);
         }

@@ -6,9 +6,10 @@
 /*
  * The BTL's send functions, called directly with what a PML does not do: descriptors of alloc and
  * prepare_src with every combination of their flags, some of which their callbacks send once more, to
- * another rank, and sendi with and without a descriptor. Every message arrives once and whole, every
- * callback that is due comes once, memory that was given back is not read any more, and all
- * references to endpoints are returned. To all ranks, the own one too.
+ * another rank, and sendi with and without a descriptor. Some callbacks call progress. Every message
+ * arrives once and whole, every callback that is due comes once, its descriptor is its own until it
+ * returns, memory that was given back is not read any more, and all references to endpoints are
+ * returned. To all ranks, the own one too.
  * seed=N (1), messages=N (3000)
  */
 
@@ -182,10 +183,37 @@ static void send_item(item_t *item, mca_btl_base_descriptor_t *des)
     }
 }
 
+/* Within a callback the transport may be finished with the descriptor. Nobody gets it before its
+ * callback returns. */
+static void linger(const mca_btl_base_descriptor_t *des, const item_t *item)
+{
+    static int depth;
+    mca_btl_base_descriptor_t *other;
+
+    if (depth > 0 || random_below(&state, 4) > 0) {
+        return;
+    }
+    depth++;
+    for (int i = 0; i < 100; i++) {
+        opal_progress();
+    }
+    depth--;
+    other = btl->btl_alloc(btl, peers[item->to], MCA_BTL_NO_ORDER, sizeof(head_t) + item->bytes,
+                           item->flags);
+    if (other == des || des->des_cbdata != item) {
+        fail("the descriptor of a callback was given to somebody else, flags %x", item->flags);
+    }
+    if (NULL != other) {
+        btl->btl_free(btl, other);
+    }
+}
+
 static void callback(mca_btl_base_module_t *module, peer_t *endpoint,
                      mca_btl_base_descriptor_t *des, int status)
 {
     item_t *item = des->des_cbdata;
+
+    linger(des, item);
 
     if (module != btl || endpoint != peers[item->to] || OPAL_SUCCESS != status) {
         fail("callback of a send to %d: status %d, or of another one", item->to, status);
@@ -361,6 +389,7 @@ int main(int argc, char **argv)
     free(before);
     free(expected);
     free(items);
+    free(procs);
     free(peers);
     finish();
     return 0;

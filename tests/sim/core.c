@@ -182,6 +182,7 @@ void sim_free(sim_t *sim)
         }
         free(sim->procs[i].links);
     }
+    wiretap_release(sim);
     for (size_t i = 0; i < (size_t) sim->nprocs * sim->nprocs * sim->nrails; i++) {
         free(sim->promises[i]);
     }

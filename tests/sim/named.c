@@ -16,6 +16,15 @@ void two(sim_t *sim)
     run_defaults(sim);
 }
 
+void two_with_limit(sim_t *sim, uint64_t limit)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        sim->procs[i].config.silence_limit = limit;
+    }
+    run_start(sim);
+}
+
 void again(sim_t *sim, uint64_t seed)
 {
     uint64_t applied[F_COUNT];
@@ -78,6 +87,23 @@ void warm_up(sim_t *sim, uint32_t a, uint32_t b)
     sim_run_until(sim, sim->now + SIM_MS(1));
 }
 
+static void end_event(sim_t *sim, void *arg, uint64_t how)
+{
+    proc_t *proc = arg;
+
+    (void) sim;
+    if (how == RESTARTED) {
+        proc_restart(proc, false);
+    } else {
+        app_close(proc, 1 - proc->index, 0, how == DRAINED);
+    }
+}
+
+void end_connection(sim_t *sim, uint32_t proc, uint64_t after, ending_t how)
+{
+    sim_at(sim, sim->now + after, end_event, &sim->procs[proc], how);
+}
+
 uint64_t again_sum(const sim_t *sim)
 {
     uint64_t sum = 0;
@@ -94,6 +120,8 @@ const named_scenario_t named_scenarios[] = {
     {"never_added", "a peer that was never added sends, and is then answered", never_added},
     {"burst_of_strangers", "eight unknown peers send a burst each at once", burst_of_strangers},
     {"tail_loss", "the last segment of a burst is lost", tail_loss},
+    {"tail_loss_of_bundle", "messages that travel together are lost, with nothing behind them",
+     tail_loss_of_bundle},
     {"each_lost", "each datagram of a short exchange is lost in turn", each_lost},
     {"each_duplicated", "every datagram arrives twice", each_duplicated},
     {"forged", "acknowledgements and limits that cannot be", forged},
@@ -107,7 +135,7 @@ const named_scenario_t named_scenarios[] = {
     {"loss_three_times", "a segment is lost three times", loss_three_times},
     {"loss_of_tail_and_probe", "the last segment and the probe for it are lost",
      loss_of_tail_and_probe},
-    {"loss_of_burst", "30 segments in a row are lost", loss_of_burst},
+    {"loss_of_burst", "44 segments in a row are lost", loss_of_burst},
     {"loss_of_first_flight", "everything before the first acknowledgement is lost",
      loss_of_first_flight},
     {"loss_of_every_tenth", "every tenth segment is lost", loss_of_every_tenth},
@@ -115,7 +143,6 @@ const named_scenario_t named_scenarios[] = {
     {"reorder_only", "segments are overtaken, none is lost", reorder_only},
     {"spurious_count", "what the sender calls spurious is what the receiver saw twice",
      spurious_count},
-    {"burst_loss", "44 segments in a row are lost", burst_loss},
     {"pingpong_loss", "latency of a ping-pong at 1 % loss", pingpong_loss},
     {"credit_update_lost", "news of credits is lost", credit_update_lost},
     {"both_out_of_credit", "two buffers on each side, a hundred messages each way",
@@ -150,16 +177,60 @@ const named_scenario_t named_scenarios[] = {
      skips_lost},
     {"partition", "a partition of 10 s heals", partition},
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
-    {"hole", "large datagrams are lost for ever", hole},
+    {"hole", "large datagrams are lost for ever, beside small ones", hole},
+    {"hole_alone", "the same, and nothing else is sent", hole_alone},
+    {"hole_first_contact", "the same, from the first datagram on", hole_first_contact},
+    {"hole_appears", "the same, from the middle of a stream on", hole_appears},
+    {"hole_little_room", "more parts of a segment than there is room for at a time",
+     hole_little_room},
+    {"hole_heals", "the path carries large datagrams again", hole_heals},
+    {"hole_narrow", "a path carries less than any should", hole_narrow},
+    {"hole_for_operations", "one-sided operations, and the path carries less from then on",
+     hole_for_operations},
+    {"no_hole", "losses and refusals that are no sign of a smaller path", no_hole},
+    {"path_told", "the network says that the path carries less, in the middle of a stream",
+     path_told},
     {"no_tag", "a tag gets its receiver late, or never", no_tag},
     {"ready_tag", "a hundred messages wait for the receiver of their tag", ready_tag},
     {"ready_beside_others", "the same, beside messages that get through", ready_beside_others},
     {"ready_buffers", "fragments wait for one without a receiver for its tag, and fill all buffers",
      ready_buffers},
     {"ready_lost", "the news that the tag has its receiver is lost three times", ready_lost},
+    {"refused_beside_stream",
+     "a hundred messages without a receiver for their tag, beside a stream", refused_beside_stream},
     {"restart", "the peer restarts, under the same and under another address", restart},
     {"refused", "the peer's host says that nobody is there", refused},
     {"device_failure", "our device fails", device_failure},
+    {"failover_sender", "one of two devices fails in the middle of transfers", failover_sender},
+    {"failover_many", "three devices of five processes fail", failover_many},
+    {"failover_both", "both ends of a wire fail at once", failover_both},
+    {"failover_idle", "a device fails that nobody uses just now", failover_idle},
+    {"failover_in_kick", "a device fails while its process computes", failover_in_kick},
+    {"failover_news_lost", "nobody hears of the failure of a device", failover_news_lost},
+    {"failover_broken_way", "nothing gets through by one of two rails", failover_broken_way},
+    {"failover_back", "one way breaks and heals, then the device of the other fails",
+     failover_back},
+    {"failover_in_turn", "one way after the other breaks and heals", failover_in_turn},
+    {"failover_away", "the device fails that others had moved to", failover_away},
+    {"failover_home", "a way that healed is taken back", failover_home},
+    {"failover_third", "two of three ways break, the third was idle", failover_third},
+    {"failover_crossed", "each of two processes loses another device", failover_crossed},
+    {"failover_late", "datagrams of the old way are overtaken by those of the new one",
+     failover_late},
+    {"failover_disagree", "both sides move at once, to different ways", failover_disagree},
+    {"failover_not_for_silence", "a peer with two rails computes for 20 s",
+     failover_not_for_silence},
+    {"port_flaps", "the only port goes down for a while: the job waits and goes on", port_flaps},
+    {"port_flaps_of_two", "one of two ports goes down, and is used again when it is back",
+     port_flaps_of_two},
+    {"port_first_back", "both ports go down; the one that comes back first serves all",
+     port_first_back},
+    {"port_stays_down", "a port that is down for too long has failed", port_stays_down},
+    {"port_down_in_kick", "a port goes down and comes back while its owner computes",
+     port_down_in_kick},
+    {"failover_first_contact", "a first message to a rail whose device has failed",
+     failover_first_contact},
+    {"failover_nowhere", "all devices fail", failover_nowhere},
     {"close_and_reopen", "connections are closed in many states and made again", close_and_reopen},
     {"closes_lost", "no CLOSE arrives, and the peer's new life has nothing to say", closes_lost},
     {"reassembly_exhausted", "no reassembly buffer but one for each peer", reassembly_exhausted},
@@ -199,5 +270,24 @@ const named_scenario_t named_scenarios[] = {
     {"ops_answer_never", "the peer dies between a request and its answer", ops_answer_never},
     {"ops_answer_late", "a living peer answers after the silence limit", ops_answer_late},
     {"ops_no_memory", "allocations of one-sided operations fail in turn", ops_no_memory},
+    {"direct_clean", "devices do one-sided operations of all kinds and sizes by themselves",
+     direct_clean},
+    {"direct_not_exposed", "what devices cannot do goes in segments", direct_not_exposed},
+    {"direct_guarded", "with a guard nothing goes by devices", direct_guarded},
+    {"direct_peer_computes", "devices serve while their processes compute", direct_peer_computes},
+    {"direct_full", "the device takes few operations at a time, and for a while none", direct_full},
+    {"direct_never_connected", "the device takes no operation for long", direct_never_connected},
+    {"direct_broken", "connections of devices break with operations under way", direct_broken},
+    {"direct_unreachable", "the device cannot reach the peer", direct_unreachable},
+    {"direct_refused", "operations by devices with everything that can be wrong with them",
+     direct_refused},
+    {"direct_region_removed", "a region is removed with operations on it in the device",
+     direct_region_removed},
+    {"direct_cut_off", "connections end with operations in the device", direct_cut_off},
+    {"direct_device_fails", "one of two devices fails with operations in it", direct_device_fails},
+    {"direct_last_device_fails", "the only device fails with operations in it",
+     direct_last_device_fails},
+    {"direct_peer_gone", "the peer is gone with operations on their way to it", direct_peer_gone},
+    {"direct_in_kick", "operations enter and leave the device in kicks", direct_in_kick},
     {NULL, NULL, NULL},
 };

@@ -13,6 +13,9 @@
 /* Two processes with one rail each. */
 void two(sim_t *sim);
 
+/* The same, started, with `limit` us of silence to wait. */
+void two_with_limit(sim_t *sim, uint64_t limit);
+
 /* A fresh simulation in place of the old one; what was counted stays. */
 void again(sim_t *sim, uint64_t seed);
 
@@ -26,6 +29,15 @@ static inline uint8_t type_of(const datagram_t *d)
 
 /* Let both get to know each other and the round-trip time. */
 void warm_up(sim_t *sim, uint32_t a, uint32_t b);
+
+typedef enum ending {
+    DESTROYED, /* the connection, at once, */
+    DRAINED,   /* or once all is done */
+    RESTARTED, /* the process */
+} ending_t;
+
+/* How, `after` ns from now, one of two processes ends its connection with the other. */
+void end_connection(sim_t *sim, uint32_t proc, uint64_t after, ending_t how);
 
 /* Settle, rest, farewell. */
 void finish(sim_t *sim);
@@ -68,10 +80,10 @@ void loss_of_acks(sim_t *sim);
 void reorder_only(sim_t *sim);
 void spurious_count(sim_t *sim);
 void tail_loss(sim_t *sim);
+void tail_loss_of_bundle(sim_t *sim);
 void each_lost(sim_t *sim);
 void each_duplicated(sim_t *sim);
 void loss_both_ways(sim_t *sim);
-void burst_loss(sim_t *sim);
 void pingpong_loss(sim_t *sim);
 
 /* named_traffic.c */
@@ -107,11 +119,37 @@ void first_turn(sim_t *sim);
 void after_pause(sim_t *sim);
 void rail_full(sim_t *sim);
 
+/* named_failover.c */
+void failover_sender(sim_t *sim);
+void failover_many(sim_t *sim);
+void failover_both(sim_t *sim);
+void failover_idle(sim_t *sim);
+void failover_in_kick(sim_t *sim);
+void failover_news_lost(sim_t *sim);
+void failover_broken_way(sim_t *sim);
+void failover_back(sim_t *sim);
+void failover_in_turn(sim_t *sim);
+void failover_away(sim_t *sim);
+void failover_home(sim_t *sim);
+void failover_third(sim_t *sim);
+void failover_crossed(sim_t *sim);
+void failover_late(sim_t *sim);
+void failover_disagree(sim_t *sim);
+void failover_not_for_silence(sim_t *sim);
+void failover_first_contact(sim_t *sim);
+void port_flaps(sim_t *sim);
+void port_flaps_of_two(sim_t *sim);
+void port_first_back(sim_t *sim);
+void port_stays_down(sim_t *sim);
+void port_down_in_kick(sim_t *sim);
+void failover_nowhere(sim_t *sim);
+
 /* named_refused.c */
 void ready_tag(sim_t *sim);
 void ready_beside_others(sim_t *sim);
 void ready_buffers(sim_t *sim);
 void ready_lost(sim_t *sim);
+void refused_beside_stream(sim_t *sim);
 
 /* named_silence.c */
 void computes(sim_t *sim);
@@ -121,8 +159,19 @@ void idle_peer_computes(sim_t *sim);
 void skips_lost(sim_t *sim);
 void partition(sim_t *sim);
 void partition_too_long(sim_t *sim);
-void hole(sim_t *sim);
 void no_tag(sim_t *sim);
+
+/* named_path.c */
+void hole(sim_t *sim);
+void hole_alone(sim_t *sim);
+void hole_first_contact(sim_t *sim);
+void hole_appears(sim_t *sim);
+void hole_little_room(sim_t *sim);
+void hole_heals(sim_t *sim);
+void hole_narrow(sim_t *sim);
+void hole_for_operations(sim_t *sim);
+void no_hole(sim_t *sim);
+void path_told(sim_t *sim);
 
 /* named_limits.c */
 void credit_update_lost(sim_t *sim);
@@ -149,5 +198,22 @@ void ops_old_answers(sim_t *sim);
 void ops_answer_never(sim_t *sim);
 void ops_answer_late(sim_t *sim);
 void ops_no_memory(sim_t *sim);
+
+/* named_direct.c */
+void direct_clean(sim_t *sim);
+void direct_not_exposed(sim_t *sim);
+void direct_guarded(sim_t *sim);
+void direct_peer_computes(sim_t *sim);
+void direct_full(sim_t *sim);
+void direct_never_connected(sim_t *sim);
+void direct_broken(sim_t *sim);
+void direct_unreachable(sim_t *sim);
+void direct_refused(sim_t *sim);
+void direct_region_removed(sim_t *sim);
+void direct_cut_off(sim_t *sim);
+void direct_device_fails(sim_t *sim);
+void direct_last_device_fails(sim_t *sim);
+void direct_peer_gone(sim_t *sim);
+void direct_in_kick(sim_t *sim);
 
 #endif

@@ -8,6 +8,7 @@
 #include "named.h"
 
 #define KICKER SIM_MS(10)
+#define LIMIT  5000000 /* us of silence */
 
 static const btl_ib_counters_t *counters(const sim_t *sim, uint32_t proc)
 {
@@ -81,15 +82,21 @@ static void compute_unanswered(sim_t *sim, uint64_t time)
     sim_run_until(sim, sim->now + KICKER + SIM_MS(1));
 }
 
+/* The same from the start: p1 knows p0, and p2, who does not hear it. */
+static void start_unanswered(sim_t *sim, uint64_t time)
+{
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    warm_up(sim, 1, 2);
+    compute_unanswered(sim, time);
+}
+
 void kick_store_full(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
     sim->procs[1].config.store_max = 20000;
     sim->procs[1].config.reassembly_max = 1;
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(1));
+    start_unanswered(sim, SIM_S(1));
     size_t before = sim->procs[1].bytes;
     for (uint32_t i = 0; i < 100; i++) {
         say(sim, 0, 1, 20 * i, SIM_US(300) * i);
@@ -108,10 +115,7 @@ void kick_store_ready(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
     sim->procs[1].config.store_max = 20000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(2));
+    start_unanswered(sim, SIM_S(2));
     for (uint32_t i = 0; i < 200; i++) {
         say(sim, 0, 1, 900, 1000);
     }
@@ -165,10 +169,7 @@ static void close_in_kick(sim_t *sim, uint32_t waiting)
 void kick_close(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(1));
+    start_unanswered(sim, SIM_S(1));
     sim->on_deliver = in_order;
     for (uint32_t i = 0; i < 20; i++) {
         say(sim, 0, 1, i % 5 == 4 ? 10000 : i, SIM_US(2000) * i);
@@ -198,10 +199,7 @@ static bool drop_to_2_and_one_chunk(sim_t *sim, const datagram_t *d)
 void kick_close_behind(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(1));
+    start_unanswered(sim, SIM_S(1));
     sim->scratch[0] = 1;
     sim->drop = drop_to_2_and_one_chunk;
     sim->on_deliver = in_order;
@@ -218,10 +216,7 @@ void kick_close_behind(sim_t *sim)
 static uint32_t let_some_wait(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(1));
+    start_unanswered(sim, SIM_S(1));
     uint32_t first = sim->nmessages;
     for (uint32_t i = 0; i < 6; i++) {
         say(sim, 0, 1, i % 3 == 2 ? 10000 : i, SIM_US(2000) * i);
@@ -338,10 +333,7 @@ static void fail_device(sim_t *sim, void *arg, uint64_t value)
 void kick_device_failure(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(1));
+    start_unanswered(sim, SIM_S(1));
     sim_at(sim, sim->now + SIM_MS(20), fail_device, sim->procs[1].rails[0], 0);
     fault_applied(sim, F_DEVICE);
     say(sim, 0, 1, 100, 1000);
@@ -357,57 +349,62 @@ void kick_device_failure(sim_t *sim)
     }
 }
 
-/* p0 loses sight of p1 for `time`, just when it sent something, with `limit` us of silence to wait. */
-static void cut_off(sim_t *sim, uint64_t limit, uint64_t time)
+/* p0 loses sight of p1 for `time`. */
+static void cut_off(sim_t *sim, uint64_t time)
+{
+    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + time, 1000000, 0);
+
+    fault->src = 1;
+    fault->both = true;
+}
+
+/* Just when it sent something, with `limit` us of silence to wait. */
+static void cut_off_sender(sim_t *sim, uint64_t limit, uint64_t time)
 {
     sim->procs[0].config.silence_limit = limit;
     run_start(sim);
     warm_up(sim, 0, 1);
-    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + time, 1000000, 0);
-    fault->src = 1;
-    fault->both = true;
+    cut_off(sim, time);
     say(sim, 0, 1, 100, 1000);
     sim_run_until(sim, sim->now + SIM_US(2));
 }
 
-void kick_kills_nobody(sim_t *sim)
+/* Nobody is given up for `time` ns, and somebody soon after. */
+static void must_die_after(sim_t *sim, uint64_t time)
 {
-    with_kickers(sim, 2, 0);
-    cut_off(sim, 5000000, SIM_S(30));
-    proc_compute(&sim->procs[0], sim->now + SIM_S(10));
-    sim_run_until(sim, sim->now + SIM_S(10) - SIM_MS(1));
-    must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
-    /* It was listened to all the time, so the first who may say so does. */
+    sim_run_until(sim, sim->now + time);
+    must_be_within(sim, "deaths before their time", sim->applied[F_DEATH], 0);
     sim_run_until(sim, sim->now + SIM_MS(300));
     must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
     run_heal(sim);
     finish(sim);
 }
 
+void kick_kills_nobody(sim_t *sim)
+{
+    with_kickers(sim, 2, 0);
+    cut_off_sender(sim, LIMIT, SIM_S(30));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(10));
+    /* It was listened to all the time, so the first who may say so does. */
+    must_die_after(sim, SIM_S(10) - SIM_MS(1));
+}
+
 void kick_no_room(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    sim->procs[0].config.silence_limit = 5000000;
+    sim->procs[0].config.silence_limit = LIMIT;
     sim->procs[1].config.store_max = 2000;
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    warm_up(sim, 1, 2);
-    compute_unanswered(sim, SIM_S(20));
+    start_unanswered(sim, SIM_S(20));
     for (uint32_t i = 0; i < 10; i++) {
         say(sim, 0, 1, 1000, SIM_US(300) * i);
     }
-    sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(10));
-    must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
-    sim_run_until(sim, sim->now + SIM_MS(300));
-    must_be_some(sim, "deaths of a peer without room for as long", sim->applied[F_DEATH]);
-    run_heal(sim);
-    finish(sim);
+    must_die_after(sim, SIM_S(5) - SIM_MS(10));
 }
 
 void seldom(sim_t *sim)
 {
     two(sim);
-    cut_off(sim, 8000000, SIM_S(100));
+    cut_off_sender(sim, 8000000, SIM_S(100));
     for (int i = 1; i <= 12; i++) {
         proc_compute(&sim->procs[0], sim->now + SIM_S(3));
         sim_run_until(sim, sim->now + SIM_S(3) + SIM_US(50));
@@ -424,33 +421,21 @@ void seldom(sim_t *sim)
  * to wait for all of them. */
 static void between_turns(sim_t *sim)
 {
-    fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(20), 1000000, 0);
-
-    fault->src = 1;
-    fault->both = true;
+    cut_off(sim, SIM_S(20));
     say(sim, 0, 1, 100, 0);
     (void) op_plan(sim, 0, 1, BTL_IB_OP_GET, 100, sim->now);
-    sim_run_until(sim, sim->now + SIM_S(5) - SIM_MS(1));
-    must_be_within(sim, "deaths before the silence limit", sim->applied[F_DEATH], 0);
-    sim_run_until(sim, sim->now + SIM_MS(300));
-    must_be_some(sim, "deaths after the silence limit", sim->applied[F_DEATH]);
-    run_heal(sim);
-    finish(sim);
+    must_die_after(sim, SIM_S(5) - SIM_MS(1));
 }
 
 void first_turn(sim_t *sim)
 {
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
+    two_with_limit(sim, LIMIT);
     between_turns(sim);
 }
 
 void after_pause(sim_t *sim)
 {
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
+    two_with_limit(sim, LIMIT);
     warm_up(sim, 0, 1);
     sim_run_until(sim, sim->now + SIM_MS(900));
     between_turns(sim);

@@ -102,7 +102,7 @@ void each_allocation_fails(sim_t *sim)
 {
     for (uint32_t k = 1;; k++) {
         two(sim);
-        sim->procs[0].attr.needs_registration = true;
+        sim->procs[0].attr.registered_page = REGISTERED_PAGE;
         run_start(sim);
         proc_t *proc = &sim->procs[k % 2];
         proc->fail_at = (k + 1) / 2;

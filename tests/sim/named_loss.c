@@ -5,18 +5,28 @@
 
 /*
  * Scenarios of loss, duplication and reordering on a path of 20 us. Each bounds the time until all is there, and
- * what was sent again. Most have exact masks of what is lost (drop_mask()), which look at data segments in the order in which
- * they are sent for the first time, from the end of warm-up on.
+ * what was sent again. Most have exact masks of what is lost (loss_t), which look at data segments in the order in
+ * which they are sent for the first time, from the end of warm-up on.
  */
 
 #include <string.h>
 
 #include "named.h"
 
+/* What is lost of p0's messages, all said at once, and what that may cost. */
+typedef struct loss {
+    bool (*drop)(sim_t *sim, const datagram_t *d);
+    uint64_t first, count; /* segments that are lost: the first of them, and how many in a row */
+    uint64_t copies;       /* how many copies of the first one */
+    uint32_t messages, size;
+    uint64_t within; /* ns until all is there */
+    uint64_t again;  /* segments sent again, at most */
+} loss_t;
+
 enum {
-    FIRST,  /* the first segment that the mask takes */
-    COUNT,  /* how many */
-    COPIES, /* how many copies of each */
+    FIRST,  /* as in loss_t */
+    COUNT,  /* likewise */
+    COPIES, /* likewise */
     SEEN,   /* first copies until now */
     SEQ,    /* of the first segment taken; 0: not sent yet */
     GONE,   /* copies of it that were lost */
@@ -26,7 +36,8 @@ static bool is_data(const datagram_t *d)
 {
     uint8_t type = type_of(d);
 
-    return d->from == 0 && (type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK);
+    return d->from == 0
+           && (type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_BUNDLE);
 }
 
 static bool is_again(const datagram_t *d)
@@ -80,68 +91,86 @@ static uint64_t spurious(const sim_t *sim)
     return btl_ib_engine_counters(sim->procs[0].engine)->retransmits_spurious;
 }
 
-/* `messages` of `size` bytes at once, with this mask, must all be there after `bound` ns, with at
- * most `again` segments sent again. */
-static void run_mask(sim_t *sim, bool (*drop)(sim_t *, const datagram_t *), uint32_t messages,
-                     uint32_t size, uint64_t bound, uint64_t again)
-{
-    uint32_t first = sim->nmessages;
-    uint64_t before = retransmits(sim);
-
-    sim->drop = drop;
-    for (uint32_t i = 0; i < messages; i++) {
-        say(sim, 0, 1, size, 1000);
-    }
-    run_settle(sim, SIM_S(2));
-    must_be_within(sim, "all was there after ns", slowest(sim, first), bound);
-    must_be_within(sim, "segments sent again", retransmits(sim) - before, again);
-    sim->drop = NULL;
-    finish(sim);
-}
-
-static void begin(sim_t *sim, uint64_t from, uint64_t count, uint64_t copies)
+static void begin(sim_t *sim)
 {
     two(sim);
     run_start(sim);
     warm_up(sim, 0, 1);
+}
+
+/* Lose this, and finish. */
+static void lose(sim_t *sim, const loss_t *loss)
+{
+    uint32_t first = sim->nmessages;
+    uint64_t before = retransmits(sim);
+    uint64_t lost = sim->applied[F_LOSS];
+
     memset(sim->scratch, 0, sizeof(sim->scratch));
-    sim->scratch[FIRST] = from;
-    sim->scratch[COUNT] = count;
-    sim->scratch[COPIES] = copies;
+    sim->scratch[FIRST] = loss->first;
+    sim->scratch[COUNT] = loss->count;
+    sim->scratch[COPIES] = loss->copies;
+    sim->drop = loss->drop;
+    for (uint32_t i = 0; i < loss->messages; i++) {
+        say(sim, 0, 1, loss->size, 1000);
+    }
+    run_settle(sim, SIM_S(2));
+    lost = sim->applied[F_LOSS] - lost;
+    if (lost != loss->count + (loss->copies > 0 ? loss->copies - 1 : 0)) {
+        sim_fail(sim, "%llu datagrams were lost, not those that were meant",
+                 (unsigned long long) lost);
+    }
+    must_be_within(sim, "all was there after ns", slowest(sim, first), loss->within);
+    must_be_within(sim, "segments sent again", retransmits(sim) - before, loss->again);
+    sim->drop = NULL;
+    finish(sim);
+}
+
+/* The same between two who know each other. */
+static void begin_and_lose(sim_t *sim, const loss_t *loss)
+{
+    begin(sim);
+    lose(sim, loss);
 }
 
 /* Found by what was sent after it: about one round trip of 20 us, the time that reordering is given
  * (20 us), and one way. */
 void loss_one(sim_t *sim)
 {
-    begin(sim, 3, 1, 1);
-    run_mask(sim, drop_mask, 40, 900, SIM_US(70), 1);
+    begin_and_lose(sim, &(loss_t){drop_mask, 3, 1, 1, 40, 900, SIM_US(70), 1});
 }
 
 /* The retransmission is lost, too: again by what was sent after it, while there is something to send. */
 void loss_of_retransmission(sim_t *sim)
 {
-    begin(sim, 3, 1, 2);
-    run_mask(sim, drop_mask, 20, 65536, SIM_US(450), 2);
+    begin_and_lose(sim, &(loss_t){drop_mask, 3, 1, 2, 20, 65536, SIM_US(450), 2});
 }
 
 void loss_three_times(sim_t *sim)
 {
-    begin(sim, 3, 1, 3);
-    run_mask(sim, drop_mask, 40, 65536, SIM_US(900), 3);
+    begin_and_lose(sim, &(loss_t){drop_mask, 3, 1, 3, 40, 65536, SIM_US(900), 3});
 }
 
-/* With nothing after it: probe, then timeouts that double. */
+/* With nothing after it: by the tail probe, which is sooner than the shortest timeout. */
+void tail_loss(sim_t *sim)
+{
+    begin_and_lose(sim, &(loss_t){drop_mask, 19, 1, 1, 20, 900, SIM_US(245), 3});
+}
+
+/* The same of messages that travel together: the two that left alone arrive, the bundle does not. */
+void tail_loss_of_bundle(sim_t *sim)
+{
+    begin_and_lose(sim, &(loss_t){drop_mask, 2, 1, 1, 20, 50, SIM_US(245), 3});
+}
+
+/* Probe, then timeouts that double. */
 void loss_of_tail_and_probe(sim_t *sim)
 {
-    begin(sim, 9, 1, 2);
-    run_mask(sim, drop_mask, 10, 50, SIM_US(600), 4);
+    begin_and_lose(sim, &(loss_t){drop_mask, 9, 1, 2, 10, 900, SIM_US(600), 4});
 }
 
 void loss_of_burst(sim_t *sim)
 {
-    begin(sim, 20, 30, 1);
-    run_mask(sim, drop_mask, 3, 65536, SIM_US(150), 31);
+    begin_and_lose(sim, &(loss_t){drop_mask, 10, 44, 1, 3, 65536, SIM_US(150), 45});
 }
 
 /* All that is sent before the first acknowledgement. */
@@ -149,29 +178,27 @@ void loss_of_first_flight(sim_t *sim)
 {
     two(sim);
     run_start(sim);
-    memset(sim->scratch, 0, sizeof(sim->scratch));
-    sim->scratch[COUNT] = 20;
-    sim->scratch[COPIES] = 1;
-    run_mask(sim, drop_mask, 20, 50, SIM_MS(3), 24);
+    lose(sim, &(loss_t){drop_mask, 0, 20, 1, 20, 900, SIM_MS(3), 24});
 }
 
 void loss_of_every_tenth(sim_t *sim)
 {
-    begin(sim, 0, 0, 0);
-    run_mask(sim, drop_every_tenth, 20, 65536, SIM_US(600), 20 * 47 / 10 + 3);
+    const uint64_t tenth = 20 * 47 / 10;
+
+    begin_and_lose(sim,
+                   &(loss_t){drop_every_tenth, 0, tenth, 0, 20, 65536, SIM_US(600), tenth + 3});
 }
 
 /* Nothing of the data is lost; the next ACK tells the same. */
 void loss_of_acks(sim_t *sim)
 {
-    begin(sim, 0, 4, 0);
-    run_mask(sim, drop_acks, 20, 20000, SIM_US(500), 6);
+    begin_and_lose(sim, &(loss_t){drop_acks, 0, 4, 0, 20, 20000, SIM_US(500), 6});
 }
 
 /* Segments are overtaken and none is lost: at first some are sent again, after a while none. */
 void reorder_only(sim_t *sim)
 {
-    begin(sim, 0, 0, 0);
+    begin(sim);
     fault_add(sim, F_REORDER, 0, SIM_NEVER, 50000, SIM_US(100));
     for (int i = 0; i < 30; i++) {
         say(sim, 0, 1, 65536, 1000 + SIM_US(200) * (uint64_t) i);
@@ -191,7 +218,7 @@ void reorder_only(sim_t *sim)
 /* What the sender calls spurious is what the receiver saw twice, to the last one. */
 void spurious_count(sim_t *sim)
 {
-    begin(sim, 0, 0, 0);
+    begin(sim);
     fault_add(sim, F_REORDER, 0, SIM_NEVER, 100000, SIM_US(300));
     fault_add(sim, F_LOSS, 0, SIM_NEVER, 20000, 0);
     for (int i = 0; i < 40; i++) {
@@ -206,29 +233,6 @@ void spurious_count(sim_t *sim)
     uint64_t seen = btl_ib_engine_counters(sim->procs[1].engine)->dropped_duplicate;
     must_be_within(sim, "spurious, beyond what came twice", spurious(sim), seen);
     must_be_within(sim, "came twice, beyond spurious", seen, spurious(sim) + 1);
-    finish(sim);
-}
-
-static bool drop_last_data(sim_t *sim, const datagram_t *d)
-{
-    return type_of(d) == BTL_IB_TYPE_DATA && sim->scratch[0] != 0 && --sim->scratch[0] == 0;
-}
-
-void tail_loss(sim_t *sim)
-{
-    two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    uint32_t first = sim->nmessages;
-    sim->scratch[0] = 20;
-    sim->drop = drop_last_data;
-    for (int i = 0; i < 20; i++) {
-        say(sim, 0, 1, 50, 1000);
-    }
-    run_settle(sim, SIM_S(1));
-    /* By the tail probe, which is sooner than the shortest timeout. */
-    must_be_within(sim, "repair of a lost tail took ns", slowest(sim, first), SIM_US(245));
-    must_be_within(sim, "datagrams sent again", again_sum(sim), 3);
     finish(sim);
 }
 
@@ -294,31 +298,6 @@ void loss_both_ways(sim_t *sim)
     }
     run_settle(sim, SIM_S(1));
     must_be_within(sim, "repair took ns", slowest(sim, first), SIM_US(70));
-    finish(sim);
-}
-
-static bool drop_44(sim_t *sim, const datagram_t *d)
-{
-    if (type_of(d) > BTL_IB_TYPE_CHUNK) {
-        return false;
-    }
-    sim->scratch[0]++;
-    return sim->scratch[0] > 10 && sim->scratch[0] <= 54;
-}
-
-void burst_loss(sim_t *sim)
-{
-    two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    uint32_t first = sim->nmessages;
-    sim->drop = drop_44;
-    for (int i = 0; i < 3; i++) {
-        say(sim, 0, 1, 65536, 1000);
-    }
-    run_settle(sim, SIM_S(1));
-    must_be_within(sim, "repair of a lost burst took ns", slowest(sim, first), SIM_MS(5));
-    must_be_within(sim, "datagrams sent again", again_sum(sim), 60);
     finish(sim);
 }
 

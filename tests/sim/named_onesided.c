@@ -309,24 +309,11 @@ static void work_of_all_kinds(sim_t *sim)
     }
 }
 
-static void close_event(sim_t *sim, void *arg, uint64_t drain)
-{
-    app_close(arg, 0, 0, drain != 0);
-    (void) sim;
-}
-
-static void restart_event(sim_t *sim, void *arg, uint64_t value)
-{
-    (void) sim;
-    (void) value;
-    proc_restart(arg, false);
-}
-
 /* With operations under way one side destroys the connection, drains it, or restarts: each of them ends
  * once, and those that come later work again. */
 void ops_cut_off(sim_t *sim)
 {
-    for (uint32_t how = 0; how < 3; how++) {
+    for (uint32_t how = DESTROYED; how <= RESTARTED; how++) {
         two(sim);
         sim->delay = SIM_US(50);
         sim->procs[0].config.silence_limit = 2000000;
@@ -334,8 +321,7 @@ void ops_cut_off(sim_t *sim)
         run_start(sim);
         warm_up(sim, 0, 1);
         work_of_all_kinds(sim);
-        sim_at(sim, sim->now + SIM_US(130), how == 2 ? restart_event : close_event, &sim->procs[1],
-               how);
+        end_connection(sim, 1, SIM_US(130), (ending_t) how);
         run_settle(sim, SIM_S(20));
         must_be(sim, "operations that nothing cut off", sim->applied[F_OP_CUT_OFF] == 0, 0);
         sim_run_until(sim, sim->now + SIM_S(3)); /* until both know */

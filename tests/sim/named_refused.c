@@ -89,3 +89,45 @@ void ready_lost(sim_t *sim)
     sim->drop = drop_ready;
     fill_buffers(sim, SIM_MS(700));
 }
+
+/* 400 messages of 30000 bytes, four at a time. Returns how long they took, ns. */
+static uint64_t stream_time(sim_t *sim)
+{
+    uint64_t from = sim->now;
+    uint32_t first = sim->nmessages;
+
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, 0, 1, 30000, 1000)->chain = 99;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(500));
+    uint64_t last = from;
+    for (uint32_t i = first; i < sim->nmessages; i++) {
+        if (sim->messages[i].delivered == 0) {
+            sim_fail(sim, "message %u of the stream did not come", i);
+        }
+        last = sim->messages[i].delivered_at > last ? sim->messages[i].delivered_at : last;
+    }
+    return last - from;
+}
+
+/* What is refused is not lost, nor on its way: it must cost others nothing of the window. */
+void refused_beside_stream(sim_t *sim)
+{
+    begin(sim, 512);
+    uint64_t alone = stream_time(sim);
+    uint32_t refused = sim->nmessages;
+    for (uint32_t i = 0; i < 100; i++) {
+        say(sim, 0, 1, 900, 1000 + i)->tag = 200;
+    }
+    sim_run_until(sim, sim->now + SIM_MS(2));
+    uint64_t before = again_sum(sim);
+    uint64_t beside = stream_time(sim);
+    must_be_within(sim, "beside what is refused a stream took ns", beside, alone + alone / 10);
+    must_be_within(sim, "what is refused was sent again", again_sum(sim) - before, 1000);
+    run_settle(sim, SIM_S(60));
+    for (uint32_t i = refused; i < refused + 100; i++) {
+        must_be_within(sim, "after the cause was gone it took ns",
+                       sim->messages[i].delivered_at - sim->tag_from, SIM_MS(1));
+    }
+    finish(sim);
+}

@@ -45,9 +45,7 @@ void sends_then_computes(sim_t *sim)
 
 void wakes_after_limit(sim_t *sim)
 {
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
+    two_with_limit(sim, 5000000);
     warm_up(sim, 0, 1);
     fault_t *fault = fault_add(sim, F_LOSS_ACK, 0, sim->now + SIM_S(1), 1000000, 0);
     fault->src = 1;
@@ -63,9 +61,7 @@ void wakes_after_limit(sim_t *sim)
 
 void idle_peer_computes(sim_t *sim)
 {
-    two(sim);
-    sim->procs[0].config.silence_limit = 5000000;
-    run_start(sim);
+    two_with_limit(sim, 5000000);
     warm_up(sim, 0, 1);
     uint64_t before = sim->procs[0].datagrams;
     proc_compute(&sim->procs[1], sim->now + SIM_S(60));
@@ -142,11 +138,7 @@ void partition(sim_t *sim)
 
 void partition_too_long(sim_t *sim)
 {
-    two(sim);
-    for (int i = 0; i < 2; i++) {
-        sim->procs[i].config.silence_limit = 5000000;
-    }
-    run_start(sim);
+    two_with_limit(sim, 5000000);
     warm_up(sim, 0, 1);
     fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(8), 1000000, 0);
     uint64_t from = sim->now;
@@ -160,39 +152,9 @@ void partition_too_long(sim_t *sim)
     finish(sim);
 }
 
-void hole(sim_t *sim)
-{
-    two(sim);
-    for (int i = 0; i < 2; i++) {
-        sim->procs[i].config.silence_limit = 3000000;
-    }
-    run_start(sim);
-    warm_up(sim, 0, 1);
-    fault_t *fault = fault_add(sim, F_HOLE, 0, SIM_NEVER, 0, 1000);
-    uint64_t from = sim->now;
-    sim->death_ok = true;
-    say(sim, 0, 1, 5000, 1000);
-    for (uint32_t i = 0; i < 1000; i++) { /* small ones get through all the time */
-        say(sim, 0, 1, 20, SIM_MS(4) * i);
-    }
-    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + SIM_S(10))) {
-    }
-    must_be_within(sim, "the hole was reported after ns", sim->now - from, SIM_S(4));
-    if (sim->applied[F_DEATH] == 0) {
-        sim_fail(sim, "a hole for large datagrams is not reported");
-    }
-    sim_run_until(sim, from + SIM_S(8));
-    fault->to = sim->now;
-    finish(sim);
-}
-
 void no_tag(sim_t *sim)
 {
-    two(sim);
-    for (int i = 0; i < 2; i++) {
-        sim->procs[i].config.silence_limit = 3000000;
-    }
-    run_start(sim);
+    two_with_limit(sim, 3000000);
     run_tag_from(sim, sim->now + SIM_S(1));
     say(sim, 0, 1, 100, 1000)->tag = 200;
     say(sim, 0, 1, 5000, 1000)->tag = 200;

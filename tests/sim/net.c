@@ -127,6 +127,11 @@ static bool lost(sim_t *sim, const datagram_t *d)
         trace_drop(sim, d, F_LOSS);
         return true;
     }
+    if (sim->hole != 0 && d->size > sim->hole) {
+        fault_applied(sim, F_HOLE);
+        trace_drop(sim, d, F_HOLE);
+        return true;
+    }
     for (uint32_t i = 0; i < sim->nfaults; i++) {
         fault_t *fault = &sim->faults[i];
         if (active(sim, fault, d->from, d->to) && loses(sim, fault, d)) {
@@ -183,7 +188,7 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
         break;
     case 2: /* a type that does not exist */
         d->data[0] = (uint8_t) ((d->data[0] & 0xf0u)
-                                | (bits % 2 ? 0 : BTL_IB_TYPE_BUNDLE + 1 + (bits >> 8) % 2));
+                                | (bits % 2 ? 0 : BTL_IB_TYPE_PART + 1));
         break;
     case 3: /* flags that do not exist */
         d->data[1] |= (uint8_t) (bits % 2 ? 0x40 : 0x80);

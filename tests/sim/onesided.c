@@ -38,11 +38,18 @@ enum {
     MARGIN = 16, /* bytes around local memory */
 };
 
+/* A region, as its owner's engine and devices know it. */
+typedef struct named_region {
+    btl_ib_region_key_t key;
+    btl_ib_place_t place[BTL_IB_RAILS_MAX];
+    void *handle[BTL_IB_RAILS_MAX];
+} named_region_t;
+
 struct arena {
     uint8_t *memory, *shadow, *known, *tainted; /* ARENA bytes each */
     uint64_t first[WORDS];                      /* of the words, at the beginning */
     uint64_t model[WORDS];                      /* of those used by one at a time */
-    btl_ib_region_key_t open, fixed, coming, gone;
+    named_region_t open, fixed, coming, gone;
     bool there;          /* `coming` is registered */
     uint32_t generation; /* how often that changed */
 };
@@ -62,14 +69,48 @@ static uint8_t pattern(uint64_t seed, uint64_t at)
 
 /* ---- arenas ---- */
 
-static void must_register(proc_t *proc, uint32_t from, uint32_t size, uint32_t access,
-                          btl_ib_region_key_t *key)
+/* What moves memory for a rail of the process by itself; NULL: nothing does. */
+static const btl_ib_rdma_ops_t *mover(const proc_t *proc, uint32_t rail,
+                                      btl_ib_transport_t **transport)
 {
+    *transport = proc->rails[rail] == NULL ? NULL : rail_transport(proc->rails[rail]);
+    return *transport == NULL ? NULL : (*transport)->ops->rdma;
+}
+
+static void must_register(proc_t *proc, uint32_t from, uint32_t size, uint32_t access,
+                          named_region_t *region)
+{
+    uint8_t *base = proc->arena->memory + from;
+    btl_ib_transport_t *t;
+
     proc->spared = true;
-    int rc = btl_ib_region_add(proc->engine, proc->arena->memory + from, size, access, key);
+    int rc = btl_ib_region_add(proc->engine, base, size, access, &region->key);
+    for (uint32_t i = 0; rc == 0 && i < proc->sim->nrails; i++) {
+        const btl_ib_rdma_ops_t *ops = mover(proc, i, &t);
+        btl_ib_place_t *place = &region->place[i];
+        *place = (btl_ib_place_t){
+            .address = (uint64_t) (uintptr_t) base,
+            .rail = i,
+            .known = ops != NULL,
+        };
+        rc = ops == NULL ? 0 : ops->expose(t, base, size, access, &region->handle[i], &place->key);
+    }
     proc->spared = false;
     if (rc != 0) {
-        sim_fail(proc->sim, "p%u: btl_ib_region_add returned %d", proc->index, rc);
+        sim_fail(proc->sim, "p%u: cannot register memory: %d", proc->index, rc);
+    }
+}
+
+static void unregister(proc_t *proc, named_region_t *region)
+{
+    btl_ib_transport_t *t;
+
+    btl_ib_region_remove(proc->engine, &region->key);
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        const btl_ib_rdma_ops_t *ops = mover(proc, i, &t);
+        if (ops != NULL) {
+            ops->withdraw(t, region->handle[i]);
+        }
     }
 }
 
@@ -101,7 +142,7 @@ void arena_swap(proc_t *proc)
         return;
     }
     fault_applied(proc->sim, F_REGION_REMOVED);
-    btl_ib_region_remove(proc->engine, &arena->coming);
+    unregister(proc, &arena->coming);
     arena->gone = arena->coming;
     reuse(proc);
 }
@@ -131,7 +172,11 @@ void arena_begin(proc_t *proc)
     must_register(proc, 0, OPEN, BTL_IB_ACCESS_ALL, &arena->open);
     must_register(proc, 0, FIXED, BTL_IB_ACCESS_READ, &arena->fixed);
     arena_swap(proc);
-    arena->gone = (btl_ib_region_key_t){arena->coming.id ^ 1u << 24, arena->coming.secret};
+    arena->gone = arena->coming;
+    arena->gone.key.id ^= 1u << 24;
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        arena->gone.place[i].key ^= 1u << 24;
+    }
 }
 
 static bool targets(const onesided_t *op, const proc_t *proc)
@@ -297,12 +342,34 @@ void arena_end(proc_t *proc)
 
 /* ---- operations ---- */
 
-static void local_free(onesided_t *op)
+static void local_free(sim_t *sim, onesided_t *op)
 {
+    btl_ib_transport_t *t;
+
+    if (op->op.mem != NULL) {
+        const btl_ib_rdma_ops_t *ops = mover(&sim->procs[op->src], op->rail, &t);
+        if (ops != NULL) { /* else it went with its rail */
+            ops->withdraw(t, op->op.mem);
+        }
+        op->op.mem = NULL;
+    }
     if (op->local != NULL) {
         memset(op->local, 0xdd, op->op.size + 2 * MARGIN);
         free(op->local);
         op->local = NULL;
+    }
+}
+
+/* For the device of the rail that it goes by. */
+static void expose_local(sim_t *sim, onesided_t *op)
+{
+    btl_ib_transport_t *t;
+    const btl_ib_rdma_ops_t *ops = mover(&sim->procs[op->src], op->rail, &t);
+    uint32_t key;
+
+    if (ops == NULL || op->op.kind == BTL_IB_OP_ATOMIC || !rng_chance(&sim->rng, sim->pinned_ppm)
+        || ops->expose(t, op->op.local, op->op.size, 0, &op->op.mem, &key) != 0) {
+        op->op.mem = NULL;
     }
 }
 
@@ -317,6 +384,7 @@ static void local_make(sim_t *sim, onesided_t *op)
             op->local[MARGIN + i] = pattern(op->content, i);
         }
     }
+    expose_local(sim, op);
 }
 
 /* Only readers may share. */
@@ -388,13 +456,25 @@ static bool choose_place(sim_t *sim, onesided_t *op, proc_t *target)
     }
 }
 
+static void use(sim_t *sim, onesided_t *op, const named_region_t *region)
+{
+    op->op.key = region->key;
+    op->op.place = region->place[op->rail];
+    if (op->op.kind != BTL_IB_OP_ATOMIC && !rng_chance(&sim->rng, sim->known_ppm)) {
+        op->op.place.known = false;
+    }
+}
+
 /* Key and offset of the place, or not quite. */
 static void address(sim_t *sim, onesided_t *op, const proc_t *target)
 {
     const arena_t *arena = target->arena;
     bool coming = op->area == AREA_COMING;
 
-    op->op.key = coming ? arena->coming : arena->open;
+    const named_region_t *region = coming ? &arena->coming : &arena->open;
+
+    use(sim, op, region);
+    op->op.by_device = sim->device_atomics && op->op.kind == BTL_IB_OP_ATOMIC;
     op->op.offset = coming ? op->at - OPEN : op->at;
     switch (op->flaw) {
     case FLAW_BOUNDS: /* by one byte, or by any number */
@@ -402,14 +482,15 @@ static void address(sim_t *sim, onesided_t *op, const proc_t *target)
         op->op.offset += rng_chance(&sim->rng, 300000) ? rng_next(&sim->rng) >> 1 : 0;
         break;
     case FLAW_RIGHT:
-        op->op.key = arena->fixed;
+        use(sim, op, &arena->fixed);
         op->op.offset = 0;
         break;
     case FLAW_SECRET:
         op->op.key.secret ^= UINT64_C(1) << rng_range(&sim->rng, 0, 63);
+        op->op.place.key ^= UINT32_C(1) << rng_range(&sim->rng, 24, 31);
         break;
     case FLAW_STALE:
-        op->op.key = arena->gone;
+        use(sim, op, &arena->gone);
         op->op.offset = 0;
         break;
     case FLAW_ALIGNED:
@@ -492,7 +573,7 @@ static bool start(proc_t *proc, link_t *link, onesided_t *op)
     op->started = false;
     link->kept--;
     sim->ops_waiting++;
-    local_free(op);
+    local_free(sim, op);
     return false;
 }
 
@@ -603,7 +684,8 @@ static void check_status(proc_t *proc, const onesided_t *op)
     case -EPIPE:
     case -ECANCELED:
         fault_applied(sim, F_OP_CUT_OFF);
-        right = op->link->conn == NULL || btl_ib_conn_is_dead(op->link->conn) || excused(sim, op);
+        right = op->link->conn == NULL || btl_ib_conn_is_dead(op->link->conn) || excused(sim, op)
+                || (op->op.by_device && (op->broken || rail_failed(proc->rails[op->rail])));
         break;
     default:
         break;
@@ -700,6 +782,11 @@ void app_op_done(void *context, btl_ib_op_t *done, int status)
     onesided_t *op = BTL_IB_CONTAINER(done, onesided_t, op);
 
     proc_called(proc, "op_done");
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        if (device_uses(rail_device(proc->rails[i]), done, UINT32_MAX)) {
+            sim_fail(sim, "p%u: op_done of what its device still does", proc->index);
+        }
+    }
     if (!op->started || op->done || op->src != proc->index || op->src_life != proc->life) {
         sim_fail(sim, "p%u: op_done at the wrong time", proc->index);
     }
@@ -712,7 +799,7 @@ void app_op_done(void *context, btl_ib_op_t *done, int status)
     check_status(proc, op);
     check_margins(proc, op);
     settle(proc, op);
-    local_free(op);
+    local_free(sim, op);
     if (op->follow > 0 && status == 0 && !sim->stopping) {
         onesided_t *next = op_plan(sim, op->src, op->dst, op->op.kind, op->bytes, sim->now);
         next->follow = op->follow - 1;
@@ -733,7 +820,7 @@ void ops_forget(proc_t *proc)
             op->status = -EPIPE;
             delist(sim, op);
             settle(proc, op);
-            local_free(op);
+            local_free(sim, op);
         }
     }
 }
@@ -741,7 +828,7 @@ void ops_forget(proc_t *proc)
 void ops_free(sim_t *sim)
 {
     for (uint32_t i = 0; i < sim->nops; i++) {
-        local_free(sim->ops[i]);
+        local_free(sim, sim->ops[i]);
         free(sim->ops[i]);
     }
     free(sim->ops);

@@ -397,7 +397,7 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.aead = sim->aead;
     proc->config.key = proc->key;
     proc->config.first_number = sim->first_number;
-    proc->config.log = (btl_ib_log_t){engine_log, proc};
+    proc->config.log = (btl_ib_log_t){.print = engine_log, .context = proc};
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;
     proc->kicked = false;

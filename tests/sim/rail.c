@@ -28,13 +28,17 @@ typedef struct region {
     size_t size;
 } region_t;
 
+/* What the network says of an address. */
 typedef struct refusal {
     struct refusal *next;
     uint32_t address;
+    uint32_t size; /* the path carries no more; 0: nobody is there */
 } refusal_t;
 
 struct rail {
     btl_ib_transport_t base;
+    btl_ib_transport_ops_t ops;
+    device_t *device;
     sim_t *sim;
     proc_t *proc;
     uint32_t index;
@@ -47,9 +51,11 @@ struct rail {
     uint64_t rx_bytes;
     pending_tx_t *tx;
     uint32_t tx_count, tx_completed;
+    uint32_t unsignalled; /* sends in a row whose completion nobody asked for */
     region_t *regions;
     refusal_t *refusals;
     bool failed, failure_told, stopped;
+    bool down, down_told; /* the port */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -66,6 +72,28 @@ static bool in_region(const rail_t *rail, const uint8_t *base, size_t size, cons
     return false;
 }
 
+/* What the way to an address carries: less if that is a process of another host. */
+static uint32_t rail_path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    const rail_t *rail = (const rail_t *) t;
+    const sim_t *sim = rail->sim;
+    const uint32_t peer = ADDRESS(addr) / sim->nrails % sim->nprocs;
+    const bool within = peer / 2 == rail->proc->index / 2;
+
+    return within || sim->beyond == 0 || sim->beyond > t->attr.max_datagram ? t->attr.max_datagram
+                                                                            : sim->beyond;
+}
+
+uint32_t rail_address_of(rail_t *rail, btl_ib_addr_t to)
+{
+    const uint32_t address = ADDRESS(to);
+
+    if (to != HANDLE(address) || address >= rail->refs_cap || rail->refs[address] == 0) {
+        sim_fail(rail->sim, "p%u names an address that it has not added", rail->proc->index);
+    }
+    return address;
+}
+
 static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
 {
     const btl_ib_transport_attr_t *attr = &rail->base.attr;
@@ -79,7 +107,7 @@ static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
         const uint8_t *base = tx->iov[i].iov_base;
         size_t before = i == 0 ? attr->headroom : 0;
         size += tx->iov[i].iov_len;
-        if (attr->needs_registration
+        if (attr->registered_page > 0
             && !in_region(rail, base - before, tx->iov[i].iov_len + before,
                           i == 0 ? tx->mem : NULL)) {
             sim_fail(rail->sim, "p%u sends from memory that is not registered (piece %u)",
@@ -87,14 +115,12 @@ static void check_tx(rail_t *rail, const btl_ib_tx_t *tx)
         }
         memset((uint8_t *) tx->iov[i].iov_base - before, 0xee, before);
     }
-    if (size != tx->size || size < 1 || size > attr->max_datagram) {
+    const uint32_t largest = rail_path(&rail->base, tx->to);
+    if (size != tx->size || size < 1 || size > largest) {
         sim_fail(rail->sim, "p%u sends %llu bytes but says %u, largest datagram %u",
-                 rail->proc->index, (unsigned long long) size, tx->size, attr->max_datagram);
+                 rail->proc->index, (unsigned long long) size, tx->size, largest);
     }
-    uint32_t address = ADDRESS(tx->to);
-    if (tx->to != HANDLE(address) || address >= rail->refs_cap || rail->refs[address] == 0) {
-        sim_fail(rail->sim, "p%u sends to an address that it has not added", rail->proc->index);
-    }
+    (void) rail_address_of(rail, tx->to);
 }
 
 static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
@@ -106,7 +132,6 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     d->src = rail->address;
     d->dst = ADDRESS(tx->to);
     d->from = rail->proc->index;
-    d->rail = rail->index;
     d->src_life = rail->proc->life;
     d->genuine = true;
     d->sent_at = rail->sim->now;
@@ -138,11 +163,15 @@ static void completed(sim_t *sim, void *arg, uint64_t value)
         return;
     }
     pending_tx_t *tx = find_completing(rail, (uint64_t) (uintptr_t) arg);
-    if (tx != NULL && !tx->completed) {
-        tx->completed = true;
-        rail->tx_completed++;
-        proc_wake(rail->proc, sim->now + 200);
+    if (tx == NULL || tx->completed) {
+        return;
     }
+    do { /* who asks for few completions is told of all before it */
+        rail->tx_completed += !tx->completed;
+        tx->completed = true;
+        tx = tx->next;
+    } while (tx != NULL && rail->proc->signals > 1);
+    proc_wake(rail->proc, sim->now + 200);
 }
 
 static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_t *d)
@@ -161,6 +190,10 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
     pending->next = rail->tx;
     rail->tx = pending;
     rail->tx_count++;
+    if (++rail->unsignalled < rail->proc->signals) {
+        return;
+    }
+    rail->unsignalled = 0;
     if (late != NULL && rng_chance(&sim->rng, late->ppm)) {
         fault_applied(sim, F_TX_LATE);
         delay = rng_log(&sim->rng, 1000, late->value);
@@ -220,7 +253,7 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
         fault_applied(sim, F_TX_DEPTH);
         return EAGAIN;
     }
-    return rail->failed ? ENETDOWN : 0;
+    return rail->failed || rail->down ? ENETDOWN : 0;
 }
 
 /* `error`: the path does not let it through, which is for the engine as if it had been lost. */
@@ -230,9 +263,9 @@ static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
     datagram_t *d = gather(rail, tx);
 
     d->to = d->dst / sim->nrails % sim->nprocs; /* see rail_open() */
-    d->dst_life = proc_link(rail->proc, d->to, rail->index)->peer_life;
-    d->closings = proc_link(rail->proc, d->to, rail->index)->closings;
-    wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
+    d->rail = wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
+    d->dst_life = proc_link(rail->proc, d->to, d->rail)->peer_life;
+    d->closings = proc_link(rail->proc, d->to, d->rail)->closings;
     if (error != 0) {
         free(d);
         return;
@@ -310,7 +343,7 @@ static void heard(rail_t *rail, const datagram_t *d)
     if (!d->genuine || d->from >= rail->sim->nprocs) {
         return;
     }
-    link_t *link = proc_link(proc, d->from, rail->index);
+    link_t *link = proc_link(proc, d->from, d->rail);
     if (d->src_life != link->peer_life || d->dst_life != proc->life) {
         return;
     }
@@ -350,7 +383,7 @@ static void give_datagram(rail_t *rail, btl_ib_event_t *event)
               pair << 32 | pair >> 32, d->size, rail->sim->now - d->sent_at);
     heard(rail, d);
     if (d->from < rail->sim->nprocs) {
-        wiretap_arrived(rail->proc, rail->index, d->from, d->data, d->size);
+        wiretap_arrived(rail->proc, d->rail, d->from, d->data, d->size);
     }
     *event = (btl_ib_event_t){
         .type = BTL_IB_EVENT_RECV,
@@ -372,6 +405,11 @@ static void give_refusal(rail_t *rail, btl_ib_event_t *event)
         .error = ECONNREFUSED,
         .from = BTL_IB_ADDR_UNKNOWN,
     };
+    if (refusal->size > 0) {
+        event->type = BTL_IB_EVENT_PATH;
+        event->error = 0;
+        event->size = refusal->size;
+    }
     if (refusal->address < rail->refs_cap && rail->refs[refusal->address] > 0) {
         event->from = HANDLE(refusal->address);
     }
@@ -387,12 +425,20 @@ static int rail_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
         if (rail->failed && !rail->failure_told) {
             rail->failure_told = true;
             events[n++] = (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .error = EIO};
+        } else if (rail->down != rail->down_told) {
+            rail->down_told = rail->down;
+            events[n++] = (btl_ib_event_t){.type = rail->down ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_UP,
+                                           .error = rail->down ? ENETDOWN : 0};
+        } else if (device_pending(rail->device) && rng_chance(&rail->sim->rng, 500000)) {
+            device_give(rail->device, &events[n++]);
         } else if (rail->tx_completed > 0) {
             give_sent(rail, &events[n++]);
         } else if (rail->refusals != NULL) {
             give_refusal(rail, &events[n++]);
         } else if (rail->rx_first != NULL) {
             give_datagram(rail, &events[n++]);
+        } else if (device_pending(rail->device)) {
+            device_give(rail->device, &events[n++]);
         } else {
             break;
         }
@@ -443,12 +489,11 @@ static int rail_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, b
 static void rail_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     rail_t *rail = (rail_t *) t;
-    uint32_t address = ADDRESS(addr);
+    const uint32_t address = rail_address_of(rail, addr);
 
-    if (addr != HANDLE(address) || address >= rail->refs_cap || rail->refs[address] == 0) {
-        sim_fail(rail->sim, "p%u removes an address that it has not added", rail->proc->index);
+    if (--rail->refs[address] == 0 && device_uses(rail->device, NULL, address)) {
+        sim_fail(rail->sim, "p%u removes an address with operations under way", rail->proc->index);
     }
-    rail->refs[address]--;
 }
 
 static int rail_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
@@ -456,8 +501,12 @@ static int rail_mem_register(btl_ib_transport_t *t, void *base, size_t size, voi
     rail_t *rail = (rail_t *) t;
 
     *handle = NULL;
-    if (!t->attr.needs_registration) {
+    if (t->attr.registered_page == 0) {
         return 0;
+    }
+    if ((uintptr_t) base % t->attr.registered_page != 0 || size % t->attr.registered_page != 0) {
+        sim_fail(rail->sim, "p%u registers %zu bytes that are not whole pages", rail->proc->index,
+                 size);
     }
     const fault_t *fault =
         fault_active(rail->sim, F_NO_MEMORY, rail->proc->index, rail->proc->index);
@@ -477,7 +526,7 @@ static void rail_mem_deregister(btl_ib_transport_t *t, void *handle)
     rail_t *rail = (rail_t *) t;
     region_t **at = &rail->regions;
 
-    if (!t->attr.needs_registration && handle == NULL) {
+    if (t->attr.registered_page == 0 && handle == NULL) {
         return;
     }
     while (*at != NULL && *at != handle) {
@@ -522,6 +571,7 @@ static void rail_stop(btl_ib_transport_t *t)
     rail_t *rail = (rail_t *) t;
 
     release_traffic(rail);
+    device_stop(rail->device);
     rail->stopped = true;
     rail->sim->bound[rail->address] = NULL;
 }
@@ -540,6 +590,7 @@ static void rail_close(btl_ib_transport_t *t)
                  rail->proc->index);
     }
     rail->proc->rails[rail->index] = NULL;
+    device_close(rail->device);
     free(rail->refs);
     free(rail);
 }
@@ -552,6 +603,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .addr_remove = rail_addr_remove,
     .mem_register = rail_mem_register,
     .mem_deregister = rail_mem_deregister,
+    .path = rail_path,
     .wait_fd = rail_wait_fd,
     .stop = rail_stop,
     .close = rail_close,
@@ -583,7 +635,9 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
         sim->addresses = (address / row + 1) * row;
     }
     rail_t *rail = calloc(1, sizeof(*rail));
-    rail->base.ops = &rail_ops;
+    rail->ops = rail_ops;
+    rail->ops.rdma = proc->attr.rdma ? &device_ops : NULL;
+    rail->base.ops = &rail->ops;
     rail->base.attr = proc->attr;
     rail->base.address_len = 12;
     memcpy(rail->base.address, &address, sizeof(address));
@@ -594,6 +648,7 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
     rail->address = address;
     rail->id = (uint32_t) rng_next(&sim->rng);
     rail->rx_last = &rail->rx_first;
+    rail->device = device_open(proc, rail, address, rail->id);
     sim->bound[address] = rail;
     proc->rails[index] = rail;
     return rail;
@@ -607,7 +662,8 @@ btl_ib_transport_t *rail_transport(rail_t *rail)
 void rail_deliver(rail_t *rail, datagram_t *d)
 {
     sim_t *sim = rail->sim;
-    bool full = rail->rx_count + rail->held >= rail->base.attr.rx_depth
+    bool full = rail->failed || rail->down
+                || rail->rx_count + rail->held >= rail->base.attr.rx_depth
                 || (sim->rx_bytes_max != 0 && !sim->resting
                     && rail->rx_bytes + d->size + 256u > sim->rx_bytes_max);
 
@@ -626,13 +682,23 @@ void rail_deliver(rail_t *rail, datagram_t *d)
     proc_wake(rail->proc, sim->now + 100);
 }
 
-void rail_refused(rail_t *rail, uint32_t address)
+static void say_of(rail_t *rail, uint32_t address, uint32_t size)
 {
     refusal_t *refusal = malloc(sizeof(*refusal));
 
-    *refusal = (refusal_t){.next = rail->refusals, .address = address};
+    *refusal = (refusal_t){.next = rail->refusals, .address = address, .size = size};
     rail->refusals = refusal;
     proc_wake(rail->proc, rail->sim->now + 100);
+}
+
+void rail_refused(rail_t *rail, uint32_t address)
+{
+    say_of(rail, address, 0);
+}
+
+void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size)
+{
+    say_of(rail, address, size);
 }
 
 void rail_fail_device(rail_t *rail)
@@ -642,13 +708,25 @@ void rail_fail_device(rail_t *rail)
     proc_wake(rail->proc, rail->sim->now + 100);
 }
 
+void rail_set_port(rail_t *rail, bool up)
+{
+    rail->down = !up;
+    fault_applied(rail->sim, F_DEVICE);
+    proc_wake(rail->proc, rail->sim->now + 100);
+}
+
+bool rail_failed(const rail_t *rail)
+{
+    return rail->failed;
+}
+
 bool rail_pending(const rail_t *rail)
 {
     if (rail->failure_told) {
         return false;
     }
-    return rail->rx_first != NULL || rail->tx_completed > 0 || rail->refusals != NULL
-           || rail->failed;
+    return rail->down != rail->down_told || rail->rx_first != NULL || rail->tx_completed > 0
+           || rail->refusals != NULL || device_pending(rail->device) || rail->failed;
 }
 
 uint32_t rail_held(const rail_t *rail)
@@ -659,6 +737,11 @@ uint32_t rail_held(const rail_t *rail)
 uint32_t rail_address(const rail_t *rail)
 {
     return rail->address;
+}
+
+device_t *rail_device(rail_t *rail)
+{
+    return rail->device;
 }
 
 void rail_check_free(rail_t *rail, const uint8_t *base, size_t size)

@@ -41,15 +41,37 @@ static void choose_attr(sim_t *sim, proc_t *proc, uint32_t max_datagram)
     attr->max_datagram = max_datagram;
     attr->inline_size = PICK(sim, 0, 0, 64, 200, 65536);
     attr->max_iov = PICK(sim, 1, 2, 3);
-    attr->joins = PICK(sim, 0, 0, 16, 64);
+    attr->joins = PICK(sim, 0, 0, 16, 64) * max_datagram;
     attr->max_batch = PICK(sim, 1, 4, 16, 64);
     attr->tx_depth = PICK(sim, 4, 16, 256);
     attr->headroom = PICK(sim, 0, 0, 40);
+    attr->overtakes = rng_chance(&sim->rng, 500000);
     attr->knows_source = rng_chance(&sim->rng, 500000);
-    attr->needs_registration = rng_chance(&sim->rng, 300000);
+    attr->registered_page = rng_chance(&sim->rng, 300000) ? REGISTERED_PAGE : 0;
     if (attr->knows_source) {
         fault_applied(sim, F_SOURCE_KNOWN);
     }
+}
+
+/* Devices that move memory by themselves, in all processes or in some. */
+static void choose_movers(sim_t *sim)
+{
+    const bool some = rng_chance(&sim->rng, 200000);
+
+    if (!rng_chance(&sim->rng, 400000)) {
+        return;
+    }
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        btl_ib_transport_attr_t *attr = &sim->procs[i].attr;
+        attr->rdma = !some || rng_chance(&sim->rng, 500000);
+        attr->rdma_max = PICK(sim, 1u << 30, 1u << 30, 5000);
+        attr->rdma_copied = PICK(sim, 0, 64, 4096);
+        attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_DEVICE;
+    }
+    sim->known_ppm = PICK(sim, 1000000, 1000000, 700000);
+    sim->pinned_ppm = PICK(sim, 1000000, 800000, 300000);
+    sim->device_atomics =
+        !some && rng_chance(&sim->rng, 600000) && sim->guard.kind == BTL_IB_GUARD_NONE;
 }
 
 static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small)
@@ -86,6 +108,9 @@ static void choose_processes(sim_t *sim)
     if (wrap) {
         fault_applied(sim, F_SEQUENCE_WRAP);
     }
+    if (rng_chance(&sim->rng, 300000)) {
+        sim->beyond = pick(sim, sizes, ARRAY(sizes));
+    }
     run_defaults(sim);
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_t *proc = &sim->procs[i];
@@ -99,6 +124,7 @@ static void choose_processes(sim_t *sim)
         proc->config.first_seq = first_seq;
         proc->config.eager_max = eager_max;
         proc->config.credit_init = credit_init;
+        proc->signals = proc->attr.tx_depth >= 64 ? PICK(sim, 0, 0, 0, 16) : 0;
         proc->burst = (int) PICK(sim, 16, 64, 1, 4);
         proc->step = PICK(sim, 200, 500, 2000);
         proc->idle_polls = PICK(sim, 4, 4, 0, 10);
@@ -110,6 +136,7 @@ static void choose_processes(sim_t *sim)
             fault_applied(sim, F_STAMP_WRAP);
         }
     }
+    choose_movers(sim);
 }
 
 /* ---- faults ---- */
@@ -352,6 +379,15 @@ static void add_send_trouble(sim_t *sim, plan_t *plan)
     }
 }
 
+static void add_device_trouble(sim_t *sim, plan_t *plan)
+{
+    const fault_kind_t kinds[] = {F_RDMA_EAGAIN, F_RDMA_BROKEN, F_RDMA_UNREACH};
+
+    local_fault(sim, plan, kinds[rng_range(&sim->rng, 0, ARRAY(kinds) - 1)],
+                rng_chance(&sim->rng, 200000) ? SIM_S(5) : SIM_MS(100),
+                PICK(sim, 10000, 200000, 1000000), 0);
+}
+
 /* What a receive buffer must hold at the least. */
 static uint32_t largest_datagram(const sim_t *sim)
 {
@@ -366,7 +402,7 @@ static uint32_t largest_datagram(const sim_t *sim)
 
 static void add_fault(sim_t *sim, plan_t *plan)
 {
-    switch (rng_range(&sim->rng, 0, 17)) {
+    switch (rng_range(&sim->rng, 0, 18)) {
     case 0:
     case 1:
     case 2:
@@ -420,6 +456,9 @@ static void add_fault(sim_t *sim, plan_t *plan)
         break;
     case 16:
         add_send_trouble(sim, plan);
+        break;
+    case 17:
+        add_device_trouble(sim, plan);
         break;
     default:
         local_fault(sim, plan, F_LOOKUP_FAILED, SIM_MS(20), 500000, 0);
@@ -500,6 +539,10 @@ static void plan_burst(sim_t *sim, const plan_t *plan, uint32_t *budget, uint32_
 static void choose_atomic(sim_t *sim, onesided_t *op)
 {
     op->area = rng_chance(&sim->rng, 500000) ? AREA_SHARED : AREA_WORDS;
+    if (sim->device_atomics) {
+        op->op.code = PICK(sim, BTL_IB_ATOMIC_ADD, BTL_IB_ATOMIC_CSWAP);
+        return;
+    }
     if (op->area == AREA_SHARED) { /* such that no value of the word comes twice */
         op->op.code = PICK(sim, BTL_IB_ATOMIC_ADD, BTL_IB_ATOMIC_SWAP, BTL_IB_ATOMIC_CSWAP);
         return;
@@ -583,7 +626,7 @@ static void choose_faults(sim_t *sim, plan_t *plan)
     for (; faults > 0; faults--) {
         add_fault(sim, plan);
     }
-    sim->clean = dice < 8;
+    sim->clean = dice < 8 && sim->hole == 0;
     for (uint32_t i = 0; i < sim->nprocs; i++) {
         proc_t *proc = &sim->procs[i];
         if (plan->ends_lives && proc->config.silence_limit > 60000000) {
@@ -620,6 +663,39 @@ static void check_clean(sim_t *sim)
     }
 }
 
+static void device_event(sim_t *sim, void *arg, uint64_t rail)
+{
+    proc_t *proc = arg;
+
+    (void) sim;
+    if (proc->up) {
+        rail_fail_device(proc->rails[rail]);
+    }
+}
+
+/* Everybody knows everybody by both rails, and then devices of one of them fail: no connection dies of it. */
+static void fail_devices(sim_t *sim, const plan_t *plan)
+{
+    uint64_t rail = rng_range(&sim->rng, 0, 1);
+
+    if (sim->nrails < 2 || plan->ends_lives || sim->clean || !rng_chance(&sim->rng, 600000)) {
+        return;
+    }
+    for (uint32_t i = 0; i < sim->nprocs * sim->nprocs * sim->nrails; i++) {
+        uint32_t a = i / sim->nrails / sim->nprocs, b = i / sim->nrails % sim->nprocs;
+        if (a != b && !app_connect(&sim->procs[a], b, i % sim->nrails)) {
+            return; /* for want of memory */
+        }
+    }
+    sim->survives = true;
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        if (rng_chance(&sim->rng, i == 0 ? 1000000 : 300000)) {
+            sim_at(sim, sim->now + rng_range(&sim->rng, 0, plan->active), device_event,
+                   &sim->procs[i], rail);
+        }
+    }
+}
+
 void scenario_random(sim_t *sim)
 {
     static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
@@ -628,12 +704,16 @@ void scenario_random(sim_t *sim)
     sim_procs(sim, pick(sim, counts, ARRAY(counts)), rng_chance(&sim->rng, 150000) ? 2 : 1);
     sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
     guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, guard_kinds() - 1));
+    if (rng_chance(&sim->rng, 60000)) {
+        sim->hole = PICK(sim, 560, 1000, 1210, 1300, 1460);
+    }
     if (rng_chance(&sim->rng, 300000)) { /* a key soon serves its time */
         sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
     }
     choose_processes(sim);
     choose_faults(sim, &plan);
     run_start(sim);
+    fail_devices(sim, &plan);
 
     uint32_t unit = smallest_unit(sim);
     uint32_t budget = (uint32_t) rng_log(&sim->rng, 50, 2500);

@@ -19,6 +19,7 @@
  *   net.c       the network: which datagram gets there, when, and in what state
  *   links.c     links with a rate and a queue
  *   rail.c      the transport: one rail's end of the network
+ *   device.c    what its device does with memory by itself
  *   wiretap.c   what is demanded of the datagrams themselves
  *   guard.c     what protects them, as seen from outside
  *   check.c     the ledger of messages, the trace, failures
@@ -33,7 +34,10 @@
 #include <stdint.h>
 
 #include "btl_ib_engine.h"
+#include "btl_ib_parts.h"
 #include "btl_ib_wire.h"
+
+enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */
 
 /* ---- time: nanoseconds of virtual time ---- */
 
@@ -114,6 +118,11 @@ uint64_t mix64(uint64_t x);
     X(ATOMIC, "ATOMICs started")                                                                   \
     X(OP_REFUSED, "one-sided operations refused")                                                  \
     X(OP_CUT_OFF, "one-sided operations ended by the end of their connection")                     \
+    X(RDMA, "one-sided operations done by devices")                                                \
+    X(RDMA_EAGAIN, "operations not taken by a device yet")                                         \
+    X(RDMA_UNREACH, "operations that a device could not begin")                                    \
+    X(RDMA_BROKEN, "connections of devices broken")                                                \
+    X(RDMA_REFUSED, "operations refused by a device")                                              \
     X(REGION_REMOVED, "regions removed")                                                           \
     X(DEVICE, "devices failed")                                                                    \
     X(DEATH, "connections reported dead")
@@ -182,6 +191,7 @@ typedef struct trace_line {
 typedef struct sim sim_t;
 typedef struct proc proc_t;
 typedef struct rail rail_t;
+typedef struct device device_t;
 typedef struct link link_t;
 
 typedef enum send_mode {
@@ -269,6 +279,7 @@ typedef struct onesided {
     bool started;
     bool done;
     bool explained;
+    bool broken; /* a device could not bring it to an end */
     int status;
     uint32_t attempts;
     uint32_t follow; /* how many follow it from op_done */
@@ -326,6 +337,8 @@ struct proc {
     btl_ib_engine_config_t config;
     char queues[160];
     btl_ib_queue_table_t table; /* the same, as published */
+    uint32_t
+        signals; /* the transport asks for the completion of every so manieth send; 0: of each */
     btl_ib_transport_attr_t attr;
     rail_t *rails[BTL_IB_RAILS_MAX];
     link_t *links; /* peer * sim->nrails + rail */
@@ -386,7 +399,7 @@ typedef struct event {
 typedef struct datagram {
     uint32_t src, dst; /* addresses */
     uint32_t from, to; /* processes; from: UINT32_MAX for garbage */
-    uint32_t rail;
+    uint32_t rail;     /* of its connection, which may go by another */
     uint32_t src_life, dst_life;
     uint64_t closings; /* of the sender's link, when it was sent */
     bool genuine;      /* neither corrupted, replayed nor made up */
@@ -417,6 +430,8 @@ typedef struct promise {
     uint32_t limit[BTL_IB_QUEUES_MAX];
     uint32_t arrived[BTL_IB_QUEUES_MAX]; /* sequences, at the granter */
     uint32_t acked[BTL_IB_QUEUES_MAX];   /* below it all are acknowledged, as the sender knows */
+    btl_ib_list_t parts;                 /* segments that were sent in part */
+    uint64_t parts_token;                /* of the life that they are of */
 } promise_t;
 
 struct sim {
@@ -458,6 +473,10 @@ struct sim {
     uint8_t plain[SIM_DATAGRAM_MAX] __attribute__((aligned(8))); /* one looked into */
     uint64_t delay;                                              /* ns, one way */
     uint64_t rx_bytes_max; /* of a receive buffer, 0: no limit */
+    uint32_t
+        beyond;    /* bytes of a datagram between hosts, of two processes each; 0: as within one */
+    bool survives; /* the failure of a device is the death of no connection */
+    uint32_t hole; /* larger datagrams vanish on all links, for ever; 0: none do */
     bool refuses;
     bool clean;          /* no fault at all: the strict rules apply */
     bool resting;        /* the burst at rest: the same */
@@ -480,6 +499,9 @@ struct sim {
     onesided_t **ops;
     uint32_t nops, ops_cap;
     uint32_t ops_waiting; /* not started yet */
+    uint32_t known_ppm;   /* of PUTs and GETs: the device could do them, if there is one that can */
+    uint32_t pinned_ppm;  /* of them: their local memory is exposed */
+    bool device_atomics;  /* words are changed by devices only */
     onesided_t *open;     /* those that run */
 };
 
@@ -534,12 +556,32 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
 btl_ib_transport_t *rail_transport(rail_t *rail);
 void rail_deliver(rail_t *rail, datagram_t *d);
 void rail_refused(rail_t *rail, uint32_t address);
+/* The network says that the path there carries datagrams of `size` bytes only. */
+void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size);
 void rail_fail_device(rail_t *rail);
+/* Its port goes down, or comes back. */
+void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);
+bool rail_failed(const rail_t *rail);
 uint32_t rail_held(const rail_t *rail);
 uint32_t rail_address(const rail_t *rail);
 /* The process freed this memory: does the device still read it? */
 void rail_check_free(rail_t *rail, const uint8_t *base, size_t size);
+
+/* The rail's own, and which address a handle of its addr_add() stands for. */
+device_t *rail_device(rail_t *rail);
+uint32_t rail_address_of(rail_t *rail, btl_ib_addr_t to);
+
+/* device.c */
+extern const btl_ib_rdma_ops_t device_ops;
+device_t *device_open(proc_t *proc, rail_t *rail, uint32_t address, uint32_t id);
+void device_stop(device_t *device);
+void device_close(device_t *device);
+/* Is there an event, and the next one. */
+bool device_pending(const device_t *device);
+void device_give(device_t *device, btl_ib_event_t *event);
+/* Has it an operation with that context, or with that peer? */
+bool device_uses(const device_t *device, const void *context, uint32_t address);
 
 /* guard.c */
 void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind);
@@ -551,9 +593,11 @@ uint32_t guard_kinds(void);
 uint32_t guard_open(sim_t *sim, const uint8_t *data, uint32_t size, uint8_t *plain);
 
 /* wiretap.c */
-void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
-             uint32_t size);
+/* Returns the rail of the connection that it is of; `rail` is the one that it goes by. */
+uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
+                 uint32_t size);
 
+void wiretap_release(sim_t *sim);
 void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, uint32_t size);
 
 /* proc.c */

@@ -22,6 +22,7 @@ static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver
 
     if (sim->promises[at] == NULL) {
         sim->promises[at] = calloc(1, sizeof(promise_t));
+        btl_ib_list_init(&sim->promises[at]->parts);
     }
     return sim->promises[at];
 }
@@ -91,7 +92,9 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            note_limit(proc, promise, block.space, block.ack, block.limit);
+            if (!block.refused) {
+                note_limit(proc, promise, block.space, block.ack, block.limit);
+            }
         }
     }
 }
@@ -120,7 +123,9 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
         sim_fail(proc->sim, "p%u sends sequence %u of channel %u, but p%u granted up to %u",
                  proc->index, view->seq, view->space, peer->index, promise->limit[view->space]);
     }
-    bool strict = proc->sim->clean || proc->sim->resting; /* nothing is lost, nor known by SACK */
+    bool strict =
+        proc->sim->clean
+        || (proc->sim->resting && proc->sim->hole == 0); /* nothing is lost, nor known by SACK */
     if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
         && (int32_t) (view->seq + 1 - promise->acked[view->space])
                > (int32_t) pending_max(proc, peer, rail, view->space)) {
@@ -215,6 +220,53 @@ static void note_messages(proc_t *proc, uint32_t peer, uint32_t rail, const btl_
     }
 }
 
+static void *get_memory(void *context, size_t size)
+{
+    (void) context;
+    return calloc(1, size);
+}
+
+static void put_memory(void *context, void *memory)
+{
+    (void) context;
+    free(memory);
+}
+
+static const btl_ib_mem_t parts_memory = {get_memory, put_memory, NULL};
+
+/* When all parts of a segment have been sent it is as if it had been sent as a whole. False: others are
+ * missing. */
+static bool put_together(proc_t *proc, uint32_t peer, uint32_t rail, btl_ib_view_t *view,
+                         btl_ib_parts_t **whole)
+{
+    promise_t *promise = promise_of(proc->sim, proc, peer, rail);
+
+    if (promise->parts_token != view->token) {
+        promise->parts_token = view->token;
+        btl_ib_parts_drop(&promise->parts, &parts_memory);
+    }
+    if (btl_ib_parts_add(&promise->parts, &parts_memory, view, whole) != BTL_IB_PARTS_COMPLETE) {
+        return false;
+    }
+    view->type = (*whole)->type;
+    view->tag = (*whole)->tag;
+    view->payload = (*whole)->data;
+    view->size = (*whole)->total;
+    if (btl_ib_wire_parse_whole(view) != BTL_IB_WIRE_OK) {
+        sim_fail(proc->sim, "p%u sends parts of what is no segment", proc->index);
+    }
+    return true;
+}
+
+void wiretap_release(sim_t *sim)
+{
+    for (size_t i = 0; i < (size_t) sim->nprocs * sim->nprocs * sim->nrails; i++) {
+        if (sim->promises[i] != NULL) {
+            btl_ib_parts_drop(&sim->promises[i]->parts, &parts_memory);
+        }
+    }
+}
+
 /* The running operation of `from` on `to` that a segment names, or NULL. */
 static const onesided_t *operation_of(const sim_t *sim, const proc_t *from, const proc_t *to,
                                       uint32_t rail, const btl_ib_view_t *view)
@@ -278,7 +330,7 @@ static void check_one_sided(proc_t *proc, const proc_t *to, uint32_t rail,
         check_answer(proc, to, rail, view);
         break;
     case BTL_IB_TYPE_VOID:
-        if (!(view->flags & BTL_IB_FLAG_AGAIN)) {
+        if (!(view->flags & BTL_IB_FLAG_AGAIN) && view->bytes == 0) {
             sim_fail(proc->sim, "p%u sends a VOID that was nothing before", proc->index);
         }
         break;
@@ -374,8 +426,21 @@ static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer)
     return needed <= room;
 }
 
-void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
-             uint32_t size)
+/* A connection whose rail failed goes by another: its token tells. */
+static uint32_t rail_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib_view_t *view)
+{
+    for (uint32_t i = 0; i < proc->sim->nrails; i++) {
+        const link_t *link = proc_link(proc, peer, i);
+        if ((link->conn != NULL && link->conn->tx_token == view->token)
+            || (link->passive != NULL && link->passive->tx_token == view->token)) {
+            return i;
+        }
+    }
+    return rail;
+}
+
+uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_t *data,
+                 uint32_t size)
 {
     sim_t *sim = proc->sim;
     proc_t *to = &sim->procs[peer];
@@ -398,6 +463,7 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
         sim_fail(sim, "p%u sends %u bytes on channel %u, too long for p%u", proc->index, size,
                  channel, peer);
     }
+    rail = rail_of(proc, peer, rail, &view);
     check_hidden(sim, data, opened, &view);
     check_unused(proc, sim->plain, &view);
     proc->datagrams++;
@@ -406,9 +472,10 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
     }
     if (view.flags & BTL_IB_FLAG_AGAIN) {
         proc->again++;
-        /* A SKIP may have waited for a sign of life of the peer. */
-        bool rest = sim->resting && view.type != BTL_IB_TYPE_SKIP && one_ack_tells_all(proc, to)
-                    && run_steady(sim, proc, to, rail);
+        /* A SKIP may have waited for a sign of life of the peer; who changes his way sends all again. */
+        bool rest = sim->resting && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
+                    && one_ack_tells_all(proc, to) && run_steady(sim, proc, to, rail)
+                    && btl_ib_engine_counters(proc->engine)->failovers == 0;
         if (sim->clean || rest) {
             sim_fail(sim, "p%u sends p%u sequence %u of channel %u again, on a clean network",
                      proc->index, peer, view.seq, view.space);
@@ -418,8 +485,14 @@ void wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, uint8_
     if (btl_ib_type_is_sequenced(view.type)) {
         check_credit(proc, to, rail, &view);
     }
+    btl_ib_parts_t *whole = NULL;
+    if (view.type == BTL_IB_TYPE_PART && !put_together(proc, peer, rail, &view, &whole)) {
+        return rail;
+    }
     check_one_sided(proc, to, rail, &view);
-    if (!(view.flags & BTL_IB_FLAG_AGAIN)) {
+    if (whole != NULL || !(view.flags & BTL_IB_FLAG_AGAIN)) {
         note_messages(proc, peer, rail, &view);
     }
+    free(whole);
+    return rail;
 }

@@ -250,7 +250,8 @@ class Namespaces(Live):
         self.assertIn(("latency", 0, "floor", 8), measured)
         self.assertFalse({name for _, _, name, _ in measured} - {"ib", "floor"})
         self.assertEqual({f["candidate"] for f in read["failures"]}, {"broken"})
-        self.assertIn("MPI", read["failures"][0]["output"])
+        # Open MPI 4 sometimes garbles the help text that a remote rank sends to mpirun; ORTE says so then.
+        self.assertRegex(read["failures"][0]["output"], "MPI|ORTE")
         self.assertEqual(len(read["medians"]), len(measured))
 
     def plots(self, path):

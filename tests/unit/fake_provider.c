@@ -412,6 +412,9 @@ static void set_address(struct fi_info *info, const char *text)
     memcpy(info->src_addr, is_v4 ? (void *) &v4 : (void *) &v6, info->src_addrlen);
 }
 
+/* Like verbs: who does not know all of these gets nothing. */
+#define VERBS_MR (FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY)
+
 static struct fi_info *make_info(const offer_t *offer)
 {
     struct fi_info *info = fi_allocinfo();
@@ -428,7 +431,7 @@ static struct fi_info *make_info(const offer_t *offer)
     info->tx_attr->inject_size = INJECT;
     info->tx_attr->size = info->rx_attr->size = QUEUE;
     info->tx_attr->iov_limit = info->rx_attr->iov_limit = 4;
-    info->domain_attr->mr_mode = fake.local ? FI_MR_LOCAL : 0;
+    info->domain_attr->mr_mode = fake.local ? VERBS_MR : 0;
     info->domain_attr->name = strdup(offer->domain);
     info->fabric_attr->name = strdup("fabric");
     info->fabric_attr->prov_name = strdup(offer->provider);
@@ -477,7 +480,7 @@ static int dup_nic(struct fid *fid, int command, void *argument)
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                const struct fi_info *hints, struct fi_info **out)
 {
-    const uint64_t modes = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2;
+    const uint64_t modes = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
     struct fi_info **end = out;
 
     (void) version, (void) node, (void) service, (void) flags;
@@ -487,6 +490,9 @@ int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t
         return -FI_ENODATA;
     }
     if (modes != (hints->mode & modes) && NULL == hints->domain_attr->name) {
+        return -FI_ENODATA;
+    }
+    if (fake.local && (hints->domain_attr->mr_mode & VERBS_MR) != VERBS_MR) {
         return -FI_ENODATA;
     }
     for (size_t i = 0; i < offer_count; i++) {

@@ -43,6 +43,7 @@ typedef struct test_memory {
     uint64_t live;
     uint64_t calls;
     uint64_t fail_at;
+    size_t largest; /* bytes asked for at once */
 } test_memory_t;
 
 static inline void *test_memory_zalloc(void *context, size_t size)
@@ -55,6 +56,7 @@ static inline void *test_memory_zalloc(void *context, size_t size)
     }
     memory->allowed -= memory->allowed != UINT64_MAX;
     memory->live++;
+    memory->largest = size > memory->largest ? size : memory->largest;
     return calloc(1, size);
 }
 

@@ -10,7 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "aead.h"
+#include "with_aead.h"
 
 /* D. McGrew and J. Viega, "The Galois/Counter Mode of Operation", test cases 13, 14 and 16. */
 static const struct {
@@ -61,22 +61,6 @@ static const struct {
 };
 
 #define VECTORS (sizeof(vectors) / sizeof(vectors[0]))
-
-static int setup(void **state)
-{
-    *state = btl_ib_aead_open();
-    return btl_ib_aead_available() && *state == NULL ? -1 : 0;
-}
-
-static int teardown(void **state)
-{
-    btl_ib_aead_t *aead = *state;
-
-    if (aead != NULL) {
-        aead->ops->close(aead);
-    }
-    return 0;
-}
 
 /* The aead, if this build has one. */
 static btl_ib_aead_t *needed(void **state)
@@ -193,5 +177,5 @@ int main(void)
         cmocka_unit_test(test_number), cmocka_unit_test(test_many_keys),
         cmocka_unit_test(test_hkdf),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_aead, close_aead);
 }

@@ -21,6 +21,7 @@ typedef struct pair {
     uint32_t received; /* the next sequence, as nothing gets lost */
     uint32_t sent;     /* the sender's next sequence */
     uint32_t known;    /* the limit that the sender knows */
+    bool gap;          /* something is missing before what is received next */
 } pair_t;
 
 static btl_ib_queue_t make_queue(uint32_t num, uint32_t low, uint32_t window)
@@ -46,7 +47,7 @@ static void pair_init(pair_t *p, btl_ib_credit_pool_t *pool, const btl_ib_queue_
                       uint32_t init, uint32_t first)
 {
     *p = (pair_t){.pool = pool, .queue = queue, .received = first, .sent = first};
-    btl_ib_credit_init(&p->credit, pool, queue, init, first);
+    btl_ib_credit_init(&p->credit, pool, queue, init, first, 1);
     p->known = first + btl_ib_credit_initial(queue, init);
     assert_int_equal(p->credit.limit, p->known);
     assert_int_equal(p->credit.told, p->known);
@@ -71,7 +72,7 @@ static void receive(pair_t *p)
     uint32_t limit = p->credit.limit;
 
     p->received++;
-    btl_ib_credit_use(&p->credit, p->pool, p->queue);
+    btl_ib_credit_use(&p->credit, p->pool, p->queue, p->gap);
     assert_true((int32_t) (p->credit.limit - limit) >= 0); /* it never goes back */
     check(p);
 }
@@ -104,9 +105,9 @@ static void test_initial(void **state)
         pair_init(&c, &pool, &queue, 4, firsts[i]);
         assert_int_equal(pool.granted, 24);
         check(&c);
-        assert_false(btl_ib_credit_due(&c.credit, &queue));
+        assert_false(btl_ib_credit_due(&c.credit, &queue, false));
         queue.window = 1; /* less than one of so small a grant: there must be something to return */
-        assert_false(btl_ib_credit_due(&c.credit, &queue));
+        assert_false(btl_ib_credit_due(&c.credit, &queue, false));
         btl_ib_credit_fini(&a.credit, &pool);
         btl_ib_credit_fini(&b.credit, &pool);
         btl_ib_credit_fini(&c.credit, &pool);
@@ -156,15 +157,31 @@ static void test_due(void **state)
                     receive(&p);
                     banked += n % batch == 0 ? batch : 0;
                     bool due = banked >= window;
-                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue), due);
+                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue, false), due);
                     if (due) {
                         tell(&p);
                         banked = 0;
-                        assert_false(btl_ib_credit_due(&p.credit, &queue));
+                        assert_false(btl_ib_credit_due(&p.credit, &queue, false));
                     }
                 }
             }
         }
+    }
+}
+
+/* What will be told soon anyway is due only when the peer is out of credits. */
+static void test_due_soon(void **state)
+{
+    btl_ib_credit_pool_t pool = {.depth = 0};
+    btl_ib_queue_t queue = make_queue(16, 12, 4);
+    pair_t p;
+
+    (void) state;
+    pair_init(&p, &pool, &queue, 16, 7);
+    for (int n = 1; n <= 16; n++) {
+        receive(&p); /* reposted in batches of 4 */
+        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, false), n >= 4);
+        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, true), n == 16);
     }
 }
 
@@ -180,7 +197,7 @@ static void test_piggybacked(void **state)
     for (int n = 0; n < 100; n++) {
         receive(&p);
         tell(&p);
-        assert_false(btl_ib_credit_due(&p.credit, &queue));
+        assert_false(btl_ib_credit_due(&p.credit, &queue, false));
     }
 }
 
@@ -213,36 +230,95 @@ static void test_growth(void **state)
     assert_int_equal(pool.granted, 100);
 }
 
-/* What others hold is not granted twice; what they leave is there for who comes next. */
-static void test_growth_stops(void **state)
+static uint32_t part(uint32_t depth, uint32_t peers, const btl_ib_queue_t *queue)
+{
+    uint32_t least = btl_ib_credit_initial(queue, queue->init);
+    uint32_t share = depth / peers > least ? depth / peers : least;
+
+    return share < queue->num ? share : queue->num;
+}
+
+/* What others hold is not granted twice: all get the same, and what one leaves is the others'. */
+static void test_shares(void **state)
 {
     btl_ib_queue_t queue = make_queue(8, 4, 2);
 
     (void) state;
+    queue.init = 2;
     for (uint32_t depth = 8; depth <= 40; depth++) {
         btl_ib_credit_pool_t pool = {.depth = depth};
         pair_t p[4];
 
         for (int i = 0; i < 4; i++) {
-            pair_init(&p[i], &pool, &queue, 2, 0xfffffffe);
+            pair_init(&p[i], &pool, &queue, queue.init, 0xfffffffe);
         }
         for (int n = 0; n < 400; n++) {
             receive(&p[n % 4]);
             assert_true(pool.granted <= depth);
-            assert_int_equal(pool.granted, p[0].credit.grant + p[1].credit.grant + p[2].credit.grant
-                                               + p[3].credit.grant);
         }
-        /* Doubling from 2 to 8 leaves less unused than the next step of anyone. */
-        assert_true(pool.granted == 32 || pool.granted + 4 > depth);
-        uint32_t rest = pool.granted - p[0].credit.grant;
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(p[i].credit.grant, part(depth, 4, &queue));
+        }
         btl_ib_credit_fini(&p[0].credit, &pool);
-        assert_int_equal(pool.granted, rest);
         for (int n = 0; n < 400; n++) {
             receive(&p[1 + n % 3]);
             assert_true(pool.granted <= depth);
         }
-        assert_true(pool.granted == 24 || pool.granted + 4 > depth);
+        for (int i = 1; i < 4; i++) {
+            assert_int_equal(p[i].credit.grant, part(depth, 3, &queue));
+        }
+        assert_int_equal(pool.granted, 3 * part(depth, 3, &queue));
     }
+}
+
+/* Who was alone had all. Who comes late gets his share as soon as the other has used as much, and whoever rests
+ * leaves his to those who do not. */
+static void test_late(void **state)
+{
+    btl_ib_credit_pool_t pool = {.depth = 118};
+    btl_ib_queue_t queue = make_queue(1024, 512, 64);
+    pair_t early, late;
+
+    (void) state;
+    queue.init = 16;
+    pair_init(&early, &pool, &queue, queue.init, 0xffffff00);
+    for (int n = 0; n < 1000; n++) {
+        receive(&early);
+    }
+    assert_int_equal(early.credit.grant, 118);
+    pair_init(&late, &pool, &queue, queue.init, 1);
+    for (int n = 0; n < 16; n++) {
+        receive(&late);
+    }
+    assert_int_equal(late.credit.grant, 16); /* there is nothing */
+    early.gap = true; /* perhaps of a SKIP, which counts on what was granted */
+    for (int n = 0; n < 118; n++) {
+        receive(&early);
+        assert_int_equal(early.credit.grant, 118);
+    }
+    early.gap = false;
+    for (int n = 0; n < 118; n++) {
+        receive(&early);
+        assert_true(pool.granted <= 118 + 16);
+    }
+    assert_int_equal(early.credit.grant, 59);
+    for (int n = 0; n < 100; n++) {
+        receive(&late);
+        assert_true(pool.granted <= 118);
+    }
+    assert_int_equal(late.credit.grant, 59);
+    btl_ib_credit_rest(&early.credit, &pool);
+    btl_ib_credit_rest(&early.credit, &pool); /* once is enough */
+    assert_int_equal(early.credit.grant, 59); /* that much it may use at once */
+    btl_ib_credit_give_back(&early.credit, &pool, &queue, early.credit.limit - early.received - 16);
+    for (int n = 0; n < 300; n++) {
+        receive(&late);
+    }
+    assert_int_equal(late.credit.grant, 118 - early.credit.grant);
+    btl_ib_credit_fini(&late.credit, &pool);
+    btl_ib_credit_fini(&early.credit, &pool);
+    assert_int_equal(pool.granted, 0);
+    assert_int_equal(pool.busy, 0);
 }
 
 static void test_give_back(void **state)
@@ -299,7 +375,7 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
         }
         p.sent++;
         receive(&p);
-        if (btl_ib_credit_due(&p.credit, queue)) {
+        if (btl_ib_credit_due(&p.credit, queue, false)) {
             p.credit.told = p.credit.limit;
             news = p.credit.limit;
             if (!late) {
@@ -390,7 +466,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
         if (p->sent != p->known) {
             p->sent++;
             receive(p);
-            if (btl_ib_credit_due(&p->credit, p->queue)) {
+            if (btl_ib_credit_due(&p->credit, p->queue, false)) {
                 network_tell(net, i);
             }
         }
@@ -435,14 +511,50 @@ static void test_bad_network(void **state)
     }
 }
 
+/* Peers whose credits stand for more or less share what there is, and give back what they took. */
+static void test_costs(void **state)
+{
+    static const uint32_t costs[] = {1, 3, 10};
+    const btl_ib_queue_t queue = make_queue(64, 32, 16);
+    btl_ib_credit_pool_t pool = {.depth = 200};
+    btl_ib_credit_t credit[3];
+
+    (void) state;
+    for (int i = 0; i < 3; i++) {
+        btl_ib_credit_init(&credit[i], &pool, &queue, 4, 1, costs[i]);
+    }
+    assert_int_equal(pool.granted, 4 * (1 + 3 + 10));
+    for (int n = 0; n < 1000; n++) {
+        uint64_t granted = 0;
+
+        btl_ib_credit_use(&credit[n % 3], &pool, &queue, false);
+        for (int i = 0; i < 3; i++) {
+            granted += (uint64_t) credit[i].grant * costs[i];
+        }
+        assert_int_equal(pool.granted, granted);
+        assert_in_range(granted, 1, pool.depth);
+    }
+    assert_int_equal(credit[0].grant, 64);
+    assert_int_equal(credit[1].grant, 200 / 3 / 3);
+    assert_int_equal(credit[2].grant, 200 / 3 / 10);
+    const uint64_t before = pool.granted;
+    btl_ib_credit_give_back(&credit[2], &pool, &queue, 2);
+    assert_int_equal(pool.granted, before - 2 * 10);
+    for (int i = 0; i < 3; i++) {
+        btl_ib_credit_fini(&credit[i], &pool);
+    }
+    assert_int_equal(pool.granted, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_initial),     cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_due),         cmocka_unit_test(test_piggybacked),
-        cmocka_unit_test(test_growth),      cmocka_unit_test(test_growth_stops),
+        cmocka_unit_test(test_due),         cmocka_unit_test(test_due_soon),
+        cmocka_unit_test(test_piggybacked), cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_shares),      cmocka_unit_test(test_late),
         cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
-        cmocka_unit_test(test_bad_network),
+        cmocka_unit_test(test_bad_network), cmocka_unit_test(test_costs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

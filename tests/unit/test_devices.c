@@ -56,6 +56,8 @@ static const struct {
     {"mlx5_0", AF_UNSPEC, 0, NULL},
     {"eth0.100", AF_UNSPEC, 0, NULL},
     {"eth0:1", AF_UNSPEC, 0, NULL},
+    {"mlx5_0:1", AF_UNSPEC, 0, NULL},
+    {"mlx5_0+mlx5_1:2", AF_UNSPEC, 0, NULL},
     {"10", AF_UNSPEC, 0, NULL},
     {"fd00", AF_UNSPEC, 0, NULL},
     {LONG63, AF_UNSPEC, 0, NULL},
@@ -155,6 +157,9 @@ static const struct {
     {"eth0,", 2, "", "empty", "commas"},
     {"eth0,,eth1", 2, "", "empty", "commas"},
     {"eth0,eth1,,", 3, "", "empty", "commas"},
+    {"+mlx5_0", 1, "+mlx5_0", "beside a '+'", "mlx5_0+mlx5_1:2"},
+    {"eth0,mlx5_0+", 2, "mlx5_0+", "beside a '+'", "belong together"},
+    {"mlx5_0++mlx5_1", 1, "mlx5_0++mlx5_1", "beside a '+'", "belong together"},
     {" ", 1, " ", "space", "comma"},
     {"eth0, eth1", 2, " eth1", "space", "comma"},
     {"eth0,eth\n1\177,eth2", 2, "eth?1?", "control", "comma"},
@@ -207,21 +212,26 @@ static void test_too_many(void **state)
 static const struct {
     const char *name, *interface, *ip;
     bool loopback, plain;
+    uint8_t port;
 } machine[] = {
-    {"lo", "lo", "127.0.0.1", true, true},
-    {"eth0", "eth0", "10.77.0.5", false, true},
-    {"mlx5_0", "ib0", "10.78.129.1", false, false},
-    {"eth6", "eth6", "fd00:0:0:1::5", false, true},
-    {"usnic_0", "", "", false, false},
-    {"usnic_1", "", "", false, false},
-    {"eth0b", "eth0", "10.79.0.5", false, true},
-    {"eth0v6", "eth0", "fd00:0:0:9::5", false, true},
-    {"lo6", "lo", "::1", true, true},
+    {"lo", "lo", "127.0.0.1", true, true, 0},
+    {"eth0", "eth0", "10.77.0.5", false, true, 0},
+    {"mlx5_0", "ib0", "10.78.129.1", false, false, 0},
+    {"eth6", "eth6", "fd00:0:0:1::5", false, true, 0},
+    {"usnic_0", "", "", false, false, 0},
+    {"usnic_1", "", "", false, false, 0},
+    {"eth0b", "eth0", "10.79.0.5", false, true, 0},
+    {"eth0v6", "eth0", "fd00:0:0:9::5", false, true, 0},
+    {"lo6", "lo", "::1", true, true, 0},
+    {"mlx5_1:1", "", "", false, false, 1},
+    {"mlx5_1:2", "", "", false, false, 2},
+    {"rxe0", "", "10.80.0.1", false, false, 1},
+    {"rxe0", "", "fd00::80:1", false, false, 1},
 };
 
 /* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic, another one (V), eth0's Other
- * addresses (O, P), lo's (l). */
-static const char letters[] = "LEM6UVOPl";
+ * addresses (O, P), lo's (l), two ports of mlx5_1 (A, B), rxe0 with two addresses (R, S). */
+static const char letters[] = "LEM6UVOPlABRS";
 
 typedef struct choice {
     const char *there, *include, *exclude, *chosen;
@@ -284,6 +294,22 @@ static const choice_t choices[] = {
     {"lL", "", "", "l", 0},
     {"UV", "", "", "UV", 0},
     {"UVEO", "", "", "UVE", 0},
+    /* Ports. */
+    {"MABR", "mlx5_1", "", "AB", 0},
+    {"MABR", "mlx5_1:2", "", "B", 0},
+    {"MABR", "mlx5_1:3,mlx5_1:", "", "", 1 | 2},
+    {"MABR", "mlx5_1:1,rxe0:1", "", "AR", 0},
+    {"MABR", "rxe0:2", "", "", 1},
+    {"MABR", "", "mlx5_1:1", "MBR", 0},
+    {"RSA", "", "", "RA", 0},
+    {"RSA", "fd00::/16", "", "S", 0},
+    /* Together, or not at all. */
+    {"MABR", "mlx5_1:2+rxe0", "", "BR", 0},
+    {"MABR", "mlx5_1+rxe0", "", "ABR", 0},
+    {"MABR", "mlx5_1:2+mlx5_7", "", "", 1},
+    {"MABR", "mlx5_1:2+mlx5_7,mlx5_0", "", "M", 1},
+    {"MABR", "mlx5_7+mlx5_1:2,mlx5_1:2", "", "B", 1},
+    {"MABR", "", "mlx5_1:2+mlx5_7", "MAR", 0},
 };
 
 static const choice_t rdma_choices[] = {
@@ -316,7 +342,8 @@ static void overhear(void *context, int level, const char *format, ...)
     assert_int_equal(level, 10);
     assert_int_equal(sscanf(line, "device %63s turned down: ", name), 1);
     for (size_t i = 0; i < COUNT(machine); i++) {
-        if (0 == strcmp(name, machine[i].name)) {
+        if (0 == strcmp(name, machine[i].name)
+            && (0 == i || 0 != strcmp(name, machine[i - 1].name))) {
             strcat(turned_down, (const char[]){letters[i], '\0'});
         }
     }
@@ -331,6 +358,7 @@ static void add_device(btl_ib_device_t *device, size_t which)
     device->ip = address(machine[which].ip);
     device->loopback = machine[which].loopback;
     device->plain = machine[which].plain;
+    device->port = machine[which].port;
     device->handle = (void *) (uintptr_t) &letters[which];
 }
 
@@ -342,6 +370,7 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     const int count = (int) strlen(choice->there);
     char got[sizeof(letters)] = "";
     char rest[sizeof(letters)] = "";
+    char named[sizeof(letters)];
     int chosen;
 
     for (int i = 0; i < count; i++) {
@@ -363,7 +392,11 @@ static void assert_choice(const choice_t *choice, bool rdma_only)
     }
     /* The others are all still there, and were told of. */
     assert_int_equal(strlen(rest), strlen(turned_down));
-    assert_int_equal(strspn(rest, turned_down), strlen(rest));
+    snprintf(named, sizeof(named), "%s", rest);
+    for (char *c = named; '\0' != *c; c++) {
+        *c = 'S' == *c ? 'R' : *c; /* they have one name */
+    }
+    assert_int_equal(strspn(named, turned_down), strlen(named));
     assert_int_equal(strlen(got) + strlen(rest), strlen(choice->there));
     assert_int_equal(strcspn(rest, got), strlen(rest));
     for (uint32_t i = 0; i < filter.include.count; i++) {

@@ -13,6 +13,7 @@
 #include "btl_ib_guard.h"
 #include "btl_ib_wire.h"
 #include "support.h"
+#include "with_aead.h"
 
 enum { SIZE_MAX_HERE = 300 };
 
@@ -316,22 +317,6 @@ static void test_first_contact(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    *state = btl_ib_aead_open();
-    return btl_ib_aead_available() && *state == NULL ? -1 : 0;
-}
-
-static int teardown(void **state)
-{
-    btl_ib_aead_t *aead = *state;
-
-    if (aead != NULL) {
-        aead->ops->close(aead);
-    }
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,5 +326,5 @@ int main(void)
         cmocka_unit_test(test_separation), cmocka_unit_test(test_kinds_differ),
         cmocka_unit_test(test_rekey),      cmocka_unit_test(test_first_contact),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_aead, close_aead);
 }

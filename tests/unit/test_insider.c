@@ -92,6 +92,23 @@ static void acks_of_long_ago(void **state)
     (void) state;
 }
 
+/* To refuse what was never sent, or together with credit, is impossible; what was sent may be refused. */
+static void lies_of_refusals(void **state)
+{
+    static const uint16_t first[1][2] = {{0, 1}}, beyond[1][2] = {{0, 100}};
+    bench_t *bench = job_in_flight();
+    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, beyond, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 1, first, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, NULL, 0, "dropped_ack");
+    /* Without an echo nobody knows of which copy it speaks. */
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, first, 1, "received_acks");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 static void absurd_ranges(void **state)
 {
     static const uint16_t absurd[][3][2] = {
@@ -316,6 +333,7 @@ static void sequences_outside_the_window(void **state)
 
 static void channels_that_do_not_exist(void **state)
 {
+    static const uint16_t one[1][2] = {{1, 1}};
     bench_t *bench = job();
 
     for (uint32_t space = 3; space < 16; space++) {
@@ -328,7 +346,8 @@ static void channels_that_do_not_exist(void **state)
         in_vain(bench, &forgery, "dropped_channel");
         ack_in_vain(bench, space, 1, 1, NULL, 0, "dropped_channel");
     }
-    ack_in_vain(bench, 255, 1, 1, NULL, 0, "dropped_channel");
+    ack_in_vain(bench, 127, 1, 1, NULL, 0, "dropped_channel");
+    ack_in_vain(bench, 255, 1, 0, one, 1, "dropped_channel");
     bench_forgery_t forgery = data(bench, 128 - (uint32_t) sizeof(btl_ib_wire_header_t) + 1);
     in_vain(bench, &forgery, "dropped_channel"); /* larger than the queue's buffers */
     still_works(bench);
@@ -526,6 +545,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(acks_of_what_was_never_sent),
         cmocka_unit_test(acks_of_long_ago),
+        cmocka_unit_test(lies_of_refusals),
         cmocka_unit_test(absurd_ranges),
         cmocka_unit_test(floods_of_ranges),
         cmocka_unit_test(floods_of_questions),

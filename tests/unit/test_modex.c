@@ -47,6 +47,7 @@ static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a,
     rail->max_datagram = 1472;
     rail->bandwidth = 10000;
     rail->ack_delay = 25;
+    rail->atomics = (btl_ib_atomics_t) (b % BTL_IB_ATOMICS_KINDS);
     assert_int_equal(
         0, btl_ib_queues_parse("P,128,256,128,16:S,1472,256,128,32", &rail->queues, &error));
 }
@@ -293,6 +294,11 @@ static void spoil_ack_delay(btl_ib_modex_t *modex)
     modex->rails[0].ack_delay = BTL_IB_MODEX_ACK_DELAY_MAX + 1;
 }
 
+static void spoil_atomics(btl_ib_modex_t *modex)
+{
+    modex->rails[0].atomics = (btl_ib_atomics_t) BTL_IB_ATOMICS_KINDS;
+}
+
 static void spoil_no_queue(btl_ib_modex_t *modex)
 {
     modex->rails[0].queues.count = 0;
@@ -306,9 +312,9 @@ static void spoil_queue(btl_ib_modex_t *modex)
 static void test_nonsense_is_not_packed(void **state)
 {
     static const spoil_t spoils[] = {
-        spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_guard,  spoil_host,
-        spoil_transport, spoil_address,    spoil_address_long, spoil_family, spoil_prefix,
-        spoil_datagram,  spoil_ack_delay,  spoil_no_queue,     spoil_queue,
+        spoil_no_rail,   spoil_many_rails, spoil_message_max,  spoil_guard,    spoil_host,
+        spoil_transport, spoil_address,    spoil_address_long, spoil_family,   spoil_prefix,
+        spoil_datagram,  spoil_ack_delay,  spoil_atomics,      spoil_no_queue, spoil_queue,
     };
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
 

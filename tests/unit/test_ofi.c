@@ -108,7 +108,7 @@ static void test_attributes(void **state)
     assert_int_equal(t->attr.inline_size, attr.inline_size);
     assert_int_equal(t->attr.headroom, attr.headroom);
     assert_int_equal(t->attr.max_iov, attr.max_iov);
-    assert_int_equal(t->attr.needs_registration, attr.needs_registration);
+    assert_int_equal(t->attr.registered_page, attr.registered_page);
     assert_in_range(t->attr.max_datagram, 512, 65507);
     assert_in_range(t->attr.max_iov, 1, 3);
     assert_in_range(t->attr.max_batch, 1, UINT32_MAX);
@@ -129,7 +129,9 @@ static void test_no_such_provider(void **state)
 
     (void) state;
     need_device();
-    assert_int_equal(bed.type->devices("no_such_provider", &log, &list), 0);
+    assert_int_equal(
+        bed.type->devices(&(btl_ib_search_t){.provider = "no_such_provider", .log = log}, &list),
+        0);
     bed.type->devices_free(list, 0);
 }
 

@@ -40,6 +40,9 @@ static int fake_register(btl_ib_transport_t *t, void *base, size_t size, void **
         return fake.error;
     }
     assert_true(fake.registered < REGIONS);
+    assert_int_equal((uintptr_t) base % t->attr.registered_page, 0);
+    assert_int_equal(size % t->attr.registered_page, 0);
+    memset(base, 0, size); /* all of it is there */
     fake.region[fake.registered].base = base;
     fake.region[fake.registered].size = size;
     *handle = &fake.region[fake.registered++];
@@ -61,24 +64,25 @@ static const btl_ib_transport_ops_t ops = {
     .mem_deregister = fake_deregister,
 };
 
-static void start(uint32_t max_datagram, uint32_t headroom, bool registration, uint32_t limit)
+/* `page`: of registered memory, 0: nothing is registered. */
+static void start(uint32_t max_datagram, uint32_t headroom, uint32_t page, uint32_t limit)
 {
     memset(&fake, 0, sizeof(fake));
     fake.transport.ops = &ops;
     fake.transport.attr.max_datagram = max_datagram;
     fake.transport.attr.headroom = headroom;
-    fake.transport.attr.needs_registration = registration;
+    fake.transport.attr.registered_page = page;
     test_memory_init(&memory);
     btl_ib_pool_init(&pool, &memory.mem, &fake.transport, limit);
 }
 
 /* Of one kind: made, and not on the list of the free ones. */
-static uint32_t in_use(int large)
+static uint32_t in_use(int kind)
 {
-    uint32_t count = pool.kind[large].made;
+    uint32_t count = pool.kind[kind].made;
 
-    for (const btl_ib_list_t *item = btl_ib_list_first(&pool.kind[large].free); item != NULL;
-         item = btl_ib_list_next(&pool.kind[large].free, item)) {
+    for (const btl_ib_list_t *item = btl_ib_list_first(&pool.kind[kind].free); item != NULL;
+         item = btl_ib_list_next(&pool.kind[kind].free, item)) {
         count--;
     }
     return count;
@@ -106,30 +110,30 @@ static uint32_t take_all(uint32_t size)
 static void put_all(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        btl_ib_pool_put(&pool, got[i]);
+        btl_ib_pool_put(got[i]);
     }
 }
 
 static void test_kinds(void **state)
 {
     (void) state;
-    start(1472, 0, false, 10);
-    static const uint32_t sizes[] = {0, 1, 255, 256, 257, 1472};
-    for (int i = 0; i < 6; i++) {
+    start(7744, 0, 0, 10);
+    static const uint32_t sizes[] = {0, 1, 255, 256, 257, 1472, 1536, 1537, 7744};
+    for (int i = 0; i < 9; i++) {
         btl_ib_segment_t *segment = btl_ib_pool_get(&pool, sizes[i]);
         assert_non_null(segment);
-        assert_int_equal(segment->large, sizes[i] > 256);
+        assert_int_equal(segment->kind, (sizes[i] > 256) + (sizes[i] > 1536));
         assert_true(btl_ib_list_empty(&segment->link));
-        assert_int_equal(in_use(segment->large), 1);
-        btl_ib_pool_put(&pool, segment);
-        assert_int_equal(in_use(segment->large), 0);
+        assert_int_equal(in_use(segment->kind), 1);
+        btl_ib_pool_put(segment);
+        assert_int_equal(in_use(segment->kind), 0);
     }
     finish();
     /* Where the largest datagram is small, there is one kind. */
-    start(128, 0, false, 10);
+    start(128, 0, 0, 10);
     got[0] = btl_ib_pool_get(&pool, 128);
-    assert_int_equal(got[0]->large, 0);
-    btl_ib_pool_put(&pool, got[0]);
+    assert_int_equal(got[0]->kind, 0);
+    btl_ib_pool_put(got[0]);
     finish();
 }
 
@@ -140,18 +144,18 @@ static void test_limit(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        start(4096, 40, false, limits[i]);
+        start(4096, 40, 0, limits[i]);
         assert_int_equal(take_all(4096), limits[i]);
-        assert_int_equal(pool.kind[1].made, limits[i]);
-        assert_int_equal(in_use(1), limits[i]);
-        assert_null(btl_ib_pool_get(&pool, 257));
+        assert_int_equal(pool.kind[2].made, limits[i]);
+        assert_int_equal(in_use(2), limits[i]);
+        assert_null(btl_ib_pool_get(&pool, 1537));
         put_all(limits[i]);
         assert_int_equal(take_all(100), limits[i]);
-        btl_ib_pool_put(&pool, got[0]);
+        btl_ib_pool_put(got[0]);
         assert_ptr_equal(btl_ib_pool_get(&pool, 100), got[0]);
         assert_null(btl_ib_pool_get(&pool, 100));
         assert_int_equal(take_all(4096), limits[i]); /* those of before, without memory */
-        assert_int_equal(pool.kind[1].made, limits[i]);
+        assert_int_equal(pool.kind[2].made, limits[i]);
         finish(); /* whatever is in use */
     }
 }
@@ -166,20 +170,20 @@ static void test_buffers(void **state)
     for (int i = 0; i < 32; i++) {
         uint32_t size = datagrams[i / 4];
         uint32_t headroom = headrooms[i % 4];
-        start(size, headroom, false, 70);
+        start(size, headroom, 0, 70);
         uint32_t count = 0;
         for (; count < 140 && size > 256; count++) {
             got[count] = btl_ib_pool_get(&pool, count % 2 == 0 ? 256 : size);
         }
         count = count > 0 ? count : take_all(size);
         for (uint32_t k = 0; k < count; k++) {
-            uint32_t room = got[k]->large || size < 256 ? size : 256;
+            uint32_t room = got[k]->kind > 0 || size < 256 ? size : 256;
             assert_int_equal((uintptr_t) got[k]->wire % 8, 0);
             memset(got[k]->wire - headroom, (int) k, headroom + room);
             got[k]->order = k; /* the descriptors are elsewhere */
         }
         for (uint32_t k = 0; k < count; k++) {
-            uint32_t room = got[k]->large || size < 256 ? size : 256;
+            uint32_t room = got[k]->kind > 0 || size < 256 ? size : 256;
             for (uint32_t b = 0; b < headroom + room; b++) {
                 assert_int_equal(*(got[k]->wire - headroom + b), (uint8_t) k);
             }
@@ -189,10 +193,11 @@ static void test_buffers(void **state)
     }
 }
 
-static void test_registration(void **state)
+/* All that is sent from is in registered memory, which is whole pages (fake_register() looks), whatever else is in a
+ * block is before it. */
+static void registration(uint32_t page)
 {
-    (void) state;
-    start(1472, 40, true, 200);
+    start(1472, 40, page, 200);
     uint32_t count = take_all(1472);
     assert_int_equal(count, 200);
     assert_true(fake.registered > 1);
@@ -203,15 +208,24 @@ static void test_registration(void **state)
             if (got[i]->mem == &fake.region[k]) {
                 found = true;
                 assert_true(got[i]->wire - 40 >= fake.region[k].base);
-                assert_true(got[i]->wire + (got[i]->large ? 1472 : 256)
+                assert_true((uint8_t *) (got[i] + 1) <= fake.region[k].base
+                            || (uint8_t *) got[i] >= fake.region[k].base + fake.region[k].size);
+                assert_true(got[i]->wire + (got[i]->kind > 0 ? 1472 : 256)
                             <= fake.region[k].base + fake.region[k].size);
             }
         }
         assert_true(found);
     }
     finish();
+}
+
+static void test_registration(void **state)
+{
+    (void) state;
+    registration(4096);
+    registration(65536);
     /* Nobody asks where it is not wanted. */
-    start(1472, 0, false, 200);
+    start(1472, 0, 0, 200);
     got[0] = btl_ib_pool_get(&pool, 1472);
     assert_null(got[0]->mem);
     assert_int_equal(fake.registered, 0);
@@ -223,7 +237,7 @@ static void test_no_memory(void **state)
 {
     (void) state;
     for (int registration = 0; registration < 2; registration++) {
-        start(1472, 0, true, 200);
+        start(1472, 0, 4096, 200);
         if (registration) {
             fake.error = -ENOMEM;
         } else {
@@ -243,7 +257,7 @@ static void test_no_memory(void **state)
         fake.error = -ENOSPC;
         assert_null(btl_ib_pool_get(&pool, 1472));
         assert_int_equal(memory.live, 1);
-        btl_ib_pool_put(&pool, got[0]);
+        btl_ib_pool_put(got[0]);
         assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
         fake.error = 0;
         assert_non_null(btl_ib_pool_get(&pool, 1472));
@@ -255,22 +269,22 @@ static void test_no_memory(void **state)
 static void test_busy(void **state)
 {
     (void) state;
-    start(1472, 0, false, 2);
+    start(1472, 0, 0, 2);
     assert_int_equal(take_all(1472), 2);
     got[0]->busy = true;
-    btl_ib_pool_put(&pool, got[0]);
+    btl_ib_pool_put(got[0]);
     assert_int_equal(in_use(1), 2);
     assert_null(btl_ib_pool_get(&pool, 1472));
-    btl_ib_pool_sent(&pool, got[0]);
+    btl_ib_pool_sent(got[0]);
     assert_int_equal(in_use(1), 1);
     assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
     assert_false(got[0]->busy);
     assert_false(got[0]->done);
     /* The other way round: sent, and later put. */
     got[0]->busy = true;
-    btl_ib_pool_sent(&pool, got[0]);
+    btl_ib_pool_sent(got[0]);
     assert_null(btl_ib_pool_get(&pool, 1472));
-    btl_ib_pool_put(&pool, got[0]);
+    btl_ib_pool_put(got[0]);
     assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
     finish();
 }
@@ -281,7 +295,7 @@ static void test_cleared(void **state)
     int something;
 
     (void) state;
-    start(1472, 0, false, 1);
+    start(1472, 0, 0, 1);
     btl_ib_segment_t *segment = btl_ib_pool_get(&pool, 1472);
     segment->conn = (struct btl_ib_conn *) (void *) &something;
     segment->out = (struct btl_ib_out *) (void *) &something;
@@ -293,7 +307,7 @@ static void test_cleared(void **state)
     segment->tag = 9;
     segment->lost = true;
     segment->probe = true;
-    btl_ib_pool_put(&pool, segment);
+    btl_ib_pool_put(segment);
     assert_ptr_equal(btl_ib_pool_get(&pool, 300), segment);
     assert_null(segment->conn);
     assert_null(segment->out);

@@ -75,7 +75,7 @@ static void test_devices(void **state)
 
     (void) state;
     need_udp(AF_INET);
-    const int n = bed.type->devices("", &log, &list);
+    const int n = bed.type->devices(&(btl_ib_search_t){.provider = "", .log = log}, &list);
     assert_in_range(n, 1, 10000);
     for (int i = 0; i < n; i++) {
         btl_ib_transport_attr_t attr;
@@ -99,7 +99,8 @@ static void test_provider(void **state)
 
     (void) state;
     need_udp(AF_INET);
-    assert_int_equal(bed.type->devices("verbs", &log, &list), 0);
+    assert_int_equal(bed.type->devices(&(btl_ib_search_t){.provider = "verbs", .log = log}, &list),
+                     0);
     assert_null(list);
     bed.type->devices_free(list, 0);
 }
@@ -232,7 +233,7 @@ static void test_interfaces(void **state)
     need_udp(AF_INET);
     turned_down[0] = '\0';
     pretend(list, ips, masks);
-    const int n = bed.type->devices(NULL, &log, &got);
+    const int n = bed.type->devices(&(btl_ib_search_t){.log = log}, &got);
     pretended = NULL;
     assert_int_equal(n, sizeof(listed) / sizeof(listed[0]));
     for (int i = 0; i < n; i++) {
@@ -258,7 +259,7 @@ static void test_interfaces(void **state)
     }
     bed.type->devices_free(got, n);
     list_error = ENFILE;
-    assert_int_equal(bed.type->devices(NULL, &log, &got), -ENFILE);
+    assert_int_equal(bed.type->devices(&(btl_ib_search_t){.log = log}, &got), -ENFILE);
     assert_null(got);
     list_error = 0;
 }

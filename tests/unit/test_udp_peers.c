@@ -43,14 +43,25 @@ static const struct {
     const char *ip;
     uint16_t port;
     const char *printed;
-    uint8_t bytes[20];
+    uint32_t carries;
+    uint8_t bytes[22];
     uint32_t len;
 } good[] = {
-    {"10.1.2.3", 0x1234, "10.1.2.3:4660", {1, 4, 0x12, 0x34, 10, 1, 2, 3}, 8},
-    {"127.0.0.1", 1, "127.0.0.1:1", {1, 4, 0, 1, 127, 0, 0, 1}, 8},
-    {"223.255.255.255", 65535, "223.255.255.255:65535", {1, 4, 255, 255, 223, 255, 255, 255}, 8},
-    {"::1", 258, "[::1]:258", {1, 6, 1, 2, [19] = 1}, 20},
-    {"fd00:1::5", 65535, "[fd00:1::5]:65535", {1, 6, 255, 255, 0xfd, 0, 0, 1, [19] = 5}, 20},
+    {"10.1.2.3", 0x1234, "10.1.2.3:4660", 1472, {1, 4, 0x12, 0x34, 5, 0xc0, 10, 1, 2, 3}, 10},
+    {"127.0.0.1", 1, "127.0.0.1:1", 8968, {1, 4, 0, 1, 0x23, 8, 127, 0, 0, 1}, 10},
+    {"223.255.255.255",
+     65535,
+     "223.255.255.255:65535",
+     65535,
+     {1, 4, 255, 255, 255, 255, 223, 255, 255, 255},
+     10},
+    {"::1", 258, "[::1]:258", 1, {1, 6, 1, 2, 0, 1, [21] = 1}, 22},
+    {"fd00:1::5",
+     65535,
+     "[fd00:1::5]:65535",
+     0,
+     {1, 6, 255, 255, 0, 0, 0xfd, 0, 0, 1, [21] = 5},
+     22},
 };
 
 static void test_names(void **state)
@@ -60,15 +71,27 @@ static void test_names(void **state)
         const btl_ib_udp_name_t name = name_of(good[i].ip, good[i].port);
         btl_ib_udp_name_t again;
         uint8_t bytes[BTL_IB_ADDR_BYTES];
+        uint32_t carries = UINT32_MAX;
+        bool quick = true;
         char text[64];
 
-        assert_int_equal(btl_ib_udp_name_pack(&name, bytes), good[i].len);
+        assert_int_equal(btl_ib_udp_name_pack(&name, good[i].carries, false, bytes), good[i].len);
         assert_memory_equal(bytes, good[i].bytes, good[i].len);
         memset(&again, 0xa5, sizeof(again));
-        assert_int_equal(btl_ib_udp_name_unpack(bytes, good[i].len, &again), 0);
+        assert_int_equal(btl_ib_udp_name_unpack(bytes, good[i].len, &again, &carries, &quick), 0);
+        assert_int_equal(carries, good[i].carries);
         assert_memory_equal(&again, &name, sizeof(name));
-        assert_string_equal(btl_ib_udp_name_format(&again, text, sizeof(text)), good[i].printed);
-        assert_int_equal(btl_ib_udp_name_len(&name), good[i].len == 8
+        assert_false(quick);
+        assert_int_equal(btl_ib_udp_name_pack(&name, good[i].carries, true, bytes), good[i].len);
+        const int expected = 65535 == good[i].port ? -EINVAL : 0; /* there is none above */
+        assert_int_equal(btl_ib_udp_name_unpack(bytes, good[i].len, &again, &carries, &quick),
+                         expected);
+        assert_true(quick);
+        assert_true(0 != expected || 0 == memcmp(&again, &name, sizeof(name)));
+        bytes[1] ^= 0x80;
+        assert_memory_equal(bytes, good[i].bytes, good[i].len);
+        assert_string_equal(btl_ib_udp_name_format(&name, text, sizeof(text)), good[i].printed);
+        assert_int_equal(btl_ib_udp_name_len(&name), good[i].len == 10
                                                          ? sizeof(struct sockaddr_in)
                                                          : sizeof(struct sockaddr_in6));
     }
@@ -102,10 +125,10 @@ static void test_refused(void **state)
     for (size_t i = 0; i < COUNT(bad); i++) {
         const btl_ib_udp_name_t name = name_of(bad[i].ip, bad[i].port);
 
-        assert_refused(pair.a, bytes, btl_ib_udp_name_pack(&name, bytes));
+        assert_refused(pair.a, bytes, btl_ib_udp_name_pack(&name, 1472, false, bytes));
     }
     for (size_t i = 0; i < COUNT(good); i++) {
-        const int expected = 8 == good[i].len ? 0 : -EHOSTUNREACH; /* from an IPv4 socket */
+        const int expected = 10 == good[i].len ? 0 : -EHOSTUNREACH; /* from an IPv4 socket */
 
         for (size_t len = 0; len <= BTL_IB_ADDR_BYTES + 1; len++) {
             memset(bytes, 1, sizeof(bytes));
@@ -118,7 +141,12 @@ static void test_refused(void **state)
         for (size_t at = 0; at < 2; at++) { /* version, family */
             for (unsigned flip = 1; flip < 256; flip++) {
                 bytes[at] ^= (uint8_t) flip;
-                assert_refused(pair.a, bytes, good[i].len);
+                if (1 == at && 0x80 == flip && 65535 != good[i].port) { /* two ports */
+                    assert_int_equal(pair.a->ops->addr_add(pair.a, bytes, good[i].len, &addr),
+                                     expected);
+                } else {
+                    assert_refused(pair.a, bytes, good[i].len);
+                }
                 bytes[at] ^= (uint8_t) flip;
             }
         }
@@ -137,8 +165,9 @@ static void test_other_family(void **state)
     (void) state;
     need_udp(AF_INET6);
     btl_ib_transport_t *t = open_with(heard_params());
-    assert_int_equal(t->ops->addr_add(t, bytes, btl_ib_udp_name_pack(&name, bytes), &addr),
-                     -EHOSTUNREACH);
+    assert_int_equal(
+        t->ops->addr_add(t, bytes, btl_ib_udp_name_pack(&name, 1472, false, bytes), &addr),
+        -EHOSTUNREACH);
     close_transport(t);
 }
 

@@ -125,7 +125,7 @@ static void test_type(void **state)
 {
     (void) state;
     for (uint8_t type = 0; type < 16; type++) {
-        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_BUNDLE;
+        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_PART;
         begin(type, 0);
         bytes[3] = 0;
         assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);
@@ -356,6 +356,76 @@ static void test_skip(void **state)
     }
 }
 
+/* A part lies within its whole, in units; only what has a long body has parts. */
+static void test_part(void **state)
+{
+    static const struct {
+        uint32_t offset, total, size, type, tag;
+        btl_ib_wire_error_t error;
+    } cases[] = {
+        {0, 100, 96, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_OK},
+        {96, 100, 4, BTL_IB_TYPE_CHUNK, 7, BTL_IB_WIRE_OK},
+        {0, 5, 5, BTL_IB_TYPE_PUT, 0, BTL_IB_WIRE_OK},
+        {65528, 65535, 7, BTL_IB_TYPE_BUNDLE, 0, BTL_IB_WIRE_OK},
+        {0, 100, 95, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {4, 100, 96, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {8, 100, 96, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {0, 0, 0, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {0, 100, 0, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {65528, 65535, 8, BTL_IB_TYPE_DATA, 7, BTL_IB_WIRE_LENGTH},
+        {0, 100, 96, BTL_IB_TYPE_PUT, 7, BTL_IB_WIRE_TYPE_UNKNOWN},
+        {0, 100, 96, BTL_IB_TYPE_PART, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
+        {0, 100, 96, BTL_IB_TYPE_ACK, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
+        {0, 100, 96, BTL_IB_TYPE_SKIP, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
+        {0, 100, 96, BTL_IB_TYPE_VOID, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
+        {0, 100, 96, 0, 0, BTL_IB_WIRE_TYPE_UNKNOWN},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (uint32_t zero = 0; zero < 2; zero++) {
+            begin(BTL_IB_TYPE_PART, 0);
+            bytes[3] = 0;
+            put(cases[i].offset, 2);
+            put(cases[i].total, 2);
+            put(cases[i].type, 1);
+            put(cases[i].tag, 1);
+            put(zero, 2);
+            uint32_t head = used;
+            assert_int_equal(parse_cut(head - 1), BTL_IB_WIRE_SHORT);
+            used += cases[i].size;
+            assert_int_equal(parse(), zero ? BTL_IB_WIRE_TYPE_UNKNOWN : cases[i].error);
+        }
+        if (cases[i].error == BTL_IB_WIRE_OK) {
+            bytes[used - cases[i].size - 1] = 0;
+            bytes[used - cases[i].size - 2] = 0;
+            assert_int_equal(parse(), BTL_IB_WIRE_OK);
+            assert_int_equal(view.part.offset, cases[i].offset);
+            assert_int_equal(view.part.total, cases[i].total);
+            assert_int_equal(view.part.type, cases[i].type);
+            assert_int_equal(view.part.tag, cases[i].tag);
+            assert_int_equal(view.size, cases[i].size);
+        }
+    }
+}
+
+/* A VOID may be as long as it likes, if there is nothing in it. */
+static void test_void(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_VOID, 0);
+    bytes[3] = 0;
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    uint32_t at = used;
+    memset(bytes + at, 0, 100);
+    used += 100;
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_int_equal(view.size, 0);
+    assert_int_equal(view.bytes, 100);
+    bytes[at + 99] = 1;
+    assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
+}
+
 static void test_close(void **state)
 {
     (void) state;
@@ -474,6 +544,49 @@ static void test_ack_spaces_ascend(void **state)
     }
 }
 
+/* Blocks of refused ones stand behind all others, and say nothing but their ranges. */
+static void test_ack_refused(void **state)
+{
+    static const struct {
+        uint8_t first, second, count;
+        uint32_t limit, again;
+        uint32_t range[2][2];
+        bool right;
+    } cases[] = {
+        {3, 0x80, 1, 0, 0, {{0, 1}}, true},          {0x83, 0x84, 1, 0, 0, {{7, 3}}, true},
+        {3, 0x82, 2, 0, 0, {{0, 1}, {2, 1}}, true},  {3, 0x82, 2, 0, 0, {{0, 1}, {1, 1}}, false},
+        {3, 0x82, 2, 0, 0, {{5, 1}, {0, 1}}, false}, {0x83, 0x83, 1, 0, 0, {{0, 1}}, false},
+        {0x83, 3, 0, 0, 0, {{0, 0}}, false},         {3, 0x80, 0, 0, 0, {{0, 0}}, false},
+        {3, 0x80, 1, 0, 0, {{0, 0}}, false},         {3, 0x80, 1, 1, 0, {{0, 1}}, false},
+        {3, 0x80, 1, 0, 1, {{0, 1}}, true},          {3, 0x80, 1, 0, 2, {{0, 1}}, false},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(BTL_IB_TYPE_ACK, 0);
+        put_block(cases[i].first, cases[i].first >> 7, 70, 0);
+        if (cases[i].first >> 7) {
+            put_range(1, 1);
+        }
+        uint32_t at = used;
+        put_block(cases[i].second, cases[i].count, 77, cases[i].limit);
+        bytes[at + offsetof(btl_ib_wire_ack_t, again)] = (uint8_t) cases[i].again;
+        for (int r = 0; r < cases[i].count; r++) {
+            put_range(cases[i].range[r][0], cases[i].range[r][1]);
+        }
+        assert_int_equal(parse(), cases[i].right ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG);
+    }
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    begin(BTL_IB_TYPE_ACK, 0);
+    put_block(0x85, 1, 9, 0);
+    put_range(0, 2);
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_true(btl_ib_wire_next_block(&view, &offset, &block));
+    assert_true(block.refused && block.space == 5);
+    check_range(&block, 0, 9, 11);
+}
+
 static void test_ack_ranges(void **state)
 {
     static const uint32_t acks[] = {0, 1, 0x7ffffffe, 0xffffc000, 0xfffffffe, 0xffffffff};
@@ -558,10 +671,13 @@ int main(void)
         cmocka_unit_test_teardown(test_chunk, teardown),
         cmocka_unit_test_teardown(test_chunk_arithmetic, teardown),
         cmocka_unit_test_teardown(test_skip, teardown),
+        cmocka_unit_test_teardown(test_part, teardown),
+        cmocka_unit_test_teardown(test_void, teardown),
         cmocka_unit_test_teardown(test_close, teardown),
         cmocka_unit_test_teardown(test_ack, teardown),
         cmocka_unit_test_teardown(test_ack_again, teardown),
         cmocka_unit_test_teardown(test_ack_spaces_ascend, teardown),
+        cmocka_unit_test_teardown(test_ack_refused, teardown),
         cmocka_unit_test_teardown(test_ack_ranges, teardown),
         cmocka_unit_test_teardown(test_ack_most_ranges, teardown),
     };

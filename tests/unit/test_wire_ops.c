@@ -207,7 +207,8 @@ static void test_void_and_refused(void **state)
     for (uint32_t size = 0; size < 8; size++) {
         uint32_t body = begin_op(BTL_IB_TYPE_VOID, size % 2 != 0);
         put(0x31323334, 8);
-        assert_int_equal(parse_cut(body + size), size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH);
+        assert_int_equal(parse_cut(body + size),
+                         size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_TYPE_UNKNOWN);
         bytes[0] = (uint8_t) (0x10 | BTL_IB_TYPE_REFUSED);
         assert_int_equal(parse_cut(body + size), size == 4 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH);
     }

@@ -27,7 +27,10 @@ void find_device(const char *type, const char *provider, sa_family_t family)
             bed.type = btl_ib_transport_types[i];
         }
     }
-    bed.device_count = NULL != bed.type ? bed.type->devices(provider, &log, &bed.devices) : 0;
+    bed.device_count =
+        NULL != bed.type
+            ? bed.type->devices(&(btl_ib_search_t){.provider = provider, .log = log}, &bed.devices)
+            : 0;
     for (int i = 0; i < bed.device_count; i++) {
         const btl_ib_device_t *device = &bed.devices[i];
 

@@ -12,12 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "transports.h"
 #include "udp_calls.h"
+#include "udp_state.h"
 
 udp_calls_t calls;
 
@@ -29,14 +32,53 @@ void forget_calls(void)
 
 /* ---- instead of libc's ---- */
 
+/* Set errno. Returns whether there is an error. */
+static bool fails(int error)
+{
+    errno = 0 != error ? error : errno;
+    return 0 != error;
+}
+
 int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
 {
+    const int small = (int) calls.small_buffers;
+
+    if (SOL_SOCKET == level && SO_REUSEPORT == option && fails(calls.reuse_error)) {
+        return -1;
+    }
+    if (SOL_SOCKET == level && SO_RCVBUF == option && 0 != small) {
+        value = &small;
+    }
     if (SOL_UDP == level
         && ((calls.no_gso && UDP_SEGMENT == option) || (calls.no_gro && UDP_GRO == option))) {
         errno = ENOPROTOOPT;
         return -1;
     }
     return (int) syscall(SYS_setsockopt, fd, level, option, value, len);
+}
+
+int socket(int domain, int type, int protocol)
+{
+    return fails(calls.socket_error) ? -1 : (int) syscall(SYS_socket, domain, type, protocol);
+}
+
+int bind(int fd, const struct sockaddr *name, socklen_t len)
+{
+    return fails(calls.bind_error) ? -1 : (int) syscall(SYS_bind, fd, name, len);
+}
+
+int connect(int fd, const struct sockaddr *name, socklen_t len)
+{
+    calls.connects++;
+    if (NULL != calls.at_connect) {
+        calls.at_connect();
+    }
+    return fails(calls.connect_error) ? -1 : (int) syscall(SYS_connect, fd, name, len);
+}
+
+int epoll_ctl(int fd, int op, int of, struct epoll_event *event)
+{
+    return fails(calls.epoll_error) ? -1 : (int) syscall(SYS_epoll_ctl, fd, op, of, event);
 }
 
 /* Is this call to fail? */
@@ -59,6 +101,7 @@ static void count_sent(const struct msghdr *msg)
     }
     calls.largest = bytes > calls.largest ? bytes : calls.largest;
     calls.messages++;
+    calls.named += NULL != msg->msg_name;
     calls.joined += 0 != msg->msg_controllen;
 }
 
@@ -155,6 +198,13 @@ static void hear(void *context, int level, const char *format, ...)
 btl_ib_open_params_t heard_params(void)
 {
     return (btl_ib_open_params_t){.log = {.print = hear, .context = &calls}};
+}
+
+void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer)
+{
+    for (int i = 0; i < BTL_IB_UDP_HOT; i++) {
+        (void) assert_reaches(t, to, peer, 100);
+    }
 }
 
 void need_udp(sa_family_t family)

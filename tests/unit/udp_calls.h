@@ -25,12 +25,17 @@ typedef struct udp_calls {
     int recv_error;   /* the next call ends with it */
     int joined_as;    /* the next call's datagrams came joined from such; 0: as they did */
     bool no_memory;   /* there is none for another buffer */
+    int socket_error, reuse_error, bind_error, connect_error, epoll_error; /* they end with it */
+    uint32_t small_buffers;   /* bytes that sockets get, whatever they ask for; 0: that */
+    void (*at_connect)(void); /* called before one */
     /* What they did. */
     uint32_t sends;    /* calls that sent something */
     uint32_t messages; /* in them */
+    uint32_t named;    /* of those, the ones that said to whom */
     uint32_t largest;  /* bytes of one of them */
     uint32_t joined;   /* of those, the ones that were several datagrams */
     uint32_t receives; /* calls that received, or looked */
+    uint32_t connects;
     /* The log. */
     char heard[4096];
     int worst; /* the lowest level */
@@ -43,6 +48,9 @@ void forget_calls(void);
 
 /* An open() whose log is heard. */
 btl_ib_open_params_t heard_params(void);
+
+/* Send to a peer, which takes it all in, until it must have a socket of its own if it may. */
+void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer);
 
 /* The loopback device of an address family, whatever else it takes for a test, or the test is skipped. */
 void need_udp(sa_family_t family);

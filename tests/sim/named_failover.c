@@ -1,0 +1,460 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which a device, or the way behind it, fails while there is another: nothing is lost, nobody dies. */
+
+#include <stdio.h>
+
+#include "btl_ib_state.h"
+#include "named.h"
+
+/* The rail that a datagram really goes by; see rail_open(). */
+static uint32_t way_of(const sim_t *sim, const datagram_t *d)
+{
+    return d->src % sim->nrails;
+}
+
+static uint64_t failovers(sim_t *sim)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        sum += btl_ib_engine_counters(sim->procs[i].engine)->failovers;
+    }
+    return sum;
+}
+
+/* Everybody knows everybody by each rail. */
+static void acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
+{
+    sim_procs(sim, procs, rails);
+    run_defaults(sim);
+    sim->survives = true;
+    run_start(sim);
+    for (uint32_t rail = 0; rail < rails; rail++) {
+        for (uint32_t i = 0; i < procs * procs; i++) {
+            if (i / procs != i % procs) {
+                say(sim, i / procs, i % procs, 100, 1000)->rail = rail;
+            }
+        }
+    }
+    run_settle(sim, SIM_MS(50));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+}
+
+/* Messages of all sizes both ways, by each rail, for some milliseconds. */
+static void traffic(sim_t *sim)
+{
+    static const uint32_t sizes[] = {8, 60000, 1000, 300, 20000};
+    uint32_t pairs = sim->nprocs * sim->nprocs;
+
+    for (uint32_t n = 0; n < 60; n++) {
+        for (uint32_t i = 0; i < pairs; i++) {
+            if (i / sim->nprocs != i % sim->nprocs) {
+                say(sim, i / sim->nprocs, i % sim->nprocs, sizes[n % 5], SIM_US(50) * n + 1000)
+                    ->rail = n % sim->nrails;
+            }
+        }
+    }
+}
+
+/* The same, and we are in the middle of it. */
+static void in_traffic(sim_t *sim)
+{
+    traffic(sim);
+    sim_run_until(sim, sim->now + SIM_US(700));
+}
+
+/* A way breaks without a word, all goes by others, and the way heals. */
+static void broken_for_a_while(sim_t *sim, bool (*drop)(sim_t *, const datagram_t *))
+{
+    sim->drop = drop;
+    run_settle(sim, SIM_S(5));
+    sim->drop = NULL;
+}
+
+/* All arrived within `time`, by the connections there were. */
+static void all_survive(sim_t *sim, uint64_t time)
+{
+    run_settle(sim, time);
+    must_be_within(sim, "connections lost with a device", sim->applied[F_DEATH], 0);
+    if (failovers(sim) == 0) {
+        sim_fail(sim, "nothing went by another rail");
+    }
+    finish(sim);
+}
+
+void failover_sender(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[0]);
+    run_settle(sim, SIM_MS(200));
+    must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
+    all_survive(sim, SIM_MS(200));
+}
+
+void failover_many(sim_t *sim)
+{
+    acquainted(sim, 5, 3);
+    in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[1]);
+    sim_run_until(sim, sim->now + SIM_US(300));
+    rail_fail_device(sim->procs[1].rails[1]);
+    sim_run_until(sim, sim->now + SIM_US(300));
+    rail_fail_device(sim->procs[1].rails[0]);
+    all_survive(sim, SIM_S(5));
+}
+
+/* Both ends of a wire at once: each finds the other by the next. */
+void failover_both(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[1]);
+    rail_fail_device(sim->procs[1].rails[1]);
+    all_survive(sim, SIM_MS(200));
+}
+
+void failover_idle(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_S(10));
+    say(sim, 1, 0, 100, 1000)->rail = 0;
+    say(sim, 0, 1, 30000, 1000)->rail = 0;
+    all_survive(sim, SIM_MS(20));
+}
+
+void failover_in_kick(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->survives = true;
+    sim->procs[0].kicker = SIM_MS(10);
+    run_start(sim);
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, i / 2, 1 - i / 2, 100, 1000)->rail = i % 2;
+    }
+    run_settle(sim, SIM_MS(50));
+    say(sim, 0, 1, 60000, 1000)->rail = 0;
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(1));
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    must_be_within(sim, "messages that wait for the end of a computation", sim->undelivered, 0);
+    all_survive(sim, SIM_S(2));
+}
+
+static bool drop_news(sim_t *sim, const datagram_t *d)
+{
+    return d->from == 0 && d->rail == 0 && way_of(sim, d) == 1 && sim->scratch[0] > 0
+           && sim->scratch[0]-- > 0;
+}
+
+/* Nobody tells the peer: it finds out. */
+void failover_news_lost(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    sim->scratch[0] = 1;
+    sim->drop = drop_news;
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    must_be_within(sim, "datagrams still to be lost", sim->scratch[0], 0);
+    for (uint32_t i = 0; i < 10; i++) {
+        say(sim, 1, 0, 3000, 1000)->rail = 0;
+    }
+    all_survive(sim, SIM_S(3));
+}
+
+static bool drop_first_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 0;
+}
+
+/* No device says anything, but nothing gets through any more by one rail. */
+void failover_broken_way(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    in_traffic(sim);
+    sim->drop = drop_first_way;
+    all_survive(sim, SIM_S(5));
+}
+
+/* The way heals, and then the other one fails: back to the first. */
+void failover_back(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    in_traffic(sim);
+    broken_for_a_while(sim, drop_first_way);
+    in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[1]);
+    all_survive(sim, SIM_S(5));
+}
+
+static bool drop_second_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 1;
+}
+
+/* The way heals, and then the other one breaks, without a word: the first is found again. */
+void failover_in_turn(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    for (int i = 0; i < 4; i++) {
+        in_traffic(sim);
+        broken_for_a_while(sim, i % 2 == 0 ? drop_first_way : drop_second_way);
+        sim_run_until(sim, sim->now + SIM_S(20));
+    }
+    all_survive(sim, SIM_S(5));
+}
+
+/* A connection is away from its own rail when the device that it goes by fails, and so is the other one's. */
+void failover_away(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    btl_ib_conn_t *b = proc_link(&sim->procs[0], 1, 1)->conn;
+    if (!btl_ib_failover(b)) {
+        sim_fail(sim, "there is no other way");
+    }
+    rail_fail_device(sim->procs[0].rails[0]);
+    traffic(sim);
+    all_survive(sim, SIM_S(1));
+}
+
+/* While traffic goes on a healed way is taken back. */
+void failover_home(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    in_traffic(sim);
+    broken_for_a_while(sim, drop_first_way);
+    const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
+    if (a->via == a->rail) {
+        sim_fail(sim, "the broken way is not left");
+    }
+    for (int i = 0; i < 10; i++) {
+        say(sim, 0, 1, 1000, SIM_S(1) * (uint64_t) i + 1000)->rail = 0;
+    }
+    sim_run_until(sim, sim->now + SIM_S(10));
+    if (a->via != a->rail) {
+        sim_fail(sim, "the healed way is not taken back");
+    }
+    all_survive(sim, SIM_S(1));
+}
+
+static bool drop_two_ways(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) < 2;
+}
+
+/* Two of three ways are dark, and nobody used the third just now. */
+void failover_third(sim_t *sim)
+{
+    acquainted(sim, 2, 3);
+    sim->drop = drop_two_ways;
+    sim_run_until(sim, sim->now + SIM_S(10));
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, i % 2, 1 - i % 2, 3000, 1000)->rail = i / 2;
+    }
+    all_survive(sim, SIM_S(3));
+}
+
+/* What one moves to has failed at the other. */
+void failover_crossed(sim_t *sim)
+{
+    acquainted(sim, 2, 3);
+    in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[0]);
+    rail_fail_device(sim->procs[1].rails[1]);
+    all_survive(sim, SIM_S(5));
+}
+
+/* Datagrams of the old way come later than those of the new one: nobody goes back for them. */
+void failover_late(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    fault_add(sim, F_JITTER, 0, sim->now + SIM_S(1), 1000000, SIM_MS(2));
+    traffic(sim);
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_MS(20));
+    must_be_within(sim, "ways taken", btl_ib_engine_counters(sim->procs[1].engine)->failovers, 1);
+    all_survive(sim, SIM_S(5));
+}
+
+/* Both move at once, to different ways: they come to agree. */
+void failover_disagree(sim_t *sim)
+{
+    acquainted(sim, 2, 3);
+    btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
+    btl_ib_conn_t *b = proc_link(&sim->procs[1], 0, 0)->conn;
+    if (!btl_ib_failover(a) || !btl_ib_failover(a) || !btl_ib_failover(b)) {
+        sim_fail(sim, "there is no other way");
+    }
+    traffic(sim);
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "ways taken", failovers(sim), 4);
+    if (a->via->index != b->via->index) {
+        sim_fail(sim, "one goes by rail %u, the other by rail %u", a->via->index, b->via->index);
+    }
+    all_survive(sim, SIM_S(1));
+}
+
+/* A peer that computes is silent by all rails: that moves nothing. */
+void failover_not_for_silence(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    proc_compute(&sim->procs[1], sim->now + SIM_S(20));
+    for (uint32_t i = 0; i < 10; i++) {
+        say(sim, 0, 1, 3000, SIM_MS(100) * i + 1000)->rail = i % 2;
+    }
+    run_settle(sim, SIM_S(25));
+    must_be_within(sim, "connections moved for a peer that computed", failovers(sim), 0);
+    finish(sim);
+}
+
+/* The rail that failed is one that these two never used; the peer does not know. */
+void failover_first_contact(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->survives = true;
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000)->rail = 1;
+    say(sim, 1, 0, 100, 1000)->rail = 1;
+    run_settle(sim, SIM_MS(50));
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    for (uint32_t i = 0; i < 5; i++) {
+        say(sim, 1, 0, 3000, SIM_MS(1) * i + 1000)->rail = 0;
+    }
+    all_survive(sim, SIM_S(5));
+}
+
+/* Nobody else is known by another rail: then the connection dies, as it would with one rail. */
+void failover_nowhere(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->procs[1].config.silence_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1); /* by some rail */
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        rail_fail_device(sim->procs[0].rails[rail]);
+    }
+    sim_run_until(sim, sim->now + SIM_MS(5));
+    if (sim->applied[F_DEATH] == 0) {
+        sim_fail(sim, "the failure of all devices is not reported");
+    }
+    sim->stopping = true;
+    sim_run_until(sim, sim->now + SIM_S(20));
+    proc_stop(&sim->procs[0]);
+    proc_stop(&sim->procs[1]);
+}
+
+/* ---- ports that may come back ---- */
+
+static void set_port(sim_t *sim, uint32_t rail, bool up)
+{
+    rail_set_port(sim->procs[0].rails[rail], up);
+}
+
+void port_flaps(sim_t *sim)
+{
+    acquainted(sim, 2, 1);
+    for (int i = 0; i < 3; i++) {
+        traffic(sim);
+        sim_run_until(sim, sim->now + SIM_US(700));
+        set_port(sim, 0, false);
+        sim_run_until(sim, sim->now + SIM_S(100));
+        must_be_within(sim, "connections lost with a port", sim->applied[F_DEATH], 0);
+        set_port(sim, 0, true);
+        run_settle(sim, SIM_MS(300));
+    }
+    must_be_within(sim, "connections lost with a port", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "ways taken", failovers(sim), 0);
+    finish(sim);
+}
+
+void port_flaps_of_two(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
+    const btl_ib_conn_t *b = proc_link(&sim->procs[1], 0, 0)->conn;
+    traffic(sim);
+    sim_run_until(sim, sim->now + SIM_US(700));
+    set_port(sim, 0, false);
+    run_settle(sim, SIM_MS(200));
+    must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
+    if (a->via == a->rail || b->via == b->rail) {
+        sim_fail(sim, "the port that is down is still used");
+    }
+    sim_run_until(sim, sim->now + SIM_S(2));
+    set_port(sim, 0, true);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    if (a->via != a->rail || b->via != b->rail) {
+        sim_fail(sim, "the port that is back is not used");
+    }
+    traffic(sim);
+    all_survive(sim, SIM_MS(200));
+}
+
+void port_first_back(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    traffic(sim);
+    sim_run_until(sim, sim->now + SIM_US(700));
+    set_port(sim, 0, false);
+    sim_run_until(sim, sim->now + SIM_US(100));
+    set_port(sim, 1, false);
+    sim_run_until(sim, sim->now + SIM_S(60));
+    set_port(sim, 0, true);
+    run_settle(sim, SIM_S(1));
+    set_port(sim, 1, true);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    all_survive(sim, SIM_S(1));
+}
+
+void port_stays_down(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->procs[0].config.down_limit = 30000000;
+    sim->procs[1].config.silence_limit = 60000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    set_port(sim, 0, false);
+    sim_run_until(sim, sim->now + SIM_S(29));
+    must_be_within(sim, "connections that ended too soon", sim->applied[F_DEATH], 0);
+    sim_run_until(sim, sim->now + SIM_S(2));
+    if (sim->applied[F_DEATH] == 0) {
+        sim_fail(sim, "a port that is down for good is not reported");
+    }
+    sim->stopping = true;
+    proc_stop(&sim->procs[0]);
+    proc_stop(&sim->procs[1]);
+}
+
+void port_down_in_kick(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->survives = true;
+    sim->procs[0].kicker = SIM_MS(10);
+    sim->procs[0].config.down_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    say(sim, 0, 1, 60000, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(60));
+    set_port(sim, 0, false);
+    sim_run_until(sim, sim->now + SIM_S(3));
+    set_port(sim, 0, true);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    must_be_within(sim, "messages that wait for the end of a computation", sim->undelivered, 0);
+    run_settle(sim, SIM_S(61));
+    must_be_within(sim, "connections lost with a port", sim->applied[F_DEATH], 0);
+    finish(sim);
+}

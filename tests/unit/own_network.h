@@ -1,0 +1,22 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* A network of a test's own: a loopback device that it may change as it likes, and nothing else. */
+
+#ifndef BTL_IB_TEST_OWN_NETWORK_H
+#define BTL_IB_TEST_OWN_NETWORK_H
+
+#include <stdint.h>
+
+/* This process is in such a network from now on; or the test is skipped. Also for those who are not root, where they may
+ * have one. The loopback device is up, with its usual MTU. */
+void need_own_network(void);
+
+void set_lo_mtu(int mtu);
+
+/* Datagrams to a network of 16 bits ("10.9.0.0") leave by the loopback device; `mtu` 0: its own. */
+void add_route(const char *network, uint32_t mtu);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "said.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+char said[1024];
+
+void listen_to(void *context, int level, const char *format, ...)
+{
+    va_list args;
+    const size_t len = strlen(said);
+
+    (void) context;
+    va_start(args, format);
+    if (level == 1 && len + 1 < sizeof(said)) {
+        vsnprintf(said + len, sizeof(said) - len, format, args);
+    }
+    va_end(args);
+}
+
+uint32_t troubles;
+char trouble_detail[64];
+
+void note_trouble(void *context, btl_ib_trouble_t what, const char *device, const char *detail)
+{
+    (void) context;
+    assert_true(device[0] != 0);
+    troubles |= 1u << what;
+    snprintf(trouble_detail, sizeof(trouble_detail), "%s", detail);
+}
+
+void forget_said(void)
+{
+    said[0] = '\0';
+    trouble_detail[0] = '\0';
+    troubles = 0;
+}

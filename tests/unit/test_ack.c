@@ -1,0 +1,204 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* When acknowledgements leave, and when they wait for what carries them. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum {
+    LONG = 40000,      /* bytes: more than 16 chunks, fewer than 64 */
+    LONGEST = 64 << 10 /* what an engine takes */
+};
+
+/* `joins`: bytes of datagrams that their transports join; `credits`: of each peer from the first. */
+static bench_t *pair_that(const char *queues, uint32_t joins, uint32_t credits)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 4; i++) {
+        strcpy(bench->hosts[i].queues, queues);
+        bench->hosts[i].attr.joins = joins;
+        bench->hosts[i].attr.max_batch = 64;
+        bench->hosts[i].config.credit_init = credits;
+        bench_start(bench, i);
+    }
+    bench_send(bench, 0, 1, 20, 1);
+    bench_send(bench, 1, 0, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    return bench;
+}
+
+static bench_t *pair(const char *queues)
+{
+    return pair_that(queues, 0, 16);
+}
+
+static uint64_t acks_of(const bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine)->sent_acks;
+}
+
+/* How many acknowledgements the receiver of a message sends while it comes and right after. */
+static uint64_t acks_for(bench_t *bench, uint32_t from, uint32_t to, uint32_t size)
+{
+    const uint64_t before = acks_of(bench, to);
+
+    if (bench->message_count % 4 == 0) { /* the bench asks for an ACK of each fourth message */
+        assert_int_not_equal(bench_send(bench, 2, 3, 20, 1), UINT32_MAX);
+    }
+    assert_int_not_equal(bench_send(bench, from, to, size, 1), UINT32_MAX);
+    bench_flow(bench);
+    return acks_of(bench, to) - before;
+}
+
+/* A message and its answer. */
+static uint64_t acks_of_exchange(bench_t *bench, uint32_t size)
+{
+    uint64_t acks = acks_for(bench, 0, 1, size);
+
+    return acks + acks_for(bench, 1, 0, size);
+}
+
+/* For so long that no grant grows any more, which is told at once. */
+static void get_used_to_answers(bench_t *bench)
+{
+    for (int i = 0; i < 100; i++) {
+        (void) acks_of_exchange(bench, LONG);
+    }
+}
+
+/* Who gets messages and has nothing to say acknowledges them at once. */
+static void one_way_at_once(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
+
+    (void) state;
+    bench_run(bench, 1000);
+    for (int i = 0; i < 20; i++) {
+        assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    }
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* What arrives as one is no reason for several acknowledgements: one for as much as a train has. */
+static void one_for_a_train(void **state)
+{
+    for (uint32_t joins = 0; joins <= 65487; joins += 65487) {
+        bench_t *bench = pair_that("P,256,256:P,1472,1024", joins, 1024);
+
+        (void) state;
+        bench_run(bench, 1000);
+        (void) acks_for(bench, 0, 1, 20);
+        bench_run(bench, 1000); /* and it was not answered */
+        assert_int_equal(acks_for(bench, 0, 1, LONG) > 0, joins == 0);
+        assert_true(acks_for(bench, 0, 1, LONG) > 0);
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* A window that is smaller than a train would wait for it to no end but that of the delay: its sender asks. */
+static void smaller_than_a_train(void **state)
+{
+    bench_t *bench = pair_that("P,256,256:P,1472,1024", 65487, 1024);
+
+    (void) state;
+    bench_run(bench, 1000);
+    bench_conn(bench, 0, 1)->cc.window = bench_conn(bench, 0, 1)->cc.train - 1;
+    assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Where messages are answered at once the answer acknowledges them. */
+static void answers_carry_them(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
+
+    (void) state;
+    get_used_to_answers(bench);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(acks_of_exchange(bench, LONG), 0);
+        assert_int_equal(bench_conn(bench, 0, 1)->unacked, 0); /* the answer told */
+    }
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* No answer comes: the acknowledgement is no later than any, and those after it are not held back. */
+static void no_answer(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
+
+    (void) state;
+    get_used_to_answers(bench);
+    assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
+    assert_true(bench_conn(bench, 0, 1)->unacked > 0);
+    bench->now += bench->hosts[1].config.ack_delay;
+    bench_turn(bench, 1);
+    bench_flow(bench);
+    assert_int_equal(bench_conn(bench, 0, 1)->unacked, 0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    }
+    /* A late answer is none. */
+    bench->now += 2 * bench->hosts[1].config.ack_delay;
+    (void) acks_for(bench, 1, 0, 20);
+    assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* More than one message is in need of it before the answer: what is much is acknowledged at once. */
+static void several_messages(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
+
+    (void) state;
+    get_used_to_answers(bench);
+    assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
+    assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* A sender that is out of credits is told of new ones, answer or not. */
+static void credits_do_not_wait(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,16");
+
+    (void) state;
+    for (int i = 0; i < 5; i++) {
+        (void) acks_of_exchange(bench, 8000);
+    }
+    assert_true(acks_for(bench, 0, 1, LONGEST) > 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_way_at_once),
+        cmocka_unit_test(one_for_a_train),
+        cmocka_unit_test(smaller_than_a_train),
+        cmocka_unit_test(answers_carry_them),
+        cmocka_unit_test(no_answer),
+        cmocka_unit_test(several_messages),
+        cmocka_unit_test(credits_do_not_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Paths that carry more to one peer than to another: datagrams, trains of them, and credits by what each does. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum {
+    WIDE = 7744,   /* what the path between hosts 0 and 1 carries */
+    NARROW = 1472, /* and those to host 2 */
+    DATA = 1,      /* the queue of such datagrams */
+    HELD = 400000, /* bytes that wait for a host: of WIDE 50, of NARROW 231 */
+};
+
+/* Hosts 0 and 1 are close to each other, host 2 is not. */
+static bench_t *new_network(void)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_host_t *host = &bench->hosts[i];
+
+        strcpy(host->queues, "P,256,512,256,64:P,7744,1024,512,64");
+        host->attr.max_datagram = WIDE;
+        host->attr.max_batch = 64;
+        host->attr.joins = 65487;
+        host->rx_bytes = HELD;
+        host->path[0] = i == 2 ? NARROW : 0;
+        host->path[1] = i == 2 ? NARROW : 0;
+        host->path[2] = i == 2 ? 0 : NARROW;
+    }
+    return bench;
+}
+
+static bench_t *network(void)
+{
+    bench_t *bench = new_network();
+
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    return bench;
+}
+
+/* The largest datagram that the wire sees from one host to another while it sends a message; the bench itself
+ * demands that none is larger than its path. */
+static uint32_t largest(bench_t *bench, uint32_t from, uint32_t to)
+{
+    uint32_t size = 0;
+
+    bench_clear(&bench->tape);
+    bench->taping = true;
+    bench_send(bench, from, to, 60000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench->taping = false;
+    for (const bench_datagram_t *d = bench->tape.first; d != NULL; d = d->next) {
+        size = d->size > size ? d->size : size;
+    }
+    return size;
+}
+
+static void each_path_is_used(void **state)
+{
+    bench_t *bench = network();
+
+    (void) state;
+    assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
+    assert_in_range(largest(bench, 1, 0), WIDE - 500, WIDE);
+    assert_in_range(largest(bench, 0, 2), NARROW - 100, NARROW);
+    assert_in_range(largest(bench, 2, 0), NARROW - 100, NARROW);
+    assert_int_equal(bench_conn(bench, 0, 1)->cc.train, 65487 / WIDE);
+    assert_int_equal(bench_conn(bench, 0, 2)->cc.train, 65487 / NARROW);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* No train is longer than what one call sends, and where nothing is joined there are none. */
+static void trains_have_bounds(void **state)
+{
+    (void) state;
+    for (uint32_t joins = 0; joins < 2; joins++) {
+        bench_t *bench = new_network();
+
+        bench->hosts[0].attr.joins = joins * 65487;
+        bench->hosts[0].path[2] = bench->hosts[2].path[0] = 512;
+        bench_start(bench, 0);
+        bench_start(bench, 2);
+        (void) largest(bench, 0, 2);
+        assert_int_equal(bench_conn(bench, 0, 2)->cc.train, joins == 0 ? 1 : 64);
+        end(bench);
+    }
+}
+
+/* What its path carries is too little for any talk: no connection, and nothing is left of it. */
+static void a_path_that_is_none(void **state)
+{
+    bench_t *bench = new_network();
+    btl_ib_conn_t *conn = NULL;
+
+    (void) state;
+    bench->hosts[0].path[2] = 90;
+    bench_start(bench, 0);
+    bench_start(bench, 2);
+    const btl_ib_peer_info_t info = bench_info(bench, 2, 0);
+    assert_int_equal(btl_ib_conn_create(bench->hosts[0].engine, 0, &info, NULL, &conn), -EINVAL);
+    for (uint32_t i = 0; i < BENCH_HOSTS * BENCH_RAILS; i++) {
+        assert_int_equal(bench->hosts[0].rails[0].refs[i], 0);
+    }
+    assert_null(bench_conn(bench, 0, 2));
+    end(bench);
+}
+
+/* Host `from` sends more than anybody lets be on the way. */
+static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
+{
+    for (int i = 0; i < 40; i++) {
+        bench_send(bench, from, 0, 60000, 1);
+    }
+    assert_true(bench_settle(bench, 10 * SECOND));
+    bench_check_accounts(&bench->hosts[0]);
+    return bench_conn(bench, 0, from)->rx[DATA].credit.grant;
+}
+
+/* A peer whose datagrams are small gets as many credits as the receiver has room for those, and not for the
+ * largest. */
+static void credits_by_size(void **state)
+{
+    bench_t *bench = network();
+    const btl_ib_credit_pool_t *pool = &bench->hosts[0].engine->rails[0]->credit[DATA];
+
+    (void) state;
+    const uint32_t wide = grant_after_stream(bench, 1);
+    assert_in_range(wide, 16, HELD / (WIDE + 256));
+    end(bench);
+    bench = network();
+    pool = &bench->hosts[0].engine->rails[0]->credit[DATA];
+    const uint32_t narrow = grant_after_stream(bench, 2);
+    assert_in_range(narrow, 2 * wide, HELD / (NARROW + 256));
+    /* Who comes later gets his share of the room, which is in bytes, once the first uses his credits. */
+    for (int round = 0; round < 10; round++) {
+        (void) grant_after_stream(bench, 1);
+        (void) grant_after_stream(bench, 2);
+    }
+    assert_in_range(pool->granted, 1, pool->depth);
+    assert_in_range(grant_after_stream(bench, 1), 16, wide / 2 + 1);
+    assert_in_range(grant_after_stream(bench, 2), wide, narrow / 2 + 1);
+    end(bench);
+}
+
+/* No more credits than the configuration allows, however small the datagrams. */
+static void credits_are_limited(void **state)
+{
+    bench_t *bench = new_network();
+
+    (void) state;
+    bench->hosts[0].config.credit_pool = 40;
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    assert_in_range(grant_after_stream(bench, 2), 17, 40);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_path_is_used),   cmocka_unit_test(trains_have_bounds),
+        cmocka_unit_test(a_path_that_is_none), cmocka_unit_test(credits_by_size),
+        cmocka_unit_test(credits_are_limited),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What an engine does at events of its transports that are no datagrams. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+/* The transport of host 0 says that of its way to host 1. */
+static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t size)
+{
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    rail->what = what;
+    rail->about = bench_address(1, 0);
+    rail->size = size;
+    rail->news = true;
+    bench_turn(bench, 0);
+}
+
+/* ---- PATH ---- */
+
+static void a_path_gets_narrower(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    acquaint(bench);
+    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    const uint32_t before = conn->datagram_max;
+    tell(bench, BTL_IB_EVENT_PATH, before + 100);
+    assert_int_equal(conn->datagram_max, before);
+    tell(bench, BTL_IB_EVENT_PATH, 600);
+    assert_int_equal(conn->datagram_max, 600);
+    bench->hosts[0].path[1] = 600;
+    bench_send(bench, 0, 1, 20000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    tell(bench, BTL_IB_EVENT_PATH, 1);
+    assert_int_equal(conn->datagram_max, btl_ib_engine_datagram_min(BTL_IB_GUARD_NONE));
+    bench_send(bench, 0, 1, 2000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+}
+
+/* ---- BROKEN ---- */
+
+static bool loses_data(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return bench->scratch[0] != 0 && datagram->source == bench_address(0, 0);
+}
+
+/* What was on its way goes again at once, not when it is taken for lost. */
+static void a_connection_breaks(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    acquaint(bench);
+    const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[0].engine);
+    bench->loses = loses_data;
+    bench->scratch[0] = 1;
+    for (int i = 0; i < 2; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+    }
+    bench_flow(bench);
+    bench->scratch[0] = 0;
+    const uint64_t probes = count->sent_probes;
+    const uint64_t begun = bench->now;
+    tell(bench, BTL_IB_EVENT_BROKEN, 0);
+    bench_flow(bench);
+    for (uint32_t i = 0; i < bench->message_count; i++) {
+        assert_int_equal(bench->messages[i].delivered, 1);
+    }
+    assert_true(bench->now - begun < 6 * BENCH_DELAY);
+    assert_int_equal(count->sent_probes, probes);
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+}
+
+/* Nothing was on its way: nothing is sent for it, and nobody dies. */
+static void an_idle_connection_breaks(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    acquaint(bench);
+    tell(bench, BTL_IB_EVENT_BROKEN, 0);
+    bench_run(bench, 10 * SECOND);
+    bench_send(bench, 0, 1, 100, 1);
+    assert_true(bench_settle(bench, SECOND));
+    for (int i = 0; i <= BTL_IB_DEATH_DEVICE; i++) {
+        assert_int_equal(bench->hosts[0].deaths[i], 0);
+    }
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_path_gets_narrower),
+        cmocka_unit_test(a_connection_breaks),
+        cmocka_unit_test(an_idle_connection_breaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

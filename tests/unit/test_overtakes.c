@@ -1,0 +1,297 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Engines over a transport that takes short messages past long ones (udp with two sockets). */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+/* Two that know each other; 0 has at most `window` segments on their way, in trains of 44. */
+static bench_t *trains_job(bool overtakes, uint32_t window)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 2; i++) {
+        bench->hosts[i].attr.overtakes = overtakes;
+        bench->hosts[i].attr.joins = 65487;
+        bench->hosts[i].attr.max_batch = 64;
+        bench->hosts[i].config.credit_init = 1024;
+        bench->hosts[i].config.cc = BTL_IB_CC_NONE;
+        bench->hosts[i].config.depth_peer = window;
+        bench->hosts[i].config.eager_max = 500000;
+        strcpy(bench->hosts[i].queues, "P,256,256:P,1472,1024");
+    }
+    acquaint(bench);
+    bench_turn(bench, 0);
+    return bench;
+}
+
+static const btl_ib_counters_t *counted(const bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine);
+}
+
+static uint32_t type_of(const bench_datagram_t *datagram)
+{
+    return datagram->data[0] & 0xf;
+}
+
+/* Those of a kind that are on the wire arrive at their host; the others stay. Returns how many. */
+static uint32_t let_in(bench_t *bench, bool bulk)
+{
+    bench_queue_t wire = bench->wire;
+    uint32_t n = 0;
+
+    bench->wire = (bench_queue_t){.last = &bench->wire.first};
+    while (wire.count > 0) {
+        bench_datagram_t *datagram = bench_pop(&wire);
+        if ((type_of(datagram) == BTL_IB_TYPE_CHUNK) == bulk) {
+            bench_deliver(bench, datagram);
+            n++;
+        } else {
+            bench_push(&bench->wire, datagram);
+        }
+    }
+    return n;
+}
+
+/* Short messages go to and fro while all of a long one is still on its way. */
+static void exchange_short_ones(bench_t *bench, int times)
+{
+    for (int i = 0; i < times; i++) {
+        bench_send(bench, 0, 1, 8, 1);
+        (void) let_in(bench, false);
+        bench->now += 30;
+        bench_turn(bench, 1);
+        bench_send(bench, 1, 0, 8, 1);
+        (void) let_in(bench, false);
+        bench->now += 30;
+        bench_turn(bench, 0);
+        bench_turn(bench, 0);
+    }
+}
+
+/* What arrived of short ones says nothing of a long one that was sent before; only where they do overtake. */
+static void overtaken_is_not_lost(void **state)
+{
+    (void) state;
+    for (int overtakes = 0; overtakes < 2; overtakes++) {
+        bench_t *bench = trains_job(overtakes, 16384);
+
+        bench_send(bench, 0, 1, 20000, 1);
+        assert_in_range(bench->wire.count, 15, 20);
+        exchange_short_ones(bench, 20);
+        assert_int_equal(counted(bench, 0)->losses > 0, !overtakes);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* But what arrived of what was sent after it, and is long as well, does. */
+static void lost_among_its_like(void **state)
+{
+    bench_t *bench = trains_job(true, 16384);
+    bench_queue_t gone = {.last = &gone.first};
+
+    (void) state;
+    bench_send(bench, 0, 1, 20000, 1);
+    bench_push(&gone, bench_pop(&bench->wire));
+    bench_clear(&gone);
+    (void) let_in(bench, true);
+    const uint64_t begun = bench->now;
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(counted(bench, 0)->losses, 1);
+    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    assert_true(bench->now - begun < 1000);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* A short one that is lost is found so by the next short ones, whatever is before it in the queue of long ones. */
+static void lost_beside_bulk(void **state)
+{
+    bench_t *bench = trains_job(true, 16384);
+    bench_queue_t gone = {.last = &gone.first};
+    bench_queue_t bulk = {.last = &bulk.first};
+
+    (void) state;
+    bench_send(bench, 0, 1, 20000, 1);
+    while (bench->wire.count > 0) {
+        bench_push(&bulk, bench_pop(&bench->wire));
+    }
+    bench_turn(bench, 0);
+    bench_send(bench, 0, 1, 8, 1);
+    assert_int_equal(bench->wire.count, 1);
+    bench_push(&gone, bench_pop(&bench->wire));
+    bench_clear(&gone);
+    exchange_short_ones(bench, 3);
+    assert_int_equal(counted(bench, 0)->losses, 1);
+    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    while (bulk.count > 0) {
+        bench_push(&bench->wire, bench_pop(&bulk));
+    }
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(counted(bench, 0)->losses, 1);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* A window that long messages fill has room for an eighth more of short ones. */
+static void beside_a_full_window(void **state)
+{
+    bench_t *bench = trains_job(true, 80);
+
+    (void) state;
+    bench_send(bench, 0, 1, 400000, 1);
+    assert_int_equal(bench->wire.count, 80);
+    for (uint32_t n = 1; n <= 12; n++) {
+        bench_turn(bench, 0); /* each leaves by itself */
+        bench_send(bench, 0, 1, 8, 1);
+        assert_int_equal(bench->wire.count, 80 + (n < 10 ? n : 10));
+    }
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Chunks that leave in the next turn of 0. */
+static uint32_t leave(bench_t *bench)
+{
+    const uint32_t before = bench->wire.count;
+
+    bench_turn(bench, 0);
+    return bench->wire.count - before;
+}
+
+/* As if 1 had taken in all chunks that are on the wire. */
+static void take_in(bench_t *bench)
+{
+    (void) let_in(bench, true);
+    bench_turn(bench, 1);
+    bench_turn(bench, 1);
+    bench_turn(bench, 1);
+}
+
+/* Host 0 has a message that came short, and another 20 us later: such are about. */
+static void short_ones_come(bench_t *bench)
+{
+    for (int i = 0; i < 2; i++) {
+        bench_send(bench, 1, 0, 8, 1);
+        (void) let_in(bench, false);
+        bench->now += 20;
+        bench_turn(bench, 0);
+    }
+}
+
+/* While short ones are about a turn sends one train of half the size, and the turn that a short one came in none; else
+ * all that may. */
+static void trains_make_way(void **state)
+{
+    (void) state;
+    for (int overtakes = 0; overtakes < 2; overtakes++) {
+        bench_t *bench = trains_job(overtakes, 132);
+
+        bench_send(bench, 0, 1, 480000, 1);
+        assert_int_equal(bench->wire.count, 132);
+        take_in(bench);
+        assert_true(let_in(bench, false) > 0);
+        assert_in_range(leave(bench), 88, 132);
+        short_ones_come(bench);
+        take_in(bench);
+        bench_turn(bench, 0); /* what else there is to say of the short ones */
+        bench_send(bench, 1, 0, 8, 1);
+        assert_true(let_in(bench, false) > 0);
+        const uint32_t first = leave(bench);
+        assert_in_range(first, overtakes ? 0 : 45, overtakes ? 0 : 132);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(leave(bench), overtakes ? 22 : 0);
+        }
+        bench->now += 1000;
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* Who gets one short message may compute then: all that may leave does so in the same turn. */
+static void alone_holds_nothing_up(void **state)
+{
+    bench_t *bench = trains_job(true, 132);
+
+    (void) state;
+    bench_send(bench, 0, 1, 480000, 1);
+    take_in(bench);
+    bench_send(bench, 1, 0, 8, 1);
+    assert_true(let_in(bench, false) > 0);
+    assert_in_range(leave(bench), 88, 132);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Where they are about trains wait in the turn of a short one; what was lost goes again, */
+static void lost_ones_do_not_wait(void **state)
+{
+    bench_t *bench = trains_job(true, 132);
+    bench_queue_t gone = {.last = &gone.first};
+
+    (void) state;
+    bench_send(bench, 0, 1, 480000, 1);
+    bench_push(&gone, bench_pop(&bench->wire));
+    bench_clear(&gone);
+    short_ones_come(bench);
+    take_in(bench);
+    assert_true(let_in(bench, false) > 0);
+    assert_int_equal(leave(bench), 22);
+    bench->now += 25;
+    bench_send(bench, 1, 0, 8, 1);
+    assert_true(let_in(bench, false) > 0);
+    assert_int_equal(leave(bench), 1);
+    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    assert_int_equal(leave(bench), 22);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* and what is less than a train leaves. */
+static void a_rest_does_not_wait(void **state)
+{
+    bench_t *bench = trains_job(true, 132);
+
+    (void) state;
+    bench_send(bench, 0, 1, 200000, 1);
+    assert_int_equal(bench->wire.count, 132);
+    short_ones_come(bench);
+    take_in(bench);
+    bench_send(bench, 1, 0, 8, 1);
+    assert_true(let_in(bench, false) > 0);
+    assert_in_range(leave(bench), 8, 21);
+    assert_int_equal(leave(bench), 0);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overtaken_is_not_lost), cmocka_unit_test(lost_among_its_like),
+        cmocka_unit_test(lost_beside_bulk),      cmocka_unit_test(beside_a_full_window),
+        cmocka_unit_test(trains_make_way),       cmocka_unit_test(alone_holds_nothing_up),
+        cmocka_unit_test(lost_ones_do_not_wait), cmocka_unit_test(a_rest_does_not_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* How much memory a process may pin. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "btl_ib_pin_limit.h"
+
+static const btl_ib_pin_host_t large = {.memory = 400000, .lockable = UINT64_MAX, .processes = 4};
+
+static uint64_t limit(const char *text, const btl_ib_pin_host_t *host)
+{
+    uint64_t bytes = 77;
+
+    assert_true(btl_ib_pin_limit(text, host, &bytes));
+    return bytes;
+}
+
+/* A number of bytes is that of each process, a part of the memory that of all together. */
+static void test_amounts(void **state)
+{
+    (void) state;
+    assert_int_equal(0, limit("0", &large));
+    assert_int_equal(5, limit("5", &large));
+    assert_int_equal(1000000, limit("1000000", &large));
+    assert_true(UINT64_MAX == limit("18446744073709551615", &large));
+    assert_int_equal(0, limit("0%", &large));
+    assert_int_equal(50000, limit("50%", &large));
+    assert_int_equal(100000, limit("100%", &large));
+}
+
+static void test_what_may_be_locked_is_the_most(void **state)
+{
+    const btl_ib_pin_host_t small = {.memory = 400000, .lockable = 30000, .processes = 4};
+
+    (void) state;
+    assert_int_equal(30000, limit("50%", &small));
+    assert_int_equal(30000, limit("30001", &small));
+    assert_int_equal(29999, limit("29999", &small));
+    assert_int_equal(20000, limit("20%", &small));
+}
+
+static void test_nonsense(void **state)
+{
+    static const char *const texts[] = {
+        "",     "%",   "101%", "5x", "-1", "+1", " 1", "50%%", "50 %", "18446744073709551616",
+        "half", "0x5", "1.5",
+    };
+    uint64_t bytes = 77;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
+        assert_false(btl_ib_pin_limit(texts[i], &large, &bytes));
+        assert_int_equal(77, bytes);
+    }
+}
+
+static void test_host_has_memory(void **state)
+{
+    const btl_ib_pin_host_t host = btl_ib_pin_host(3);
+
+    (void) state;
+    assert_true(host.memory > 1000000);
+    assert_true(host.lockable > 0);
+    assert_int_equal(3, host.processes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_amounts),
+        cmocka_unit_test(test_what_may_be_locked_is_the_most),
+        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_host_has_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

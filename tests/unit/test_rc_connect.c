@@ -1,0 +1,650 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC: who connects to whom, and how that ends. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rc_sides.h"
+#include "said.h"
+#include "verbs.h"
+
+/* ---- connecting ---- */
+
+static void connects_when_something_is_sent(void **state)
+{
+    (void) state;
+    assert_int_equal(fake.qps, 0);
+    connect_sides(0, 1, 0);
+    assert_int_equal(fake.qps, 2);
+    assert_int_equal(sides[1].from, sides[1].to[0]);
+    assert_int_equal(send_one(1, 0, SMALL, 0), 0); /* the same connection serves both ways */
+    settle();
+    assert_int_equal(sides[0].received, 1);
+    assert_int_equal(fake.requests, 1);
+    assert_int_equal(send_one(1, 0, LONG, 1), EAGAIN); /* another queue, another connection */
+    settle();
+    assert_int_equal(fake.qps, 4);
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+}
+
+/* Who accepted sends nothing before the first message of who asked is there, as iWARP wants it. */
+static void accepted_waits_for_first_message(void **state)
+{
+    (void) state;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    for (int i = 0; i < 100 && fake.accepts == 0; i++) {
+        look(0);
+        look(1);
+    }
+    assert_int_equal(fake.accepts, 1);
+    for (int i = 0; i < 100; i++) {
+        look(1);
+        assert_int_equal(send_one(1, 0, SMALL, 0), EAGAIN);
+    }
+    settle();
+    assert_int_equal(send_one(1, 0, SMALL, 0), 0);
+}
+
+/* Both begin before either hears of the other, and `asked` already, or not. */
+static void cross(bool asked)
+{
+    fake.accepts = 0;
+    fake.requests = 0;
+    fake.hold_requests = asked;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    assert_int_equal(send_one(1, 0, SMALL, 0), EAGAIN);
+    if (asked) {
+        settle();
+        assert_int_equal(fake.requests, 2);
+        fake_rdma_release();
+    }
+    settle();
+    assert_int_equal(fake.accepts, 1);
+    assert_int_equal(fake.qps, 2);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    assert_int_equal(send_one(1, 0, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[0].received, 1);
+    assert_int_equal(sides[1].received, 1);
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+    assert_int_equal(sides[0].refused + sides[1].refused, 0);
+    forget(0, 1);
+    forget(1, 0);
+    settle();
+    assert_int_equal(fake.qps, 0);
+}
+
+static void cross_both_ways(void)
+{
+    cross(false);
+    add(0, 1);
+    add(1, 0);
+    sides[0].received = 0;
+    sides[1].received = 0;
+    cross(true);
+}
+
+static void both_at_once(void **state)
+{
+    (void) state;
+    rc_of(0)->self.cookie = 1; /* published already: told again below */
+    btl_ib_rc_name_pack(&rc_of(0)->self, sides[0].t->address);
+    forget(1, 0);
+    add(1, 0);
+    cross_both_ways();
+}
+
+static void both_at_once_the_other_way(void **state)
+{
+    (void) state;
+    rc_of(1)->self.cookie = 1;
+    btl_ib_rc_name_pack(&rc_of(1)->self, sides[1].t->address);
+    forget(0, 1);
+    add(0, 1);
+    cross_both_ways();
+}
+
+/* iWARP's connection manager makes who gives up wait for the answer; nobody here may. */
+static void both_at_once_on_iwarp(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    fake.iwarp = true;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    cross_both_ways();
+}
+
+/* A request that was given up comes late, when its sender's next one was accepted. */
+static void late_request_is_stale(void **state)
+{
+    uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
+    btl_ib_rc_hello_t hello = {
+        .to = rc_of(1)->self.cookie, .from = rc_of(0)->self.cookie, .attempt = 1};
+
+    (void) state;
+    connect_sides(0, 1, 0);
+    btl_ib_rc_hello_pack(&hello, bytes);
+    struct rdma_cm_id *late = fake_rdma_intrude(rc_of(0)->events, ntohs(rc_of(1)->self.v4.sin_port),
+                                                bytes, sizeof(bytes));
+    for (int i = 0; i < 100; i++) {
+        look(1);
+    }
+    assert_int_equal(fake.rejects, 1);
+    (void) rdma_destroy_id(late);
+    assert_int_equal(sides[1].broken, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, 2);
+}
+
+/* Who does not know our cookie, or speaks otherwise, is refused. */
+static void intruders_are_refused(void **state)
+{
+    const uint16_t port = ntohs(rc_of(1)->self.v4.sin_port);
+    btl_ib_rc_hello_t hello = {.to = rc_of(1)->self.cookie + 1, .from = 4711, .attempt = 1};
+    uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
+
+    (void) state;
+    for (int i = 0; i < 4; i++) {
+        btl_ib_rc_hello_pack(&hello, bytes);
+        if (i == 1) { /* ourselves */
+            hello.to = rc_of(1)->self.cookie;
+            hello.from = hello.to;
+            btl_ib_rc_hello_pack(&hello, bytes);
+        }
+        if (i == 2) { /* no such channel */
+            bytes[5] = BTL_IB_RC_LINKS;
+        }
+        struct rdma_cm_id *id =
+            fake_rdma_intrude(rc_of(0)->events, port, bytes, i == 3 ? 0 : sizeof(bytes));
+        for (int k = 0; k < 100; k++) {
+            look(1);
+        }
+        (void) rdma_destroy_id(id);
+    }
+    assert_int_equal(fake.rejects, 4);
+    assert_int_equal(fake.qps, 0);
+}
+
+/* A process that we did not add may connect; its datagrams are nobody's until it is added. */
+static void stranger_until_added(void **state)
+{
+    (void) state;
+    forget(1, 0);
+    connect_sides(0, 1, 0);
+    assert_int_equal(sides[1].from, BTL_IB_ADDR_UNKNOWN);
+    add(1, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[1].from, sides[1].to[0]);
+    assert_int_equal(fake.requests, 1);
+}
+
+static void strangers_are_limited(void **state)
+{
+    (void) state;
+    forget(1, 0);
+    rc_of(1)->strangers_max = 0;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+    assert_int_equal(sides[0].refused, 0);
+    assert_int_equal(fake.qps, 0);
+}
+
+/* A peer that connects again has lost the connection that seems to be there. */
+static void connects_anew(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    forget(0, 1);
+    add(0, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[1].broken, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, 2);
+    assert_int_equal(fake.qps, 2);
+}
+
+/* ---- nobody there ---- */
+
+static void refused_while_nobody_listens(void **state)
+{
+    int attempts = 0;
+
+    (void) state;
+    connect_sides(0, 1, 0);
+    close_side(1);
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    for (int i = 0; i < 20000; i++) { /* 200 ms */
+        const int error = send_one(0, 1, SMALL, 0);
+        assert_true(error == EAGAIN || error == EHOSTUNREACH);
+        look(0);
+    }
+    attempts = (int) fake.requests - 1;
+    assert_int_equal(sides[0].refused, attempts);
+    assert_in_range(attempts, 3, 10); /* 10, 20, 40 ms... */
+}
+
+static void another_process_at_that_port(void **state)
+{
+    (void) state;
+    const uint16_t port = ntohs(rc_of(1)->self.v4.sin_port);
+    close_side(1);
+    params.port_min = port;
+    params.port_count = 1;
+    open_side(1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[0].refused, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+}
+
+/* Silence is no evidence; what asked is given up without waiting. */
+/* The request that goes first is on its way: nobody asks meanwhile. If it is lost, then. */
+static void crossing_request_is_lost(void **state)
+{
+    const int winner = rc_of(0)->self.cookie < rc_of(1)->self.cookie ? 0 : 1;
+
+    (void) state;
+    fake.lose_requests = true;
+    assert_int_equal(send_one(winner, 1 - winner, SMALL, 0), EAGAIN);
+    settle();
+    fake.lose_requests = false;
+    assert_int_equal(send_one(1 - winner, winner, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(fake.requests, 2);
+    assert_int_equal(fake.rejects, 1);
+    for (int i = 0; i < 10; i++) {
+        fake.now += 5000;
+        assert_int_equal(send_one(1 - winner, winner, SMALL, 0), EAGAIN);
+        settle();
+    }
+    assert_int_equal(fake.requests, 2);
+    fake.now += 50000;
+    assert_int_equal(send_one(1 - winner, winner, SMALL, 0), EAGAIN);
+    assert_int_equal(rc_of(1 - winner)->attempts, 2);
+    settle();
+}
+
+/* A request that came by another device than the rail's cannot be accepted. */
+static void arrives_by_another_device(void **state)
+{
+    (void) state;
+    fake.arrives_elsewhere = true;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(fake.accepts, 0);
+    assert_int_equal(fake.qps, 0);
+    fake.arrives_elsewhere = false;
+    fake.now += 2000000;
+    connect_sides(0, 1, 0);
+}
+
+/* Who always gets as much as he asks for hears of requests all the same. */
+static void connects_under_load(void **state)
+{
+    btl_ib_event_t event;
+    int polls = 0;
+    int sent = 0;
+
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue[0].num = 600;
+    for (int i = 0; i < SIDES; i++) {
+        open_side(i);
+    }
+    add(0, 1);
+    add(1, 0);
+    add(2, 1);
+    connect_sides(0, 1, 0);
+    while (send_one(0, 1, SMALL, 0) == 0) { /* a send queue full */
+        sent++;
+    }
+    assert_true(sent > 100);
+    assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+    while (fake.requests < 2) {
+        look(2);
+    }
+    while (fake.accepts < 2) {
+        assert_int_equal(sides[1].t->ops->poll(sides[1].t, &event, 1), 1);
+        sides[1].t->ops->repost(sides[1].t, &event.buffer, 1);
+        fake.now += 10;
+        assert_true(++polls < sent);
+    }
+}
+
+/* Soft iWARP tells so that nobody listens. */
+static void connection_refused(void **state)
+{
+    (void) state;
+    fake.connect_error = ECONNREFUSED;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[0].refused, 1);
+    fake.now += 2000000;
+    fake.connect_error = ETIMEDOUT;
+    (void) send_one(0, 1, SMALL, 0);
+    settle();
+    assert_int_equal(sides[0].refused, 1);
+    assert_int_equal(fake.requests, 2);
+}
+
+/* However often it was asked in vain, it is asked again after 1.28 s; and once it was there, after 10 ms. */
+static void patience_has_an_end(void **state)
+{
+    const btl_ib_rc_t *rc = rc_of(0);
+
+    (void) state;
+    fake.way_error = EHOSTUNREACH;
+    for (uint32_t i = 1; i < 80; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(rc->attempts, i);
+        assert_int_equal(rc->pending, 0);
+        fake.now += 1280000;
+    }
+    fake.way_error = 0;
+    connect_sides(0, 1, 0);
+    fake.now += 2000000;
+    fake_rdma_break(fake_rdma_last_qp(), IBV_WC_RETRY_EXC_ERR);
+    settle();
+    fake.way_error = EHOSTUNREACH;
+    const uint32_t before = rc->attempts;
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(rc->attempts, before + i);
+        fake.now += 10000;
+    }
+}
+
+/* What a reply must say: that it is one of ours, on that channel, from whom we asked, for us. */
+static void replies_are_checked(void **state)
+{
+    static const int places[] = {0, 4, 5, 6, 8, 15, 16, 23};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        fake.spoil_reply = places[i];
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_not_equal(send_one(0, 1, SMALL, 0), 0);
+        fake.now += 2000000;
+    }
+    assert_int_equal(sides[0].sent + sides[0].broken + sides[1].received, 0);
+    fake.spoil_reply = -1;
+    connect_sides(0, 1, 0);
+}
+
+/* Asked in vain for the third time: then it is told, as it may have been the other host's start. */
+static void no_way_is_told(bool other_device)
+{
+    params.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    open_side(2);
+    add(2, 1);
+    fake.way_error = other_device ? 0 : EHOSTUNREACH;
+    fake.other_device = other_device;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(troubles, 0);
+        assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+        settle();
+        fake.now += 1000000;
+    }
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_UNREACHABLE);
+    assert_memory_equal(trouble_detail, "10.0.0.1:", 9);
+    fake.way_error = 0;
+    fake.other_device = false;
+    connect_sides(2, 1, 0);
+}
+
+static void no_way(void **state)
+{
+    (void) state;
+    no_way_is_told(false);
+}
+
+static void way_of_another_device(void **state)
+{
+    (void) state;
+    no_way_is_told(true);
+}
+
+static void silence_is_no_refusal(void **state)
+{
+    (void) state;
+    fake.lose_requests = true;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[0].refused, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    assert_int_equal(fake.requests, 1);
+    forget(0, 1);
+    assert_int_equal(fake.qps, 0);
+}
+
+/* An answer may take longer than a minute. Meanwhile what is to be sent counts as lost, so that another rail may carry
+ * it; when the pipe opens at last the engine is told that it was. */
+static void long_wait_is_a_loss(void **state)
+{
+    (void) state;
+    fake.hold_requests = true;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    fake.now += 900 * 1000;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    fake.now += 200 * 1000;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+    assert_int_equal(fake.requests, 1);
+    settle();
+    assert_int_equal(sides[0].broken, 0);
+    fake.hold_requests = false;
+    fake_rdma_release();
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, 1);
+    assert_int_equal(sides[0].broken, 1);
+}
+
+/* ---- ends ---- */
+
+static void broken_by_an_error(void **state)
+{
+    int error;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    const uint32_t qp = rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe->qp->qp_num;
+    assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
+    fake_rdma_break(qp, IBV_WC_RETRY_EXC_ERR);
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[1].broken, 1);
+    assert_int_equal(sides[0].sent, 5);
+    assert_int_equal(sides[0].refused, 0);
+    assert_int_equal(fake.qps, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 1), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 1), 0);
+    settle();
+    assert_int_equal(fake.qps, 2);
+}
+
+/* A connection that breaks whenever it was made is not made anew in a tight loop; one that lasted is at once. */
+static void pause_after_short_lives(void **state)
+{
+    uint32_t before;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    before = fake.requests;
+    for (int i = 0; i < 20000; i++) { /* 200 ms */
+        const btl_ib_rc_pipe_t *pipe = rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe;
+        if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
+            fake_rdma_break(pipe->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+        }
+        look(0);
+        look(1);
+        (void) send_one(0, 1, SMALL, 1);
+    }
+    assert_in_range(fake.requests - before, 3, 10);
+    fake.now += 2000000;
+    (void) send_one(0, 1, SMALL, 1);
+    settle();
+    fake.now += 2000000;
+    before = fake.requests;
+    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe->qp->qp_num,
+                    IBV_WC_RETRY_EXC_ERR);
+    settle();
+    (void) send_one(0, 1, SMALL, 1);
+    settle();
+    assert_int_equal(fake.requests, before + 1);
+}
+
+/* What came before the end goes up before it is told of. */
+static void last_words_are_heard(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    close_side(0);
+    settle();
+    assert_int_equal(sides[1].received, 2);
+    assert_int_equal(sides[1].broken, 1);
+}
+
+/* Buffers that the engine holds stay what they are after the pipe and its peer are gone. */
+static void buffers_held_over_the_end(void **state)
+{
+    side_t *side = &sides[1];
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    side->keeps = true;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    }
+    settle();
+    assert_int_equal(side->held_count, 5);
+    forget(1, 0);
+    assert_int_equal(fake.mrs, 2 + 2); /* memory of both sides; the pipe of the other */
+    assert_int_equal(side->held_data[4], (uint8_t) (5 + 4));
+    side->t->ops->repost(side->t, side->held, 3);
+    side->t->ops->repost(side->t, side->held + 3, 2);
+    assert_null(rc_of(1)->closed);
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(fake.qps, 0);
+}
+
+/* Completions of a queue pair that is gone are nobody's. */
+static void late_completions(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0); /* in the other's completion queue */
+    forget(1, 0);
+    settle();
+    assert_int_equal(sides[1].received, 1);
+}
+
+/* They are nobody's, although his place is taken by then. */
+static void late_completions_of_another_life(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    forget(1, 0);
+    add(1, 0);
+    assert_int_equal(send_one(1, 0, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[1].received, 1);
+}
+
+/* ---- addresses ---- */
+
+static void addresses(void **state)
+{
+    uint8_t bytes[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t addr;
+    btl_ib_transport_t *t = sides[0].t;
+    const uint32_t len = sides[1].t->address_len;
+
+    (void) state;
+    static const uint8_t places[] = {0, 1, 2, 3, 6, 7, 12, 23}; /* version, kind, family; zero */
+    for (uint32_t i = 0; i < sizeof(places); i++) {
+        memcpy(bytes, sides[1].t->address, len);
+        bytes[places[i]] ^= 0x40;
+        assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
+    }
+    assert_int_equal(t->ops->addr_add(t, sides[1].t->address, len - 1, &addr), -EINVAL);
+    memcpy(bytes, sides[1].t->address, len);
+    memset(bytes + 4, 0, 2); /* port */
+    assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
+    open_side(2);
+    rc_of(2)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    memcpy(bytes, sides[1].t->address, len);
+    bytes[2] = 6; /* of IPv6, to an address of IPv4 */
+    bytes[8] = 0xfd;
+    assert_int_equal(sides[2].t->ops->addr_add(sides[2].t, bytes, len, &addr), -EHOSTUNREACH);
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_SUBNET);
+    assert_memory_equal(trouble_detail, "[fd00:", 6);
+    assert_int_equal(t->ops->addr_add(t, sides[1].t->address, len, &addr), 0);
+    assert_int_equal(addr, sides[0].to[1]);
+    t->ops->addr_remove(t, addr);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RC_TEST(connects_when_something_is_sent),
+        RC_TEST(accepted_waits_for_first_message),
+        RC_TEST(both_at_once),
+        RC_TEST(both_at_once_the_other_way),
+        RC_TEST(both_at_once_on_iwarp),
+        RC_TEST(late_request_is_stale),
+        RC_TEST(intruders_are_refused),
+        RC_TEST(stranger_until_added),
+        RC_TEST(strangers_are_limited),
+        RC_TEST(connects_anew),
+        RC_TEST(refused_while_nobody_listens),
+        RC_TEST(another_process_at_that_port),
+        RC_TEST(crossing_request_is_lost),
+        RC_TEST(arrives_by_another_device),
+        RC_TEST(connects_under_load),
+        RC_TEST(connection_refused),
+        RC_TEST(patience_has_an_end),
+        RC_TEST(replies_are_checked),
+        RC_TEST(no_way),
+        RC_TEST(way_of_another_device),
+        RC_TEST(silence_is_no_refusal),
+        RC_TEST(long_wait_is_a_loss),
+        RC_TEST(broken_by_an_error),
+        RC_TEST(pause_after_short_lives),
+        RC_TEST(last_words_are_heard),
+        RC_TEST(buffers_held_over_the_end),
+        RC_TEST(late_completions),
+        RC_TEST(late_completions_of_another_life),
+        RC_TEST(addresses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC: what the device lacks, and what it says. */
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rc_sides.h"
+#include "said.h"
+#include "verbs.h"
+
+/* ---- shortage ---- */
+
+static void shortage_of_queue_pairs(void **state)
+{
+    (void) state;
+    for (int left = 0; left < 2; left++) { /* of who asks, of who is asked */
+        fake.qps_left = left;
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+        assert_int_equal(sides[0].refused, 0);
+        assert_int_equal(fake.qps, 0);
+        fake.now += 3000000;
+    }
+    fake.qps_left = -1;
+    connect_sides(0, 1, 0);
+}
+
+static void shortage_of_registrations(void **state)
+{
+    (void) state;
+    for (int left = 0; left < 4; left++) {
+        fake.mrs_left = left;
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+        assert_int_equal(fake.mrs, 2);
+        fake.now += 3000000;
+    }
+    fake.mrs_left = -1;
+    connect_sides(0, 1, 0);
+}
+
+/* More pipes than one completion queue has room for: there are more queues, and none overflows. */
+static void many_completion_queues(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue[0].num = 3000;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    connect_sides(0, 1, 0);
+    assert_int_equal(rc_of(0)->cqs, 1);
+    open_side(2);
+    add(0, 2);
+    add(2, 0);
+    connect_sides(0, 2, 0);
+    assert_int_equal(rc_of(0)->cqs, 2);
+    for (int i = 0; i < 12; i++) { /* the place of a connection that ended is another's */
+        forget(0, 2);
+        settle();
+        fake.now += 2000000;
+        add(0, 2);
+        sides[2].received = 0;
+        connect_sides(0, 2, 0);
+    }
+    assert_int_equal(rc_of(0)->cqs, 2);
+}
+
+/* Who asks for no queues gets one. */
+static void one_queue_if_none_is_asked_for(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue_count = 0;
+    params.rx_size = SIZE_1;
+    params.rx_depth = NUM;
+    open_side(0);
+    open_side(1);
+    assert_int_equal(sides[0].t->attr.max_datagram, SIZE_1);
+    add(0, 1);
+    add(1, 0);
+    connect_sides(0, 1, 0);
+    assert_int_equal(send_one(0, 1, LONG, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, 2);
+    close_side(0);
+    params.rx_size = 0;
+    open_side(0);
+    assert_int_equal(sides[0].t->attr.max_datagram, 1 << 20);
+}
+
+/* ---- the device ---- */
+
+/* An event about `element`, or about port 1, and time to hear it. */
+static void device_says(enum ibv_event_type type, void *element)
+{
+    struct ibv_async_event event = {.event_type = type};
+
+    if (element != NULL) {
+        event.element.cq = element;
+    } else {
+        event.element.port_num = 1;
+    }
+    fake_say(&event);
+    for (int i = 0; i < 200; i++) {
+        look(0);
+    }
+    assert_int_equal(fake_unheard(), 0);
+    look(1);
+}
+
+static bool rings(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    return poll(&wait, 1, 0) == 1;
+}
+
+static int wait_fd(int i)
+{
+    return sides[i].t->ops->wait_fd(sides[i].t);
+}
+
+/* Who sleeps is woken by what comes, and by what came before he said that he would. */
+static void sleeping(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    const int fd = wait_fd(1);
+    assert_true(fd >= 0);
+    assert_false(rings(fd));
+    for (int before = 0; before < 4; before++) { /* that many came before */
+        const int received = sides[1].received;
+        for (int i = 0; i < before; i++) {
+            assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+        }
+        assert_int_equal(wait_fd(1), fd);
+        assert_int_equal(wait_fd(1), fd); /* asked twice: none is lost */
+        assert_int_equal(rings(fd), before > 0);
+        assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+        assert_true(rings(fd));
+        while (look(1) > 0) {
+        }
+        assert_int_equal(sides[1].received - received, before + 1);
+        assert_int_equal(wait_fd(1), fd);
+        assert_false(rings(fd));
+    }
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+static void device_fails(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    device_says(IBV_EVENT_QP_FATAL, NULL); /* one pipe's, which shows by itself */
+    assert_int_equal(sides[0].failed, 0);
+    device_says(IBV_EVENT_DEVICE_FATAL, NULL);
+    assert_int_equal(sides[0].failed, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
+    forget(0, 1);
+}
+
+static void device_is_removed(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    fake_rdma_remove(rc_of(0)->listener);
+    settle();
+    assert_int_equal(sides[0].failed, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
+    forget(0, 1);
+}
+
+/* While a port is down nothing is looked at; then connections are made anew. */
+static void port_comes_back(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    fake.port_down = true;
+    device_says(IBV_EVENT_PORT_ERR, NULL);
+    assert_int_equal(sides[0].down, 1);
+    assert_int_equal(sides[1].down, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
+    fake_rdma_break(rc_of(1)->peers.peer[sides[1].to[0]]->link[0].pipe->qp->qp_num,
+                    IBV_WC_RETRY_EXC_ERR);
+    settle();
+    assert_int_equal(sides[0].up + sides[0].broken + sides[1].broken, 0);
+    assert_int_equal(sides[0].t->ops->wait_fd(sides[0].t), -1);
+    fake.port_down = false;
+    settle();
+    assert_int_equal(sides[0].up, 1);
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[1].broken, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[0].down, 1);
+    assert_int_equal(sides[0].failed, 0);
+}
+
+/* All rails on a device have one stream of events: who reads tells those whom it concerns. */
+static void rails_share_events(void **state)
+{
+    (void) state;
+    rc_of(0)->verbs.port = 2;
+    device_says(IBV_EVENT_PORT_ACTIVE, NULL);
+    device_says(IBV_EVENT_GID_CHANGE, NULL);
+    assert_int_equal(sides[0].failed + sides[1].failed, 0);
+    fake.port_down = true;
+    device_says(IBV_EVENT_PORT_ERR, NULL); /* of port 1 */
+    assert_int_equal(sides[0].down, 0);
+    assert_int_equal(sides[1].down, 1);
+    device_says(IBV_EVENT_DEVICE_FATAL, NULL);
+    assert_int_equal(sides[0].failed, 1);
+}
+
+/* What all pipes of a rail share has failed: no completion says so. */
+static void shared_things_fail(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue[1].shared = true;
+    for (int i = 0; i < SIDES; i++) {
+        open_side(i);
+    }
+    device_says(IBV_EVENT_CQ_ERR, rc_of(1)->cq[0].cq);
+    assert_int_equal(sides[0].failed, 0);
+    assert_int_equal(sides[1].failed, 1);
+    device_says(IBV_EVENT_SRQ_ERR, rc_of(0)->channel[1].srq);
+    assert_int_equal(sides[0].failed, 1);
+    look(2);
+    assert_int_equal(sides[2].failed, 0);
+}
+
+/* A device is found by the address of an interface, which leaves nothing to choose in its table. */
+static void devices(void **state)
+{
+    btl_ib_search_t search = {.gid_index = -1, .log = {.print = listen_to}};
+    btl_ib_device_t *list;
+
+    (void) state;
+    said[0] = '\0';
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
+    assert_string_equal(list[0].name, "fake0");
+    assert_string_equal(list[0].interface, "eth7");
+    assert_int_equal(list[0].ip.ss_family, AF_INET);
+    assert_int_equal(list[0].prefix_bits, 24);
+    btl_ib_verbs_devices_free(list, 1);
+    assert_string_equal(said, "");
+    search.gid_index = 3;
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
+    btl_ib_verbs_devices_free(list, 1);
+    assert_non_null(strstr(said, "btl_ib_gid_index 3"));
+    fake.port_down = true;
+    said[0] = '\0';
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 0);
+    assert_string_equal(said, "");
+}
+
+/* Parameters that other wires heed, and this one cannot. */
+static void ignored_parameters_are_told(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    said[0] = '\0';
+    params.log.print = listen_to;
+    open_side(0);
+    assert_string_equal(said, "");
+    params.pkey = 0x8005;
+    params.service_level = 3;
+    open_side(1);
+    assert_non_null(strstr(said, "btl_ib_pkey 0x8005"));
+    assert_non_null(strstr(said, "btl_ib_service_level 3"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RC_TEST(shortage_of_queue_pairs),
+        RC_TEST(shortage_of_registrations),
+        RC_TEST(many_completion_queues),
+        RC_TEST(one_queue_if_none_is_asked_for),
+        RC_TEST(sleeping),
+        RC_TEST(device_fails),
+        RC_TEST(device_is_removed),
+        RC_TEST(port_comes_back),
+        RC_TEST(rails_share_events),
+        RC_TEST(shared_things_fail),
+        RC_TEST(devices),
+        RC_TEST(ignored_parameters_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

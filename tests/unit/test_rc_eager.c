@@ -1,0 +1,604 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC: eager RDMA, on a device that is none (fake_rdma.h). */
+
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rc_sides.h"
+
+enum {
+    SLOTS = 8,
+    THRESHOLD = 10,
+    PERIOD_MS = 100,
+    NOT_EAGER = 250, /* bytes: fits the queue, but no slot */
+};
+
+static void open_all_with(uint32_t peers, uint32_t slots)
+{
+    params.rc.eager_peers = peers;
+    params.rc.eager_slots = slots;
+    params.rc.eager_threshold = THRESHOLD;
+    params.rc.eager_period_ms = PERIOD_MS;
+    for (int i = 0; i < SIDES; i++) {
+        open_side(i);
+    }
+    for (int i = 0; i < SIDES; i++) {
+        for (int j = 0; j < SIDES; j++) {
+            if (i != j) {
+                add(i, j);
+            }
+        }
+    }
+}
+
+static void open_all(uint32_t peers)
+{
+    open_all_with(peers, SLOTS);
+}
+
+static int begin_eager(void **state)
+{
+    (void) set_up(state);
+    (void) tear_down(state);
+    fake_rdma_reset();
+    open_all(1);
+    return 0;
+}
+
+static int end_eager(void **state)
+{
+    look_at_most = 32;
+    return tear_down(state);
+}
+
+static const btl_ib_rc_pipe_t *pipe_of(int i, int j)
+{
+    return rc_of(i)->peers.peer[sides[i].to[j]]->link[0].pipe;
+}
+
+static bool may_write(int i, int j)
+{
+    return btl_ib_rc_word(pipe_of(i, j))->eager_on != 0;
+}
+
+/* So many datagrams, each looked at before the next. */
+static void send_slowly(int i, int j, int n)
+{
+    for (int k = 0; k < n; k++) {
+        assert_int_equal(send_one(i, j, SMALL, 0), 0);
+        look(j);
+        look(i);
+    }
+}
+
+static void promote(int i, int j)
+{
+    assert_int_equal(send_one(i, j, SMALL, 0), EAGAIN);
+    settle();
+    send_slowly(i, j, THRESHOLD);
+    look(i);
+    assert_true(may_write(i, j));
+}
+
+/* Who sends much may write, and what is written costs the receiver no completion and no receive request. */
+static void busy_peers_write(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    const uint32_t heard = pipe_of(1, 0)->heard;
+    const uint32_t reposted = pipe_of(1, 0)->reposted;
+    const int before = sides[1].received;
+    send_slowly(0, 1, 100);
+    assert_int_equal(sides[1].received, before + 100);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(sides[1].from, sides[1].to[0]);
+    assert_int_equal(pipe_of(1, 0)->heard, heard);
+    assert_int_equal(pipe_of(1, 0)->reposted, reposted);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, 100);
+}
+
+/* All sizes that fit, and that they come as they are. */
+static void sizes(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    for (uint32_t size = 4; size <= 256; size++) {
+        const int before = sides[1].received;
+        assert_int_equal(send_one(0, 1, size, 0), 0);
+        settle();
+        assert_int_equal(sides[1].received, before + 1);
+    }
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, 240 - 4 + 1);
+}
+
+/* Both ways are one stream: nothing passes anything else, however little room there is for events. */
+static void one_stream(void **state)
+{
+    int sent = 0;
+
+    (void) state;
+    promote(0, 1);
+    const int before = sides[1].received;
+    srand(3);
+    for (int i = 0; i < 3000; i++) {
+        look_at_most = 1 + rand() % 6;
+        if (rand() % 3 != 0) {
+            sent += send_one(0, 1, rand() % 2 == 0 ? SMALL : NOT_EAGER, 0) == 0;
+        } else {
+            look(rand() % 2);
+        }
+    }
+    look_at_most = 32;
+    settle();
+    assert_int_equal(sides[1].received, before + sent);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_true(pipe_of(0, 1)->eager_filled > 300);
+    assert_true(pipe_of(1, 0)->heard > 300);
+}
+
+/* Who does not look gets no more than there is room for. Slots that the engine holds stay what they are. */
+static void full_ring(void **state)
+{
+    int taken = 0;
+
+    (void) state;
+    promote(0, 1);
+    const int before = sides[1].received;
+    for (int i = 0; i < 100; i++) {
+        taken += send_one(0, 1, SMALL, 0) == 0;
+        look(0);
+    }
+    assert_in_range(taken, SLOTS + NUM, SLOTS + NUM + RESERVE + 1);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, SLOTS);
+    sides[1].keeps = true;
+    settle();
+    assert_int_equal(sides[1].received, before + taken);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    void *first = sides[1].held[0]; /* the oldest is given back last */
+    sides[1].t->ops->repost(sides[1].t, sides[1].held + 1, sides[1].held_count - 1);
+    settle();
+    const uint32_t filled = pipe_of(0, 1)->eager_filled;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled);
+    sides[1].keeps = false;
+    sides[1].t->ops->repost(sides[1].t, &first, 1);
+    settle();
+    send_slowly(0, 1, 3);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled + 3);
+    assert_int_equal(sides[1].disorder, 0);
+    sides[1].keeps = true; /* in a slot that was given back before */
+    sides[1].held_count = 0;
+    send_slowly(0, 1, 2);
+    assert_int_equal(pipe_of(1, 0)->eager->taken - pipe_of(1, 0)->eager->freed, 2);
+    sides[1].t->ops->repost(sides[1].t, sides[1].held + 1, 1);
+    assert_int_equal(pipe_of(1, 0)->eager->taken - pipe_of(1, 0)->eager->freed, 2);
+    sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
+    assert_int_equal(pipe_of(1, 0)->eager->taken - pipe_of(1, 0)->eager->freed, 0);
+}
+
+/* What the engine holds stays when the connection ends. */
+static void held_over_the_end(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    sides[1].keeps = true;
+    send_slowly(0, 1, 1);
+    assert_int_equal(sides[1].held_count, 1);
+    forget(1, 0);
+    assert_non_null(rc_of(1)->closed);
+    assert_int_equal(rc_of(1)->eager_count, 0);
+    sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
+    assert_null(rc_of(1)->closed);
+}
+
+/* A row finds fewer slots than it is long; and one of which only the last fits. */
+static void rows_in_part(void **state)
+{
+    side_t *side = &sides[0];
+    btl_ib_tx_t tx[2];
+    int error;
+
+    (void) state;
+    promote(0, 1);
+    for (int i = 0; i < SLOTS - 1; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    }
+    assert_int_equal(send_row(0, 1, SMALL, 0, 3, &error), 3);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, SLOTS);
+    settle();
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t size = i == 0 ? NOT_EAGER : 4;
+        const uint32_t number = side->next++;
+        uint8_t *at = slot(side, number);
+        for (uint32_t b = 0; b < size; b++) {
+            at[b] = (uint8_t) (number + b);
+        }
+        memcpy(at, &number, sizeof(number));
+        tx[i] = (btl_ib_tx_t){.to = side->to[1],
+                              .niov = 1,
+                              .size = size,
+                              .iov = {{at, size}},
+                              .mem = side->mem,
+                              .context = at};
+    }
+    const int before = sides[1].received;
+    assert_int_equal(side->t->ops->send(side->t, tx, 2, &error), 2);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, SLOTS + 1);
+    settle();
+    assert_int_equal(sides[1].received, before + 2);
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+/* The peer's slots may be smaller than ours. */
+static void smaller_slots(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    open_all(1);
+    close_side(1);
+    params.queue[0].size = 128;
+    open_side(1);
+    forget(0, 1);
+    add(0, 1);
+    add(1, 0);
+    promote(0, 1);
+    assert_int_equal(pipe_of(0, 1)->peer_slot, 128);
+    assert_int_equal(send_one(0, 1, 113, 0), 0); /* which a slot of 128 does not hold */
+    assert_int_equal(pipe_of(0, 1)->eager_filled, 0);
+    assert_int_equal(send_one(0, 1, 112, 0), 0);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, 1);
+    settle();
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+/* Written into the ring of side 1 as a peer would who keeps to no rule. */
+static void forge(uint32_t number, uint32_t size)
+{
+    const btl_ib_rc_store_t *store = &pipe_of(1, 0)->eager->store;
+    uint64_t staged[BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
+    uint8_t datagram[BTL_IB_RC_EAGER_SLOT] = {0};
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = {.sg_list = &sge};
+    const btl_ib_tx_t tx = {.size = size, .iov = {{datagram, size}}};
+
+    btl_ib_rc_eager_fill(pipe_of(0, 1), &tx, number, pipe_of(1, 0)->heard, (uint8_t *) staged, &wr);
+    uint8_t *end = store->base + (size_t) (number % SLOTS + 1) * (store->size + BTL_IB_RC_TRAILER);
+    memcpy(end - sge.length, staged, sge.length);
+}
+
+/* As if so many had been written before. */
+static void count_from(int i, int j, uint32_t number)
+{
+    btl_ib_rc_eager_t *eager = pipe_of(j, i)->eager;
+    btl_ib_rc_word_t *word = (btl_ib_rc_word_t *) (void *) pipe_of(i, j)->memory;
+
+    eager->taken = number;
+    eager->freed = number;
+    eager->told = number;
+    word->eager_freed = htobe32(number);
+    rc_of(i)->peers.peer[sides[i].to[j]]->link[0].pipe->eager_filled = number;
+}
+
+/* A ring is a power of two of slots, whatever was asked for, and stays whole when the numbers of datagrams wrap. */
+static void numbers_wrap(void **state)
+{
+    static const uint32_t asked[][2] = {{1, 1}, {12, 8}, {16, 16}, {1023, 512}, {65537, 32768}};
+
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        open_all_with(1, asked[i][0]);
+        promote(0, 1);
+        assert_int_equal(pipe_of(1, 0)->eager->store.count, asked[i][1]);
+        assert_int_equal(pipe_of(0, 1)->peer_slots, asked[i][1]);
+        count_from(0, 1, (uint32_t) -24);
+        const int before = sides[1].received;
+        send_slowly(0, 1, 60);
+        assert_int_equal(sides[1].received, before + 60);
+        assert_int_equal(sides[1].disorder, 0);
+        assert_int_equal(pipe_of(0, 1)->eager_filled, 60 - 24);
+    }
+}
+
+/* Who says that his ring is none of ours is not understood. */
+static void odd_rings(void **state)
+{
+    static const uint16_t odd[] = {3, 12, 32769, 65535};
+    uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
+    btl_ib_rc_hello_t hello = {.eager_slot = 64};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        hello.eager_slots = odd[i];
+        btl_ib_rc_hello_pack(&hello, bytes);
+        assert_int_equal(btl_ib_rc_hello_unpack(bytes, sizeof(bytes), &hello), -EINVAL);
+    }
+    for (uint32_t slots = 1; slots <= BTL_IB_RC_EAGER_SLOTS; slots *= 2) {
+        hello.eager_slots = (uint16_t) slots;
+        btl_ib_rc_hello_pack(&hello, bytes);
+        assert_int_equal(btl_ib_rc_hello_unpack(bytes, sizeof(bytes), &hello), 0);
+        assert_int_equal(hello.eager_slots, slots);
+    }
+}
+
+static void forged(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    const int before = sides[1].received;
+    forge(0, 248); /* longer than a slot holds */
+    settle();
+    assert_int_equal(sides[1].received, before);
+    sides[1].keeps = true;
+    send_slowly(0, 1, SLOTS);
+    assert_int_equal(sides[1].held_count, SLOTS);
+    forge(SLOTS, 4); /* into a slot that is not free */
+    settle();
+    assert_int_equal(sides[1].held_count, SLOTS);
+}
+
+/* A slot is taken when all of it is there, whatever is written first. */
+static void torn_writes(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    const btl_ib_rc_pipe_t *pipe = pipe_of(1, 0);
+    const btl_ib_rc_store_t *store = &pipe->eager->store;
+    const int before = sides[1].received;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    uint8_t *data = store->base + store->size - SMALL;
+    uint8_t kept[SMALL];
+    memcpy(kept, data, SMALL);
+    for (uint32_t i = 0; i < SMALL; i += 7) {
+        data[i] ^= 1;
+        settle();
+        assert_int_equal(sides[1].received, before);
+        data[i] ^= 1;
+    }
+    settle();
+    assert_int_equal(sides[1].received, before + 1);
+}
+
+/* Who sends little no longer may, and another one may; who learns that late is heard all the same. */
+static void demoted(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+    settle();
+    send_slowly(2, 1, 2 * THRESHOLD);
+    assert_false(may_write(2, 1)); /* one may */
+    for (int i = 0; i < 3; i++) {
+        fake.now += PERIOD_MS * 1000;
+        send_slowly(2, 1, 2 * THRESHOLD);
+        settle();
+    }
+    assert_false(may_write(0, 1));
+    assert_true(may_write(2, 1));
+    const int before = sides[1].received;
+    ((btl_ib_rc_word_t *) (void *) pipe_of(0, 1)->memory)->eager_on = 1;
+    const uint32_t filled = pipe_of(0, 1)->eager_filled;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled + 1);
+    settle();
+    assert_int_equal(sides[1].received, before + 1);
+}
+
+enum {
+    QUIET_US = 2000, /* between a peer's learning that he may no longer write and our sleep */
+};
+
+static int wait_fd(int i)
+{
+    return sides[i].t->ops->wait_fd(sides[i].t);
+}
+
+static void fall_asleep(int i)
+{
+    assert_int_equal(wait_fd(i), -1);
+    look(i);
+    fake.now += QUIET_US / 2;
+    look(i);
+    assert_int_equal(wait_fd(i), -1);
+    fake.now += QUIET_US / 2;
+    look(i);
+    assert_true(wait_fd(i) >= 0);
+}
+
+/* What was written before the writer knew that he may not, nobody sleeps through. */
+static void late_writes_are_waited_for(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    fake.hold_ops = true;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    fake.hold_ops = false;
+    const int before = sides[1].received;
+    assert_int_equal(wait_fd(1), -1);
+    look(1);
+    assert_false(may_write(0, 1));
+    fake.now += QUIET_US / 2;
+    assert_int_equal(fake_rdma_work(1), 1);
+    look(1);
+    assert_int_equal(sides[1].received, before + 1);
+    assert_int_equal(wait_fd(1), -1);
+    fake.now += QUIET_US / 2;
+    look(1);
+    assert_true(wait_fd(1) >= 0);
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+/* As long as the word is on its way nothing is known, however long that takes. */
+static void words_are_waited_for(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    fake.hold_ops = true;
+    assert_int_equal(wait_fd(1), -1);
+    for (int i = 0; i < 10; i++) {
+        fake.now += 100 * QUIET_US;
+        look(1);
+        assert_int_equal(wait_fd(1), -1);
+    }
+    fake.hold_ops = false;
+    const int before = sides[1].received;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    look(1);
+    assert_int_equal(sides[1].received, before + 1);
+    while (fake_rdma_work(100) > 0) {
+    }
+    fall_asleep(1);
+}
+
+/* Only rings that were in use are looked at, and none of a connection that is gone. */
+static void off_and_on_again(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    assert_null(rc_of(1)->eager_off);
+    fall_asleep(1);
+    assert_ptr_equal(rc_of(1)->eager_off, pipe_of(1, 0));
+    assert_int_equal(rc_of(1)->eager_fading, 0);
+    send_slowly(0, 1, THRESHOLD + 1);
+    assert_true(may_write(0, 1));
+    assert_null(rc_of(1)->eager_off);
+    assert_int_equal(rc_of(1)->eager_count, 1);
+    assert_int_equal(wait_fd(1), -1);
+    assert_int_equal(rc_of(1)->eager_fading, 1);
+    forget(1, 0);
+    assert_null(rc_of(1)->eager_off);
+    assert_int_equal(rc_of(1)->eager_fading, 0);
+    assert_true(wait_fd(1) >= 0);
+}
+
+/* Who sleeps would not hear of what is written. */
+static void nobody_writes_to_who_sleeps(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    fall_asleep(1);
+    assert_false(may_write(0, 1));
+    const uint32_t filled = pipe_of(0, 1)->eager_filled;
+    send_slowly(0, 1, 2);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled);
+}
+
+static void rows_go_by_sends(void **state)
+{
+    int error;
+
+    (void) state;
+    promote(0, 1);
+    const uint32_t filled = pipe_of(0, 1)->eager_filled;
+    assert_int_equal(send_row(0, 1, SMALL, 0, 6, &error), 6);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled);
+    assert_int_equal(send_row(0, 1, SMALL, 0, 3, &error), 3);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, filled + 3);
+    settle();
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+static void broken_and_connected_anew(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    fake_rdma_break(pipe_of(0, 1)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    settle();
+    assert_int_equal(rc_of(1)->eager_count, 0);
+    sides[1].received = 0; /* numbers of datagrams begin anew */
+    promote(0, 1);
+    send_slowly(0, 1, 20);
+    assert_int_equal(pipe_of(0, 1)->eager_filled, 20);
+}
+
+/* Not where it is not asked for, nor on iWARP, nor where nothing goes inline. */
+static void without(void **state)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        fake.iwarp = kind == 1;
+        fake.inline_max = kind == 2 ? 0 : 256;
+        open_all(kind == 0 ? 0 : 1);
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        send_slowly(0, 1, 2 * THRESHOLD);
+        assert_null(pipe_of(1, 0)->eager);
+        assert_false(may_write(0, 1));
+    }
+}
+
+/* Of memory of the device: three pieces for each end, of which the ring is the last. */
+static void shortage(void **state)
+{
+    (void) state;
+    for (int left = 0; left < 5; left++) {
+        fake.mrs_left = left;
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+        fake.now += 3000000;
+    }
+    fake.mrs_left = -1;
+    promote(0, 1);
+}
+
+/* Who has no memory for a ring is connected without. */
+static void no_ring(void **state)
+{
+    (void) state;
+    fake.mrs_left = 5;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(fake.mrs_left, 0);
+    send_slowly(0, 1, 2 * THRESHOLD);
+    assert_null(pipe_of(1, 0)->eager);
+    assert_false(may_write(0, 1));
+    send_slowly(1, 0, THRESHOLD + 1); /* the other one has one */
+    look(1);
+    assert_true(may_write(1, 0));
+    assert_int_equal(sides[0].disorder + sides[1].disorder, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define EAGER_TEST(name) cmocka_unit_test_setup_teardown(name, begin_eager, end_eager)
+        EAGER_TEST(busy_peers_write),
+        EAGER_TEST(sizes),
+        EAGER_TEST(one_stream),
+        EAGER_TEST(full_ring),
+        EAGER_TEST(held_over_the_end),
+        EAGER_TEST(rows_in_part),
+        EAGER_TEST(smaller_slots),
+        EAGER_TEST(numbers_wrap),
+        EAGER_TEST(odd_rings),
+        EAGER_TEST(forged),
+        EAGER_TEST(torn_writes),
+        EAGER_TEST(demoted),
+        EAGER_TEST(nobody_writes_to_who_sleeps),
+        EAGER_TEST(late_writes_are_waited_for),
+        EAGER_TEST(words_are_waited_for),
+        EAGER_TEST(off_and_on_again),
+        EAGER_TEST(rows_go_by_sends),
+        EAGER_TEST(broken_and_connected_anew),
+        EAGER_TEST(without),
+        EAGER_TEST(shortage),
+        EAGER_TEST(no_ring),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC: datagrams, and the buffers they need. */
+
+#include <endian.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rc_sides.h"
+
+/* ---- sending ---- */
+
+/* Only what is not inline makes SENT events, and each of it one. */
+static void sent_events(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 1);
+    for (int i = 0; i < 500; i++) {
+        while (send_one(0, 1, i % 2 == 0 ? SMALL : LONG, 1) != 0) {
+            look(0);
+            look(1);
+        }
+    }
+    settle();
+    assert_int_equal(sides[1].received, 501);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_in_range(sides[0].sent, 250 - 64, 250); /* some wait for a later one that is signalled */
+    assert_true(fake.completions < 40);
+    forget(0, 1);
+    settle();
+    assert_int_equal(sides[0].sent, 250);
+}
+
+/* Nor is it held for long if it is many connections' together. */
+static void much_is_asked_for(void **state)
+{
+    (void) state;
+    open_side(2);
+    add(0, 2);
+    connect_sides(0, 1, 1);
+    connect_sides(0, 2, 1);
+    for (int i = 0; i < 80; i++) { /* not so many to one that it asks for itself */
+        assert_int_equal(send_one(0, 1 + i % 2, LONG, 1), 0);
+        look(1 + i % 2);
+    }
+    look(0);
+    assert_in_range(sides[0].sent, 32, 80);
+}
+
+/* What the peer says that he took is beyond what he was sent: he is not believed. */
+static void word_of_nonsense(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    const btl_ib_rc_peer_t *peer = rc_of(0)->peers.peer[sides[0].to[1]];
+    uint32_t *word = (uint32_t *) (void *) peer->link[0].pipe->memory;
+    const uint32_t right = *word;
+    *word = htobe32(0x80000000u);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    *word = right;
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+}
+
+/* Memory that is held because nobody asked for a completion is no more when its connection is over. */
+static void silence_ends_with_the_connection(void **state)
+{
+    (void) state;
+    for (int i = 0; i < 6; i++) {
+        sides[1].received = 0;
+        connect_sides(0, 1, 1);
+        for (int k = 0; k < 16; k++) {
+            assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        }
+        settle();
+        if (i == 5) {
+            break;
+        }
+        forget(0, 1);
+        settle();
+        fake.now += 2000000;
+        add(0, 1);
+    }
+    fake.completions = 0;
+    assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    assert_int_equal(fake.completions, 0);
+}
+
+/* One doorbell a row; what does not fit is not taken. */
+static void rows(void **state)
+{
+    int error;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    fake.posts = 0;
+    assert_int_equal(send_row(0, 1, LONG, 1, 10, &error), 10);
+    assert_int_equal(fake.posts, 1);
+    const int rest = send_row(0, 1, LONG, 1, 30, &error);
+    assert_in_range(rest, NUM + RESERVE - 12, NUM + RESERVE - 10);
+    assert_int_equal(error, EAGAIN);
+    settle();
+    assert_int_equal(sides[1].received, 11 + rest);
+    assert_int_equal(sides[1].disorder, 0);
+}
+
+static void partial_posts(void **state)
+{
+    int error;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    fake.post_left = 3;
+    fake.post_error = ENOMEM;
+    assert_int_equal(send_row(0, 1, LONG, 1, 8, &error), 3);
+    assert_int_equal(error, EAGAIN);
+    assert_int_equal(sides[0].broken, 0);
+    assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
+    settle();
+    assert_int_equal(sides[1].received, 9);
+    assert_int_equal(sides[1].disorder, 0);
+    fake.post_left = 2;
+    fake.post_error = EIO; /* no shortage: the queue pair is spoilt */
+    assert_int_equal(send_row(0, 1, LONG, 1, 8, &error), 2);
+    assert_int_equal(error, EAGAIN);
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[0].sent, 10);
+}
+
+/* A device that does not say how far it came took nothing. */
+static void silent_post_took_nothing(void **state)
+{
+    int error;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    fake.post_left = 0;
+    fake.post_error = ENOMEM;
+    fake.post_silent = true;
+    assert_int_equal(send_row(0, 1, LONG, 1, 8, &error), 0);
+    assert_int_equal(error, EAGAIN);
+    assert_int_equal(send_row(0, 1, LONG, 1, 8, &error), 8);
+    settle();
+    assert_int_equal(sides[1].received, 9);
+    assert_int_equal(sides[1].disorder, 0);
+    assert_int_equal(sides[0].broken, 0);
+}
+
+/* A batch that goes several ways ends at the first that cannot go. */
+static void mixed_batches(void **state)
+{
+    side_t *side = &sides[0];
+    btl_ib_tx_t tx[3];
+    int error;
+
+    (void) state;
+    connect_sides(0, 1, 0);
+    for (int i = 0; i < 3; i++) {
+        tx[i] = (btl_ib_tx_t){.to = side->to[1],
+                              .niov = 1,
+                              .size = 4,
+                              .iov = {{slot(side, 1), 4}},
+                              .mem = side->mem,
+                              .channel = i == 1};
+    }
+    assert_int_equal(side->t->ops->send(side->t, tx, 3, &error), 1);
+    assert_int_equal(error, EAGAIN);
+}
+
+/* A receiver that does not look has buffers for all that comes, whatever is sent; then it goes on. */
+static void never_without_buffer(void **state)
+{
+    int taken = 0;
+
+    (void) state;
+    connect_sides(0, 1, 1);
+    for (int i = 0; i < 1000; i++) {
+        taken += send_one(0, 1, LONG, 1) == 0;
+        look(0);
+    }
+    assert_in_range(taken, NUM, NUM + RESERVE);
+    for (int i = 0; i < 1000; i++) {
+        taken += send_one(0, 1, LONG, 1) == 0;
+        look(0);
+        look(1);
+    }
+    settle();
+    assert_int_equal(sides[1].received, 1 + taken);
+    assert_true(taken > 900);
+    assert_in_range(fake.writes, taken / 8, taken / (NUM / 4));
+}
+
+/* ---- shared queues ---- */
+
+static void shared_queue(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.queue[1].shared = true;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    connect_sides(0, 1, 1);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        look(0);
+        look(1);
+    }
+    settle();
+    assert_int_equal(sides[1].received, 101);
+    assert_int_equal(fake.writes, 0);
+    assert_int_equal(sides[1].from, sides[1].to[0]);
+    sides[1].keeps = true;
+    assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    settle();
+    forget(1, 0); /* the buffer is everybody's */
+    sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
+}
+
+/* Peers come and go under traffic: the buffers that all share are all there afterwards. Some devices do not say when a
+ * queue pair took its last one. */
+static void shared_buffers_come_back(void **state)
+{
+    int error;
+
+    (void) tear_down(state);
+    for (int says = 0; says < 2; says++) {
+        fake_rdma_reset();
+        fake.never_last = says == 0;
+        params.queue[1].shared = true;
+        open_side(0);
+        open_side(1);
+        add(0, 1);
+        add(1, 0);
+        const struct ibv_srq *srq = rc_of(1)->channel[1].srq;
+        const uint32_t all = fake_rdma_posted(srq);
+        for (int i = 0; i < 4; i++) {
+            sides[1].received = 0;
+            connect_sides(0, 1, 1);
+            assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
+            forget(1, 0); /* before it looked */
+            settle();
+            fake.now += says == 0 ? 1000000 : 0;
+            settle();
+            assert_int_equal(fake_rdma_posted(srq), all);
+            assert_int_equal(fake.qps, 0);
+            fake.now += 1000000;
+            add(1, 0);
+        }
+        close_side(0);
+        close_side(1);
+    }
+}
+
+static void shared_queues_not_on_iwarp(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    fake.iwarp = true;
+    params.queue[1].shared = true;
+    assert_int_equal(try_open(0), -EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RC_TEST(sent_events),
+        RC_TEST(rows),
+        RC_TEST(much_is_asked_for),
+        RC_TEST(word_of_nonsense),
+        RC_TEST(silence_ends_with_the_connection),
+        RC_TEST(partial_posts),
+        RC_TEST(silent_post_took_nothing),
+        RC_TEST(mixed_batches),
+        RC_TEST(never_without_buffer),
+        RC_TEST(shared_queue),
+        RC_TEST(shared_buffers_come_back),
+        RC_TEST(shared_queues_not_on_iwarp),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Engines over a transport that loses nothing while its connections last (verbs RC). */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+static bench_t *reliable_job(void)
+{
+    bench_t *bench = new_bench();
+
+    for (uint32_t i = 0; i < 2; i++) {
+        bench->hosts[i].attr.reliable = true;
+        strcpy(bench->hosts[i].queues, "P,256,64:P,1024,64");
+        bench_start(bench, i);
+    }
+    bench_send(bench, 0, 1, 20, 1);
+    bench_send(bench, 1, 0, 600, 1);
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 5000);
+    return bench;
+}
+
+static const btl_ib_counters_t *counted(const bench_t *bench, uint32_t host)
+{
+    return btl_ib_engine_counters(bench->hosts[host].engine);
+}
+
+static bool loses_from_0(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    return datagram->source == bench_address(0, 0);
+}
+
+static bool loses_space_1(bench_t *bench, const bench_datagram_t *datagram)
+{
+    const btl_ib_wire_header_t *header =
+        (const btl_ib_wire_header_t *) (const void *) datagram->data;
+
+    (void) bench;
+    return datagram->source == bench_address(0, 0) && (header->spaces & 0xf) == 1
+           && (header->version_type & 0xf) != BTL_IB_TYPE_ACK;
+}
+
+static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
+{
+    bench->hosts[host].rails[0].refused = bench_address(peer, 0);
+    bench->hosts[host].rails[0].broken = true;
+    bench_turn(bench, host);
+}
+
+/* Who does not answer computes: he is asked each rto_max, not after two round trips. */
+static void patient(void **state)
+{
+    bench_t *bench = reliable_job();
+    const uint64_t probes = counted(bench, 0)->sent_probes;
+    const uint64_t longest = bench->hosts[0].config.rto_max;
+
+    (void) state;
+    bench->loses = loses_from_0;
+    bench_send(bench, 0, 1, 20, 1);
+    bench_run(bench, longest - 1000);
+    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    bench_run(bench, 4 * longest);
+    assert_in_range(counted(bench, 0)->sent_probes - probes, 3, 5);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 2 * longest));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Channels overtake each other: what arrived of one says nothing of another. */
+static void channels_overtake(void **state)
+{
+    bench_t *bench = reliable_job();
+
+    (void) state;
+    bench->loses = loses_space_1; /* it is only late */
+    bench_send(bench, 0, 1, 600, 1);
+    bench->loses = loses_space_1;
+    bench_run(bench, 100);
+    for (int i = 0; i < 10; i++) {
+        bench_send(bench, 0, 1, 20, 1);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(counted(bench, 0)->losses, 0);
+    assert_int_equal(counted(bench, 0)->retransmits, 0);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* With its connection all in flight is lost, and sent again at once. */
+static void broken_with_segments_in_flight(void **state)
+{
+    bench_t *bench = reliable_job();
+
+    (void) state;
+    bench->loses = loses_from_0;
+    for (int i = 0; i < 5; i++) {
+        bench_send(bench, 0, 1, 600, 1);
+        bench_send(bench, 0, 1, 20, 1);
+    }
+    bench_run(bench, 1000);
+    bench->loses = NULL;
+    break_connection(bench, 0, 1);
+    const uint64_t begun = bench->now;
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(bench->now - begun < 10000);
+    assert_true(counted(bench, 0)->retransmits >= 5);
+    each_delivered_once(bench);
+    assert_int_equal(bench_conn(bench, 0, 1)->doubtful, false);
+    end(bench);
+}
+
+/* Who only waits asks, too: a peer that lives says so. */
+static void broken_while_waiting(void **state)
+{
+    bench_t *bench = reliable_job();
+    const uint64_t probes = counted(bench, 0)->sent_probes;
+
+    (void) state;
+    break_connection(bench, 0, 1);
+    assert_true(bench_conn(bench, 0, 1)->doubtful);
+    bench_run(bench, 20000);
+    assert_in_range(counted(bench, 0)->sent_probes - probes, 1, 2);
+    assert_false(bench_conn(bench, 0, 1)->doubtful);
+    end(bench);
+}
+
+/* One that died is refused often enough to be believed. */
+static void broken_by_death(void **state)
+{
+    bench_t *bench = reliable_job();
+    uint64_t probes = counted(bench, 0)->sent_probes;
+
+    (void) state;
+    bench->loses = loses_from_0;
+    break_connection(bench, 0, 1);
+    for (int i = 0; i < 1000 && bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED] == 0; i++) {
+        bench_run(bench, 1000);
+        if (counted(bench, 0)->sent_probes != probes) { /* each question is refused */
+            probes = counted(bench, 0)->sent_probes;
+            bench->hosts[0].rails[0].refusal = true;
+            bench_turn(bench, 0);
+        }
+    }
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 1);
+    end(bench);
+}
+
+/* One that is silent computes: the questions end. */
+static void broken_and_silent(void **state)
+{
+    bench_t *bench = reliable_job();
+
+    (void) state;
+    bench->loses = loses_from_0;
+    break_connection(bench, 0, 1);
+    bench_run(bench, 2 * SECOND);
+    const uint64_t probes = counted(bench, 0)->sent_probes;
+    bench_run(bench, 100 * SECOND);
+    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 0);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patient),
+        cmocka_unit_test(channels_overtake),
+        cmocka_unit_test(broken_with_segments_in_flight),
+        cmocka_unit_test(broken_while_waiting),
+        cmocka_unit_test(broken_by_death),
+        cmocka_unit_test(broken_and_silent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,441 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport verbs over UD: which devices and addresses there are, opening them, and what they say. */
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "said.h"
+#include "ud_pair.h"
+
+static void test_devices(void **state)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    btl_ib_transport_attr_t attr;
+    btl_ib_device_t *list;
+
+    (void) state;
+    fake.devices = 2;
+    fake.device[1].ports = 2;
+    fake.device[1].port[1].attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    fake_gid(&fake.device[1].port[1], "fe80::2", IBV_GID_TYPE_IB);
+    fake_gid(&fake.device[1].port[1], "fe80::3", IBV_GID_TYPE_IB);
+    int n = type->devices(&search, &list);
+    assert_int_equal(n, 3); /* two addresses of rxe0; the second's first port has none */
+    assert_string_equal(list[0].name, "rxe0");
+    assert_string_equal(list[0].transport, "verbs");
+    assert_int_equal(list[0].ip.ss_family, AF_INET);
+    assert_int_equal(list[0].bandwidth, 100000); /* 4 lanes of EDR */
+    assert_int_equal(list[1].ip.ss_family, AF_INET6);
+    assert_string_equal(list[2].name, "mlx5_1:2");
+    assert_int_equal(list[2].port, 2);
+    assert_int_equal(list[2].prefix_bits, 64);
+    assert_int_equal(type->query(&list[0], &attr), 0);
+    assert_int_equal(attr.max_datagram, 1024);
+    assert_int_equal(attr.registered_page, sysconf(_SC_PAGESIZE));
+    type->devices_free(list, n);
+
+    fake.device[0].port[0].attr.state = IBV_PORT_DOWN;
+    fake.device[1].transport = IBV_TRANSPORT_IWARP;
+    assert_int_equal(type->devices(&search, &list), 0);
+    type->devices_free(list, 0);
+    fake.open_error = EACCES;
+    fake.device[1].transport = IBV_TRANSPORT_IB;
+    assert_int_equal(type->devices(&search, &list), 0);
+    type->devices_free(list, 0);
+    fake.list_error = ENOSYS; /* the kernel knows no RDMA */
+    assert_int_equal(type->devices(&search, &list), 0);
+    fake.list_error = EPERM;
+    assert_int_equal(type->devices(&search, &list), -EPERM);
+    assert_int_equal(type->devices(&(btl_ib_search_t){.provider = "udp", .log = log_all}, &list),
+                     0);
+}
+
+static void test_fork(void **state)
+{
+    btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    btl_ib_device_t *list;
+
+    (void) state;
+    for (int wanted = 0; wanted < 3; wanted++) {
+        search.fork_safe = wanted > 0;
+        assert_int_equal(type->devices(&search, &list), 2);
+        type->devices_free(list, 2);
+        assert_int_equal(fake.fork_inits, wanted > 0); /* once */
+    }
+    fake_reset();
+    fake.regs = 1;
+    assert_int_equal(type->devices(&search, &list), 2);
+    type->devices_free(list, 2);
+    assert_non_null(strstr(said, "ibv_fork_init"));
+}
+
+static unsigned rank_of(const char *ip, uint32_t gid_type)
+{
+    fake_port_t port = {.gids = 0};
+
+    fake_gid(&port, ip, gid_type);
+    return btl_ib_verbs_gid_rank(&port.gid[0]);
+}
+
+static void test_gid_rank(void **state)
+{
+    const unsigned order[] = {
+        rank_of("10.0.0.1", IBV_GID_TYPE_ROCE_V2),    rank_of("fd00::1", IBV_GID_TYPE_ROCE_V2),
+        rank_of("fe80::1", IBV_GID_TYPE_ROCE_V2),     rank_of("10.0.0.1", IBV_GID_TYPE_ROCE_V1),
+        rank_of("2001:db8::1", IBV_GID_TYPE_ROCE_V1), rank_of("fe80::1", IBV_GID_TYPE_ROCE_V1),
+    };
+
+    (void) state;
+    for (size_t i = 1; i < sizeof(order) / sizeof(order[0]); i++) {
+        assert_true(order[i - 1] < order[i]);
+    }
+    assert_int_equal(rank_of("fe80::1", IBV_GID_TYPE_IB), rank_of("fd00::1", IBV_GID_TYPE_IB));
+}
+
+/* Mbit/s of a lane by the code of its speed, and lanes by the code of the width (ibv_query_port(3)). */
+static void test_bandwidth(void **state)
+{
+    static const uint32_t speeds[][2] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
+                                         {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+    static const uint32_t widths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    struct ibv_port_attr attr = {.active_speed = 32};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+        attr.active_width = (uint8_t) widths[i][0];
+        assert_int_equal(btl_ib_verbs_bandwidth(&attr), 25000 * widths[i][1]);
+    }
+    attr.active_width = 1;
+    for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+        attr.active_speed = (uint8_t) speeds[i][0];
+        assert_int_equal(btl_ib_verbs_bandwidth(&attr), speeds[i][1]);
+    }
+}
+
+/* The address that was asked for, and only that. */
+static void test_gid_index(void **state)
+{
+    btl_ib_search_t search = {.gid_index = 3, .log = log_all};
+    btl_ib_device_t *list;
+    btl_ib_transport_t *t;
+
+    (void) state;
+    assert_int_equal(type->devices(&search, &list), 0);
+    type->devices_free(list, 0);
+    assert_int_equal(try_open(usual, 0, &t), 0);
+    assert_int_equal(((btl_ib_ud_t *) t)->verbs.gid.gid.raw[0], 0xfe);
+    close_one(t);
+}
+
+/* Places of the table beyond what an address handle can name are no addresses. */
+static void test_far_places(void **state)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    fake_port_t *port = &fake.device[0].port[0];
+    btl_ib_device_t *list;
+
+    (void) state;
+    port->gid[1].gid_index = 256;
+    assert_int_equal(type->devices(&search, &list), 1);
+    assert_int_equal(list[0].ip.ss_family, AF_INET6);
+    type->devices_free(list, 1);
+    port->gid[1].gid_index = 255;
+    assert_int_equal(type->devices(&search, &list), 2);
+    type->devices_free(list, 2);
+}
+
+static void test_partition(void **state)
+{
+    btl_ib_open_params_t params = usual;
+    btl_ib_transport_t *t = NULL;
+    btl_ib_addr_t addr;
+
+    (void) state;
+    fake.device[0].port[0].pkey[1] = 0x0005; /* limited */
+    fake.device[0].port[0].pkey[2] = 0x8005;
+    fake.device[0].port[0].pkey[3] = 0x0006;
+    params.pkey = 5;
+    btl_ib_transport_t *full = open_one(params);
+    assert_int_equal(((btl_ib_ud_t *) full)->verbs.pkey_index, 2);
+    assert_int_equal(fake.pkey_index, 2);
+    params.pkey = 0x8006;
+    btl_ib_transport_t *limited = open_one(params);
+    assert_int_equal(((btl_ib_ud_t *) limited)->verbs.pkey_index, 3);
+    assert_int_equal(full->ops->addr_add(full, limited->address, limited->address_len, &addr),
+                     -EHOSTUNREACH);
+    /* Two limited members of one partition do not hear each other. */
+    assert_int_equal(limited->ops->addr_add(limited, limited->address, limited->address_len, &addr),
+                     -EHOSTUNREACH);
+    assert_non_null(strstr(said, "partition"));
+    params.pkey = 7;
+    assert_int_equal(try_open(params, -1, &t), -ENOENT);
+    assert_non_null(strstr(said, "btl_ib_pkey"));
+    close_one(full);
+    close_one(limited);
+}
+
+static void test_limits_of_devices(void **state)
+{
+    btl_ib_transport_t *t = NULL;
+
+    (void) state;
+    fake.inline_max = 60;
+    fake.max_qp_wr = 128;
+    t = open_one(usual);
+    assert_int_equal(t->attr.inline_size, 32);
+    close_one(t);
+    fake.inline_next = 256; /* the least of all queue pairs counts */
+    t = open_one(usual);
+    assert_int_equal(t->attr.inline_size, 32);
+    close_one(t);
+    fake.max_qp_wr = 70; /* 64 buffers, and not all of those that may wait to be posted again */
+    t = open_one(usual);
+    assert_int_equal(t->ops->rx_depth(t, SIZE), NUM_LARGE);
+    close_one(t);
+    fake.max_qp_wr = 16384;
+    t = open_one(usual);
+    uint32_t completions = 0;
+    for (uint32_t i = 0; i < CHANNELS; i++) {
+        completions +=
+            ((btl_ib_ud_t *) t)->queue[i].tx_depth + ((btl_ib_ud_t *) t)->queue[i].depth_max;
+    }
+    assert_int_equal(((btl_ib_ud_t *) t)->cq->cqe, completions);
+    close_one(t);
+    fake.max_qp_wr = 40;
+    t = open_one(usual);
+    assert_true(t->ops->rx_depth(t, SIZE) < 40);
+    close_one(t);
+    fake.reg_error = ENOMEM;
+    assert_int_equal(try_open(usual, -1, &t), -ENOMEM);
+    fake.reg_error = 0;
+    btl_ib_open_params_t many = usual;
+    many.queue_count = 7;
+    for (uint32_t i = 0; i < many.queue_count; i++) {
+        many.queue[i] = (btl_ib_open_queue_t){.size = 100 * (i + 1), .num = 8, .init = 8};
+    }
+    t = open_one(many);
+    assert_false(t->attr.apart);
+    assert_int_equal(t->ops->rx_depth(t, 700), 32); /* the last four share */
+    close_one(t);
+    many = (btl_ib_open_params_t){.rx_depth = 10, .rx_size = 200, .log = log_all};
+    t = open_one(many);
+    assert_int_equal(t->attr.rx_depth, 10);
+    close_one(t);
+}
+
+/* What an administrator can change is called by its name. */
+static void test_troubles(void **state)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    btl_ib_open_params_t params = usual;
+    struct rlimit limit;
+    uint8_t other[BTL_IB_ADDR_BYTES];
+    btl_ib_transport_t *t;
+    btl_ib_device_t *list;
+    btl_ib_addr_t addr;
+
+    (void) state;
+    fake.open_error = ENOENT;
+    assert_int_equal(type->devices(&search, &list), 0);
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_NO_FILES);
+    assert_string_equal(trouble_detail, "/dev/infiniband/uverbs0");
+    type->devices_free(list, 0);
+    fake.open_error = EACCES;
+    assert_int_equal(type->devices(&search, &list), 0);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_NO_PERMISSION);
+    type->devices_free(list, 0);
+    fake.open_error = 0;
+    fake.device[0].port[0].attr.state = IBV_PORT_INIT;
+    assert_int_equal(type->devices(&search, &list), 0);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_PORT_DOWN);
+    assert_string_equal(trouble_detail, "init");
+    type->devices_free(list, 0);
+    fake.device[0].port[0].attr.state = IBV_PORT_ACTIVE;
+    params.pkey = 5;
+    assert_int_equal(try_open(params, -1, &t), -ENOENT);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_PARTITION);
+    assert_string_equal(trouble_detail, "0x0005");
+
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    limit.rlim_cur = 64 * 1024;
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    fake.reg_error = ENOMEM;
+    assert_int_equal(try_open(usual, -1, &t), -ENOMEM);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_LOCKED_MEMORY);
+    assert_string_equal(trouble_detail, "64 KiB");
+    fake.reg_error = 0;
+
+    t = open_one(usual);
+    memcpy(other, t->address, t->address_len);
+    other[27] = 99;
+    fake.ah_error = ENETUNREACH;
+    assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_UNREACHABLE);
+    assert_string_equal(trouble_detail, "10.0.0.99");
+    close_one(t);
+}
+
+static void test_events(void **state)
+{
+    static const struct {
+        enum ibv_event_type event;
+        int port, error;
+    } cases[] = {
+        {IBV_EVENT_PORT_ERR, 1, ENETDOWN}, {IBV_EVENT_PORT_ERR, 2, 0},
+        {IBV_EVENT_PORT_ACTIVE, 1, 0},     {IBV_EVENT_DEVICE_FATAL, 0, ENODEV},
+        {IBV_EVENT_QP_FATAL, 0, EIO},      {IBV_EVENT_CQ_ERR, 0, EIO},
+        {IBV_EVENT_GID_CHANGE, 1, 0},      {IBV_EVENT_PKEY_CHANGE, 1, 0},
+        {IBV_EVENT_PATH_MIG, 0, 0},
+    };
+    btl_ib_event_t event;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        btl_ib_transport_t *t = open_one(usual);
+        fake_event(cases[i].event, cases[i].port);
+        assert_int_equal(t->ops->poll(t, &event, 1), 0); /* asking costs: not each time */
+        int n = 0;
+        for (int k = 0; k < BTL_IB_UD_ASK && n == 0; k++) {
+            n = t->ops->poll(t, &event, 1);
+        }
+        assert_int_equal(n, cases[i].error != 0);
+        if (n > 0) {
+            assert_int_equal(event.type,
+                             cases[i].error == ENETDOWN ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_FAILED);
+            assert_int_equal(event.error, cases[i].error);
+        }
+        close_one(t);
+    }
+}
+
+static int ask(btl_ib_transport_t *t, btl_ib_event_t *event)
+{
+    (void) t->ops->wait_fd(t);
+    return t->ops->poll(t, event, 1);
+}
+
+/* It is back when it is active, with the address that peers know. */
+static void test_port_comes_back(void **state)
+{
+    fake_port_t *port = &fake.device[0].port[0];
+    btl_ib_event_t event;
+
+    (void) state;
+    btl_ib_transport_t *t = open_one(usual);
+    port->attr.state = IBV_PORT_DOWN;
+    port->gid[1].gid.raw[15] = 9;
+    fake_event(IBV_EVENT_GID_CHANGE, 1); /* before it says why */
+    fake_event(IBV_EVENT_PORT_ERR, 1);
+    assert_int_equal(ask(t, &event), 1);
+    assert_int_equal(event.type, BTL_IB_EVENT_DOWN);
+    assert_int_equal(event.error, ENETDOWN);
+    assert_int_equal(ask(t, &event), 0);
+    port->attr.state = IBV_PORT_ACTIVE;
+    fake_event(IBV_EVENT_PORT_ACTIVE, 1);
+    assert_int_equal(ask(t, &event), 0);
+    port->gid[1].gid.raw[15] = 1;
+    fake_event(IBV_EVENT_GID_CHANGE, 1);
+    assert_int_equal(ask(t, &event), 1);
+    assert_int_equal(event.type, BTL_IB_EVENT_UP);
+    assert_int_equal(ask(t, &event), 0);
+
+    port->attr.state = IBV_PORT_DOWN;
+    fake_event(IBV_EVENT_PORT_ERR, 1);
+    fake_event(IBV_EVENT_DEVICE_FATAL, 0);
+    assert_int_equal(ask(t, &event), 1);
+    assert_int_equal(event.type, BTL_IB_EVENT_DOWN);
+    assert_int_equal(ask(t, &event), 1);
+    assert_int_equal(event.type, BTL_IB_EVENT_FAILED);
+    assert_int_equal(event.error, ENODEV);
+    close_one(t);
+}
+
+/* The address that peers know is gone, or the partition is. */
+static void test_changes(void **state)
+{
+    fake_port_t *port = &fake.device[0].port[0];
+
+    (void) state;
+    btl_ib_transport_t *t = open_one(usual);
+    port->gid[1].gid.raw[15] = 9;
+    fake_event(IBV_EVENT_GID_CHANGE, 1);
+    (void) t->ops->wait_fd(t); /* asks at once */
+    assert_failed(t, EADDRNOTAVAIL);
+    close_one(t);
+    port->gid[1].gid.raw[15] = 1;
+    t = open_one(usual);
+    port->pkey[0] = 0x8001;
+    fake_event(IBV_EVENT_PKEY_CHANGE, 1);
+    (void) t->ops->wait_fd(t);
+    assert_failed(t, EPERM);
+    close_one(t);
+    port->attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    t = open_one(usual);
+    port->attr.lid = 8;
+    fake_event(IBV_EVENT_LID_CHANGE, 1);
+    (void) t->ops->wait_fd(t);
+    assert_failed(t, EADDRNOTAVAIL);
+    close_one(t);
+}
+
+static bool rings(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    return poll(&wait, 1, 0) == 1;
+}
+
+static void test_wait(void **state)
+{
+    (void) state;
+    pair_t pair = open_pair(usual);
+    int fd = pair.b->ops->wait_fd(pair.b);
+    assert_true(fd >= 0);
+    assert_false(rings(fd));
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_true(rings(fd));
+    assert_int_equal(pair.b->ops->wait_fd(pair.b), -1); /* there is something */
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+    fd = pair.b->ops->wait_fd(pair.b);
+    assert_true(fd >= 0 && !rings(fd));
+    /* Polled without anybody having waited: it does not ring for ever. */
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+    assert_false(rings(fd));
+    close_pair(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        UD_TEST(test_devices),
+        UD_TEST(test_fork),
+        UD_TEST(test_bandwidth),
+        UD_TEST(test_gid_rank),
+        UD_TEST(test_gid_index),
+        UD_TEST(test_far_places),
+        UD_TEST(test_partition),
+        UD_TEST(test_limits_of_devices),
+        UD_TEST(test_troubles),
+        UD_TEST(test_events),
+        UD_TEST(test_port_comes_back),
+        UD_TEST(test_changes),
+        UD_TEST(test_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,486 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport verbs over UD: datagrams, both ways. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "said.h"
+#include "ud_pair.h"
+
+/* A row is one call; who asks for a completion, and what is sent inline. */
+static void test_one_call_a_row(void **state)
+{
+    (void) state;
+    pair_t pair = open_pair(usual);
+    assert_int_equal(pair.a->attr.inline_size, 256);
+    fake.posts = 0;
+    send_all(&pair, 0, 40, SIZE, LARGE);
+    assert_int_equal(fake.posts, 1);
+    assert_int_equal(fake.requests, 40);
+    assert_int_equal(fake.signaled, 1); /* the 32nd */
+    assert_int_equal(fake.inlined, 0);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 32);
+    send_all(&pair, 40, 16, SIZE, LARGE); /* leaves 24 without: the last asks */
+    assert_int_equal(fake.signaled, 2);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 24);
+    send_all(&pair, 0, 17, 256, SMALL);
+    assert_int_equal(fake.inlined, 17);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 0);
+    close_pair(&pair);
+}
+
+/* More than fit one call go in several. */
+static void test_long_row(void **state)
+{
+    (void) state;
+    pair_t pair = open_pair(usual);
+    send_all(&pair, 0, 2 * BTL_IB_UD_BATCH + 1, SIZE, LARGE);
+    assert_int_equal(fake.posts, 3);
+    assert_int_equal(fake.requests, 2 * BTL_IB_UD_BATCH + 1);
+    close_pair(&pair);
+}
+
+/* Contexts come back once each, in order, as many as there is room for. */
+static void test_sent_accounting(void **state)
+{
+    btl_ib_event_t events[8];
+    uint32_t next = 0;
+    int n;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.hold = true;
+    send_all(&pair, 0, 60, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 0);
+    fake_release();
+    while ((n = poll_for(pair.a, BTL_IB_EVENT_SENT, events, 7)) > 0) {
+        for (int i = 0; i < n; i++) {
+            assert_ptr_equal(events[i].context, memory[next++]);
+        }
+    }
+    assert_int_equal(next, 60);
+    close_pair(&pair);
+}
+
+/* The queue is full: the rest is for later. */
+static void test_full(void **state)
+{
+    int error;
+    int sent = 0;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.hold = true;
+    fake.lose = true;
+    for (int n = 1; n > 0;) {
+        n = send_some(&pair, (uint32_t) sent, 50, SIZE, LARGE, &error);
+        sent += n;
+    }
+    assert_int_equal(error, EAGAIN);
+    assert_int_equal(sent, 256);
+    fake_release();
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 250); /* the last row asked for nothing */
+    fake.hold = false;
+    send_all(&pair, 0, 50, SIZE, LARGE);
+    close_pair(&pair);
+}
+
+/* Places are free again when their datagrams were reported, not before. */
+static void test_full_of_news(void **state)
+{
+    btl_ib_event_t event;
+    int error;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.hold = true;
+    fake.lose = true;
+    for (uint32_t i = 0; i < 256; i += 64) { /* the last of each row asks for a completion */
+        send_all(&pair, i, 64, SIZE, LARGE);
+    }
+    fake_release();
+    fake.hold = false;
+    for (uint32_t i = 0; i < 256; i++) {
+        assert_int_equal(poll_for(pair.a, BTL_IB_EVENT_SENT, &event, 1), 1);
+        assert_ptr_equal(event.context, memory[i]);
+        assert_int_equal(send_some(&pair, 256 + i, 50, SIZE, LARGE, &error), 1);
+        assert_int_equal(error, EAGAIN);
+    }
+    close_pair(&pair);
+}
+
+/* The device takes a part: that has gone, once, and later completions count right. */
+static void test_partial_post(void **state)
+{
+    int error;
+    int sent = 0;
+    int back = 0;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    for (int take = 0; take < 40; take++) {
+        fake.take = take;
+        const int n = send_some(&pair, (uint32_t) sent, 40, SIZE, LARGE, &error);
+        assert_int_equal(n, take);
+        assert_int_equal(error, EAGAIN);
+        sent += n;
+        back += poll_all(pair.a, BTL_IB_EVENT_SENT);
+        assert_in_range(sent - back, 0, 31);
+        assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), n);
+    }
+    fake.take = 3;
+    fake.post_error = EINVAL;
+    assert_int_equal(send_some(&pair, 0, 40, SIZE, LARGE, &error), 3);
+    assert_int_equal(error, EINVAL);
+    assert_non_null(strstr(said, "a send failed"));
+    close_pair(&pair);
+}
+
+static void test_too_long(void **state)
+{
+    btl_ib_tx_t tx[2] = {{.niov = 1, .size = SIZE}, {.niov = 1, .size = 1025}};
+    int error;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    for (int i = 0; i < 2; i++) {
+        tx[i].to = pair.to_b;
+        tx[i].iov[0].iov_base = memory;
+        tx[i].mem = pair.mem;
+        tx[i].channel = 7; /* more than either has: the last */
+    }
+    assert_int_equal(pair.a->ops->send(pair.a, tx, 2, &error), 1);
+    assert_int_equal(error, EMSGSIZE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+    close_pair(&pair);
+}
+
+/* A send fails: all of them come back, and the queue pair sends again. */
+static void test_failed_send(void **state)
+{
+    int error;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.hold = true;
+    fake.fail_at = 3;
+    send_all(&pair, 0, 10, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 0);
+    fake.hold = false;
+    fake_release();
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 10);
+    assert_non_null(strstr(said, "local protection error"));
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 2);
+    send_all(&pair, 10, 32, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 32);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 32);
+
+    /* While some of them are still there it takes no others. */
+    fake.fail_at = 1;
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    fake.hold = true;
+    send_all(&pair, 1, 1, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 1);
+    assert_int_equal(send_some(&pair, 2, 1, SIZE, LARGE, &error), 0);
+    assert_int_equal(error, EAGAIN);
+    send_all(&pair, 2, 1, 64, SMALL); /* the other one is well */
+    fake_release();
+    assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 1);
+    send_all(&pair, 2, 1, SIZE, LARGE);
+    close_pair(&pair);
+}
+
+/* A device that failed says so sooner than it would be asked. */
+static void test_failed_device(void **state)
+{
+    btl_ib_event_t events[4];
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.fail_at = 1;
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_int_equal(poll_for(pair.a, BTL_IB_EVENT_SENT, events, 4), 1);
+    fake_event(IBV_EVENT_DEVICE_FATAL, 0);
+    assert_failed(pair.a, ENODEV);
+    close_pair(&pair);
+}
+
+static void test_cannot_be_mended(void **state)
+{
+    btl_ib_event_t events[4];
+    int error;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.mend_error = EINVAL;
+    fake.fail_at = 1;
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_int_equal(pair.a->ops->poll(pair.a, events, 4), 2);
+    assert_int_equal(events[0].type, BTL_IB_EVENT_SENT);
+    assert_int_equal(events[1].type, BTL_IB_EVENT_FAILED);
+    assert_int_equal(send_some(&pair, 0, 1, SIZE, LARGE, &error), 0);
+    assert_int_equal(error, ENETDOWN);
+    close_pair(&pair);
+}
+
+/* One of `side` fails; its buffers come back, not all at once. Returns how many events of that type there were. */
+static int break_one(btl_ib_transport_t *side, btl_ib_event_type_t expected)
+{
+    int n = 0;
+
+    fake_break(qpn_of(side, LARGE));
+    for (int i = 0; i < 8; i++) {
+        n += poll_all(side, expected);
+    }
+    return n;
+}
+
+/* A queue pair fails as a whole: it is made as new, with its buffers, but not for ever. */
+static void test_revived(void **state)
+{
+    btl_ib_event_t events[8];
+    void *held;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t posted = fake_posted(qpn);
+    send_all(&pair, 0, 1, SIZE, LARGE);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 8), 1);
+    held = events[0].buffer; /* it comes back later */
+    assert_int_equal(break_one(pair.b, BTL_IB_EVENT_RECV), 0);
+    assert_non_null(strstr(said, "was made as new (1 of"));
+    assert_int_equal(fake_posted(qpn), posted - 1);
+    pair.b->ops->repost(pair.b, &held, 1);
+    send_all(&pair, 0, 32, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 32);
+
+    /* That of a sender: what was on its way is lost, and its memory free. */
+    (void) poll_all(pair.a, BTL_IB_EVENT_SENT);
+    send_all(&pair, 0, 3, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 3);
+    fake_break(qpn_of(pair.a, LARGE));
+    send_all(&pair, 3, 3, SIZE, LARGE);
+    int sent = 0;
+    for (int i = 0; i < 8; i++) {
+        sent += poll_all(pair.a, BTL_IB_EVENT_SENT);
+    }
+    assert_in_range(sent, 6, 39); /* and those of before that nobody had been told of */
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 0);
+    send_all(&pair, 6, 3, SIZE, LARGE);
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 3);
+    for (int i = 2; i <= 64; i++) {
+        assert_int_equal(break_one(pair.b, BTL_IB_EVENT_RECV), 0);
+    }
+    assert_int_equal(break_one(pair.b, BTL_IB_EVENT_FAILED), 1);
+    close_pair(&pair);
+}
+
+static void test_received(void **state)
+{
+    btl_ib_event_t events[4];
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    const btl_ib_addr_t to_a = add(pair.b, pair.a);
+    send_all(&pair, 5, 1, SIZE, LARGE);
+    send_all(&pair, 6, 1, 1, SMALL);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 4), 2);
+    assert_int_equal(events[0].size, SIZE);
+    assert_memory_equal(events[0].data, memory[5], SIZE);
+    assert_int_equal((uintptr_t) events[0].data % 64, 0);
+    assert_int_equal(events[0].from, to_a);
+    assert_int_equal(events[1].size, 1);
+    assert_int_equal(events[1].from, to_a); /* from the other queue pair */
+    void *const buffers[] = {events[0].buffer, events[1].buffer};
+    pair.b->ops->repost(pair.b, buffers, 2);
+    pair.b->ops->addr_remove(pair.b, to_a);
+    send_all(&pair, 5, 1, SIZE, LARGE);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 4), 1);
+    assert_int_equal(events[0].from, BTL_IB_ADDR_UNKNOWN);
+    close_pair(&pair);
+}
+
+/* What is not to be handed up: its buffer is used again. */
+static void test_dropped(void **state)
+{
+    static const uint8_t data[1024];
+    btl_ib_event_t event;
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    add(pair.b, pair.a);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t from = qpn_of(pair.a, LARGE);
+    for (int i = 0; i < 3 * NUM_LARGE; i++) {
+        fake_arrive(qpn, from, "10.0.0.1", data, 0, 40, IBV_WC_SUCCESS);
+        fake_arrive(qpn, from, "10.0.0.1", data, 0, 39, IBV_WC_SUCCESS);
+        fake_arrive(qpn, from, "10.0.0.1", data, 100, 140, IBV_WC_LOC_LEN_ERR);
+        assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+    }
+    assert_int_equal(fake.dropped, 0);
+    /* Known only by all of its address. */
+    fake_arrive(qpn, from, "10.0.0.2", data, 100, 140, IBV_WC_SUCCESS);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
+    assert_int_equal(event.from, BTL_IB_ADDR_UNKNOWN);
+    fake_arrive(qpn, from + 40, "10.0.0.1", data, 100, 140, IBV_WC_SUCCESS);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
+    assert_int_equal(event.from, BTL_IB_ADDR_UNKNOWN);
+    fake_arrive(qpn, from, "10.0.0.1", data, 100, 140, IBV_WC_SUCCESS);
+    assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, &event, 1), 1);
+    assert_int_equal(event.from, 0);
+    close_pair(&pair);
+}
+
+/* Buffers go back in rows, and never fewer are posted than were promised. */
+static void test_repost(void **state)
+{
+    (void) state;
+    pair_t pair = open_pair(usual);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    assert_in_range(pair.b->attr.rx_depth, NUM_SMALL + NUM_LARGE, SLOTS);
+    assert_int_equal(pair.b->ops->rx_depth(pair.b, SIZE), NUM_LARGE);
+    assert_int_equal(pair.b->ops->rx_depth(pair.b, 128), NUM_SMALL);
+    assert_true(pair.b->attr.apart);
+    fake.recv_posts = 0;
+    for (uint32_t i = 0; i < 900; i++) {
+        send_all(&pair, i, 1, SIZE, LARGE);
+        assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+        assert_true(fake_posted(qpn) >= NUM_LARGE);
+        (void) poll_all(pair.a, BTL_IB_EVENT_SENT);
+    }
+    assert_int_equal(fake.recv_posts, 100); /* 9 at a time */
+    assert_int_equal(fake.dropped, 0);
+    close_pair(&pair);
+}
+
+/* Buffers that cannot be posted now are posted later, each once. */
+static void test_partial_repost(void **state)
+{
+    btl_ib_event_t events[64];
+    void *seen[64];
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t made = fake_posted(qpn);
+    for (int take = 0; take < 5; take++) {
+        const uint32_t before = fake_posted(qpn);
+        fake.recv_take = take;
+        send_all(&pair, 0, 20, SIZE, LARGE);
+        assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 20);
+        assert_int_equal(fake_posted(qpn), before - 20 + (uint32_t) take);
+        fake.recv_take = -1;
+        send_all(&pair, 0, 1, SIZE, LARGE);
+        assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 1);
+        assert_int_equal(fake_posted(qpn), made - 1); /* the last waits for others */
+    }
+    send_all(&pair, 0, 64, SIZE, LARGE);
+    int n = 0;
+    for (int got = 1; got > 0; n += got) {
+        got = poll_for(pair.b, BTL_IB_EVENT_RECV, events, 16);
+        for (int i = 0; i < got; i++) {
+            seen[n + i] = events[i].buffer;
+            for (int k = 0; k < n + i; k++) {
+                assert_ptr_not_equal(seen[k], seen[n + i]);
+            }
+        }
+    }
+    assert_int_equal(n, 64);
+    close_pair(&pair);
+}
+
+/* What ends a receiving queue. A failure is told once, and only where there is room for it. */
+static void test_receiving_ends(void **state)
+{
+    static const uint8_t data[100];
+    btl_ib_event_t events[8];
+
+    (void) state;
+    pair_t pair = open_pair(usual);
+    fake.recv_take = 0;
+    fake.recv_error = EINVAL;
+    send_all(&pair, 0, 20, SIZE, LARGE);
+    int n = 0;
+    while (n == 0 || events[0].type == BTL_IB_EVENT_RECV) {
+        n = pair.b->ops->poll(pair.b, events, 1);
+        assert_int_equal(n, 1);
+        if (events[0].type == BTL_IB_EVENT_RECV) {
+            pair.b->ops->repost(pair.b, &events[0].buffer, 1);
+        }
+    }
+    assert_int_equal(events[0].type, BTL_IB_EVENT_FAILED);
+    assert_int_equal(events[0].error, EINVAL);
+    close_pair(&pair);
+    fake.recv_take = -1;
+
+    pair = open_pair(usual);
+    fake_arrive(qpn_of(pair.b, SMALL), 17, "10.0.0.1", data, 100, 140, IBV_WC_SUCCESS);
+    fake_event(IBV_EVENT_DEVICE_FATAL, 0);
+    (void) pair.b->ops->wait_fd(pair.b);
+    events[1].type = BTL_IB_EVENT_SENT;
+    assert_int_equal(pair.b->ops->poll(pair.b, events, 1), 1);
+    assert_int_equal(events[0].type, BTL_IB_EVENT_RECV);
+    assert_int_equal(events[1].type, BTL_IB_EVENT_SENT); /* not touched */
+    assert_failed(pair.b, ENODEV);
+    close_pair(&pair);
+
+    pair = open_pair(usual);
+    fake_poll_fails = true;
+    assert_failed(pair.b, EIO);
+    fake_poll_fails = false;
+    close_pair(&pair);
+}
+
+/* A shared queue begins with a part of its buffers, and gets the others when it runs low. */
+static void test_grows_when_low(void **state)
+{
+    btl_ib_open_params_t params = usual;
+    btl_ib_event_t events[64];
+    int taken = 0;
+
+    (void) state;
+    params.queue[LARGE].init = 16;
+    params.queue[LARGE].limit = 12;
+    pair_t pair = open_pair(params);
+    const uint32_t qpn = qpn_of(pair.b, LARGE);
+    const uint32_t first = fake_posted(qpn);
+    assert_in_range(first, 16, 32);
+    /* 10 by 10, none given back: it doubles until all are there. */
+    for (int i = 0; i < 6; i++) {
+        send_all(&pair, 0, 10, SIZE, LARGE);
+        taken += poll_for(pair.b, BTL_IB_EVENT_RECV, events, 64);
+        assert_true(fake_posted(qpn) >= 10);
+    }
+    assert_int_equal(taken, 60);
+    assert_int_equal(fake.dropped, 0);
+    assert_in_range(taken + (int) fake_posted(qpn), NUM_LARGE, NUM_LARGE + 32);
+    close_pair(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        UD_TEST(test_one_call_a_row), UD_TEST(test_sent_accounting),
+        UD_TEST(test_long_row),       UD_TEST(test_full),
+        UD_TEST(test_full_of_news),   UD_TEST(test_partial_post),
+        UD_TEST(test_too_long),       UD_TEST(test_failed_send),
+        UD_TEST(test_failed_device),  UD_TEST(test_cannot_be_mended),
+        UD_TEST(test_revived),        UD_TEST(test_received),
+        UD_TEST(test_dropped),        UD_TEST(test_repost),
+        UD_TEST(test_partial_repost), UD_TEST(test_receiving_ends),
+        UD_TEST(test_grows_when_low),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

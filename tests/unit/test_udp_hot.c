@@ -1,0 +1,560 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The transport `udp`: which peers get sockets of their own, and what becomes of datagrams meanwhile. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+/* One with two peers. */
+typedef struct trio {
+    pair_t pair; /* `a` and `b` */
+    btl_ib_transport_t *c;
+    btl_ib_addr_t c_at_a, a_at_c;
+} trio_t;
+
+static trio_t trio;
+
+static void open_trio(uint32_t connected_max)
+{
+    btl_ib_open_params_t params = heard_params();
+
+    need_udp(AF_INET);
+    params.connected_max = connected_max;
+    trio.pair = open_pair(params);
+    trio.c = open_with(heard_params());
+    trio.c_at_a = add(trio.pair.a, trio.c);
+    trio.a_at_c = add(trio.c, trio.pair.a);
+    calls.connects = 0; /* those that ask for paths */
+}
+
+static void close_trio(void)
+{
+    close_transport(trio.c);
+    close_pair(&trio.pair);
+}
+
+static const btl_ib_udp_t *of_a(void)
+{
+    return btl_ib_udp_of(trio.pair.a);
+}
+
+/* The place of the socket that sends to a peer. */
+static uint32_t socket_of(btl_ib_addr_t addr)
+{
+    const uint32_t place = of_a()->peers.peer[addr].socket;
+
+    assert_true(0 == place || of_a()->socket[place].peer == addr);
+    return place;
+}
+
+static void send_b(int n)
+{
+    for (int i = 0; i < n; i++) {
+        (void) assert_reaches(trio.pair.a, trio.pair.b_at_a, trio.pair.b, 64);
+    }
+}
+
+static void send_c(int n)
+{
+    for (int i = 0; i < n; i++) {
+        (void) assert_reaches(trio.pair.a, trio.c_at_a, trio.c, 64);
+    }
+}
+
+/* Both ways, with both. */
+static void assert_all_reach(void)
+{
+    const pair_t *pair = &trio.pair;
+
+    for (uint32_t size = 8; size < 1000; size += 111) {
+        assert_int_equal(assert_reaches(pair->a, pair->b_at_a, pair->b, size), pair->a_at_b);
+        assert_int_equal(assert_reaches(pair->b, pair->a_at_b, pair->a, size), pair->b_at_a);
+        assert_int_equal(assert_reaches(pair->a, trio.c_at_a, trio.c, size), trio.a_at_c);
+        assert_int_equal(assert_reaches(trio.c, trio.a_at_c, pair->a, size), trio.c_at_a);
+    }
+    assert_idle(pair->a);
+}
+
+/* ---- who gets one ---- */
+
+static void test_promotion(void **state)
+{
+    (void) state;
+    open_trio(4);
+    send_b(BTL_IB_UDP_HOT - 1);
+    send_c(1);
+    assert_int_equal(of_a()->sockets, 1);
+    send_b(1);
+    assert_int_equal(of_a()->sockets, 2);
+    assert_int_equal(socket_of(trio.pair.b_at_a), 1);
+    assert_int_equal(socket_of(trio.c_at_a), 0);
+    assert_all_reach();
+    calls.named = 0;
+    send_b(1);
+    assert_int_equal(calls.named, 0);
+    send_c(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.c_at_a), 2);
+    assert_int_equal(socket_of(trio.pair.b_at_a), 1);
+    assert_all_reach();
+    assert_int_equal(calls.connects, 2);
+    assert_int_equal(calls.worst, 10);
+    close_trio();
+}
+
+/* Who has as many messages, but takes long about it, is not hot. */
+static void test_lukewarm(void **state)
+{
+    (void) state;
+    open_trio(1);
+    make_hot(trio.pair.a, trio.c_at_a, trio.c);
+    for (int i = 0; i < 2 * BTL_IB_UDP_HOT; i++) {
+        send_b(1);
+        send_c(BTL_IB_UDP_WINDOW / BTL_IB_UDP_HOT);
+    }
+    assert_int_equal(socket_of(trio.pair.b_at_a), 0);
+    assert_int_equal(calls.connects, 1);
+    close_trio();
+}
+
+static void test_none_wanted(void **state)
+{
+    (void) state;
+    open_trio(0);
+    send_b(2 * BTL_IB_UDP_WINDOW);
+    assert_int_equal(of_a()->sockets, 1);
+    assert_int_equal(calls.connects, 0);
+    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), of_a()->socket[0].fd);
+    close_trio();
+}
+
+/* No more than the array has places for, whatever is asked for. */
+static void test_too_many_wanted(void **state)
+{
+    (void) state;
+    open_trio(1000);
+    assert_int_equal(of_a()->sockets_max, 1 + BTL_IB_UDP_CONNECTED_MAX);
+    close_trio();
+}
+
+/* There is one socket: it goes to another peer when its own does not use it, with all that is in it. */
+static void test_demotion(void **state)
+{
+    const pair_t *pair = &trio.pair;
+
+    (void) state;
+    open_trio(1);
+    send_b(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(pair->b_at_a), 1);
+    send_c(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.c_at_a), 0); /* not at once */
+    const slots_t slots = make_slots(pair->b);
+    for (uint32_t i = 0; i < 20; i++) { /* nobody takes them in meanwhile */
+        const btl_ib_tx_t tx = make_tx(pair->b, &slots, i, pair->a_at_b, 100 + i, 1);
+
+        assert_int_equal(send_all(pair->b, &tx, 1), 0);
+    }
+    send_c(3 * BTL_IB_UDP_WINDOW);
+    assert_int_equal(socket_of(trio.c_at_a), 1);
+    assert_int_equal(socket_of(pair->b_at_a), 0);
+    for (uint32_t i = 0; i < 20; i++) {
+        const btl_ib_event_t event = wait_recv(pair->a);
+
+        assert_int_equal(assert_intact(&event), i);
+        assert_int_equal(event.from, pair->b_at_a);
+        repost(pair->a, &event);
+    }
+    free_slots(pair->b, &slots);
+    assert_all_reach();
+    assert_int_equal(of_a()->sockets, 2);
+    assert_int_equal(calls.connects, 2);
+    close_trio();
+}
+
+/* What a peer had before the window before does not count. */
+static void test_long_ago(void **state)
+{
+    (void) state;
+    open_trio(1);
+    send_b(BTL_IB_UDP_HOT);
+    btl_ib_udp_of(trio.pair.a)->window += 2;
+    send_c(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.c_at_a), 1);
+    close_trio();
+}
+
+/* Two that are equally hot do not take it from each other. */
+static void test_hysteresis(void **state)
+{
+    (void) state;
+    open_trio(1);
+    for (int i = 0; i < 4 * BTL_IB_UDP_WINDOW; i += 100) {
+        send_b(50);
+        send_c(50);
+    }
+    assert_int_equal(calls.connects, 1);
+    assert_int_equal(socket_of(trio.pair.b_at_a), 1);
+    close_trio();
+}
+
+/* A peer that is gone leaves its socket to the next. */
+static void test_removed(void **state)
+{
+    (void) state;
+    open_trio(1);
+    send_b(BTL_IB_UDP_HOT);
+    trio.pair.a->ops->addr_remove(trio.pair.a, trio.pair.b_at_a);
+    send_c(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.c_at_a), 1);
+    trio.pair.b_at_a = add(trio.pair.a, trio.pair.b); /* the same handle, another life */
+    assert_int_equal(socket_of(trio.pair.b_at_a), 0);
+    assert_all_reach();
+    close_trio();
+}
+
+/* A call to several peers goes by the socket that serves all, as one. */
+static void test_mixed_call(void **state)
+{
+    btl_ib_tx_t batch[8];
+
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    calls.sends = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        batch[i] = make_tx(trio.pair.a, &trio.pair.slots, i,
+                           i % 2 == 0 ? trio.pair.b_at_a : trio.c_at_a, 300, 1);
+    }
+    assert_int_equal(send_all(trio.pair.a, batch, 8), 0);
+    assert_int_equal(calls.sends, 1);
+    for (uint32_t i = 0; i < 8; i++) {
+        btl_ib_transport_t *at = i % 2 == 0 ? trio.pair.b : trio.c;
+        const btl_ib_event_t event = wait_recv(at);
+
+        assert_int_equal(assert_intact(&event), i);
+        repost(at, &event);
+    }
+    assert_all_reach();
+    close_trio();
+}
+
+/* ---- the port ---- */
+
+/* Nobody else may be bound to it, before and after, whatever he sets. */
+static void assert_port_is_ours(void)
+{
+    static const int options[] = {SO_REUSEPORT, SO_REUSEADDR};
+    const int one = 1;
+
+    for (int i = 0; i < 2; i++) {
+        const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, options[i], &one, sizeof(one)), 0);
+        assert_int_equal(bind(fd, &of_a()->own.any, sizeof(of_a()->own.v4)), -1);
+        assert_int_equal(errno, EADDRINUSE);
+        close(fd);
+    }
+}
+
+static void test_port(void **state)
+{
+    (void) state;
+    open_trio(2);
+    assert_port_is_ours();
+    send_b(BTL_IB_UDP_HOT);
+    assert_port_is_ours();
+    send_c(BTL_IB_UDP_HOT);
+    assert_port_is_ours();
+    close_trio();
+}
+
+static void send_in_the_gap(void)
+{
+    const pair_t *pair = &trio.pair;
+
+    calls.at_connect = NULL;
+    for (uint32_t i = 0; i < 32; i++) {
+        btl_ib_transport_t *from = i % 2 == 0 ? pair->b : trio.c;
+        const slots_t slots = make_slots(from);
+        const btl_ib_tx_t tx =
+            make_tx(from, &slots, i, i % 2 == 0 ? pair->a_at_b : trio.a_at_c, 200, 1);
+
+        assert_int_equal(send_all(from, &tx, 1), 0);
+        free_slots(from, &slots);
+    }
+}
+
+/* Between bind() and connect() the new socket gets anybody's datagrams; none is lost, or taken for another's. */
+static void test_gap(void **state)
+{
+    uint32_t seen = 0;
+
+    (void) state;
+    open_trio(2);
+    for (int who = 0; who < 2; who++) {
+        calls.at_connect = send_in_the_gap;
+        if (0 == who) {
+            send_b(BTL_IB_UDP_HOT);
+        } else {
+            send_c(BTL_IB_UDP_HOT);
+        }
+        assert_null(calls.at_connect);
+        for (int i = 0; i < 32; i++) {
+            const btl_ib_event_t event = wait_recv(trio.pair.a);
+            const uint32_t slot = assert_intact(&event);
+
+            seen ^= 1u << slot;
+            assert_int_equal(event.from, slot % 2 == 0 ? trio.pair.b_at_a : trio.c_at_a);
+            repost(trio.pair.a, &event);
+        }
+        assert_int_equal(seen, 0 == who ? UINT32_MAX : 0);
+        assert_idle(trio.pair.a);
+    }
+    assert_all_reach();
+    close_trio();
+}
+
+/* ---- polling ---- */
+
+/* As if all had been looked at just now, for ever. */
+static void no_sweeps(void)
+{
+    btl_ib_udp_of(trio.pair.a)->swept = UINT64_MAX / 2;
+}
+
+/* One that always has something does not keep us from another that had nothing for long. */
+static void test_fair(void **state)
+{
+    enum { MANY = 3000 };
+    const pair_t *pair = &trio.pair;
+    btl_ib_event_t event;
+    int found = 0;
+
+    (void) state;
+    open_trio(1);
+    send_b(BTL_IB_UDP_HOT);
+    const slots_t slots = make_slots(pair->b);
+    const btl_ib_tx_t by_b = make_tx(pair->b, &slots, 0, pair->a_at_b, 50, 1);
+    const btl_ib_tx_t by_c = make_tx(trio.c, &slots, 1, trio.a_at_c, 60, 1);
+    assert_int_equal(send_all(pair->b, &by_b, 1), 0);
+    for (int i = 0; i < 2 * MANY; i++) {
+        if (MANY == i) {
+            assert_int_equal(send_all(trio.c, &by_c, 1), 0);
+        }
+        assert_int_equal(send_all(pair->b, &by_b, 1), 0); /* there is always one more */
+        assert_int_equal(pair->a->ops->poll(pair->a, &event, 1), 1);
+        if (event.from == trio.c_at_a) {
+            found = i;
+        }
+        repost(pair->a, &event);
+    }
+    assert_in_range(found, MANY, MANY + 200);
+    free_slots(pair->b, &slots);
+    close_trio();
+}
+
+/* Idle, all sockets are looked at, but not often. */
+static void test_idle_looks(void **state)
+{
+    btl_ib_event_t event;
+
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    no_sweeps();
+    calls.receives = 0;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 0);
+    }
+    assert_int_equal(calls.receives, 1000);
+    btl_ib_udp_of(trio.pair.a)->swept = 0;
+    calls.receives = 0;
+    assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 0);
+    assert_int_equal(calls.receives, 3);
+    assert_true(of_a()->swept > 0);
+    close_trio();
+}
+
+static bool readable(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+
+    return poll(&one, 1, 0) > 0;
+}
+
+/* Whichever socket it comes to, asked for before it was made or not; and the next poll finds it. */
+static void test_wait_fd(void **state)
+{
+    btl_ib_event_t event;
+
+    (void) state;
+    open_trio(2);
+    send_c(BTL_IB_UDP_HOT);
+    const int fd = trio.pair.a->ops->wait_fd(trio.pair.a);
+    assert_in_range(fd, 0, INT32_MAX);
+    send_b(BTL_IB_UDP_HOT);
+    btl_ib_transport_t *d = open_with(heard_params());
+    const btl_ib_addr_t d_at_a = add(trio.pair.a, d);
+    const btl_ib_addr_t a_at_d = add(d, trio.pair.a);
+    for (int i = 0; i < 12; i++) {
+        btl_ib_transport_t *from[] = {trio.pair.b, trio.c, d};
+        const btl_ib_addr_t to[] = {trio.pair.a_at_b, trio.a_at_c, a_at_d};
+        const btl_ib_addr_t at_a[] = {trio.pair.b_at_a, trio.c_at_a, d_at_a};
+        const btl_ib_tx_t tx = make_tx(trio.pair.a, &trio.pair.slots, 0, to[i % 3], 77, 1);
+
+        no_sweeps();
+        assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), fd);
+        assert_false(readable(fd));
+        assert_int_equal(send_all(from[i % 3], &tx, 1), 0);
+        assert_true(readable(fd));
+        assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 1);
+        assert_int_equal(event.from, at_a[i % 3]);
+        repost(trio.pair.a, &event);
+    }
+    close_transport(d);
+    close_trio();
+}
+
+/* ---- what goes wrong ---- */
+
+static int poll_some(btl_ib_event_t *event)
+{
+    for (int i = 0; i < 100; i++) {
+        if (trio.pair.a->ops->poll(trio.pair.a, event, 1) > 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Found by the next look, and by the next send; others notice nothing. */
+static void test_refused(void **state)
+{
+    btl_ib_event_t event;
+
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    close_transport(trio.c);
+    const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
+    for (int sends = 1; sends < 4; sends++) {
+        for (int i = 0; i < sends; i++) {
+            assert_int_equal(send_all(trio.pair.a, &to_c, 1), 0);
+        }
+        (void) assert_reaches(trio.pair.a, trio.pair.b_at_a, trio.pair.b, 99);
+        event = wait_event(trio.pair.a);
+        for (int told = 1; told > 0; told = poll_some(&event)) {
+            assert_int_equal(event.type, BTL_IB_EVENT_REFUSED);
+            assert_int_equal(event.error, ECONNREFUSED);
+            assert_int_equal(event.from, trio.c_at_a);
+        }
+    }
+    assert_int_equal(calls.worst, 10);
+    trio.c = open_with(heard_params());
+    close_trio();
+}
+
+/* A call of the kernel fails: no more sockets than there are, and all goes on. */
+static void test_errors(void **state)
+{
+    int *const errors[] = {&calls.socket_error, &calls.reuse_error, &calls.bind_error,
+                           &calls.epoll_error};
+
+    (void) state;
+    for (int first = 0; first < 2; first++) { /* the first that there would be, or the second */
+        for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+            open_trio(2);
+            assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX);
+            if (0 == first) {
+                send_b(BTL_IB_UDP_HOT);
+            }
+            *errors[i] = EMFILE;
+            send_c(BTL_IB_UDP_HOT);
+            *errors[i] = 0;
+            assert_int_equal(of_a()->sockets, 2 - first);
+            assert_int_equal(of_a()->sockets_max, 2 - first);
+            assert_int_equal(socket_of(trio.c_at_a), 0);
+            assert_non_null(strstr(calls.heard, strerror(EMFILE)));
+            assert_int_equal(calls.worst, 10);
+            assert_all_reach();
+            assert_port_is_ours();
+            close_trio();
+        }
+    }
+}
+
+/* A buffer that is smaller than what the peers were promised. */
+static void test_small_buffer(void **state)
+{
+    (void) state;
+    open_trio(2);
+    calls.small_buffers = 10000;
+    send_b(BTL_IB_UDP_HOT);
+    assert_int_equal(of_a()->sockets, 1);
+    assert_all_reach();
+    close_trio();
+}
+
+/* It is not connected: datagrams of all come to it, too, until it is. */
+static void test_connect_fails(void **state)
+{
+    (void) state;
+    open_trio(1);
+    calls.connect_error = ENETUNREACH;
+    send_b(BTL_IB_UDP_HOT);
+    assert_int_equal(of_a()->sockets, 2);
+    assert_int_equal(socket_of(trio.pair.b_at_a), 0);
+    assert_all_reach();
+    calls.connect_error = 0;
+    send_c(BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.c_at_a), 1);
+    assert_all_reach();
+    close_trio();
+}
+
+static void test_no_epoll(void **state)
+{
+    (void) state;
+    open_trio(1);
+    calls.epoll_error = ENOMEM;
+    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), -1);
+    calls.epoll_error = 0;
+    assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX);
+    close_trio();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_promotion),    cmocka_unit_test(test_lukewarm),
+        cmocka_unit_test(test_none_wanted),  cmocka_unit_test(test_too_many_wanted),
+        cmocka_unit_test(test_demotion),     cmocka_unit_test(test_hysteresis),
+        cmocka_unit_test(test_removed),      cmocka_unit_test(test_long_ago),
+        cmocka_unit_test(test_mixed_call),   cmocka_unit_test(test_port),
+        cmocka_unit_test(test_gap),          cmocka_unit_test(test_fair),
+        cmocka_unit_test(test_idle_looks),   cmocka_unit_test(test_wait_fd),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_small_buffer), cmocka_unit_test(test_connect_fails),
+        cmocka_unit_test(test_no_epoll),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, free_devices);
+}

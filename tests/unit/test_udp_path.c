@@ -1,0 +1,157 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The transport `udp`: what the way to each peer carries. In a network of its own, whose only device is lo: routes through
+ * it lead to other hosts, as far as the kernel knows. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "own_network.h"
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { WITHIN = 7744 }; /* the largest within a host */
+
+static int setup(void **state)
+{
+    (void) state;
+    need_own_network();
+    add_route("10.8.0.0", 1300);
+    add_route("10.9.0.0", 0);
+    return 0;
+}
+
+static int set_down(void **state)
+{
+    (void) state;
+    set_lo_mtu(65536);
+    return free_devices(state);
+}
+
+static btl_ib_udp_name_t name_of(const char *ip)
+{
+    btl_ib_udp_name_t name;
+
+    memset(&name, 0, sizeof(name));
+    name.any.sa_family = NULL == strchr(ip, ':') ? AF_INET : AF_INET6;
+    assert_int_equal(inet_pton(name.any.sa_family, ip,
+                               AF_INET == name.any.sa_family ? (void *) &name.v4.sin_addr
+                                                             : (void *) &name.v6.sin6_addr),
+                     1);
+    btl_ib_udp_name_set_port(&name, 4711);
+    return name;
+}
+
+static const struct {
+    const char *own, *to;
+    int lo_mtu;
+    uint32_t beyond;
+    uint32_t carries;
+} ways[] = {
+    /* Within a host the peer's interface does not count. */
+    {"127.0.0.1", "127.0.0.1", 65536, 1472, WITHIN},
+    {"127.0.0.1", "127.0.0.2", 65536, 1472, WITHIN},
+    {"::1", "::1", 65536, 1448, WITHIN},
+    {"127.0.0.1", "127.0.0.1", 1500, 1472, 1472},
+    {"127.0.0.1", "127.0.0.1", 1500, 600, 1472},
+    {"127.0.0.1", "127.0.0.1", 8192, 1472, WITHIN},
+    {"127.0.0.1", "127.0.0.1", 7000, 1472, 6968},
+    /* Beyond it the least counts: the route's own MTU, the device's, the peer's interface. */
+    {"127.0.0.1", "10.8.0.1", 65536, 8968, 1272},
+    {"127.0.0.1", "10.8.0.1", 65536, 1000, 1000},
+    {"127.0.0.1", "10.9.0.1", 65536, 8968, 8968},
+    {"127.0.0.1", "10.9.0.1", 65536, 1472, 1472},
+    {"127.0.0.1", "10.9.0.1", 2000, 8968, 1968},
+    /* There is no way, or nothing to begin with. */
+    {"127.0.0.1", "10.7.0.1", 65536, 1472, 1472},
+    {"198.51.100.9", "10.9.0.1", 65536, 1400, 1400},
+    {"::1", "fd00::1", 65536, 1448, 1448},
+};
+
+static void test_ways(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        const btl_ib_udp_name_t own = name_of(ways[i].own);
+        const btl_ib_udp_name_t to = name_of(ways[i].to);
+
+        set_lo_mtu(ways[i].lo_mtu);
+        assert_int_equal(btl_ib_udp_path(&own, &to, ways[i].beyond), ways[i].carries);
+    }
+    set_lo_mtu(65536);
+}
+
+static uint32_t added(btl_ib_transport_t *t, const char *ip, uint32_t beyond)
+{
+    const btl_ib_udp_name_t name = name_of(ip);
+    uint8_t bytes[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t addr;
+
+    assert_int_equal(
+        t->ops->addr_add(t, bytes, btl_ib_udp_name_pack(&name, beyond, false, bytes), &addr), 0);
+    return t->ops->path(t, addr);
+}
+
+/* Each peer has its own, and one that comes again with another interface has another. */
+static void test_peers(void **state)
+{
+    (void) state;
+    need_udp(AF_INET);
+    const pair_t pair = open_pair(heard_params());
+    assert_int_equal(pair.a->attr.max_datagram, WITHIN);
+    assert_int_equal(pair.a->ops->path(pair.a, pair.b_at_a), WITHIN);
+    assert_int_equal(added(pair.a, "10.8.0.1", 8968), 1272);
+    assert_int_equal(added(pair.a, "10.9.0.1", 1400), 1400);
+    assert_int_equal(added(pair.a, "10.9.0.1", 1200), 1200);
+    assert_int_equal(added(pair.a, "10.9.0.2", 8968), WITHIN); /* no more than our own attributes */
+    assert_int_equal(pair.a->ops->path(pair.a, pair.b_at_a), WITHIN);
+    close_pair((pair_t *) &pair);
+}
+
+/* What is published is what the interface carries to others, not what this host can do within. */
+static void test_published(void **state)
+{
+    btl_ib_udp_name_t name;
+    btl_ib_transport_attr_t attr;
+    uint32_t carries = 0;
+    bool quick;
+
+    (void) state;
+    need_udp(AF_INET);
+    set_lo_mtu(1500);
+    btl_ib_transport_t *t = open_with(heard_params());
+    assert_int_equal(btl_ib_udp_name_unpack(t->address, t->address_len, &name, &carries, &quick),
+                     0);
+    assert_int_equal(carries, 1472);
+    close_transport(t);
+    set_lo_mtu(65536);
+    btl_ib_device_t device = *bed.device; /* as if it had no part in what lo can do */
+    device.loopback = false;
+    assert_int_equal(bed.type->query(&device, &attr), 0);
+    assert_int_equal(attr.max_datagram, 8968);
+    assert_int_equal(bed.type->query(bed.device, &attr), 0);
+    assert_int_equal(attr.max_datagram, WITHIN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_published),
+    };
+
+    return cmocka_run_group_tests(tests, setup, set_down);
+}

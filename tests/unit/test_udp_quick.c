@@ -1,0 +1,384 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The transport `udp`: bulk has a socket for itself, and what else there is does not wait behind it. */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "transports.h"
+#include "udp_calls.h"
+#include "udp_state.h"
+
+static sa_family_t family;
+
+static int ipv4(void **state)
+{
+    (void) state;
+    family = AF_INET;
+    return 0;
+}
+
+static int ipv6(void **state)
+{
+    (void) state;
+    family = AF_INET6;
+    return 0;
+}
+
+static btl_ib_open_params_t apart(uint32_t connected_max)
+{
+    btl_ib_open_params_t params = heard_params();
+
+    params.bulk_apart = true;
+    params.connected_max = connected_max;
+    return params;
+}
+
+static pair_t open_apart(uint32_t connected_max)
+{
+    need_udp(family);
+    return open_pair(apart(connected_max));
+}
+
+static void send_one(const pair_t *pair, uint32_t slot, uint32_t size, bool bulk)
+{
+    btl_ib_tx_t tx = make_tx(pair->a, &pair->slots, slot, pair->b_at_a, size, 1);
+
+    tx.bulk = bulk;
+    assert_int_equal(send_all(pair->a, &tx, 1), 0);
+}
+
+/* Is there something in it? */
+static bool has_some(const btl_ib_transport_t *t, uint32_t socket)
+{
+    struct pollfd one = {
+        .fd = ((const btl_ib_udp_t *) t)->socket[socket].fd,
+        .events = POLLIN,
+    };
+
+    return poll(&one, 1, 0) > 0;
+}
+
+static uint32_t take(const pair_t *pair)
+{
+    const btl_ib_event_t event = wait_recv(pair->b);
+    const uint32_t slot = assert_intact(&event);
+
+    assert_int_equal(event.from, pair->a_at_b);
+    repost(pair->b, &event);
+    return slot;
+}
+
+/* ---- two ways ---- */
+
+static void test_ways(void **state)
+{
+    const pair_t pair = open_apart(0);
+
+    (void) state;
+    assert_true(pair.a->attr.overtakes);
+    assert_int_equal(btl_ib_udp_of(pair.b)->shared, 2);
+    send_one(&pair, 0, 100, true);
+    assert_true(has_some(pair.b, 0));
+    assert_false(has_some(pair.b, 1));
+    assert_int_equal(take(&pair), 0);
+    send_one(&pair, 1, 100, false);
+    assert_false(has_some(pair.b, 0));
+    assert_true(has_some(pair.b, 1));
+    assert_int_equal(take(&pair), 1);
+    assert_int_equal(calls.worst, 10);
+    close_pair((pair_t *) &pair);
+}
+
+/* All of one batch, in calls that go one way. */
+static void test_mixed_batch(void **state)
+{
+    const pair_t pair = open_apart(0);
+    btl_ib_tx_t batch[30];
+    uint32_t seen = 0;
+
+    (void) state;
+    for (uint32_t i = 0; i < 30; i++) {
+        batch[i] = make_tx(pair.a, &pair.slots, i, pair.b_at_a, 200, 1);
+        batch[i].bulk = i / 10 == 1;
+    }
+    calls.sends = 0;
+    assert_int_equal(send_all(pair.a, batch, 30), 0);
+    assert_int_equal(calls.sends, 3);
+    for (int i = 0; i < 30; i++) {
+        seen ^= 1u << take(&pair);
+    }
+    assert_int_equal(seen, (1u << 30) - 1);
+    assert_idle(pair.b);
+    close_pair((pair_t *) &pair);
+}
+
+static void test_overtakes(void **state)
+{
+    const pair_t pair = open_apart(0);
+
+    (void) state;
+    for (uint32_t i = 0; i < 5; i++) {
+        send_one(&pair, i, 1000, true);
+    }
+    assert_int_equal(take(&pair), 0); /* there is something, as there was lately */
+    send_one(&pair, 10, 50, false);
+    uint32_t before = 0;
+    while (take(&pair) != 10) {
+        before++;
+    }
+    assert_in_range(before, 0, 1); /* now and then any of them has its turn */
+    for (uint32_t i = before + 1; i < 5; i++) {
+        assert_int_equal(take(&pair), i);
+    }
+    close_pair((pair_t *) &pair);
+}
+
+/* Though there is always something else. */
+static void test_bulk_has_its_turn(void **state)
+{
+    const pair_t pair = open_apart(0);
+    uint32_t polls = 0, longest = 0;
+
+    (void) state;
+    send_one(&pair, 0, 50, false);
+    for (int i = 0; i < 50; i++) {
+        send_one(&pair, 1, 1000, true);
+        for (polls = 1, send_one(&pair, 0, 50, false); take(&pair) != 1; polls++) {
+            send_one(&pair, 0, 50, false);
+        }
+        longest = polls > longest ? polls : longest;
+    }
+    assert_in_range(longest, 1, 9 * BTL_IB_UDP_CALL_MAX); /* those of so many calls */
+    close_pair((pair_t *) &pair);
+}
+
+/* Of bulk alone every second look costs no other. */
+static void test_bulk_alone(void **state)
+{
+    const pair_t pair = open_apart(0);
+
+    (void) state;
+    btl_ib_udp_of(pair.b)->looks += 100; /* nothing quick came lately */
+    for (int i = 0; i < 100; i++) {
+        send_one(&pair, 1, 1000, true);
+        calls.receives = i == 10 ? 0 : calls.receives;
+        assert_int_equal(take(&pair), 1);
+    }
+    assert_in_range(calls.receives, 130, 145); /* 1.5 for each of 90 */
+    close_pair((pair_t *) &pair);
+}
+
+/* Idle, a poll is one look, but each 2 us. */
+static void test_idle_looks(void **state)
+{
+    const pair_t pair = open_apart(0);
+    btl_ib_event_t event;
+
+    (void) state;
+    btl_ib_udp_of(pair.b)->looks += 1000; /* nothing came lately */
+    btl_ib_udp_of(pair.b)->swept = UINT64_MAX / 2;
+    calls.receives = 0;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
+    }
+    assert_int_equal(calls.receives, 1000);
+    btl_ib_udp_of(pair.b)->swept = 0;
+    send_one(&pair, 3, 1000, true);
+    assert_int_equal(pair.b->ops->poll(pair.b, &event, 1),
+                     1); /* who polls seldom finds it at once */
+    repost(pair.b, &event);
+    close_pair((pair_t *) &pair);
+}
+
+static void test_wait_fd(void **state)
+{
+    const pair_t pair = open_apart(0);
+    struct pollfd one = {.fd = pair.b->ops->wait_fd(pair.b), .events = POLLIN};
+
+    (void) state;
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(poll(&one, 1, 0), 0);
+        send_one(&pair, i, 300, i % 2 == 0);
+        assert_int_equal(poll(&one, 1, 0), 1);
+        assert_int_equal(take(&pair), i);
+    }
+    close_pair((pair_t *) &pair);
+}
+
+/* ---- with sockets of single peers ---- */
+
+/* They are for what is quick, and bulk neither makes a peer hot nor uses them. */
+static void test_hot(void **state)
+{
+    const pair_t pair = open_apart(4);
+    const btl_ib_udp_t *a = btl_ib_udp_of(pair.a);
+
+    (void) state;
+    for (int i = 0; i < 2 * BTL_IB_UDP_HOT; i++) {
+        send_one(&pair, 1, 100, true);
+        assert_int_equal(take(&pair), 1);
+    }
+    assert_int_equal(a->sockets, 2);
+    make_hot(pair.a, pair.b_at_a, pair.b);
+    make_hot(pair.b, pair.a_at_b, pair.a);
+    assert_int_equal(a->sockets, 3);
+    assert_int_equal(a->peers.peer[pair.b_at_a].socket, 2);
+    calls.named = 0;
+    send_one(&pair, 2, 100, false);
+    assert_int_equal(calls.named, 0);
+    assert_true(has_some(pair.b, 2));
+    assert_int_equal(take(&pair), 2);
+    send_one(&pair, 3, 100, true);
+    assert_int_equal(calls.named, 1);
+    assert_true(has_some(pair.b, 0));
+    assert_int_equal(take(&pair), 3);
+    close_pair((pair_t *) &pair);
+}
+
+/* ---- peers that have one socket ---- */
+
+static void test_old_peer(void **state)
+{
+    (void) state;
+    need_udp(family);
+    for (int i = 0; i < 2; i++) {
+        pair_t pair = {
+            .a = open_with(i == 0 ? apart(0) : heard_params()),
+            .b = open_with(i == 0 ? heard_params() : apart(0)),
+        };
+        pair.b_at_a = add(pair.a, pair.b);
+        pair.a_at_b = add(pair.b, pair.a);
+        pair.slots = make_slots(pair.a);
+        send_one(&pair, 1, 100, true);
+        assert_int_equal(take(&pair), 1);
+        send_one(&pair, 2, 100, false);
+        assert_true(has_some(pair.b, 0));
+        assert_int_equal(take(&pair), 2);
+        close_pair(&pair);
+    }
+}
+
+/* ---- what the network says ---- */
+
+static void test_refused(void **state)
+{
+    (void) state;
+    for (int bulk = 0; bulk < 2; bulk++) {
+        pair_t pair = open_apart(0);
+        close_transport(pair.b);
+        send_one(&pair, 1, 100, bulk);
+        const btl_ib_event_t event = wait_event(pair.a);
+        assert_int_equal(event.type, BTL_IB_EVENT_REFUSED);
+        assert_int_equal(event.from, pair.b_at_a);
+        pair.b = open_with(apart(0));
+        close_pair(&pair);
+    }
+}
+
+/* ---- ports ---- */
+
+static uint32_t port_of(const btl_ib_transport_t *t)
+{
+    return (uint32_t) t->address[2] << 8 | t->address[3];
+}
+
+/* They are taken two by two, and the last that is left over serves all. */
+static void test_ports(void **state)
+{
+    btl_ib_open_params_t params;
+    btl_ib_transport_t *t[3], *none = NULL;
+
+    (void) state;
+    need_udp(family);
+    params = apart(0);
+    params.port_count = 5;
+    for (params.port_min = 21003; params.port_min < 60000; params.port_min += 103) {
+        btl_ib_open_params_t probe = params;
+        int free = 0;
+
+        probe.bulk_apart = false;
+        btl_ib_transport_t *all[5];
+        while (free < 5 && 0 == bed.type->open(bed.device, &probe, &all[free])) {
+            free++;
+        }
+        for (int i = 0; i < free; i++) {
+            close_transport(all[i]);
+        }
+        if (5 == free) {
+            break;
+        }
+    }
+    forget_calls();
+    for (uint32_t i = 0; i < 3; i++) {
+        t[i] = open_with(params);
+        assert_int_equal(port_of(t[i]), params.port_min + 2 * i);
+        assert_int_equal(t[i]->attr.overtakes, i < 2);
+        assert_int_equal(btl_ib_udp_of(t[i])->shared, i < 2 ? 2 : 1);
+        assert_int_equal(calls.worst, i < 2 ? 10 : 1);
+    }
+    forget_calls();
+    assert_int_equal(bed.type->open(bed.device, &params, &none), -EADDRINUSE);
+    assert_int_equal(calls.worst, 1);
+    for (int i = 0; i < 3; i++) {
+        close_transport(t[i]);
+    }
+}
+
+/* Somebody has the port above: the next two are tried. */
+static void test_port_above_taken(void **state)
+{
+    btl_ib_open_params_t params;
+    btl_ib_udp_name_t name;
+
+    (void) state;
+    need_udp(family);
+    params = apart(0);
+    btl_ib_transport_t *first = open_with(params);
+    params.port_min = (uint16_t) port_of(first);
+    params.port_count = 8;
+    name = btl_ib_udp_of(first)->own_quick;
+    close_transport(first);
+    const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, &name.any, btl_ib_udp_name_len(&name)), 0);
+    btl_ib_transport_t *t = open_with(params);
+    assert_true(t->attr.overtakes);
+    assert_in_range(port_of(t), params.port_min + 2u, params.port_min + 6u);
+    close_transport(t);
+    assert_null(strstr(calls.heard, "btl_ib_bulk_apart"));
+    params.port_count = 2;
+    t = open_with(params);
+    assert_false(t->attr.overtakes);
+    assert_non_null(strstr(calls.heard, "btl_ib_bulk_apart"));
+    assert_int_equal(port_of(t), params.port_min);
+    close_transport(t);
+    close(fd);
+}
+
+int main(void)
+{
+#define TESTS                                                                                      \
+    cmocka_unit_test(test_ways), cmocka_unit_test(test_mixed_batch),                               \
+        cmocka_unit_test(test_overtakes), cmocka_unit_test(test_bulk_alone),                       \
+        cmocka_unit_test(test_bulk_has_its_turn), cmocka_unit_test(test_idle_looks),               \
+        cmocka_unit_test(test_wait_fd), cmocka_unit_test(test_hot),                                \
+        cmocka_unit_test(test_old_peer), cmocka_unit_test(test_refused),                           \
+        cmocka_unit_test(test_ports), cmocka_unit_test(test_port_above_taken)
+    const struct CMUnitTest with_ipv4[] = {TESTS};
+    const struct CMUnitTest with_ipv6[] = {TESTS};
+
+    return cmocka_run_group_tests(with_ipv4, ipv4, free_devices)
+           + cmocka_run_group_tests(with_ipv6, ipv6, free_devices);
+}

@@ -195,7 +195,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (news > 0 || credit) {
         conn->probes = 0;
-        btl_ib_conn_ready(conn);
+        btl_ib_send_room(conn);
     }
     if (news > 0) {
         conn->no_tag_at = 0;

@@ -296,8 +296,19 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_path_lost(conn, segment);
 }
 
+/* Nothing is in flight: nothing can have been lost that is not known to be. */
+static bool all_arrived(const btl_ib_conn_t *conn)
+{
+    return btl_ib_list_empty(&conn->sent[BTL_IB_RACK_ALL])
+           && btl_ib_list_empty(&conn->sent[BTL_IB_RACK_BULK]);
+}
+
 void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
+    if (all_arrived(conn) && btl_ib_list_empty(&conn->lost)) {
+        btl_ib_loss_arm(conn);
+        return;
+    }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         while (!btl_ib_list_empty(&conn->sent[kind]) && lost_at(conn, kind) <= conn->engine->now) {
             mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent[kind]), btl_ib_segment_t,
@@ -365,15 +376,28 @@ static bool waits(const btl_ib_conn_t *conn)
     return conn->unacked > 0 || conn->blocked_since != 0 || conn->ops.answers > 0;
 }
 
+/* How long patience() is at least. */
+static uint64_t patience_least(const btl_ib_engine_config_t *config)
+{
+    const uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
+
+    return least < config->idle_after ? least : config->idle_after;
+}
+
 void btl_ib_loss_arm(btl_ib_conn_t *conn)
 {
     btl_ib_hotel_t *hotel = &conn->engine->hotel;
+    const btl_ib_guest_t *guest = &conn->timer.guest;
 
     if (!waits(conn)) { /* the guest leaves by itself when its time comes */
         return;
     }
-    uint64_t due = conn->probe_base + patience(conn);
     uint64_t look = look_at(conn);
+    uint64_t soonest = conn->probe_base + patience_least(&conn->engine->config);
+    if (btl_ib_hotel_staying(guest) && guest->due <= (look < soonest ? look : soonest)) {
+        return; /* as mostly: one that stays was set for something sent before */
+    }
+    uint64_t due = conn->probe_base + patience(conn);
     due = look < due ? look : due;
     if (!btl_ib_hotel_staying(&conn->timer.guest) || due < conn->timer.guest.due) {
         btl_ib_hotel_check_in(hotel, &conn->timer.guest, due);

@@ -562,6 +562,9 @@ bool btl_ib_send_pends(const btl_ib_conn_t *conn);
 /* Send whatever the limits let go. */
 void btl_ib_send_push(btl_ib_conn_t *conn);
 
+/* Acknowledgements or credits came: what waits for that has its turn. */
+void btl_ib_send_room(btl_ib_conn_t *conn);
+
 /* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
  * in one segment; else on that of the largest datagram. */
 void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);

@@ -61,12 +61,25 @@ static void push(btl_ib_conn_t *conn, bool trains)
     btl_ib_loss_arm(conn);
 }
 
+static bool is_time_to_search(const btl_ib_conn_t *conn)
+{
+    return conn->engine->now >= conn->sizes.search_at;
+}
+
+void btl_ib_send_room(btl_ib_conn_t *conn)
+{
+    if (something_waits(conn) || !btl_ib_list_empty(&conn->direct.waiting)
+        || is_time_to_search(conn)) {
+        btl_ib_conn_ready(conn);
+    }
+}
+
 void btl_ib_send_push(btl_ib_conn_t *conn)
 {
     if (!btl_ib_list_empty(&conn->direct.waiting)) {
         btl_ib_direct_push(conn);
     }
-    if (conn->engine->now >= conn->sizes.search_at) {
+    if (is_time_to_search(conn)) {
         btl_ib_path_search(conn);
     }
     if (something_waits(conn)) { /* else acknowledgements were taken in, and nothing follows */

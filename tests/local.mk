@@ -288,6 +288,7 @@ mpi_programs = \
     tests/mpi/onesided \
     tests/mpi/parting \
     tests/mpi/passive \
+    tests/mpi/peers \
     tests/mpi/pingpong \
     tests/mpi/randsize \
     tests/mpi/ring \

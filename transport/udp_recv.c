@@ -7,7 +7,7 @@
  * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold many
  * datagrams of one size from one peer, the last perhaps shorter, which the kernel did not cut, or joined
  * (UDP_GRO, udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
- * Where there are several sockets a poll looks at one, at that of bulk last, and every 2 us at all if there is nothing.
+ * Where there are several sockets a poll looks at one, at that of bulk last, and every few us at all if there is nothing.
  */
 
 #include "udp_state.h"
@@ -25,7 +25,9 @@ enum {
     LATELY = 256, /* looks */
     QUIET = 64,   /* looks */
     PASSES = 8,   /* looks that found something else before bulk has its turn */
-    SWEEP = 2000, /* ns between two sweeps: some twenty looks at an empty socket */
+    SWEEP = 2000,       /* ns between two sweeps, at least, */
+    SWEEP_MOST = 16000, /* at most, */
+    SWEEP_SHARE = 8,    /* and so many times what one takes */
 };
 
 /* ---- buffers ---- */
@@ -205,38 +207,56 @@ static int hand_up_news(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
     return n;
 }
 
-/* What one call needs. */
-typedef struct call {
-    struct mmsghdr msg[BTL_IB_UDP_CALL_MAX];
-    struct iovec iov[BTL_IB_UDP_CALL_MAX];
-    btl_ib_udp_name_t name[BTL_IB_UDP_CALL_MAX];
-    btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_CALL_MAX];
-    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_CALL_MAX][CMSG_SPACE(sizeof(int))];
-} call_t;
+/* One that an earlier call, which asked for more, left at a place behind the first. */
+static btl_ib_udp_buffer_t *left_over(btl_ib_udp_call_t *call)
+{
+    btl_ib_udp_buffer_t *buffer = NULL;
+
+    for (uint32_t i = 1; i < BTL_IB_UDP_CALL_MAX && buffer == NULL; i++) {
+        buffer = call->buffer[i];
+        call->buffer[i] = NULL;
+    }
+    return buffer;
+}
+
+/* A place in the call gets a buffer. Returns whether there was one: at least for the first. */
+static bool furnish(btl_ib_udp_t *udp, uint32_t i)
+{
+    btl_ib_udp_call_t *call = &udp->call;
+
+    call->buffer[i] = get_buffer(udp);
+    if (call->buffer[i] == NULL && i == 0) {
+        call->buffer[i] = left_over(call);
+    }
+    if (call->buffer[i] == NULL) {
+        return false;
+    }
+    call->iov[i] =
+        (struct iovec){.iov_base = call->buffer[i]->data, .iov_len = BTL_IB_UDP_BYTES_LONGEST};
+    call->msg[i].msg_hdr = (struct msghdr){
+        .msg_name = &call->name[i],
+        .msg_namelen = sizeof(call->name[i]),
+        .msg_iov = &call->iov[i],
+        .msg_iovlen = 1,
+        .msg_control = call->control[i],
+        .msg_controllen = sizeof(call->control[i]),
+    };
+    return true;
+}
 
 /* Make room for `wide` messages, or as many as memory allows. */
-static uint32_t prepare(btl_ib_udp_t *udp, uint32_t wide, call_t *call)
+static uint32_t prepare(btl_ib_udp_t *udp, uint32_t wide)
 {
     uint32_t n = 0;
 
-    while (n < wide && (call->buffer[n] = get_buffer(udp)) != NULL) {
-        call->iov[n] =
-            (struct iovec){.iov_base = call->buffer[n]->data, .iov_len = BTL_IB_UDP_BYTES_LONGEST};
-        call->msg[n].msg_hdr = (struct msghdr){
-            .msg_name = &call->name[n],
-            .msg_namelen = sizeof(call->name[n]),
-            .msg_iov = &call->iov[n],
-            .msg_iovlen = 1,
-            .msg_control = call->control[n],
-            .msg_controllen = sizeof(call->control[n]),
-        };
+    while (n < wide && (udp->call.buffer[n] != NULL || furnish(udp, n))) {
         n++;
     }
     return n;
 }
 
 /* Returns how many messages there were, or -1 with errno. */
-static int receive(int fd, uint32_t wide, call_t *call)
+static int receive(int fd, uint32_t wide, btl_ib_udp_call_t *call)
 {
     if (wide > 1) {
         return recvmmsg(fd, call->msg, wide, MSG_DONTWAIT, NULL);
@@ -259,21 +279,19 @@ static void adapt(btl_ib_udp_socket_t *from, uint32_t asked, int got, uint32_t b
 /* Look once, at one socket. What arrived waits for hand_up(). */
 static void look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
 {
-    call_t call;
-    const uint32_t wide = prepare(udp, from->wide, &call);
+    const uint32_t wide = prepare(udp, from->wide);
     uint32_t bytes = 0;
-    int got = wide == 0 ? 0 : receive(from->fd, wide, &call);
+    int got = wide == 0 ? 0 : receive(from->fd, wide, &udp->call);
 
     if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
         (void) btl_ib_udp_errors(udp, from, BTL_IB_ADDR_UNKNOWN);
     }
     got = got < 0 ? 0 : got;
     for (int i = 0; i < got; i++) {
-        bytes += call.msg[i].msg_len;
-        arrived(udp, from, call.buffer[i], &call.msg[i]);
-    }
-    for (uint32_t i = wide; i-- > (uint32_t) got;) {
-        put_buffer(udp, call.buffer[i]);
+        btl_ib_udp_buffer_t *buffer = udp->call.buffer[i];
+        udp->call.buffer[i] = NULL;
+        bytes += udp->call.msg[i].msg_len;
+        arrived(udp, from, buffer, &udp->call.msg[i]);
     }
     if (got > 0) {
         from->seen = udp->looks;
@@ -324,13 +342,22 @@ static uint64_t now_ns(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
+/* There was nothing in any: how long until all are asked again? What comes to the one that is waited for comes no later
+ * for it than by an eighth of a look at them all. */
+static uint64_t pause_after(uint64_t took)
+{
+    const uint64_t pause = SWEEP_SHARE * took;
+
+    return pause < SWEEP ? SWEEP : pause < SWEEP_MOST ? pause : SWEEP_MOST;
+}
+
 /* There was nothing in a socket: look into all others, unless that was done a moment ago. Who polls seldom
  * finds all that is there, as with one socket. */
 static void sweep(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *empty)
 {
     const uint64_t now = now_ns();
 
-    if (now < udp->swept + SWEEP) {
+    if (now < udp->swept + udp->sweep) {
         return;
     }
     for (uint32_t i = 0; i < udp->sockets; i++) {
@@ -343,6 +370,7 @@ static void sweep(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *empty)
         }
     }
     udp->swept = now;
+    udp->sweep = pause_after(now_ns() - now);
 }
 
 /* Something of bulk was just found and nothing else for long: then every second look only is for what is quick. */

@@ -64,6 +64,10 @@ static int alike(const btl_ib_tx_t *tx, int n)
 static int run_of(const btl_ib_tx_t *tx, int n)
 {
     const int run = alike(tx, n);
+
+    if (run == 1) {
+        return 1;
+    }
     const int fit = (int) (BTL_IB_UDP_BYTES_MAX / tx[0].size);
     const int most = fit < BTL_IB_UDP_BATCH ? (fit > 0 ? fit : 1) : BTL_IB_UDP_BATCH;
 
@@ -146,6 +150,29 @@ static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, cal
         done += run;
     }
     choose_socket(udp, tx, done, call);
+}
+
+/* The same of a batch of one, as most short messages are. */
+static void fill_single(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, call_t *call)
+{
+    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
+    const bool quick = is_quick(udp, tx);
+
+    if (quick || udp->shared == 1) {
+        btl_ib_udp_hot(udp, tx->to);
+    }
+    const btl_ib_udp_socket_t *own = &udp->socket[peer->socket];
+    const bool named = own->peer != tx->to || own->quick != quick;
+    btl_ib_udp_name_t *to = quick ? &peer->quick : &peer->name;
+    call->socket = named ? &udp->socket[quick] : own;
+    call->count = 1;
+    call->datagrams[0] = 1;
+    call->msg[0].msg_hdr = (struct msghdr){
+        .msg_name = named ? to : NULL,
+        .msg_namelen = named ? btl_ib_udp_name_len(to) : 0,
+        .msg_iov = (struct iovec *) (uintptr_t) tx->iov,
+        .msg_iovlen = tx->niov,
+    };
 }
 
 /* Returns how many messages went, or -1 with errno. */
@@ -234,7 +261,11 @@ int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
 
     while (done < n) {
         call_t call;
-        fill(udp, batch + done, n - done, join, &call);
+        if (n - done == 1) {
+            fill_single(udp, batch + done, &call);
+        } else {
+            fill(udp, batch + done, n - done, join, &call);
+        }
         const int messages = submit(&call);
         for (int i = 0; i < messages; i++) {
             done += call.datagrams[i];

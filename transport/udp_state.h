@@ -21,6 +21,7 @@
 #define BTL_IB_UDP_STATE_H
 
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "transport.h"
 
@@ -105,6 +106,15 @@ typedef struct btl_ib_udp_socket {
     btl_ib_addr_t peer; /* that it sends to; BTL_IB_ADDR_UNKNOWN: none, or all */
 } btl_ib_udp_socket_t;
 
+/* What one receiving system call needs; it stays ready for the next. */
+typedef struct btl_ib_udp_call {
+    struct mmsghdr msg[BTL_IB_UDP_CALL_MAX];
+    struct iovec iov[BTL_IB_UDP_CALL_MAX];
+    btl_ib_udp_name_t name[BTL_IB_UDP_CALL_MAX];
+    btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_CALL_MAX]; /* NULL: the last call filled it */
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_CALL_MAX][CMSG_SPACE(sizeof(int))];
+} btl_ib_udp_call_t;
+
 typedef struct btl_ib_udp {
     btl_ib_transport_t base;
     btl_ib_log_t log;
@@ -123,6 +133,7 @@ typedef struct btl_ib_udp {
     bool straight;          /* the look before was at bulk first */
     uint32_t passed;        /* the one for bulk since something was in it or it was empty */
     uint64_t swept;         /* ns: all were asked then */
+    uint64_t sweep;         /* ns from that to the next time */
     sa_family_t family;
     btl_ib_udp_name_t own;       /* what the first socket is bound to */
     btl_ib_udp_name_t own_quick; /* the second */
@@ -136,6 +147,7 @@ typedef struct btl_ib_udp {
     btl_ib_udp_buffer_t *free;
     btl_ib_udp_buffer_t *made; /* all that there are, whoever has them */
     uint32_t buffers;          /* how many */
+    btl_ib_udp_call_t call;
     btl_ib_udp_rest_t rest[BTL_IB_UDP_CALL_MAX];
     uint32_t rest_first;
     uint32_t rest_count;

@@ -16,6 +16,7 @@
 
 #include "btl_ib_modex.h"
 #include "btl_ib_pin_limit.h"
+#include "btl_ib_wires.h"
 #include "devices.h"
 
 /* Mbit/s of a device that does not say. */
@@ -28,6 +29,7 @@ typedef struct opening {
     btl_ib_component_t *component;
     btl_ib_queue_table_t user_queues; /* if params.receive_queues was set */
     btl_ib_device_filter_t filter;
+    uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
 } opening_t;
@@ -98,15 +100,21 @@ static bool device_queues(opening_t *opening, const btl_ib_transport_type_t *typ
     return true;
 }
 
-static uint32_t rx_depth(const btl_ib_params_t *params, const btl_ib_queue_table_t *table)
+/* Buffers of all queues. */
+static uint64_t queue_sum(const btl_ib_queue_table_t *table)
 {
     uint64_t sum = 0;
 
-    if (params->rx_depth > 0) {
-        return (uint32_t) params->rx_depth;
-    }
     for (uint32_t i = 0; i < table->count; ++i) {
         sum += table->q[i].num;
+    }
+    return sum;
+}
+
+static uint32_t rx_depth(const btl_ib_params_t *params, uint64_t sum)
+{
+    if (params->rx_depth > 0) {
+        return (uint32_t) params->rx_depth;
     }
     return sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
 }
@@ -132,14 +140,11 @@ static void tell_limit(opening_t *opening, const btl_ib_transport_t *transport)
 static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
                          btl_ib_open_params_t *open)
 {
-    uint64_t sum = 0;
+    const uint64_t sum = queue_sum(table);
 
-    open->rx_depth = rx_depth(params, table);
+    open->rx_depth = rx_depth(params, sum);
     open->rx_size = table->q[table->count - 1].size;
     open->queue_count = table->count;
-    for (uint32_t i = 0; i < table->count; ++i) {
-        sum += table->q[i].num;
-    }
     for (uint32_t i = 0; i < table->count; ++i) {
         const btl_ib_queue_t *q = &table->q[i];
         const uint64_t part = (uint64_t) q->num * open->rx_depth / sum;
@@ -182,6 +187,14 @@ static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transpor
         return NULL;
     }
     if (!device_queues(opening, type, device, attr.max_datagram, table)) {
+        return NULL;
+    }
+    if (opening->sized > 0
+        && !btl_ib_wires_suffices(attr.connections_max, opening->sized, table->count)) {
+        BTL_IB_VERBOSE(1,
+                       "device %s turned down for %s: it has %u connections, too few if all of %u "
+                       "processes were on this host (btl_ib_wire rc takes it nevertheless)",
+                       device->name, type->wire, attr.connections_max, opening->sized);
         return NULL;
     }
     BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
@@ -354,40 +367,27 @@ static bool any_transport(const btl_ib_params_t *params)
            || 0 == strcmp(params->transport, "auto");
 }
 
-/*
- * The wire to try first. Processes must choose alike, so what counts is what they have in common, those that are
- * spawned later included.
- */
-static const char *preferred_wire(const btl_ib_params_t *params)
-{
-    uint32_t processes;
-
-    if (0 != strcmp(params->wire, "auto")) {
-        return params->wire;
-    }
-    processes = btl_ib_compat_universe_size();
-    return 0 < processes && processes <= (uint32_t) params->rc_max_peers ? "rc" : "ud";
-}
-
-/* Open a transport that has several wires: the preferred one, and if no device has it the others, unless the user
- * wants it and no other. */
+/* Open a transport that has several wires. */
 static void open_wires(opening_t *opening, const char *name)
 {
     const btl_ib_component_t *component = opening->component;
     const btl_ib_params_t *params = &component->params;
-    const char *preferred = preferred_wire(params);
-    const int passes = 0 == strcmp(params->wire, "auto") ? 2 : 1;
+    const uint32_t processes = btl_ib_compat_universe_size();
+    btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES];
+    const int count =
+        btl_ib_wires_plan(params->wire, processes, (uint32_t) params->rc_max_peers, tries);
 
-    for (int pass = 0; pass < passes; ++pass) {
+    for (int pass = 0; pass < count; ++pass) {
+        opening->sized = tries[pass].sized ? processes : 0;
         for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
             const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
-            if (0 == strcmp(name, type->name)
-                && (0 == pass) == (0 == strcmp(preferred, type->wire))) {
+            if (0 == strcmp(name, type->name) && 0 == strcmp(tries[pass].wire, type->wire)) {
                 open_type(opening, type);
             }
         }
     }
+    opening->sized = 0;
 }
 
 /* Open transports of that name (NULL: any) until one has something to open. Returns whether there is one. */

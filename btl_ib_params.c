@@ -119,7 +119,7 @@ static const number_t numbers[] = {
               "switches may mark congestion (ECN). Losing packets is repaired, so a lossless class is not needed"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
               "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has places for at most "
-              "this many processes, and ud, whose memory does not grow with them, if it has more"),
+              "this many processes, and the device queue pairs for them, and else ud, whose memory does not grow with them"),
     INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
               "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 microseconds x "
               "2^this; not for iWARP, where TCP does it. 0: what the connection manager takes"),

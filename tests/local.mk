@@ -112,7 +112,8 @@ unit_tests = \
     tests/unit/test_window \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
-    tests/unit/test_wire_ops
+    tests/unit/test_wire_ops \
+    tests/unit/test_wires
 if BTL_IB_HAVE_OFI
 unit_tests += \
     tests/unit/test_ofi \
@@ -123,6 +124,7 @@ unit_tests += \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
     tests/unit/test_rc_eager \
+    tests/unit/test_rc_many \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_traffic \
     tests/unit/test_ud_devices \
@@ -161,11 +163,14 @@ tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
 tests_unit_test_pace_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_pin_limit_SOURCES = tests/unit/test_pin_limit.c btl_ib_pin_limit.c
 tests_unit_test_pin_limit_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_wires_SOURCES = tests/unit/test_wires.c btl_ib_wires.c
+tests_unit_test_wires_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
+tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c $(rc_test_sources)
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c

@@ -65,6 +65,8 @@ typedef struct btl_ib_transport_attr {
     uint32_t
         rdma_copied; /* bytes of one for which it needs no handle of the local memory; known once it is open */
     btl_ib_rdma_atomics_t rdma_atomics; /* known once it is open */
+    uint32_t
+        connections_max; /* that the device has, for all processes of the host; 0: peers need none */
 } btl_ib_transport_attr_t;
 
 /* One datagram to send. */

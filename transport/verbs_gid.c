@@ -10,14 +10,19 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interfaces.h"
 
 enum {
-    IB_PREFIX = 64,  /* bits of a GID that name the subnet, on InfiniBand */
+    IB_PREFIX = 64, /* bits of a GID that name the subnet, on InfiniBand */
+    IPOIB_GID = 4,  /* where in the hardware address of IPoIB the GID begins (RFC 4391, 9.1.1) */
+    IPOIB_BYTES = 20,
     INDEX_MAX = 255, /* an address handle names its source by a byte (struct ibv_global_route) */
 };
 
@@ -81,6 +86,23 @@ static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
     return ip->sa_family == AF_INET ? 32 : 128;
 }
 
+/* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware address, of which
+ * getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
+static void set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        const struct sockaddr_ll *hardware = (const void *) i->ifa_addr;
+        const size_t at = offsetof(struct sockaddr_ll, sll_addr) + IPOIB_GID;
+
+        if (hardware != NULL && hardware->sll_family == AF_PACKET
+            && hardware->sll_hatype == ARPHRD_INFINIBAND && hardware->sll_halen == IPOIB_BYTES
+            && memcmp((const uint8_t *) hardware + at, gid->gid.raw, sizeof(gid->gid.raw)) == 0) {
+            strncpy(gid->interface, i->ifa_name, sizeof(gid->interface) - 1);
+            return;
+        }
+    }
+}
+
 static void describe(const struct ibv_gid_entry *entry, const struct ifaddrs *all,
                      btl_ib_verbs_gid_t *gid)
 {
@@ -92,6 +114,9 @@ static void describe(const struct ibv_gid_entry *entry, const struct ifaddrs *al
     gid->type = entry->gid_type;
     if (entry->ndev_ifindex != 0 && if_indextoname(entry->ndev_ifindex, name) != NULL) {
         memcpy(gid->interface, name, sizeof(name));
+    }
+    if (entry->gid_type == IBV_GID_TYPE_IB) {
+        set_ipoib(all, gid);
     }
     set_ip(gid);
     gid->prefix_bits = entry->gid_type == IBV_GID_TYPE_IB

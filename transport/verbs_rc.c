@@ -151,6 +151,8 @@ static const btl_ib_transport_ops_t rc_ops = {
 
 static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
 {
+    const btl_ib_verbs_device_t *handle = device->handle;
+
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = DATAGRAM_MAX,
         .max_iov = 1, /* all of it is in the engine's registered memory */
@@ -161,6 +163,7 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
         .reliable = true,
         .knows_source = true,
         .rdma = true,
+        .connections_max = handle->max_qp,
     };
     return 0;
 }

@@ -52,18 +52,20 @@ static bool of_family(const struct ifaddrs *i, sa_family_t family)
 }
 
 static void fill(btl_ib_device_t *device, btl_ib_verbs_device_t *handle, const struct ifaddrs *i,
-                 const struct rdma_cm_id *id, const struct ibv_port_attr *attr, unsigned ports)
+                 const struct rdma_cm_id *id, const struct ibv_port_attr *attr,
+                 const struct ibv_device_attr *all)
 {
     size_t len;
 
     snprintf(handle->name, sizeof(handle->name), "%s", ibv_get_device_name(id->verbs->device));
     handle->port = id->port_num;
     handle->mtu = 128u << attr->active_mtu; /* IBV_MTU_256 is 1 */
+    handle->max_qp = (uint32_t) all->max_qp;
     device->handle = handle;
     snprintf(device->transport, sizeof(device->transport), "verbs");
     snprintf(device->provider, sizeof(device->provider), "rc");
     snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
-    if (ports == 1) {
+    if (all->phys_port_cnt == 1) {
         snprintf(device->name, sizeof(device->name), "%s", handle->name);
     } else {
         snprintf(device->name, sizeof(device->name), "%.58s:%u", handle->name, handle->port);
@@ -110,7 +112,7 @@ static int add(found_t *found, const struct ifaddrs *i, const struct rdma_cm_id 
         return -ENOMEM;
     }
     memset(&list[found->count], 0, sizeof(*list));
-    fill(&list[found->count++], handle, i, id, &port, device.phys_port_cnt);
+    fill(&list[found->count++], handle, i, id, &port, &device);
     return 0;
 }
 

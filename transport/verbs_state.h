@@ -46,7 +46,8 @@ typedef struct btl_ib_verbs_device {
     char name[64]; /* "mlx5_0", without the port */
     uint8_t port;
     btl_ib_verbs_gid_t gid;
-    uint32_t mtu; /* bytes */
+    uint32_t mtu;    /* bytes */
+    uint32_t max_qp; /* queue pairs; known of devices for RC */
 } btl_ib_verbs_device_t;
 
 /* An open port. The transports' own structs start with this. */

@@ -20,6 +20,7 @@
 
 enum {
     WR_MAX = 65536, /* of a queue pair */
+    MR_BUCKETS = 4096,
 };
 
 typedef struct fake_srq {
@@ -31,7 +32,7 @@ fake_rdma_t fake;
 struct ibv_device fake_device = {.name = "fake0"};
 struct ibv_context fake_context;
 static fake_qp_t *qps;
-static fake_mr_t *mrs;
+static fake_mr_t *mrs[MR_BUCKETS]; /* by key */
 static uint32_t keys, numbers;
 
 /* ---- the clock ---- */
@@ -48,7 +49,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 
 fake_mr_t *fake_rdma_mr(uint32_t key)
 {
-    fake_mr_t *mr = mrs;
+    fake_mr_t *mr = mrs[key % MR_BUCKETS];
 
     while (mr != NULL && mr->mr.lkey != key) {
         mr = mr->next;
@@ -83,10 +84,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     mr->mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
     mr->mr.lkey = mr->mr.rkey = ++keys;
     mr->access = access;
-    mr->next = mrs;
-    mrs = mr;
+    mr->next = mrs[keys % MR_BUCKETS];
+    mrs[keys % MR_BUCKETS] = mr;
     fake_objects++;
     fake.mrs++;
+    fake.mr_bytes += length;
     return &mr->mr;
 }
 
@@ -99,12 +101,13 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-    fake_mr_t **at = &mrs;
+    fake_mr_t **at = &mrs[mr->lkey % MR_BUCKETS];
 
     while (&(*at)->mr != mr) {
         at = &(*at)->next;
     }
     *at = (*at)->next;
+    fake.mr_bytes -= mr->length;
     free(mr);
     fake_objects--;
     fake.mrs--;
@@ -200,6 +203,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                              .qp_num = ++numbers};
     qp->room = attr->cap.max_send_wr;
     qp->next = qps;
+    qp->at = &qps;
+    if (qps != NULL) {
+        qps->at = &qp->next;
+    }
     qps = qp;
     fake_objects++;
     fake.qps++;
@@ -209,12 +216,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 int ibv_destroy_qp(struct ibv_qp *gone)
 {
     fake_qp_t *qp = (fake_qp_t *) gone;
-    fake_qp_t **at = &qps;
 
-    while (*at != qp) {
-        at = &(*at)->next;
+    *qp->at = qp->next;
+    if (qp->next != NULL) {
+        qp->next->at = qp->at;
     }
-    *at = qp->next;
     if (qp->peer != NULL) {
         qp->peer->peer = NULL;
     }
@@ -379,7 +385,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 {
     (void) c;
-    *attr = (struct ibv_device_attr){.max_qp_wr = WR_MAX,
+    *attr = (struct ibv_device_attr){.max_qp = 5000,
+                                     .max_qp_wr = WR_MAX,
                                      .max_srq_wr = WR_MAX,
                                      .max_cqe = (int) fake.cqe_max,
                                      .max_qp_rd_atom = fake.reads,

@@ -43,6 +43,7 @@ typedef struct fake_rdma {
     uint64_t now;  /* us: what clock_gettime() says */
     /* What there is. */
     int qps, mrs, ids;
+    size_t mr_bytes; /* registered */
     /* What happened. */
     uint32_t requests, rejects, accepts, disconnects;
     uint32_t posts;       /* calls of ibv_post_send() */

@@ -35,8 +35,9 @@ typedef struct channel {
 typedef struct fake_id {
     struct rdma_cm_id id; /* first */
     struct fake_id *next;
+    struct fake_id **at; /* what points to it */
     struct fake_id *peer;
-    bool listening, asking, connected;
+    bool asking, connected;
     bool on_its_way; /* its request: to `port`, with these bytes */
     uint16_t port;
     uint8_t bytes[56];
@@ -45,6 +46,7 @@ typedef struct fake_id {
 } fake_id_t;
 
 static fake_id_t *ids;
+static fake_id_t *listeners[1 << 16]; /* by port */
 static uint16_t ports;
 static struct ibv_context elsewhere; /* of a device that no rail is on */
 
@@ -116,6 +118,10 @@ static fake_id_t *new_id(struct rdma_event_channel *channel, void *user)
     id->id.channel = channel;
     id->id.context = user;
     id->next = ids;
+    id->at = &ids;
+    if (ids != NULL) {
+        ids->at = &id->next;
+    }
     ids = id;
     fake_objects++;
     fake.ids++;
@@ -179,14 +185,16 @@ int rdma_disconnect(struct rdma_cm_id *id)
 int rdma_destroy_id(struct rdma_cm_id *gone)
 {
     fake_id_t *id = (fake_id_t *) gone;
-    fake_id_t **at = &ids;
 
     assert_null(gone->qp);
     fake.waited += fake.iwarp && id->asking;
-    while (*at != id) {
-        at = &(*at)->next;
+    *id->at = id->next;
+    if (id->next != NULL) {
+        id->next->at = id->at;
     }
-    *at = id->next;
+    if (listeners[id->port] == id) {
+        listeners[id->port] = NULL;
+    }
     part(id);
     forget_events(id);
     free(id);
@@ -201,11 +209,9 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
     fake_id_t *ours = (fake_id_t *) id;
 
     ours->port = in->sin_port != 0 ? ntohs(in->sin_port) : (uint16_t) (PORT_FIRST + ports++);
-    for (const fake_id_t *other = ids; other != NULL; other = other->next) {
-        if (other != ours && other->listening && other->port == ours->port) {
-            errno = EADDRINUSE;
-            return -1;
-        }
+    if (listeners[ours->port] != NULL) {
+        errno = EADDRINUSE;
+        return -1;
     }
     id->verbs = &fake_context;
     id->port_num = 1;
@@ -215,7 +221,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     (void) backlog;
-    ((fake_id_t *) id)->listening = true;
+    listeners[((fake_id_t *) id)->port] = (fake_id_t *) id;
     return 0;
 }
 
@@ -269,19 +275,9 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     id->qp = NULL;
 }
 
-static fake_id_t *listener_at(uint16_t port)
-{
-    fake_id_t *id = ids;
-
-    while (id != NULL && !(id->listening && id->port == port)) {
-        id = id->next;
-    }
-    return id;
-}
-
 static void arrive(fake_id_t *from)
 {
-    fake_id_t *listener = listener_at(from->port);
+    const fake_id_t *listener = listeners[from->port];
 
     from->on_its_way = false;
     if (listener == NULL) {

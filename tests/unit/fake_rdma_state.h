@@ -40,6 +40,7 @@ typedef struct fake_mr {
 typedef struct fake_qp {
     struct ibv_qp qp; /* first */
     struct fake_qp *next;
+    struct fake_qp **at; /* what points to it */
     struct fake_qp *peer;
     recv_queue_t posted;
     uint32_t room; /* of the send queue */

@@ -47,6 +47,7 @@ typedef struct held {
 } held_t;
 
 fake_t fake;
+struct ifaddrs *fake_interfaces;
 static struct ibv_device devices[2];
 static fake_qp_t *qps[QPS_MAX];
 static uint32_t next_qpn;
@@ -503,4 +504,15 @@ int ibv_destroy_ah(struct ibv_ah *ah)
     free(ah);
     fake_objects--;
     return 0;
+}
+
+int getifaddrs(struct ifaddrs **all)
+{
+    *all = fake_interfaces;
+    return 0;
+}
+
+void freeifaddrs(struct ifaddrs *all)
+{
+    (void) all;
 }

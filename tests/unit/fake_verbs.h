@@ -12,6 +12,7 @@
 #ifndef BTL_IB_TEST_FAKE_VERBS_H
 #define BTL_IB_TEST_FAKE_VERBS_H
 
+#include <ifaddrs.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,6 +65,9 @@ typedef struct fake {
 } fake_t;
 
 extern fake_t fake;
+
+/* The interfaces of the host: a list that the test made, NULL: none. */
+extern struct ifaddrs *fake_interfaces;
 
 /* One device "rxe0" with one active port on Ethernet, addresses fe80::1 and ::ffff:10.0.0.1. */
 void fake_reset(void);

@@ -252,6 +252,7 @@ static void shared_things_fail(void **state)
 static void devices(void **state)
 {
     btl_ib_search_t search = {.gid_index = -1, .log = {.print = listen_to}};
+    btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
 
     (void) state;
@@ -261,6 +262,8 @@ static void devices(void **state)
     assert_string_equal(list[0].interface, "eth7");
     assert_int_equal(list[0].ip.ss_family, AF_INET);
     assert_int_equal(list[0].prefix_bits, 24);
+    assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], &attr), 0);
+    assert_int_equal(attr.connections_max, 5000); /* queue pairs of the device */
     btl_ib_verbs_devices_free(list, 1);
     assert_string_equal(said, "");
     search.gid_index = 3;

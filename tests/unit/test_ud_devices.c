@@ -5,7 +5,11 @@
 
 /* Transport verbs over UD: which devices and addresses there are, opening them, and what they say. */
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "devices.h"
 #include "said.h"
 #include "ud_pair.h"
 
@@ -62,6 +67,75 @@ static void test_devices(void **state)
     assert_int_equal(type->devices(&search, &list), -EPERM);
     assert_int_equal(type->devices(&(btl_ib_search_t){.provider = "udp", .log = log_all}, &list),
                      0);
+}
+
+/* An interface with a hardware address of as many bytes as IPoIB's. */
+typedef struct hardware {
+    struct ifaddrs interface;
+    struct sockaddr_ll address;
+    uint8_t more[12];
+} hardware_t;
+
+static void give_hardware(hardware_t *hardware, char *name, uint16_t kind, const char *gid)
+{
+    uint8_t bytes[20] = {0x80, 0, 0, 0x48}; /* flags, and the number of a queue pair */
+
+    assert_int_equal(inet_pton(AF_INET6, gid, bytes + 4), 1);
+    *hardware = (hardware_t){
+        .interface = {.ifa_name = name,
+                      .ifa_addr = (struct sockaddr *) (void *) &hardware->address},
+        .address = {.sll_family = AF_PACKET, .sll_hatype = kind, .sll_halen = sizeof(bytes)},
+    };
+    memcpy((uint8_t *) &hardware->address + offsetof(struct sockaddr_ll, sll_addr), bytes,
+           sizeof(bytes));
+}
+
+/* How many devices that text of btl_ib_if_include chooses. */
+static int chosen(const char *text)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    btl_ib_device_filter_t filter = {.rdma_only = false};
+    btl_ib_devices_error_t error;
+    btl_ib_device_t *list;
+
+    assert_int_equal(btl_ib_devices_parse(text, &filter.include, &error), 0);
+    const int n = type->devices(&search, &list);
+    const int wanted = btl_ib_devices_select(list, n, &filter, &log_all);
+    type->devices_free(list, n);
+    return wanted;
+}
+
+/* Ports of InfiniBand go by the names of their IPoIB interfaces, too, those of Ethernet by the interface of the address. */
+static void test_interfaces(void **state)
+{
+    static char others[] = "ib0", ours[] = "ib1", second[] = "ib1.8001", ethernet[] = "eth1";
+    hardware_t host[4];
+
+    (void) state;
+    fake.device[0].port[0].attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    fake.device[0].port[0].gids = 0;
+    fake_gid(&fake.device[0].port[0], "fe80::2:c903:0:1", IBV_GID_TYPE_IB);
+    assert_int_equal(chosen("ib1"), 0);
+    give_hardware(&host[0], ethernet, ARPHRD_ETHER, "fe80::2:c903:0:1");
+    give_hardware(&host[1], others, ARPHRD_INFINIBAND, "fe80::2:c903:0:2");
+    give_hardware(&host[2], ours, ARPHRD_INFINIBAND, "fe80::2:c903:0:1");
+    give_hardware(&host[3], second, ARPHRD_INFINIBAND, "fe80::2:c903:0:1");
+    for (int i = 0; i < 3; i++) {
+        host[i].interface.ifa_next = &host[i + 1].interface;
+    }
+    fake_interfaces = &host[0].interface;
+    assert_int_equal(chosen("ib1"), 1);
+    assert_int_equal(chosen("ib0"), 0);
+    assert_int_equal(chosen("eth1"), 0);
+    assert_int_equal(chosen("ib1.8001"), 0); /* the first of several */
+    assert_int_equal(chosen("ib1+rxe0:1"), 1);
+    assert_int_equal(chosen("fe80::/64"), 1);
+    fake_interfaces = NULL;
+    fake_reset();
+    fake.device[0].port[0].gid[1].ndev_ifindex = if_nametoindex("lo");
+    assert_int_equal(chosen("lo"), 1);
+    assert_int_equal(chosen("10.0.0.0/24"), 1);
+    assert_int_equal(chosen("10.0.1.0/24"), 0);
 }
 
 static void test_fork(void **state)
@@ -422,19 +496,11 @@ static void test_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UD_TEST(test_devices),
-        UD_TEST(test_fork),
-        UD_TEST(test_bandwidth),
-        UD_TEST(test_gid_rank),
-        UD_TEST(test_gid_index),
-        UD_TEST(test_far_places),
-        UD_TEST(test_partition),
-        UD_TEST(test_limits_of_devices),
-        UD_TEST(test_troubles),
-        UD_TEST(test_events),
-        UD_TEST(test_port_comes_back),
-        UD_TEST(test_changes),
-        UD_TEST(test_wait),
+        UD_TEST(test_devices),    UD_TEST(test_interfaces), UD_TEST(test_fork),
+        UD_TEST(test_bandwidth),  UD_TEST(test_gid_rank),   UD_TEST(test_gid_index),
+        UD_TEST(test_far_places), UD_TEST(test_partition),  UD_TEST(test_limits_of_devices),
+        UD_TEST(test_troubles),   UD_TEST(test_events),     UD_TEST(test_port_comes_back),
+        UD_TEST(test_changes),    UD_TEST(test_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,33 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_wires.h"
+
+#include <string.h>
+
+int btl_ib_wires_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers,
+                      btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES])
+{
+    int count = 0;
+
+    if (0 != strcmp(wire, "auto")) {
+        tries[count++] = (btl_ib_wires_try_t){.wire = wire};
+        return count;
+    }
+    if (0 < processes && processes <= rc_max_peers) {
+        tries[count++] = (btl_ib_wires_try_t){.wire = "rc", .sized = true};
+    }
+    tries[count++] = (btl_ib_wires_try_t){.wire = "ud"};
+    /* iWARP has no other: who asks for connections that are not there is told so, and asks again. */
+    tries[count++] = (btl_ib_wires_try_t){.wire = "rc"};
+    return count;
+}
+
+bool btl_ib_wires_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues)
+{
+    const uint64_t pairs = (uint64_t) processes * processes;
+
+    return 0 == connections_max || pairs <= connections_max / ((uint64_t) queues + 1);
+}

@@ -1,0 +1,68 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Which wire is looked for: connections where there are enough of them, datagrams beyond. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_wires.h"
+
+/* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are taken. */
+static void expect(const char *wire, uint32_t processes, uint32_t most, const char *expected)
+{
+    btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES];
+    const int count = btl_ib_wires_plan(wire, processes, most, tries);
+    char plan[64] = "";
+
+    assert_true(count <= BTL_IB_WIRES_TRIES);
+    for (int i = 0; i < count; ++i) {
+        strcat(plan, 0 < i ? " " : "");
+        strcat(plan, tries[i].wire);
+        strcat(plan, tries[i].sized ? "+" : "");
+    }
+    assert_string_equal(plan, expected);
+}
+
+static void test_plan(void **state)
+{
+    (void) state;
+    expect("rc", 1000000, 64, "rc"); /* whoever names one gets it, or none */
+    expect("ud", 2, 64, "ud");
+    expect("auto", 2, 64, "rc+ ud rc");
+    expect("auto", 64, 64, "rc+ ud rc");
+    expect("auto", 65, 64, "ud rc");
+    expect("auto", 1, 0, "ud rc");
+    expect("auto", 0, 64, "ud rc"); /* nobody knows how many there will be */
+    expect("auto", UINT32_MAX, 1048576, "ud rc");
+}
+
+static void test_connections(void **state)
+{
+    (void) state;
+    assert_true(btl_ib_wires_suffices(0, UINT32_MAX, 16)); /* datagrams need none */
+    assert_true(btl_ib_wires_suffices(16384, 64, 3));
+    assert_false(btl_ib_wires_suffices(16383, 64, 3));
+    assert_false(btl_ib_wires_suffices(16384, 65, 3));
+    assert_false(btl_ib_wires_suffices(16384, 64, 4));
+    assert_true(btl_ib_wires_suffices(2, 1, 1));
+    assert_false(btl_ib_wires_suffices(1, 1, 1));
+    assert_false(btl_ib_wires_suffices(UINT32_MAX, UINT32_MAX, 16));
+    assert_false(btl_ib_wires_suffices(UINT32_MAX, 65536, 1)); /* 2^33 */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_connections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

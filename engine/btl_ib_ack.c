@@ -194,7 +194,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->rack_partly = view->type != BTL_IB_TYPE_ACK;
     }
     if (news > 0 || credit) {
-        conn->probes = 0;
+        btl_ib_loss_begin_row(conn);
         btl_ib_send_room(conn);
     }
     if (news > 0) {

@@ -187,7 +187,7 @@ static void end(btl_ib_conn_t *conn)
     engine->lively -= !conn->idle;
     conn->idle = true;
     conn->blocked_since = 0;
-    conn->probes = 0;
+    btl_ib_loss_begin_row(conn);
 }
 
 /* What one datagram to and from a peer can carry, as far as its rail and ours, and the path, are concerned. */

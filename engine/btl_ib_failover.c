@@ -43,7 +43,7 @@ static void measure_anew(btl_ib_conn_t *conn)
     btl_ib_rtt_t unknown = {0};
 
     conn->rtt = unknown;
-    conn->probes = 0;
+    btl_ib_loss_begin_row(conn);
     conn->probe_base = conn->engine->now;
     btl_ib_conn_begin_way(conn);
 }

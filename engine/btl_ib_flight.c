@@ -84,7 +84,7 @@ void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_
     segment->space = (uint8_t) space;
     segment->seq = btl_ib_tx_window_push(&conn->tx[space].window, segment);
     if (segment->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        conn->probes = 0;
+        btl_ib_loss_begin_row(conn);
     }
     notice_silence(conn);
     keep(conn, segment, +1);

@@ -23,6 +23,7 @@
 
 enum {
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
+    REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
     REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
     REORDER_MOST = 500,     /* us, or one round trip if that is longer */
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
@@ -32,11 +33,12 @@ enum {
     DEATH_PROBES = 4,     /* silence is only believed after this many questions */
     PARKED_TURN = 4,      /* probes, of which one is for what is parked */
     INTRODUCE_PROBES = 4, /* then every second one says who asks */
-    ASK_PROBES = 10,      /* then the peer is asked by another rail, */
+    ASK_PROBES = 10,      /* without an answer: then the peer is asked by another rail, */
     ASK_EACH = 5,         /* at every fifth */
+    STUCK_PROBES = 40,    /* answered or not, of which no news came */
 };
 
-void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     conn->sample = 0;
     if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
@@ -66,6 +68,15 @@ void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (network >= sample / 2 && network < conn->path) {
         conn->path = network;
     }
+}
+
+void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if ((view->flags & BTL_IB_FLAG_ECHO)
+        && !btl_ib_seq_before(view->echo, (uint32_t) conn->asked_at)) {
+        conn->unheard = 0;
+    }
+    take_sample(conn, view);
 }
 
 /* Reordering, or a late acknowledgement, looked like a loss: allow more time for it, but not more
@@ -276,7 +287,7 @@ void btl_ib_loss_broken(btl_ib_conn_t *conn)
         btl_ib_conn_ready(conn);
     }
     conn->doubtful = conn->bound;
-    conn->probes = 0;
+    btl_ib_loss_begin_row(conn);
     btl_ib_loss_arm(conn);
 }
 
@@ -340,6 +351,9 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &conn->engine->config;
     uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
 
+    if (conn->half_probed) {
+        return REST_AFTER;
+    }
     if (!conn->doubtful && only_answers(conn)) {
         return config
             ->rto_max; /* the peer repeats them by itself: we only want to know if it lives */
@@ -506,31 +520,52 @@ static void introduce(btl_ib_conn_t *conn)
     conn->introduce = false;
 }
 
-static void probe(btl_ib_conn_t *conn)
+/* Ask with a copy of a segment, or if there is none, or it cannot be sent, without. False if it travels in parts, and
+ * the transport had room for some of them only. */
+static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_segment_t *segment = to_probe_with(conn);
+    const uint32_t parted = segment != NULL ? segment->parted : 0;
 
-    if (conn->probes == 0) {
-        conn->probed = 0;
-        conn->silent_since = engine->awake;
-    }
-    if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
-        introduce(conn);
-    } else if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         conn->probed++;
         if (conn->probes > 0 && btl_ib_path_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
-    } else {
-        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        return true;
     }
+    if (segment != NULL && segment->parted > parted) {
+        return false;
+    }
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    return true;
+}
+
+static void probe(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->probes == 0) {
+        conn->probed = 0;
+    }
+    if (conn->unheard == 0) {
+        conn->silent_since = engine->awake;
+        conn->asked_at = engine->now;
+    }
+    if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
+        introduce(conn);
+    } else if (!ask_with(conn, to_probe_with(conn))) {
+        conn->half_probed = true;
+        conn->probe_base = engine->now;
+        return;
+    }
+    conn->half_probed = false;
     if (conn->probes > 0 && !only_answers(conn)) {
         engine->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
     }
     engine->count.sent_probes++;
     conn->probes++;
+    conn->unheard++;
     conn->probe_base = engine->now;
 }
 
@@ -556,13 +591,17 @@ void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 }
 
 /* Silence alone moves nothing: the peer may compute. But if its process answers by another rail, it is the
- * way that is broken. */
+ * way that is broken. Who answers by this way has no need of another, as a rule: what does not get through is too
+ * large (btl_ib_path.h), or was refused. */
 static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
-    if (conn->probes >= ASK_PROBES && conn->probes % ASK_EACH == 0) {
+    const bool stuck = conn->probes >= STUCK_PROBES && conn->parked_count == 0;
+    const uint32_t asked = stuck ? conn->probes : conn->unheard;
+
+    if (asked >= ASK_PROBES && asked % ASK_EACH == 0) {
         btl_ib_failover_ask(conn);
     }
-    return conn->probes > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
+    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
 }
 
 void btl_ib_loss_timer(btl_ib_conn_t *conn)
@@ -584,7 +623,7 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
             btl_ib_conn_kill(conn, reason);
             return;
         }
-        if (!goes_elsewhere(conn)) {
+        if (conn->half_probed || !goes_elsewhere(conn)) {
             probe(conn);
         }
     }

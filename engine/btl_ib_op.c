@@ -264,7 +264,7 @@ void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
     conn->ops.answer_since = conn->engine->awake;
     if (btl_ib_conn_only_skips(conn)) {
-        conn->probes = 0;
+        btl_ib_loss_begin_row(conn);
         conn->probe_base = conn->engine->now;
     }
 }

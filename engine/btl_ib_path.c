@@ -133,7 +133,7 @@ static void found_hole(btl_ib_conn_t *conn)
                BTL_IB_NAME_ARGS(conn->name), suspect, conn->via->transport->name, sizes->most,
                size);
     shrink(conn, size, conn->engine->now + SEARCH_SOON);
-    conn->probes = 0; /* what goes now may well be answered: no long pauses */
+    btl_ib_loss_begin_row(conn); /* what goes now may well be answered: no long pauses */
 }
 
 /* Could the path be the reason that a segment of that size is lost? */

@@ -79,7 +79,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (view->flags & BTL_IB_FLAG_NO_TAG) {
         conn->no_tag_at = engine->awake;
     }
-    btl_ib_loss_sample(conn, view);
+    btl_ib_loss_heard(conn, view);
 }
 
 /* What is taken in now was sent again: was that for nothing, its first copy is still to come. */

@@ -298,10 +298,13 @@ struct btl_ib_conn {
     bool doubtful;          /* the transport's connection ended, and the peer was not heard since */
     uint64_t
         no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */
-    uint64_t silent_since;  /* awake: the first probe of this row of them */
+    uint64_t silent_since;  /* awake: the first of the probes that are unheard */
+    uint64_t asked_at;      /* us: the same */
     uint32_t sample_echo;   /* the echo that gave the last sample */
     uint64_t sample_at;     /* us: when that was */
     uint32_t probes;        /* since the last progress */
+    uint32_t unheard;       /* of them, the last ones that nothing answered */
+    bool half_probed;       /* the next one goes on with what the last one began */
     uint32_t probed;        /* segments sent again as probes in this row of them or the last */
     uint64_t reorder_at;    /* us: when the time given to reordering last grew */
     uint32_t reorder_scale; /* the time that reordering is given, in quarters of the shortest RTT */
@@ -788,8 +791,17 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space);
 
 /* ---- btl_ib_loss.c ---- */
 
-/* The peer's clock reading came back: a round-trip sample. */
-void btl_ib_loss_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+/* A datagram of the connection came: perhaps with a clock reading of ours, which is an answer and a round-trip
+ * sample. */
+void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* There is news of what was sent, or all begins anew: the next probe is the first of a row. */
+static inline void btl_ib_loss_begin_row(btl_ib_conn_t *conn)
+{
+    conn->probes = 0;
+    conn->unheard = 0;
+    conn->half_probed = false;
+}
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,

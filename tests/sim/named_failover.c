@@ -183,6 +183,20 @@ void failover_broken_way(sim_t *sim)
     all_survive(sim, SIM_S(5));
 }
 
+static bool drop_large_by_first_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 0 && d->size > 300;
+}
+
+/* One rail carries less than anybody would cut segments for, and yet answers. */
+void failover_narrow_way(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    sim->drop = drop_large_by_first_way;
+    say(sim, 0, 1, 30000, 1000)->rail = 0;
+    all_survive(sim, SIM_S(30));
+}
+
 /* The way heals, and then the other one fails: back to the first. */
 void failover_back(sim_t *sim)
 {
@@ -312,6 +326,23 @@ void failover_not_for_silence(sim_t *sim)
     }
     run_settle(sim, SIM_S(25));
     must_be_within(sim, "connections moved for a peer that computed", failovers(sim), 0);
+    finish(sim);
+}
+
+/* Nor does a hole: the peer, which looks up from its work now and then, answers by this way what is small. */
+void failover_not_for_hole(sim_t *sim)
+{
+    acquainted(sim, 2, 2);
+    fault_add(sim, F_HOLE, 0, SIM_NEVER, 0, 1000);
+    say(sim, 0, 1, 60000, 1000)->rail = 0;
+    sim_run_until(sim, sim->now + SIM_US(10));
+    for (uint32_t i = 0; i < 80 && sim->undelivered > 0; i++) {
+        proc_compute(&sim->procs[1], sim->now + SIM_MS(100));
+        sim_run_until(sim, sim->now + SIM_MS(100) + SIM_US(50));
+    }
+    must_be_within(sim, "large messages that do not arrive", sim->undelivered, 0);
+    must_be_within(sim, "connections moved for a hole", failovers(sim), 0);
+    run_heal(sim);
     finish(sim);
 }
 

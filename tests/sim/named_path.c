@@ -228,6 +228,29 @@ void path_told(sim_t *sim)
     end(sim);
 }
 
+/* One segment makes more parts than the transport's queue has room for: the second step of the search has to look at
+ * whole segments, too. */
+void hole_little_queue(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        sim->procs[i].attr.max_datagram = 65000;
+        sim->procs[i].attr.tx_depth = 4;
+        sim->procs[i].attr.inline_size = 0;
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,16:P,65000,16");
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    make_hole(sim, 1000);
+    uint32_t first = sim->nmessages;
+    for (int i = 0; i < 4; i++) {
+        say(sim, 0, 1, 64000, 1000);
+    }
+    run_settle(sim, SIM_S(30));
+    must_be_within(sim, "messages took ns", slowest(sim, first), SIM_MS(500));
+    end(sim);
+}
+
 /* One segment makes more parts than its receiver has room for at a time, and each copy leaves in one burst. */
 void hole_little_room(sim_t *sim)
 {

@@ -38,7 +38,9 @@ enum {
     RETRY_DOUBLINGS = 7,
     NO_WAY_AFTER = 2,            /* failures without an answer in between */
     SHORT_LIFE_US = 1000 * 1000, /* a pipe that breaks sooner is likely to break again */
-    PATIENCE_US = 1000 * 1000,   /* what waits for a pipe for longer may as well have been lost */
+    /* What waits for a pipe for longer may as well have been lost. The kernel repeats what the network loses of a request each
+     * 4.3 s, and many processes that share a processor are slow to answer. */
+    PATIENCE_US = 10 * 1000 * 1000,
     EVENTS = 64,                 /* in one go */
     POLLS = 64,                  /* without a look at the connection manager */
     POLLS_PENDING = 8,           /* the same while a connection is being made */
@@ -79,6 +81,12 @@ static void tell(const btl_ib_rc_t *rc, int level, const btl_ib_rc_peer_t *peer,
 
 /* ---- ends ---- */
 
+/* Errors of an attempt that say nothing of the next one. */
+static bool may_pass(int error)
+{
+    return error == ETIMEDOUT || error == EAGAIN;
+}
+
 /* An attempt of ours came to nothing. `refused`: because nobody is there. */
 static void failed(btl_ib_rc_pipe_t *pipe, bool refused, const char *what, int error)
 {
@@ -90,6 +98,7 @@ static void failed(btl_ib_rc_pipe_t *pipe, bool refused, const char *what, int e
     if (pipe->asked) {
         link->retry_at = btl_ib_rc_now_us() + ((uint64_t) RETRY_US << link->failures);
         link->failures += link->failures < RETRY_DOUBLINGS;
+        link->hopeless = refused || !may_pass(error);
     }
     btl_ib_rc_pipe_close(pipe);
     if (refused) {
@@ -130,6 +139,9 @@ void btl_ib_rc_cm_broke(btl_ib_rc_pipe_t *pipe, const char *why)
     btl_ib_rc_t *rc = pipe->rc;
     btl_ib_rc_peer_t *peer = pipe->peer;
 
+    if (btl_ib_rc_events_port_down(rc)) { /* it is made anew when the port is up again */
+        return;
+    }
     tell(rc, 10, peer, pipe->channel, "the connection broke", why);
     pause_after(pipe);
     lost(pipe);
@@ -142,14 +154,18 @@ static void opened(btl_ib_rc_pipe_t *pipe, const char *how)
 {
     btl_ib_rc_peer_t *peer = pipe->peer;
     btl_ib_rc_link_t *link = &peer->link[pipe->channel];
+    char after[32];
 
     btl_ib_rc_pipe_open(pipe);
+    snprintf(after, sizeof(after), "after %.3f s",
+             (double) (pipe->opened_at - pipe->begun_at) * 1e-6);
+    tell(pipe->rc, 10, peer, pipe->channel, how, after);
     link->failures = 0;
+    link->wanted_at = 0;
     if (link->gave_up) {
         link->gave_up = false;
         lost(pipe);
     }
-    tell(pipe->rc, 10, peer, pipe->channel, how, "");
 }
 
 void btl_ib_rc_cm_heard(btl_ib_rc_pipe_t *pipe)
@@ -303,7 +319,7 @@ static void rejected(btl_ib_rc_pipe_t *pipe, const news_t *news)
         failed(pipe, true, "another process is there", 0);
         break;
     case BTL_IB_RC_STALE:
-        failed(pipe, false, "a newer request came before ours", 0);
+        failed(pipe, false, "a newer request came before ours", EAGAIN);
         break;
     case BTL_IB_RC_SHORTAGE:
         failed(pipe, false, "it is short of memory", 0);
@@ -555,6 +571,15 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
     return !rc->down;
 }
 
+/* Is what waits for a pipe as good as lost? One that was begun just now began after `now`. */
+static bool is_hopeless(const btl_ib_rc_link_t *link, uint64_t now)
+{
+    if (link->pipe != NULL) {
+        return now >= link->pipe->begun_at + PATIENCE_US;
+    }
+    return link->failures > 0 && (link->hopeless || now >= link->wanted_at + PATIENCE_US);
+}
+
 btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel,
                                     int *error)
 {
@@ -564,11 +589,11 @@ btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uin
         return link->pipe;
     }
     const uint64_t now = btl_ib_rc_now_us();
+    link->wanted_at = link->wanted_at == 0 ? now : link->wanted_at;
     if (link->pipe == NULL && now >= link->retry_at) {
         ask(rc, peer, channel);
     }
-    const bool hopeless =
-        link->pipe == NULL ? link->failures > 0 : now - link->pipe->begun_at >= PATIENCE_US;
+    const bool hopeless = is_hopeless(link, now);
     link->gave_up = link->gave_up || hopeless;
     *error = hopeless ? EHOSTUNREACH : EAGAIN;
     return NULL;

@@ -88,12 +88,27 @@ static void hear(btl_ib_rc_t *rc, const struct ibv_async_event *event)
     }
 }
 
+/* A device that knows no port any more is no port that is down: it says so itself. */
+bool btl_ib_rc_events_port_down(btl_ib_rc_t *rc)
+{
+    struct ibv_port_attr attr;
+
+    if (!rc->down && rc->failed == 0
+        && ibv_query_port(rc->verbs.context, rc->verbs.port, &attr) == 0
+        && attr.state != IBV_PORT_ACTIVE) {
+        BTL_IB_VERBS_LOG(&rc->verbs, 1, "%s: a connection failed because the port is down",
+                         rc->verbs.base.name);
+        rc->down = true;
+    }
+    return rc->down;
+}
+
 /* Soft-RoCE's connections may stand still for ever after that, without an error. */
 static void make_anew(btl_ib_rc_t *rc)
 {
     for (uint32_t i = 0; i < rc->slots; i++) {
         btl_ib_rc_pipe_t *pipe = rc->slot[i].pipe;
-        if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
+        if (pipe != NULL && pipe->stage >= BTL_IB_RC_ACCEPTED) {
             btl_ib_rc_cm_broke(pipe, "the port was down");
         }
     }

@@ -237,6 +237,8 @@ typedef struct btl_ib_rc_link {
     btl_ib_rc_pipe_t *pipe; /* NULL: not connected */
     uint32_t peer_attempt;  /* his requests up to this one are void */
     uint32_t failures;      /* of ours in a row */
+    bool hopeless;          /* the last of them was one that does not just pass */
+    uint64_t wanted_at;     /* us; since when there is something to send, 0: the last pipe opened */
     uint32_t short_lives;   /* of pipes that broke right after they had been opened, in a row */
     uint64_t retry_at;      /* us; not before then */
     bool gave_up;           /* sends since the last pipe were told that nobody can be reached */
@@ -472,6 +474,9 @@ void btl_ib_rc_events_leave(btl_ib_rc_t *rc);
 /* Read what the device has to say, for all rails on it: sets `failed` of those that it ends. */
 void btl_ib_rc_events_read(btl_ib_rc_t *rc);
 
+/* Is the port down? What fails because of that may be known before the device's event is: so it is asked, and `down` set. */
+bool btl_ib_rc_events_port_down(btl_ib_rc_t *rc);
+
 /* ---- verbs_rc_cm.c ---- */
 
 /* Microseconds of a clock that never goes back. */
@@ -493,7 +498,8 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
 /* The first message on an accepted pipe came. */
 void btl_ib_rc_cm_heard(btl_ib_rc_pipe_t *pipe);
 
-/* A pipe broke: tell the peer's owner, and close it. */
+/* A pipe broke: tell the peer's owner, and close it. If that is because the port is down all that comes when it is up again: soft-RoCE's
+ * connection manager never sends again after it had to take leave while its interface was down. */
 void btl_ib_rc_cm_broke(btl_ib_rc_pipe_t *pipe, const char *why);
 
 /* ---- verbs_rc_send.c ---- */

@@ -40,7 +40,8 @@ typedef struct fake_rdma {
     int reads; /* and atomics that a queue pair takes at once, and asks for; more fail the test */
     enum ibv_atomic_cap atomics;
     bool hold_ops; /* operations on memory are done by fake_rdma_work() only */
-    uint64_t now;  /* us: what clock_gettime() says */
+    uint64_t now;  /* us: what clock_gettime() says, */
+    uint64_t tick; /* later by so much each time */
     /* What there is. */
     int qps, mrs, ids;
     size_t mr_bytes; /* registered */

@@ -447,9 +447,9 @@ static void long_wait_is_a_loss(void **state)
     fake.hold_requests = true;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
-    fake.now += 900 * 1000;
+    fake.now += 9 * 1000 * 1000;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
-    fake.now += 200 * 1000;
+    fake.now += 2 * 1000 * 1000;
     assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
     assert_int_equal(fake.requests, 1);
     settle();
@@ -461,6 +461,52 @@ static void long_wait_is_a_loss(void **state)
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
     settle();
     assert_int_equal(sides[1].received, 1);
+    assert_int_equal(sides[0].broken, 1);
+}
+
+/* Beginning to connect takes time, too. */
+static void first_attempt_is_waited_for(void **state)
+{
+    (void) state;
+    fake.tick = 7;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(sides[0].broken, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+}
+
+/* Attempts that come to nothing for want of an answer say nothing of the next one: what waits goes on waiting for as long as for
+ * a single one, and is not sent again when the connection opens at last. */
+static void timeouts_are_waited_for(void **state)
+{
+    (void) state;
+    fake.way_error = ETIMEDOUT;
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        settle();
+        assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+        fake.now += 1000 * 1000;
+    }
+    fake.way_error = 0;
+    (void) send_one(0, 1, SMALL, 0);
+    fake.now += 1280 * 1000;
+    connect_sides(0, 1, 0);
+    assert_int_equal(sides[0].broken, 0);
+}
+
+static void timeouts_in_a_row_are_a_loss(void **state)
+{
+    (void) state;
+    fake.way_error = ETIMEDOUT;
+    (void) send_one(0, 1, SMALL, 0);
+    settle();
+    fake.now += 11 * 1000 * 1000;
+    (void) send_one(0, 1, SMALL, 0);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
+    fake.way_error = 0;
+    fake.now += 1280 * 1000;
+    connect_sides(0, 1, 0);
     assert_int_equal(sides[0].broken, 1);
 }
 
@@ -637,6 +683,9 @@ int main(void)
         RC_TEST(way_of_another_device),
         RC_TEST(silence_is_no_refusal),
         RC_TEST(long_wait_is_a_loss),
+        RC_TEST(first_attempt_is_waited_for),
+        RC_TEST(timeouts_are_waited_for),
+        RC_TEST(timeouts_in_a_row_are_a_loss),
         RC_TEST(broken_by_an_error),
         RC_TEST(pause_after_short_lives),
         RC_TEST(last_words_are_heard),

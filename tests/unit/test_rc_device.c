@@ -214,6 +214,59 @@ static void port_comes_back(void **state)
     assert_int_equal(sides[0].failed, 0);
 }
 
+/* What fails while the port is down is known before the device says that it is: nothing is taken leave of then, but when it is up
+ * again. */
+static void error_before_the_port_s_event(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    fake.port_down = true;
+    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+                    IBV_WC_LOC_QP_OP_ERR);
+    settle();
+    assert_int_equal(sides[0].down, 1);
+    assert_int_equal(sides[1].down, 1);
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+    assert_int_equal(fake.qps, 2);
+    assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
+    fake.port_down = false;
+    settle();
+    assert_int_equal(sides[0].up, 1);
+    assert_int_equal(sides[1].up, 1);
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[1].broken, 1);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+}
+
+/* The same of a connection that we accepted, and whose first message never came. */
+static void accepted_while_the_port_goes_down(void **state)
+{
+    (void) state;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    for (int i = 0; i < 100 && fake.accepts == 0; i++) {
+        look(0);
+        look(1);
+    }
+    const btl_ib_rc_pipe_t *pipe = rc_of(1)->peers.peer[sides[1].to[0]]->link[0].pipe;
+    assert_int_equal(pipe->stage, BTL_IB_RC_ACCEPTED);
+    fake.port_down = true;
+    fake_rdma_break(pipe->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
+    settle();
+    assert_int_equal(sides[1].down, 1);
+    fake.port_down = false;
+    settle();
+    assert_int_equal(sides[1].up, 1);
+    fake.now += 2000000;
+    sides[1].received = 0;
+    (void) send_one(0, 1, SMALL, 0);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+    settle();
+    assert_int_equal(sides[1].received, 1);
+}
+
 /* All rails on a device have one stream of events: who reads tells those whom it concerns. */
 static void rails_share_events(void **state)
 {
@@ -303,6 +356,8 @@ int main(void)
         RC_TEST(device_fails),
         RC_TEST(device_is_removed),
         RC_TEST(port_comes_back),
+        RC_TEST(error_before_the_port_s_event),
+        RC_TEST(accepted_while_the_port_goes_down),
         RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),
         RC_TEST(devices),

@@ -274,7 +274,7 @@ static void late_connection_is_no_loss(void **state)
     fake.hold_requests = true;
     assert_int_equal(start_write(&ops[0], 0, 8), -EAGAIN);
     settle();
-    fake.now += 1100 * 1000;
+    fake.now += 11 * 1000 * 1000;
     assert_int_equal(start_write(&ops[0], 0, 8), -EHOSTUNREACH);
     fake.hold_requests = false;
     fake_rdma_release();

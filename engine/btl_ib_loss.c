@@ -492,6 +492,22 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
     return found;
 }
 
+/* The oldest of a space, of each in turn: of those that travel in parts the peer has room for the lowest sequences
+ * only, so who asks with others may wait for ever. NULL: there is none that is not parked. */
+static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
+{
+    const uint32_t spaces = conn->peer_queues->count;
+
+    for (uint32_t i = 0; i < spaces; i++) {
+        const btl_ib_tx_window_t *window = &conn->tx[(conn->probes / 2 + i) % spaces].window;
+        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
+        if (segment != NULL && !segment->parked) {
+            return segment;
+        }
+    }
+    return NULL;
+}
+
 /* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
  * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
  * turn, because what makes it ready may have been told in vain. */
@@ -503,6 +519,10 @@ static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
         btl_ib_list_t *item = btl_ib_list_first(&conn->lost);
         segment =
             item != NULL ? BTL_IB_CONTAINER(item, btl_ib_segment_t, link) : in_flight(conn, false);
+        if (conn->sizes.parts) {
+            btl_ib_segment_t *first = lowest(conn);
+            segment = first != NULL ? first : segment;
+        }
         item = btl_ib_list_first(&conn->parked);
         if (item != NULL && (segment == NULL || conn->probes % PARKED_TURN == PARKED_TURN - 1)) {
             segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);

@@ -228,6 +228,25 @@ void path_told(sim_t *sim)
     end(sim);
 }
 
+/* More segments in parts than the peer has room for, of which every second part is lost for a while: it has pieces of those
+ * with the lowest sequences, and only they bring it on. */
+void hole_many_parts(sim_t *sim)
+{
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_t *fault = make_hole(sim, 300);
+    uint32_t first = sim->nmessages;
+    for (uint32_t i = 0; i < 60; i++) {
+        say(sim, 0, 1, 700, 1000);
+    }
+    sim_run_until(sim, sim->now + SIM_S(1));
+    fault->to = sim->now;
+    run_settle(sim, SIM_S(20));
+    must_be_within(sim, "messages took ns", slowest(sim, first), SIM_MS(1500));
+    end(sim);
+}
+
 /* One segment makes more parts than the transport's queue has room for: the second step of the search has to look at
  * whole segments, too. */
 void hole_little_queue(sim_t *sim)

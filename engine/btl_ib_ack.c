@@ -229,7 +229,7 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
            && btl_ib_credit_due(&conn->rx[view->space].credit, &conn->rail->queues.q[view->space],
-                                answered);
+                                conn->cc.train, answered);
 }
 
 void btl_ib_ack_delivered(btl_ib_conn_t *conn)
@@ -273,6 +273,7 @@ uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn)
     if (conn->ack_due != 0 && !(conn->ack_due >> conn->ack_space & 1)) {
         conn->ack_space = (uint32_t) __builtin_ctz(conn->ack_due);
     }
+    btl_ib_credit_top_up(&conn->rx[conn->ack_space].credit);
     return conn->ack_space;
 }
 
@@ -425,6 +426,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     if (w->room - w->used < need) {
         return false;
     }
+    btl_ib_credit_top_up(&rx->credit);
     ranges.count = 0;
     ranges.most =
         (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
@@ -489,14 +491,15 @@ static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ro
 }
 
 /* P limits that the peer does not know yet go along with whatever else is due. */
-static uint32_t spaces_to_tell(const btl_ib_conn_t *conn)
+static uint32_t spaces_to_tell(btl_ib_conn_t *conn)
 {
     uint32_t spaces = conn->ack_due;
 
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER
-            && conn->rx[i].credit.limit != conn->rx[i].credit.told) {
-            spaces |= 1u << i;
+        btl_ib_credit_t *credit = &conn->rx[i].credit;
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_top_up(credit);
+            spaces |= (credit->limit != credit->told) << i;
         }
     }
     return spaces;

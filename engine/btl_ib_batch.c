@@ -228,6 +228,40 @@ static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_
     return conn->engine->in_turn && short_ones_are_about(conn) && btl_ib_segment_is_bulk(first);
 }
 
+/* New segments of a channel that window and credits let go. */
+static uint32_t room_for(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_space_t *tx = &conn->tx[space];
+    const uint32_t window = conn->cc.window;
+    const uint32_t room = window > conn->in_flight ? window - conn->in_flight : 0;
+
+    if (conn->peer_queues->q[space].type != BTL_IB_QUEUE_PER_PEER) {
+        return room;
+    }
+    return btl_ib_seq_before(tx->window.next, tx->limit)
+               ? btl_ib_min_u32(room, tx->limit - tx->window.next)
+               : 0;
+}
+
+/*
+ * Does what is left of a window wait for more, so that a whole train may leave? (RFC 1122, 4.2.3.4: a train that is short
+ * costs nearly as much.) Not if it is much beside what is under way, for both hosts are to have something to do; nor if
+ * less than a train is under way, which nobody acknowledges soon.
+ */
+static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
+{
+    const uint32_t train = conn->cc.train;
+
+    if (train == 1 || conn->in_flight < train) {
+        return false;
+    }
+    if (room_for(conn, space) >= btl_ib_min_u32(train, conn->in_flight / 3)) {
+        return false;
+    }
+    const btl_ib_out_t *first = btl_ib_list_empty(&tx->pending) ? NULL : next_out(tx);
+    return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
+}
+
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
@@ -241,7 +275,13 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
     btl_ib_list_init(&batch.bundled);
     while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->pending)
            && (!trains || fills_train(conn, tx))) {
+        if (waits_for_room(conn, tx, space)) {
+            return BTL_IB_NO_WINDOW;
+        }
         verdict = cut_batch(conn, space, &batch, full);
+        if (batch.count > 0 && waits_for_room(conn, tx, space)) { /* for the acknowledgement of this one */
+            batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
+        }
         int taken = batch.count == 0 ? 0 : btl_ib_send_segments(conn, batch.segments, batch.count);
         while (batch.count > taken) {
             uncut(conn, &batch, &tx->pending);

@@ -97,9 +97,11 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                        const btl_ib_queue_t *queue, bool gap)
 {
     credit->used++;
-    if (!is_low(credit, queue)) {
+    credit->since++;
+    if (credit->since + low_of(credit, queue) < credit->grant) {
         return;
     }
+    credit->since = 0;
     pool->busy += !credit->busy;
     credit->busy = true;
     const uint32_t share = share_of(credit, pool, queue);
@@ -110,6 +112,7 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
     if (credit->grant < share) {
         grow(credit, pool, share);
     }
+    credit->over = credit->grant > share;
 }
 
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
@@ -122,12 +125,19 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, bool soon)
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, uint32_t train,
+                       bool soon)
 {
-    uint32_t window = (uint32_t) ((uint64_t) queue->window * credit->grant / queue->num);
-    uint32_t banked = credit->limit - credit->told;
+    uint32_t enough = (uint32_t) ((uint64_t) queue->window * credit->grant / queue->num);
+    const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
+    const uint32_t banked = credit->limit + more - credit->told;
     /* The peer is out of them once all that is outstanding is what it was not told of. */
-    uint32_t outstanding = credit->grant - credit->used;
+    const uint32_t outstanding = credit->grant - credit->used + more;
 
-    return banked > 0 && ((banked >= window && !soon) || banked >= outstanding);
+    if (!credit->over) {
+        const uint32_t batch = credit->grant - low_of(credit, queue);
+        const uint32_t some = btl_ib_min_u32(train, credit->grant - credit->grant / 4);
+        enough = btl_ib_max_u32(enough, btl_ib_max_u32(batch, some));
+    }
+    return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);
 }

@@ -14,8 +14,8 @@
  *                                                limit
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
- * Buffers are reposted in one batch when no more than `low` are left; that is when their credits
- * come free and the limit moves on. A new or idle peer has a small grant; one that uses it up is busy, and
+ * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told something anyway; that is
+ * when their credits come free and the limit moves on. A new or idle peer has a small grant; one that uses it up is busy, and
  * gets twice as much, up to `num` and to an equal share of the pool for each busy peer. Who has more than
  * that, because others were not busy before, is given fewer credits back than it used: a limit that does
  * not move as far is all that it takes.
@@ -40,10 +40,12 @@ typedef struct btl_ib_credit_pool {
 typedef struct btl_ib_credit {
     uint32_t grant; /* buffers this peer may count on now */
     uint32_t used;  /* of them, received and not yet reposted */
+    uint32_t since; /* received since the last batch */
     uint32_t limit; /* sequences below it may be used */
     uint32_t told;  /* the limit that the peer was last told */
     uint32_t cost;  /* of the pool, for each of the grant */
     bool busy;      /* counted in the pool */
+    bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
 
 /* What a peer that was never heard of holds: both ends compute it alike. */
@@ -67,6 +69,15 @@ void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                        const btl_ib_queue_t *queue, bool gap);
 
+/* The peer is about to be told the limit: let it be as high as it can, unless it is to hold less. */
+static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
+{
+    if (!credit->over) {
+        credit->limit += credit->used;
+        credit->used = 0;
+    }
+}
+
 /* The peer is idle: its share is the others'. What it holds it may keep, or give up. */
 void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
@@ -74,8 +85,10 @@ void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* Is it time for an explicit return: are `window` credits banked, or is the peer out of them? If it is likely
- * to be told `soon` anyway only the latter counts. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, bool soon);
+/* Is it time for an explicit return: is a batch complete and are `window` credits banked, or is the peer out of them? If
+ * it is likely to be told `soon` anyway only the latter counts. It sends `train` segments at once if it can: less are
+ * not worth telling, while it has a quarter of its grant left. */
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, uint32_t train,
+                       bool soon);
 
 #endif

@@ -112,24 +112,76 @@ static void a_kick_lets_go(void **state)
     end(bench);
 }
 
-/* Where datagrams are joined long messages of a burst leave in full trains, and what is left of one goes with the
- * next, or in the next turn. The first of a turn leave whole. */
-static void trains_leave_full(void **state)
+/* Two engines whose transports join datagrams, and with so many credits of the large queue. */
+static bench_t *pair_with_trains(uint32_t credits)
 {
     bench_t *bench = new_bench();
 
-    (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench->hosts[i].attr.joins = 65487;
         bench->hosts[i].attr.max_batch = 64;
-        bench->hosts[i].config.credit_init = 1024;
+        bench->hosts[i].config.credit_init = credits;
         bench->hosts[i].config.cc = BTL_IB_CC_NONE;
         strcpy(bench->hosts[i].queues, "P,256,256:P,1472,1024");
     }
     acquaint(bench);
     bench_turn(bench, 0);
+    assert_int_equal(bench_conn(bench, 0, 1)->cc.train, 44);
+    return bench;
+}
+
+/* What is left of a window waits for the rest of a train, if it is less than a third of what is under way. */
+static void room_for_a_train(void **state)
+{
+    static const uint32_t credits[] = {46 + 14, 46 + 15};
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_t *bench = pair_with_trains(credits[i]);
+        const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[0].engine);
+
+        send_many(bench, 1, 65000);
+        assert_int_equal(bench->wire.count, 46);
+        send_many(bench, 1, 65000);
+        assert_int_equal(bench->wire.count, 46 + (i == 0 ? 0 : 15));
+        assert_int_equal(count->blocked_window, i == 0);
+        assert_true(bench_settle(bench, SECOND));
+        assert_int_equal(count->sent_probes, 0); /* the acknowledgement of a train came by itself */
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* The train after which there is no room asks for its acknowledgement: whoever expects to answer would hold it back. */
+static void waiting_for_room_asks(void **state)
+{
+    bench_t *bench = pair_with_trains(1024);
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+
+    (void) state;
+    conn->cc.window = 0;
+    send_many(bench, 2, 65000);
+    assert_int_equal(bench->wire.count, 0);
+    conn->cc.window = 44 + 13;
+    btl_ib_conn_ready(conn);
+    bench_turn(bench, 0);
+    assert_int_equal(bench->wire.count, 44);
+    const btl_ib_segment_t *last = BTL_IB_CONTAINER(btl_ib_list_last(&conn->sent[BTL_IB_RACK_BULK]),
+                                                    btl_ib_segment_t, link);
+    assert_int_equal(last->flags, BTL_IB_FLAG_ACK_NOW);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Where datagrams are joined long messages of a burst leave in full trains, and what is left of one goes with the
+ * next, or in the next turn. The first of a turn leave whole. */
+static void trains_leave_full(void **state)
+{
+    bench_t *bench = pair_with_trains(1024);
     const uint32_t train = bench_conn(bench, 0, 1)->cc.train;
-    assert_int_equal(train, 44);
+
+    (void) state;
     send_many(bench, 2, 65000);
     assert_int_equal(bench->wire.count, 2 * 46);
     for (uint32_t n = 1; n <= 5; n++) {
@@ -652,6 +704,8 @@ int main(void)
         cmocka_unit_test(leaves_before_others_are_taken_in),
         cmocka_unit_test(operations_leave_together),
         cmocka_unit_test(long_operations_leave_at_once),
+        cmocka_unit_test(room_for_a_train),
+        cmocka_unit_test(waiting_for_room_asks),
         cmocka_unit_test(trains_leave_full),
         cmocka_unit_test(not_too_many_wait),
         cmocka_unit_test(channels),

@@ -79,6 +79,11 @@ static void receive(pair_t *p)
 
 static void tell(pair_t *p)
 {
+    const uint32_t limit = p->credit.limit;
+
+    btl_ib_credit_top_up(&p->credit);
+    assert_true((int32_t) (p->credit.limit - limit) >= 0);
+    check(p);
     p->credit.told = p->credit.limit;
     p->known = p->credit.limit;
 }
@@ -105,9 +110,9 @@ static void test_initial(void **state)
         pair_init(&c, &pool, &queue, 4, firsts[i]);
         assert_int_equal(pool.granted, 24);
         check(&c);
-        assert_false(btl_ib_credit_due(&c.credit, &queue, false));
+        assert_false(btl_ib_credit_due(&c.credit, &queue, 1, false));
         queue.window = 1; /* less than one of so small a grant: there must be something to return */
-        assert_false(btl_ib_credit_due(&c.credit, &queue, false));
+        assert_false(btl_ib_credit_due(&c.credit, &queue, 1, false));
         btl_ib_credit_fini(&a.credit, &pool);
         btl_ib_credit_fini(&b.credit, &pool);
         btl_ib_credit_fini(&c.credit, &pool);
@@ -138,8 +143,8 @@ static void test_batches(void **state)
     }
 }
 
-/* With the whole queue granted an explicit return is due when `window` credits are banked, not one
- * earlier, and not again before as many are. */
+/* With the whole queue granted an explicit return is due when a batch and `window` credits are banked, not one
+ * earlier, and not again before as many are; nor before a train is, as long as the peer has a quarter left. */
 static void test_due(void **state)
 {
     (void) state;
@@ -151,17 +156,22 @@ static void test_due(void **state)
                 btl_ib_queue_t queue = make_queue(num, low, window);
                 pair_t p;
                 uint32_t banked = 0;
+                const uint32_t train = window % 2 == 0 ? 1 : 20;
+                const uint32_t some = train < num - num / 4 ? train : num - num / 4;
+                uint32_t enough = window > batch ? window : batch;
+                enough = enough > some ? enough : some;
 
                 pair_init(&p, &pool, &queue, num, 7);
                 for (uint32_t n = 1; n <= 6 * num; n++) {
                     receive(&p);
-                    banked += n % batch == 0 ? batch : 0;
-                    bool due = banked >= window;
-                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue, false), due);
+                    banked++;
+                    bool due = banked >= enough;
+                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue, train, false), due);
                     if (due) {
                         tell(&p);
+                        assert_int_equal(p.known - p.received, num);
                         banked = 0;
-                        assert_false(btl_ib_credit_due(&p.credit, &queue, false));
+                        assert_false(btl_ib_credit_due(&p.credit, &queue, train, false));
                     }
                 }
             }
@@ -180,8 +190,8 @@ static void test_due_soon(void **state)
     pair_init(&p, &pool, &queue, 16, 7);
     for (int n = 1; n <= 16; n++) {
         receive(&p); /* reposted in batches of 4 */
-        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, false), n >= 4);
-        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, true), n == 16);
+        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, 1, false), n >= 4);
+        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, 1, true), n == 16);
     }
 }
 
@@ -197,7 +207,7 @@ static void test_piggybacked(void **state)
     for (int n = 0; n < 100; n++) {
         receive(&p);
         tell(&p);
-        assert_false(btl_ib_credit_due(&p.credit, &queue, false));
+        assert_false(btl_ib_credit_due(&p.credit, &queue, 1, false));
     }
 }
 
@@ -375,7 +385,8 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
         }
         p.sent++;
         receive(&p);
-        if (btl_ib_credit_due(&p.credit, queue, false)) {
+        if (btl_ib_credit_due(&p.credit, queue, n % 50, false)) {
+            btl_ib_credit_top_up(&p.credit);
             p.credit.told = p.credit.limit;
             news = p.credit.limit;
             if (!late) {
@@ -424,6 +435,7 @@ static void network_tell(network_t *net, int i)
 {
     pair_t *p = &net->p[i];
 
+    btl_ib_credit_top_up(&p->credit);
     p->credit.told = p->credit.limit;
     net->update[i][net->updates[i]++ % ON_THE_WAY] = p->credit.limit;
 }
@@ -466,7 +478,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
         if (p->sent != p->known) {
             p->sent++;
             receive(p);
-            if (btl_ib_credit_due(&p->credit, p->queue, false)) {
+            if (btl_ib_credit_due(&p->credit, p->queue, 1 + i * 20, false)) {
                 network_tell(net, i);
             }
         }

@@ -70,7 +70,7 @@ static void a_probe_for_credit(void **state)
     const btl_ib_tx_space_t *tx = &conn->tx[0];
     uint32_t limit = tx->limit;
     bench->loses = loses_all_from_1;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 20; i++) {
         bench_send(bench, 0, 1, 20, 1);
     }
     bench_flow(bench);

@@ -41,6 +41,7 @@ enum {
     /* What waits for a pipe for longer may as well have been lost. The kernel repeats what the network loses of a request each
      * 4.3 s, and many processes that share a processor are slow to answer. */
     PATIENCE_US = 10 * 1000 * 1000,
+    DOUBT_US = 200 * 1000, /* between what a port that goes down makes fail and its new state, on slow hosts */
     EVENTS = 64,                 /* in one go */
     POLLS = 64,                  /* without a look at the connection manager */
     POLLS_PENDING = 8,           /* the same while a connection is being made */
@@ -147,6 +148,27 @@ void btl_ib_rc_cm_broke(btl_ib_rc_pipe_t *pipe, const char *why)
     lost(pipe);
     btl_ib_rc_pipe_close(pipe);
     btl_ib_rc_peer_let_go(&rc->peers, peer);
+}
+
+void btl_ib_rc_cm_doubt(btl_ib_rc_pipe_t *pipe)
+{
+    if (pipe->doubt_until == 0) {
+        pipe->doubt_until = btl_ib_rc_now_us() + DOUBT_US;
+        pipe->rc->doubted++;
+    }
+}
+
+/* Those that were doubted for long enough are broken; all of them wait if the port is down. */
+static void end_doubts(btl_ib_rc_t *rc)
+{
+    const uint64_t now = btl_ib_rc_now_us();
+
+    for (uint32_t i = 0; i < rc->slots && !btl_ib_rc_events_port_down(rc); i++) {
+        btl_ib_rc_pipe_t *pipe = rc->slot[i].pipe;
+        if (pipe != NULL && pipe->doubt_until != 0 && now >= pipe->doubt_until) {
+            btl_ib_rc_cm_broke(pipe, ibv_wc_status_str(IBV_WC_LOC_QP_OP_ERR));
+        }
+    }
 }
 
 /* What was sent in vain before, as good as lost, is to go again now. */
@@ -544,7 +566,7 @@ static bool is_due(btl_ib_rc_t *rc)
 {
     struct timespec now;
 
-    if (++rc->polls < (rc->pending > 0 ? POLLS_PENDING : POLLS)) {
+    if (++rc->polls < (rc->pending + rc->doubted > 0 ? POLLS_PENDING : POLLS)) {
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
         const uint64_t tick = (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
         if (tick == rc->asked_at) {
@@ -564,6 +586,9 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
         return false;
     }
     btl_ib_rc_events_read(rc);
+    if (rc->doubted > 0 && !rc->down) {
+        end_doubts(rc);
+    }
     btl_ib_rc_eager_review(rc);
     for (int i = 0; i < EVENTS && rc->failed == 0 && !rc->down && take(rc, &news); i++) {
         handle(rc, &news);
@@ -585,8 +610,9 @@ btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uin
 {
     btl_ib_rc_link_t *link = &peer->link[channel];
 
+    *error = EAGAIN;
     if (link->pipe != NULL && link->pipe->stage == BTL_IB_RC_OPEN) {
-        return link->pipe;
+        return link->pipe->doubt_until == 0 ? link->pipe : NULL;
     }
     const uint64_t now = btl_ib_rc_now_us();
     link->wanted_at = link->wanted_at == 0 ? now : link->wanted_at;

@@ -324,6 +324,7 @@ static void leave_link(btl_ib_rc_pipe_t *pipe)
     if (pipe->stage != BTL_IB_RC_OPEN) {
         pipe->rc->pending--;
     }
+    pipe->rc->doubted -= pipe->doubt_until != 0;
     pipe->stage = BTL_IB_RC_CLOSED;
     pipe->peer->link[pipe->channel].pipe = NULL;
     pipe->peer->pipes--;

@@ -199,6 +199,16 @@ static void posted_is_over(btl_ib_rc_pipe_t *pipe, const struct ibv_wc *wc)
     }
 }
 
+/* Something of a pipe failed; then all that follows does. */
+static void ended(btl_ib_rc_pipe_t *pipe, enum ibv_wc_status status)
+{
+    if (status == IBV_WC_LOC_QP_OP_ERR || pipe->doubt_until != 0) {
+        btl_ib_rc_cm_doubt(pipe);
+    } else {
+        btl_ib_rc_cm_broke(pipe, ibv_wc_status_str(status));
+    }
+}
+
 /* Returns whether it makes an event. */
 static bool complete(btl_ib_rc_t *rc, const struct ibv_wc *wc, btl_ib_event_t *event)
 {
@@ -214,7 +224,7 @@ static bool complete(btl_ib_rc_t *rc, const struct ibv_wc *wc, btl_ib_event_t *e
             if (pipe->rdma != NULL && !recv) {
                 btl_ib_rc_rdma_failed(pipe, number_of(pipe, wc), wc->status);
             }
-            btl_ib_rc_cm_broke(pipe, ibv_wc_status_str(wc->status));
+            ended(pipe, wc->status);
         }
         return false;
     }

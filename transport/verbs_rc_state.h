@@ -186,6 +186,7 @@ typedef struct btl_ib_rc_pipe {
     uint32_t cq_entries; /* of it, that are ours */
     bool asked;          /* we did, not he */
     bool answer_due;     /* iWARP: until then its end would wait for the answer */
+    uint64_t doubt_until; /* us; it failed, perhaps because the port goes down: not over before then. 0: it did not */
     bool last_words;     /* the device takes no more shared buffers for it */
     bool draining;       /* closed; the queue pair goes when those that it took have come back, */
     uint64_t begun_at;   /* us */
@@ -341,6 +342,7 @@ typedef struct btl_ib_rc {
     uint32_t attempts; /* to connect */
     uint32_t pending;  /* pipes neither open nor closed */
     uint32_t draining; /* pipes that are */
+    uint32_t doubted;  /* the same */
     uint32_t polls;    /* since the connection manager was asked */
     uint64_t asked_at;
     uint32_t full_polls;
@@ -501,6 +503,10 @@ void btl_ib_rc_cm_heard(btl_ib_rc_pipe_t *pipe);
 /* A pipe broke: tell the peer's owner, and close it. If that is because the port is down all that comes when it is up again: soft-RoCE's
  * connection manager never sends again after it had to take leave while its interface was down. */
 void btl_ib_rc_cm_broke(btl_ib_rc_pipe_t *pipe, const char *why);
+
+/* The device could not send for a pipe. That is how soft-RoCE's fail just before their port is known to be down: it is
+ * broken when some time has passed without that. */
+void btl_ib_rc_cm_doubt(btl_ib_rc_pipe_t *pipe);
 
 /* ---- verbs_rc_send.c ---- */
 

@@ -291,18 +291,30 @@ int fake_rdma_work(int n)
     return done;
 }
 
+static fake_qp_t *qp_of(uint32_t qp_num)
+{
+    fake_qp_t *qp = qps;
+
+    while (qp != NULL && qp->qp.qp_num != qp_num) {
+        qp = qp->next;
+    }
+    assert_non_null(qp);
+    return qp;
+}
+
 void fake_rdma_break(uint32_t qp_num, enum ibv_wc_status status)
 {
-    for (fake_qp_t *qp = qps; qp != NULL; qp = qp->next) {
-        if (qp->qp.qp_num == qp_num) {
-            if (qp->peer != NULL) {
-                fake_rdma_flush(qp->peer, IBV_WC_WR_FLUSH_ERR);
-            }
-            fake_rdma_flush(qp, status);
-            return;
-        }
+    const fake_qp_t *qp = qp_of(qp_num);
+
+    if (qp->peer != NULL) {
+        fake_rdma_flush(qp->peer, IBV_WC_WR_FLUSH_ERR);
     }
-    fail_msg("no queue pair %u", qp_num);
+    fake_rdma_fail(qp_num, status);
+}
+
+void fake_rdma_fail(uint32_t qp_num, enum ibv_wc_status status)
+{
+    fake_rdma_flush(qp_of(qp_num), status);
 }
 
 static void deliver(fake_qp_t *to, const struct ibv_send_wr *wr)

@@ -62,6 +62,9 @@ void fake_rdma_reset(void);
 /* The queue pair of one end fails: all that is posted comes back with this status, and the other end with it. */
 void fake_rdma_break(uint32_t qp_num, enum ibv_wc_status status);
 
+/* The same of one end, of which the other hears nothing. */
+void fake_rdma_fail(uint32_t qp_num, enum ibv_wc_status status);
+
 /* The number of the queue pair made last. */
 uint32_t fake_rdma_last_qp(void);
 

@@ -222,7 +222,7 @@ static void error_before_the_port_s_event(void **state)
     connect_sides(0, 1, 0);
     fake.port_down = true;
     fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
-                    IBV_WC_LOC_QP_OP_ERR);
+                    IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].down, 1);
     assert_int_equal(sides[1].down, 1);
@@ -240,7 +240,57 @@ static void error_before_the_port_s_event(void **state)
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
 }
 
-/* The same of a connection that we accepted, and whose first message never came. */
+/* It is known even before the port's state changes: so what the device could not send is no end for a while. */
+static void error_before_the_port_s_state(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+                   IBV_WC_LOC_QP_OP_ERR);
+    fake.now += 100000;
+    settle();
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+    assert_int_equal(fake.qps, 2);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    fake.port_down = true;
+    fake.now += 200000;
+    settle();
+    assert_int_equal(sides[0].down, 1);
+    assert_int_equal(sides[1].down, 0); /* nothing of his failed */
+    assert_int_equal(sides[0].broken + sides[1].broken, 0);
+    assert_int_equal(fake.qps, 2);
+    fake.port_down = false;
+    settle();
+    assert_int_equal(sides[0].up, 1);
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[1].broken, 1);
+    assert_int_equal(rc_of(0)->doubted + rc_of(1)->doubted, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+}
+
+/* If the port does not go down then it was an end. */
+static void error_without_the_port(void **state)
+{
+    (void) state;
+    connect_sides(0, 1, 0);
+    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+                   IBV_WC_LOC_QP_OP_ERR);
+    fake.now += 100000;
+    settle();
+    assert_int_equal(sides[0].broken, 0);
+    fake.now += 200000;
+    settle();
+    assert_int_equal(sides[0].broken, 1);
+    assert_int_equal(sides[0].down + sides[1].down, 0);
+    assert_int_equal(rc_of(0)->doubted + rc_of(1)->doubted, 0);
+    (void) send_one(0, 1, SMALL, 0);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+}
+
+/* A connection that we accepted, and whose first message never came. */
 static void accepted_while_the_port_goes_down(void **state)
 {
     (void) state;
@@ -357,6 +407,8 @@ int main(void)
         RC_TEST(device_is_removed),
         RC_TEST(port_comes_back),
         RC_TEST(error_before_the_port_s_event),
+        RC_TEST(error_before_the_port_s_state),
+        RC_TEST(error_without_the_port),
         RC_TEST(accepted_while_the_port_goes_down),
         RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),

@@ -226,7 +226,7 @@ class Namespaces(Live):
         status, out, err = self.run_it(
             "--candidates", "ib,floor", "--candidate", "gone=--mca pml nosuch",
             "--candidate", "broken=--mca pml ob1 --mca btl self", "--what", "latency,streaming", "--sizes", "8,16K",
-            "--loss", "0,1", "--limit", "30", "--json", str(table), "--svg", str(svg))
+            "--loss", "0,1", "--limit", "100", "--json", str(table), "--svg", str(svg))
         self.assertEqual(status, 0, out + err)
         self.nothing_is_left()
         self.assertRegex(out, r"(?m)^latency, clean: us one way, less is better$")
@@ -261,7 +261,7 @@ class Namespaces(Live):
 
     def test_who_hangs_is_cut_off_and_given_up(self):
         status, out, err = self.run_it("--candidates", "tcp", "--candidate", HANGS, "--what", "rate", "--sizes", "8",
-                                       "--loss", "0", "--limit", "5", "--rounds", "2")
+                                       "--loss", "0", "--limit", "20", "--rounds", "2")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^rate, clean.*\n.*\n *8 B +messages/s +[\d.,]+ +failed$")
         self.assertRegex(out, r"(?m)^hangs failed, rate, clean: cut off after \d+ s$")
@@ -275,13 +275,13 @@ class Namespaces(Live):
         self.addCleanup(subprocess.run, [nshosts, "down"], env=self.env)
         hosts = ",".join(self.env["NSPFX"] + n for n in "12")
         status, out, err = self.run_it("--hosts", hosts, "--mpirun", f"{nshosts} run", "--candidates", "ib,floor",
-                                       "--what", "both-ways", "--sizes", "64K", "--limit", "30")
+                                       "--what", "both-ways", "--sizes", "64K", "--limit", "100")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^64 KiB +GB/s +[\d.]+ +[\d.]+ +- +[\d.]+$")
 
     def test_collectives_and_offloads(self):
         status, out, err = self.run_it("--candidates", "ib", "--what", "allreduce,alltoall", "--sizes", "8",
-                                       "--offloads", "nogso", "--loss", "0", "--mtu", "9000", "--limit", "30")
+                                       "--offloads", "nogso", "--loss", "0", "--mtu", "9000", "--limit", "100")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(err, r"4 namespaces on veth, MTU 9000")
         for what in ("allreduce", "alltoall"):
@@ -314,7 +314,7 @@ class Namespaces(Live):
 class Hosts(Live):
     def test_a_run(self):
         status, out, err = self.run_it("--hosts", "localhost", "--candidates", "ib,tcp,floor", "--what", "latency,rate",
-                                       "--sizes", "64", "--limit", "30", "--markdown")
+                                       "--sizes", "64", "--limit", "100", "--markdown")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^\*\*latency, clean: us one way, less is better\*\*$")
         self.assertRegex(out, r"(?m)^\| size \| figure \| ib \| tcp \| floor \| ib : best peer \| ib : floor \|$")

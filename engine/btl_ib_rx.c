@@ -469,8 +469,11 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         recv_whole(conn, view, whole);
         btl_ib_free(mem, whole);
         return;
-    case BTL_IB_PARTS_KEPT_IT:
+    case BTL_IB_PARTS_KEPT_IT: /* if the rest is lost its sender must not hear that this copy was refused */
         count->received_parts++;
+        if (conn->refusing) {
+            btl_ib_refusal_here(conn, view);
+        }
         break;
     case BTL_IB_PARTS_REFUSED:
         count->refused_no_reassembly++;

@@ -696,6 +696,35 @@ static void fail_devices(sim_t *sim, const plan_t *plan)
     }
 }
 
+static void port_event(sim_t *sim, void *arg, uint64_t value)
+{
+    proc_t *proc = arg;
+
+    (void) sim;
+    if (proc->up) { /* who comes again has another rail, whose port is up */
+        rail_set_port(proc->rails[value >> 1], value & 1);
+    }
+}
+
+/* Ports go down, and come back: what was sent meanwhile is lost, and nobody dies of it, unless the device of the other
+ * rail fails just then. */
+static void flap_ports(sim_t *sim, plan_t *plan)
+{
+    if (sim->clean || sim->survives || !rng_chance(&sim->rng, 200000)) {
+        return;
+    }
+    for (uint64_t n = rng_range(&sim->rng, 1, 6); n > 0; n--) {
+        proc_t *proc = &sim->procs[any_proc(sim)];
+        const uint64_t rail = rng_range(&sim->rng, 0, sim->nrails - 1);
+        const uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active);
+        const uint64_t up_at = at + rng_log(&sim->rng, SIM_US(10), SIM_S(1));
+
+        sim_at(sim, at, port_event, proc, rail << 1);
+        sim_at(sim, up_at, port_event, proc, rail << 1 | 1);
+        plan->end = up_at > plan->end ? up_at : plan->end;
+    }
+}
+
 void scenario_random(sim_t *sim)
 {
     static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
@@ -724,6 +753,7 @@ void scenario_random(sim_t *sim)
     if (rng_chance(&sim->rng, 600000)) {
         plan_operations(sim, &plan, (uint32_t) rng_log(&sim->rng, 20, 1500), unit);
     }
+    flap_ports(sim, &plan);
     uint64_t until = plan.end > sim->now + plan.active ? plan.end : sim->now + plan.active;
     sim_run_until(sim, until);
     run_heal(sim);

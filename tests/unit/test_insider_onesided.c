@@ -181,6 +181,66 @@ static void gets_that_are_refused(void **state)
     (void) state;
 }
 
+/* An ATOMIC on a word of host 0's memory. */
+static bench_forgery_t atomic(bench_t *bench, const btl_ib_region_key_t *key, uint8_t code,
+                              btl_ib_atomic_type_t type)
+{
+    bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ATOMIC);
+    const btl_ib_wire_atomic_t body = {
+        .region = BTL_IB_LE64(key->id),
+        .secret = BTL_IB_LE64(key->secret),
+        .offset = BTL_IB_LE64(64),
+        .operand = BTL_IB_LE64(1),
+        .operation = BTL_IB_LE32(77 * BTL_IB_OPS_MAX),
+        .code = code,
+        .type = (uint8_t) type,
+    };
+
+    forgery.header.spaces = 2;
+    forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+    bench_append(&forgery, &body, sizeof(body));
+    return forgery;
+}
+
+/* Words that the device alone may change are registered without that right; who knows the key asks for it nevertheless,
+ * of each kind of word, and when the region is gone. */
+static void atomics_on_words_of_the_device(void **state)
+{
+    bench_t *bench = job();
+    bench_host_t *host = &bench->hosts[0];
+    const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
+    const uint64_t served = count->served_atomics;
+    uint8_t *before = malloc(BENCH_MEMORY);
+    btl_ib_region_key_t words;
+
+    assert_non_null(before);
+    memcpy(before, host->memory, BENCH_MEMORY);
+    for (int gone = 0; gone < 2; gone++) {
+        const uint64_t *cause = gone ? &count->rejected_region : &count->rejected_right;
+        assert_int_equal(btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY,
+                                           BTL_IB_ACCESS_READ | BTL_IB_ACCESS_WRITE, &words),
+                         0);
+        if (gone) {
+            btl_ib_region_remove(host->engine, &words);
+        }
+        for (uint8_t code = BTL_IB_ATOMIC_ADD; code <= BTL_IB_ATOMIC_CSWAP; code++) {
+            const uint64_t counted = *cause;
+            bench_forgery_t forgery = atomic(
+                bench, &words, code, code % 2 != 0 ? BTL_IB_ATOMIC_INT64 : BTL_IB_ATOMIC_INT32);
+            bench_throw_forgery(bench, 0, 1, &forgery);
+            bench_flow(bench);
+            assert_int_equal(*cause, counted + 1);
+            bench_check_counters(host);
+            bench_check_accounts(host);
+        }
+    }
+    assert_int_equal(count->served_atomics, served);
+    assert_memory_equal(before, host->memory, BENCH_MEMORY);
+    free(before);
+    end(bench);
+    (void) state;
+}
+
 /* Answers to what was never asked: counted, and nothing written. */
 static void answers_to_nothing(void **state)
 {
@@ -222,9 +282,9 @@ static void answers_to_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(puts_with_guessed_keys),    cmocka_unit_test(puts_beyond_a_region),
-        cmocka_unit_test(puts_after_deregistration), cmocka_unit_test(gets_that_are_refused),
-        cmocka_unit_test(answers_to_nothing),
+        cmocka_unit_test(puts_with_guessed_keys),         cmocka_unit_test(puts_beyond_a_region),
+        cmocka_unit_test(puts_after_deregistration),      cmocka_unit_test(gets_that_are_refused),
+        cmocka_unit_test(atomics_on_words_of_the_device), cmocka_unit_test(answers_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

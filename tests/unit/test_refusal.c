@@ -142,6 +142,37 @@ static void refused_for_two_reasons(void **state)
     (void) state;
 }
 
+static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    return (datagram->data[0] & 0xf) == BTL_IB_TYPE_PART && datagram->size > 500;
+}
+
+/* What was refused as a whole comes again in parts, of which the path carries but some: that copy was not refused, it is
+ * lost, and its sender is not told without end that it may come. */
+static void comes_again_in_parts(void **state)
+{
+    bench_t *bench = refusing(1);
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    rail->what = BTL_IB_EVENT_PATH;
+    rail->about = bench_address(1, 0);
+    rail->size = 600;
+    rail->news = true;
+    bench_turn(bench, 0);
+    bench->loses = loses_large_parts;
+    bench->hosts[1].deaf[DEAF] = false;
+    const uint64_t sent = bench->hosts[0].datagrams;
+    bench_run(bench, SECOND);
+    assert_true(count(bench, 1)->received_parts > 0);
+    assert_in_range(bench->hosts[0].datagrams - sent, 1, 100);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
 /* As long as nobody listens nothing is told, however often it is looked for. */
 static void nothing_is_told_too_soon(void **state)
 {
@@ -310,7 +341,8 @@ int main(void)
         cmocka_unit_test(nothing_is_told_too_soon), cmocka_unit_test(two_are_told_once_each),
         cmocka_unit_test(ends_with_its_life),       cmocka_unit_test(a_liar_names),
         cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
-        cmocka_unit_test(all_are_parked),           cmocka_unit_test(too_many_to_park),
+        cmocka_unit_test(comes_again_in_parts),     cmocka_unit_test(all_are_parked),
+        cmocka_unit_test(too_many_to_park),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,8 @@
 #include "btl_ib_wires.h"
 #include "devices.h"
 
+/* Bytes: what is longer a device that can is to fetch from where it is: in messages it is copied on both sides. */
+#define EAGER_BY_DEVICE (12 * 1024)
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
 
@@ -271,6 +273,9 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     }
     if (NULL == module->pins.cache) {
         return;
+    }
+    if (!mca_btl_ib_component.params.eager_by_user) {
+        module->super.btl_eager_limit = least(module->super.btl_eager_limit, EAGER_BY_DEVICE);
     }
     module->super.btl_get_limit = least(module->super.btl_get_limit, attr->rdma_max);
     module->super.btl_put_limit = least(module->super.btl_put_limit, attr->rdma_max);

@@ -423,20 +423,24 @@ static bool register_abilities(mca_btl_base_module_t *limits)
 
 /* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
  * default: the first text stays. */
-static bool register_limits(mca_btl_base_module_t *limits, bool all_atomics)
+static bool register_limits(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
     const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
     const mca_base_var_type_t number = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
     bool ok;
+    int eager;
 
-    default_limits(limits, all_atomics);
+    default_limits(limits, params->atomics_all);
     ok = register_abilities(limits);
-    ok = register_limit("eager_limit",
-                        "Send messages up to this size at once, without asking whether the "
-                        "receiver is ready; the PML's header counts, the size of a datagram does "
-                        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 66560)",
-                        size, OPAL_INFO_LVL_4, &limits->btl_eager_limit)
-         && ok;
+    eager = mca_base_component_var_register(
+        component_version(), "eager_limit",
+        "Send messages up to this size at once, without asking whether the "
+        "receiver is ready; the PML's header counts, the size of a datagram does "
+        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 66560; 12288 where "
+        "the device moves registered memory by itself)",
+        size, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_eager_limit);
+    ok = 0 <= eager && ok;
+    params->eager_by_user = set_by_user(eager);
     ok =
         register_limit("rndv_eager_limit",
                        "Of a longer message send this much together with the question, and no more "
@@ -533,7 +537,7 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
     for (size_t i = 0; i < NUMBER_COUNT; ++i) {
         ok = register_number(params, &numbers[i]) && ok;
     }
-    ok = register_limits(limits, params->atomics_all) && ok;
+    ok = register_limits(params, limits) && ok;
     params->registered = ok;
     return OPAL_SUCCESS;
 }

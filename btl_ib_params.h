@@ -71,19 +71,20 @@ typedef struct btl_ib_params {
     int eager_rdma_num; /* slots of a ring */
     int eager_rdma_threshold;
     int eager_rdma_period_ms; /* ms */
-    int rc_max_peers;      /* wire auto: rc up to so many */
-    int rc_timeout;        /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
-    int rc_retry;          /* times */
-    int rnr_retry;         /* times, 7: without end */
-    size_t pin_max_region; /* bytes of a region that devices move by themselves */
-    int drain_ms;          /* ms */
-    int kicker_ms;         /* without progress before the kicker kicks */
-    size_t kicker_store;   /* bytes of messages that kicks may keep for progress */
-    size_t copy_limit;     /* bytes: what is longer is sent from where it is */
-    int free_list_num;     /* descriptors made at first */
-    int free_list_inc;     /* and each time they run out */
-    bool registered;       /* Open MPI took all of them */
-    bool queues_by_user;   /* receive_queues was set by the user */
+    int rc_max_peers;         /* wire auto: rc up to so many */
+    int rc_timeout;           /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
+    int rc_retry;             /* times */
+    int rnr_retry;            /* times, 7: without end */
+    size_t pin_max_region;    /* bytes of a region that devices move by themselves */
+    int drain_ms;             /* ms */
+    int kicker_ms;            /* without progress before the kicker kicks */
+    size_t kicker_store;      /* bytes of messages that kicks may keep for progress */
+    size_t copy_limit;        /* bytes: what is longer is sent from where it is */
+    int free_list_num;        /* descriptors made at first */
+    int free_list_inc;        /* and each time they run out */
+    bool registered;          /* Open MPI took all of them */
+    bool queues_by_user;      /* receive_queues was set by the user */
+    bool eager_by_user;       /* and eager_limit */
 } btl_ib_params_t;
 
 /*

@@ -197,12 +197,11 @@ static bool is_reliable(const btl_ib_conn_t *conn)
 
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
 {
-    uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
-    uint64_t most = btl_ib_rtt_smoothed(&conn->rtt, 0);
-
     if (conn->via->transport->attr.ordered || is_reliable(conn)) {
         return 0;
     }
+    uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->rtt, 0);
     most = most > REORDER_MOST ? most : REORDER_MOST;
     window = window < most ? window : most;
     return window < REORDER_MIN ? REORDER_MIN : window;
@@ -326,9 +325,10 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
                                              link));
         }
     }
+    const uint64_t rest = conn->rack_partly ? wait_for_rest(conn) : 0;
     for (int i = 0; conn->rack_partly && i < BTL_IB_RACKS; i++) {
         btl_ib_rack_t *rack = &conn->rack[i];
-        if (conn->engine->now >= rack->mark_at + wait_for_rest(conn)) {
+        if (conn->engine->now >= rack->mark_at + rest) {
             rack->mark_order = rack->order;
             rack->mark_at = conn->engine->now;
         }
@@ -349,7 +349,6 @@ static bool only_answers(const btl_ib_conn_t *conn)
 static uint64_t patience(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
 
     if (conn->half_probed) {
         return REST_AFTER;
@@ -364,6 +363,7 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (!conn->doubtful && is_reliable(conn)) { /* it only computes */
         return config->rto_max;
     }
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
     if (conn->probes == 0) {

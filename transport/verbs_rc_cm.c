@@ -605,15 +605,9 @@ static bool is_hopeless(const btl_ib_rc_link_t *link, uint64_t now)
     return link->failures > 0 && (link->hopeless || now >= link->wanted_at + PATIENCE_US);
 }
 
-btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel,
-                                    int *error)
+int btl_ib_rc_cm_ask(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_link_t *link = &peer->link[channel];
-
-    *error = EAGAIN;
-    if (link->pipe != NULL && link->pipe->stage == BTL_IB_RC_OPEN) {
-        return link->pipe->doubt_until == 0 ? link->pipe : NULL;
-    }
     const uint64_t now = btl_ib_rc_now_us();
     link->wanted_at = link->wanted_at == 0 ? now : link->wanted_at;
     if (link->pipe == NULL && now >= link->retry_at) {
@@ -621,8 +615,7 @@ btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uin
     }
     const bool hopeless = is_hopeless(link, now);
     link->gave_up = link->gave_up || hopeless;
-    *error = hopeless ? EHOSTUNREACH : EAGAIN;
-    return NULL;
+    return hopeless ? EHOSTUNREACH : EAGAIN;
 }
 
 /* ---- beginning and end ---- */

@@ -17,6 +17,7 @@ enum {
     RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
     DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
+    LAZY_SHARE = 16,       /* of a pipe's buffers that may lie idle */
     FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens a pipe */
 };
 
@@ -53,6 +54,7 @@ static void plan_store(const btl_ib_rc_t *rc, btl_ib_rc_store_t *store)
         store->count = rc->channel[store->channel].num;
         store->size = rc->channel[store->channel].size;
     }
+    store->lazy = 1 + store->count / LAZY_SHARE;
 }
 
 static int make_memory(btl_ib_rc_pipe_t *pipe)
@@ -124,11 +126,6 @@ static void free_slot(btl_ib_rc_pipe_t *pipe)
     rc->free_slot = pipe->slot + 1;
 }
 
-uint64_t btl_ib_rc_pipe_id(const btl_ib_rc_pipe_t *pipe, uint32_t number)
-{
-    return btl_ib_rc_id(pipe->rc->slot[pipe->slot].life, pipe->slot, number);
-}
-
 /* ---- pipes by the number of their queue pair: completions of shared buffers name nothing else ---- */
 
 static btl_ib_rc_pipe_t **qp_bucket(btl_ib_rc_t *rc, uint32_t number)
@@ -155,16 +152,10 @@ static void leave_bucket(btl_ib_rc_pipe_t *pipe)
     *at = pipe->next_qp;
 }
 
-btl_ib_rc_pipe_t *btl_ib_rc_pipe_of(btl_ib_rc_t *rc, const struct ibv_wc *wc)
+btl_ib_rc_pipe_t *btl_ib_rc_pipe_of_shared(btl_ib_rc_t *rc, const struct ibv_wc *wc)
 {
-    const uint32_t slot = wc->wr_id >> 32 & (SLOTS_MAX - 1);
-    const uint32_t life = (uint32_t) (wc->wr_id >> 52);
-    btl_ib_rc_pipe_t *pipe;
+    btl_ib_rc_pipe_t *pipe = *qp_bucket(rc, wc->qp_num);
 
-    if (life != BTL_IB_RC_SHARED_LIFE) {
-        return slot < rc->slots && rc->slot[slot].life == life ? rc->slot[slot].pipe : NULL;
-    }
-    pipe = *qp_bucket(rc, wc->qp_num);
     while (pipe != NULL && pipe->number != wc->qp_num) {
         pipe = pipe->next_qp;
     }

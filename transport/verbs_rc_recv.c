@@ -15,7 +15,7 @@
 
 enum {
     SLOT_SHARED = 0, /* of a work request's id: shared buffers have no slot */
-    FULL_POLLS = 64, /* that found as much as they were asked for, in a row */
+    FULL_POLLS = 64, /* that found something, between two looks at the connection manager */
 };
 
 /* ---- posting buffers ---- */
@@ -37,75 +37,104 @@ static uint64_t id_of(const btl_ib_rc_buffer_t *buffer)
                                   | index);
 }
 
-/* Post up to BTL_IB_RC_BATCH buffers of one store by one call. Returns 0 or an errno. */
-static int post(btl_ib_rc_t *rc, void *const *buffers, int n)
+/* What posts a buffer is made once. */
+static void fill(btl_ib_rc_buffer_t *buffer)
 {
-    const btl_ib_rc_store_t *store = ((btl_ib_rc_buffer_t *) buffers[0])->store;
-    struct ibv_recv_wr wr[BTL_IB_RC_BATCH];
-    struct ibv_sge sge[BTL_IB_RC_BATCH];
-    struct ibv_recv_wr *bad;
+    const btl_ib_rc_store_t *store = buffer->store;
 
-    for (int i = 0; i < n; i++) {
-        const btl_ib_rc_buffer_t *buffer = buffers[i];
-        sge[i] = (struct ibv_sge){
-            .addr = (uintptr_t) store->base + (uint64_t) index_of(buffer) * store->stride,
-            .length = store->size,
-            .lkey = store->key,
-        };
-        wr[i] = (struct ibv_recv_wr){.wr_id = id_of(buffer),
-                                     .next = i + 1 < n ? &wr[i + 1] : NULL,
-                                     .sg_list = &sge[i],
-                                     .num_sge = 1};
-    }
-    return store->pipe != NULL ? ibv_post_recv(store->pipe->qp, wr, &bad)
-                               : ibv_post_srq_recv(rc->channel[store->channel].srq, wr, &bad);
+    buffer->sge = (struct ibv_sge){
+        .addr = (uintptr_t) store->base + (uint64_t) index_of(buffer) * store->stride,
+        .length = store->size,
+        .lkey = store->key,
+    };
+    buffer->wr =
+        (struct ibv_recv_wr){.wr_id = id_of(buffer), .sg_list = &buffer->sge, .num_sge = 1};
+}
+
+static void lay_by(btl_ib_rc_buffer_t *buffer)
+{
+    btl_ib_rc_store_t *store = buffer->store;
+
+    buffer->wr.next = store->idle;
+    store->idle = &buffer->wr;
+    store->idle_count++;
+}
+
+/* All that are idle, by one call. Returns 0 or an errno. */
+static int post_idle(const btl_ib_rc_t *rc, btl_ib_rc_store_t *store)
+{
+    struct ibv_recv_wr *bad;
+    const int error = store->pipe != NULL
+                          ? ibv_post_recv(store->pipe->qp, store->idle, &bad)
+                          : ibv_post_srq_recv(rc->channel[store->channel].srq, store->idle, &bad);
+
+    store->idle = NULL;
+    store->idle_count = 0;
+    return error;
 }
 
 int btl_ib_rc_post_all(btl_ib_rc_t *rc, btl_ib_rc_store_t *store)
 {
-    void *buffers[BTL_IB_RC_BATCH];
-
-    for (uint32_t done = 0; done < store->count;) {
-        int n = 0;
-        while (n < BTL_IB_RC_BATCH && done < store->count) {
-            buffers[n++] = &store->buffer[done++];
-        }
-        const int error = post(rc, buffers, n);
-        if (error != 0) {
-            return btl_ib_verbs_failed(&rc->verbs, "posting receive buffers", error);
-        }
+    for (uint32_t i = store->count; i-- > 0;) { /* the first is to be the first */
+        fill(&store->buffer[i]);
+        lay_by(&store->buffer[i]);
     }
-    return 0;
+    const int error = post_idle(rc, store);
+    return error == 0 ? 0 : btl_ib_verbs_failed(&rc->verbs, "posting receive buffers", error);
+}
+
+/* What all peers share is short of them for good if that fails. */
+static void repost_shared(btl_ib_rc_t *rc, btl_ib_rc_store_t *store)
+{
+    const int error = rc->stopped ? 0 : post_idle(rc, store);
+
+    if (error != 0) {
+        (void) btl_ib_verbs_failed(&rc->verbs, "ibv_post_srq_recv", error);
+        rc->failed = error;
+    }
+}
+
+/* A peer's own wait until there are some: whoever answers the message in one does so before it is posted. */
+static void repost_own(btl_ib_rc_pipe_t *pipe)
+{
+    const uint32_t count = pipe->store.idle_count;
+
+    if (count < pipe->store.lazy) {
+        return;
+    }
+    if (post_idle(pipe->rc, &pipe->store) != 0) {
+        btl_ib_rc_cm_broke(pipe, "a receive buffer cannot be posted");
+        return;
+    }
+    pipe->reposted += count;
+    btl_ib_rc_send_word(pipe);
 }
 
 /* Give back buffers of one store. */
 static void repost_row(btl_ib_rc_t *rc, void *const *buffers, int n)
 {
-    btl_ib_rc_pipe_t *pipe = ((btl_ib_rc_buffer_t *) buffers[0])->store->pipe;
+    btl_ib_rc_store_t *store = ((btl_ib_rc_buffer_t *) buffers[0])->store;
+    btl_ib_rc_pipe_t *pipe = store->pipe;
 
-    if (pipe == NULL) {
-        const int error = rc->stopped ? 0 : post(rc, buffers, n);
-        if (error != 0) { /* what all peers share is short of them for good */
-            (void) btl_ib_verbs_failed(&rc->verbs, "ibv_post_srq_recv", error);
-            rc->failed = error;
+    if (pipe != NULL) {
+        pipe->held -= (uint32_t) n;
+        if (pipe->stage == BTL_IB_RC_CLOSED) {
+            btl_ib_rc_pipe_let_go(pipe);
+            return;
         }
-        return;
+        if (pipe->eager != NULL && store == &pipe->eager->store) {
+            btl_ib_rc_eager_repost(pipe, buffers, n);
+            return;
+        }
     }
-    pipe->held -= (uint32_t) n;
-    if (pipe->stage == BTL_IB_RC_CLOSED) {
-        btl_ib_rc_pipe_let_go(pipe);
-        return;
+    for (int i = 0; i < n; i++) {
+        lay_by(buffers[i]);
     }
-    if (pipe->eager != NULL && ((btl_ib_rc_buffer_t *) buffers[0])->store == &pipe->eager->store) {
-        btl_ib_rc_eager_repost(pipe, buffers, n);
-        return;
+    if (pipe != NULL) {
+        repost_own(pipe);
+    } else {
+        repost_shared(rc, store);
     }
-    if (post(rc, buffers, n) != 0) {
-        btl_ib_rc_cm_broke(pipe, "a receive buffer cannot be posted");
-        return;
-    }
-    pipe->reposted += (uint32_t) n;
-    btl_ib_rc_send_word(pipe);
 }
 
 void btl_ib_rc_repost(btl_ib_transport_t *t, void *const *buffers, int n)
@@ -352,9 +381,12 @@ int btl_ib_rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     for (uint32_t i = 0; i < rc->cqs && count < max && !rc->down; i++) {
         count += drain(rc, &rc->cq[i], events + count, max - count);
     }
-    count += rc->down ? 0 : btl_ib_rc_eager_poll(rc, events + count, max - count);
-    /* What arrived before a connection ended goes up before that, unless there is always more. */
-    if (count < max || ++rc->full_polls >= FULL_POLLS) {
+    if (rc->eager_count + rc->eager_fading > 0 && !rc->down) {
+        count += btl_ib_rc_eager_poll(rc, events + count, max - count);
+    }
+    /* What arrived before a connection ended goes up before that, unless there is always more; and whoever waits for it
+     * is not kept waiting. */
+    if (count == 0 || ++rc->full_polls >= FULL_POLLS) {
         rc->full_polls = 0;
         count +=
             btl_ib_rc_cm_progress(rc) ? btl_ib_rc_eager_late(rc, events + count, max - count) : 0;

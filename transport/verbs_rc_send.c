@@ -211,13 +211,11 @@ static void fill(const btl_ib_rc_pipe_t *pipe, const btl_ib_tx_t *tx, uint32_t n
         .length = tx->size,
         .lkey = mr != NULL ? mr->lkey : 0, /* what goes inline needs none */
     };
-    *wr = (struct ibv_send_wr){
-        .wr_id = btl_ib_rc_pipe_id(pipe, number & ~BTL_IB_RC_RECV),
-        .sg_list = sge,
-        .num_sge = 1,
-        .opcode = IBV_WR_SEND,
-        .send_flags = is_inline(pipe, tx) ? IBV_SEND_INLINE : 0,
-    };
+    wr->wr_id = btl_ib_rc_pipe_id(pipe, number & ~BTL_IB_RC_RECV);
+    wr->sg_list = sge;
+    wr->num_sge = 1;
+    wr->opcode = IBV_WR_SEND;
+    wr->send_flags = is_inline(pipe, tx) ? IBV_SEND_INLINE : 0;
 }
 
 /* Which of a row are to say that they are over. */
@@ -238,8 +236,8 @@ static void choose_signals(const btl_ib_rc_pipe_t *pipe, struct ibv_send_wr *wr,
 /* Post a row that there is room for. Returns how many were taken; if not all, *error says why. */
 static int post_row(btl_ib_rc_pipe_t *pipe, const btl_ib_tx_t *row, int n, int *error)
 {
-    struct ibv_send_wr wr[BTL_IB_RC_BATCH];
-    struct ibv_sge sge[BTL_IB_RC_BATCH];
+    struct ibv_send_wr *const wr = pipe->rc->wr;
+    struct ibv_sge *const sge = pipe->rc->sge;
     uint64_t staged[EAGER_ROW][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
     struct ibv_send_wr *bad = NULL;
     uint32_t eager = 0;

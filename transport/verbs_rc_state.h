@@ -37,6 +37,8 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
+#include <errno.h>
+
 #include "verbs_state.h"
 
 enum {
@@ -110,6 +112,8 @@ struct btl_ib_rc_pipe;
 /* Receive buffers in one piece of memory: of a pipe, or of a channel that all peers share. */
 typedef struct btl_ib_rc_buffer {
     struct btl_ib_rc_store *store;
+    struct ibv_sge sge;
+    struct ibv_recv_wr wr; /* posted, or a link of the store's `idle` */
 } btl_ib_rc_buffer_t;
 
 typedef struct btl_ib_rc_store {
@@ -121,6 +125,9 @@ typedef struct btl_ib_rc_store {
     uint8_t *base;
     uint32_t key; /* of the registration */
     btl_ib_rc_buffer_t *buffer;
+    struct ibv_recv_wr *idle; /* those that came back and were not posted yet: */
+    uint32_t idle_count;
+    uint32_t lazy; /* so many are posted by one call */
 } btl_ib_rc_store_t;
 
 typedef enum btl_ib_rc_stage {
@@ -346,6 +353,9 @@ typedef struct btl_ib_rc {
     uint32_t polls;    /* since the connection manager was asked */
     uint64_t asked_at;
     uint32_t full_polls;
+    struct ibv_send_wr
+        wr[BTL_IB_RC_BATCH]; /* of the row that is being posted; most of each never changes */
+    struct ibv_sge sge[BTL_IB_RC_BATCH];
     struct ibv_wc early[BTL_IB_RC_BATCH]; /* found when nobody polled */
     uint32_t early_first;
     uint32_t early_count;
@@ -461,11 +471,8 @@ void btl_ib_rc_pipes_fail(btl_ib_rc_t *rc);
 void btl_ib_rc_pipes_close(btl_ib_rc_t *rc);
 void btl_ib_rc_pipes_free(btl_ib_rc_t *rc);
 
-/* The id of a work request. */
-uint64_t btl_ib_rc_pipe_id(const btl_ib_rc_pipe_t *pipe, uint32_t number);
-
-/* The pipe that a completion is about, NULL if it is closed. */
-btl_ib_rc_pipe_t *btl_ib_rc_pipe_of(btl_ib_rc_t *rc, const struct ibv_wc *wc);
+/* The pipe that a completion of a shared buffer is about, NULL if it is closed. */
+btl_ib_rc_pipe_t *btl_ib_rc_pipe_of_shared(btl_ib_rc_t *rc, const struct ibv_wc *wc);
 
 /* ---- verbs_rc_events.c ---- */
 
@@ -489,10 +496,23 @@ uint64_t btl_ib_rc_now_us(void);
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);
 
-/* The open pipe of a link. If there is none one is asked for, unless it is too soon; NULL then, and
- * *error says EAGAIN, or EHOSTUNREACH if the last attempt failed. */
-btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel,
-                                    int *error);
+/* There is no open pipe of a link: one is asked for, unless it is too soon. Returns EAGAIN, or EHOSTUNREACH if the last
+ * attempt failed. */
+int btl_ib_rc_cm_ask(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel);
+
+/* The open pipe of a link, or NULL after asking for one: *error is the answer. */
+static inline btl_ib_rc_pipe_t *btl_ib_rc_cm_pipe(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer,
+                                                  uint8_t channel, int *error)
+{
+    btl_ib_rc_pipe_t *pipe = peer->link[channel].pipe;
+
+    if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
+        *error = EAGAIN;
+        return pipe->doubt_until == 0 ? pipe : NULL;
+    }
+    *error = btl_ib_rc_cm_ask(rc, peer, channel);
+    return NULL;
+}
 
 /* Take in what the connection manager has to say, if it is time to ask; returns whether it was. */
 bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc);
@@ -612,6 +632,24 @@ enum {
 static inline uint64_t btl_ib_rc_id(uint32_t life, uint32_t slot, uint32_t number)
 {
     return (uint64_t) life << 52 | (uint64_t) slot << 32 | number;
+}
+
+/* The id of a work request. */
+static inline uint64_t btl_ib_rc_pipe_id(const btl_ib_rc_pipe_t *pipe, uint32_t number)
+{
+    return btl_ib_rc_id(pipe->rc->slot[pipe->slot].life, pipe->slot, number);
+}
+
+/* The pipe that a completion is about, NULL if it is closed. */
+static inline btl_ib_rc_pipe_t *btl_ib_rc_pipe_of(btl_ib_rc_t *rc, const struct ibv_wc *wc)
+{
+    const uint32_t slot = wc->wr_id >> 32 & ((1u << BTL_IB_RC_SLOT_BITS) - 1);
+    const uint32_t life = (uint32_t) (wc->wr_id >> 52);
+
+    if (life == BTL_IB_RC_SHARED_LIFE) {
+        return btl_ib_rc_pipe_of_shared(rc, wc);
+    }
+    return slot < rc->slots && rc->slot[slot].life == life ? rc->slot[slot].pipe : NULL;
 }
 
 #endif

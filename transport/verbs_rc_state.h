@@ -34,10 +34,9 @@
 #ifndef BTL_IB_VERBS_RC_STATE_H
 #define BTL_IB_VERBS_RC_STATE_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
-
-#include <errno.h>
 
 #include "verbs_state.h"
 
@@ -193,10 +192,11 @@ typedef struct btl_ib_rc_pipe {
     uint32_t cq_entries; /* of it, that are ours */
     bool asked;          /* we did, not he */
     bool answer_due;     /* iWARP: until then its end would wait for the answer */
-    uint64_t doubt_until; /* us; it failed, perhaps because the port goes down: not over before then. 0: it did not */
-    bool last_words;     /* the device takes no more shared buffers for it */
-    bool draining;       /* closed; the queue pair goes when those that it took have come back, */
-    uint64_t begun_at;   /* us */
+    uint64_t
+        doubt_until; /* us; it failed, perhaps because the port goes down: not over before then. 0: it did not */
+    bool last_words;   /* the device takes no more shared buffers for it */
+    bool draining;     /* closed; the queue pair goes when those that it took have come back, */
+    uint64_t begun_at; /* us */
     uint64_t opened_at;
     uint64_t drain_until; /* us; or then */
     uint32_t slot;        /* in rc->slot */

@@ -143,6 +143,14 @@ static bool lost(sim_t *sim, const datagram_t *d)
     return false;
 }
 
+/* Is it larger than what the path carries? Then no copy of it arrives either. */
+static bool swallowed(sim_t *sim, const datagram_t *d)
+{
+    const fault_t *hole = fault_active(sim, F_HOLE, d->from, d->to);
+
+    return (sim->hole != 0 && d->size > sim->hole) || (hole != NULL && d->size > hole->value);
+}
+
 static datagram_t *copy_of(const datagram_t *d, uint32_t size)
 {
     datagram_t *copy = malloc(sizeof(*copy) + size);
@@ -371,7 +379,7 @@ void net_send(sim_t *sim, datagram_t *d)
 
     remember(sim, d);
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
-    if (fault != NULL && rng_chance(&sim->rng, fault->ppm)) {
+    if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {
         fault_applied(sim, F_DUPLICATE);
         schedule(sim, copy_of(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
     }

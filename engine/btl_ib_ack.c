@@ -441,11 +441,12 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     return true;
 }
 
-/* All that was refused and is still missing, as far as there is room. */
+/* All that was refused and is still missing; if there is no room for all, from the last one that was. */
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_refused_runs_t *runs = conn->refused_runs;
-    uint32_t i = 0;
+    const uint32_t first = runs == NULL ? 0 : btl_ib_refusal_first_run(runs, w->room - w->used);
+    uint32_t i = first;
 
     while (runs != NULL && i < runs->count
            && w->room - w->used >= sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)) {
@@ -453,7 +454,7 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
         btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
         ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
                                                / sizeof(btl_ib_wire_range_t))};
-        rx.again = runs->more;
+        rx.again = runs->more || first > 0;
         for (; i < runs->count && runs->run[i].space == space; i++) {
             if (!put_range(&ranges, runs->run[i].from - rx.window.next,
                            runs->run[i].end - rx.window.next)) {
@@ -471,7 +472,7 @@ static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ro
 {
     const uint32_t least = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t);
     const bool refusing = conn->refused_runs != NULL && conn->refused_runs->count > 0
-                          && room >= 3 * least; /* some of its room is for them */
+                          && room >= 2 * least; /* some of its room is for them */
     writer_t w = {.body = btl_ib_send_body(segment), .room = refusing ? room - least : room};
     bool whole = true;
     uint32_t told = 0;

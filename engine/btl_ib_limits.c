@@ -10,6 +10,7 @@
 enum {
     PENDING_TIME = 50, /* us */
     COMMAND_SHARE = 8, /* of the window goes beside it */
+    BESIDE_DEPTH = 48, /* segments: most of the buffers beyond depth_total; ACKs need the others */
 };
 
 /*
@@ -48,6 +49,14 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
     return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
+/* All that it has out was refused. What is still to be sent may be what the peer needs to take that in, so it does
+ * not wait for the room that only this would give back. */
+static bool goes_beside_depth(const btl_ib_conn_t *conn)
+{
+    return conn->parked_count > 0 && conn->in_flight == 0
+           && conn->engine->unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
+}
+
 btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -70,8 +79,9 @@ btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
     if (btl_ib_limits_too_soon(conn, 0)) {
         return BTL_IB_TOO_SOON;
     }
-    if (engine->unacked >= engine->config.depth_total
-        || engine->bytes_unacked >= engine->config.depth_bytes) {
+    if (!goes_beside_depth(conn)
+        && (engine->unacked >= engine->config.depth_total
+            || engine->bytes_unacked >= engine->config.depth_bytes)) {
         return BTL_IB_NO_DEPTH;
     }
     return BTL_IB_GO;

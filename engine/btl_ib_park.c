@@ -39,7 +39,9 @@ void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to
             conn->parked_at = conn->engine->now;
         }
         btl_ib_flight_park(conn, segment);
-        btl_ib_conn_ready(conn); /* others have its place in the window */
+        /* Others have its place in the window, and need not wait for the limits on all if nothing is on its way. */
+        btl_ib_list_remove(&conn->ready);
+        btl_ib_conn_ready(conn);
         conn->engine->count.parked++;
     }
 }

@@ -170,12 +170,11 @@ void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     }
 }
 
-/* What an answer without such a gap in it showed stays true: else a peer whose refusals wait for what the hole
- * swallows would hide it for ever. */
+/* What answers to questions showed stays true, and what this one shows: what the peer refused last it names. Else one
+ * whose refusals wait for what the hole swallows would hide it for ever. */
 void btl_ib_path_unknown(btl_ib_conn_t *conn)
 {
     conn->sizes.losses = btl_ib_min_u32(conn->sizes.losses, conn->sizes.shown);
-    conn->sizes.asked = false;
 }
 
 bool btl_ib_path_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)

@@ -99,8 +99,23 @@ static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (conn->refused_runs != NULL) {
         add_to_runs(conn->refused_runs, view->space, view->seq);
+        conn->refused_runs->last_seq = view->seq;
+        conn->refused_runs->last_space = view->space;
         btl_ib_ack_owe(conn, view->space, false); /* others may wait for its place in the window */
     }
+}
+
+/* The last one is what the sender is waiting to hear of: it may have sent it to ask. */
+uint32_t btl_ib_refusal_first_run(const btl_ib_refused_runs_t *runs, uint32_t room)
+{
+    uint32_t need = 0;
+
+    for (uint32_t i = 0; i < runs->count; i++) {
+        const bool begins = i == 0 || runs->run[i].space != runs->run[i - 1].space;
+        need += (uint32_t) (sizeof(btl_ib_wire_range_t) + (begins ? sizeof(btl_ib_wire_ack_t) : 0));
+    }
+    uint32_t last = find_run(runs, runs->last_space, runs->last_seq + 1);
+    return need <= room || last == runs->count ? 0 : last;
 }
 
 /* ---- those to be named ---- */

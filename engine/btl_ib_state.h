@@ -156,7 +156,9 @@ typedef struct btl_ib_refused_run {
 
 typedef struct btl_ib_refused_runs {
     uint32_t count;
-    bool more; /* some were not kept */
+    bool more;         /* some were not kept */
+    uint32_t last_seq; /* what was refused last */
+    uint32_t last_space;
     btl_ib_refused_run_t run[BTL_IB_REFUSED_RUNS];
 } btl_ib_refused_runs_t;
 
@@ -741,6 +743,9 @@ void btl_ib_refusal_forget(btl_ib_conn_t *conn);
 
 /* Free what idle connections do not need. */
 void btl_ib_refusal_shrink(btl_ib_conn_t *conn);
+
+/* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
+uint32_t btl_ib_refusal_first_run(const btl_ib_refused_runs_t *runs, uint32_t room);
 
 /* ---- btl_ib_park.c ---- */
 

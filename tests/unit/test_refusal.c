@@ -294,6 +294,51 @@ static void all_are_parked(void **state)
     (void) state;
 }
 
+/* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each. */
+static void all_are_told_in_time(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 60; i++) {
+        bench_send(bench, 0, 1, 1000, i % 2 == 0 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(to->refused_runs->count, 30);
+    assert_int_equal(from->parked_count, 30);
+    assert_int_equal(from->in_flight, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* What was refused fills the limit on all connections: others of its connection go beside it, one at a time. */
+static void limits_hold_up_nobody(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.depth_total = 8;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 12; i++) {
+        bench_send(bench, 0, 1, 1000, DEAF);
+    }
+    bench_run(bench, 10000);
+    uint32_t heard = bench_send(bench, 0, 1, 1000, 1);
+    bench_run(bench, 10000);
+    assert_int_equal(bench->messages[heard].delivered, 1);
+    assert_int_equal(bench_conn(bench, 0, 1)->parked_count, 12);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
 /* More than an ACK can tell, or be parked, are lost: none is forgotten. */
 static void too_many_to_park(void **state)
 {
@@ -342,7 +387,8 @@ int main(void)
         cmocka_unit_test(ends_with_its_life),       cmocka_unit_test(a_liar_names),
         cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
         cmocka_unit_test(comes_again_in_parts),     cmocka_unit_test(all_are_parked),
-        cmocka_unit_test(too_many_to_park),
+        cmocka_unit_test(too_many_to_park),         cmocka_unit_test(all_are_told_in_time),
+        cmocka_unit_test(limits_hold_up_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ set_budget() { # FILE
 }
 
 # Prints each result with its budget and a verdict. Status 1 if one grew by more than a tenth; what shrank by as
-# much is told, for then the budget should be lowered.
+# much is told, for then the budget should be lowered. Receive requests are posted in rows: chance may have one row more.
 keep_to_budget() { # FILE
     printf '%s\n' "${results[@]}" | awk -v file="$1" '
         BEGIN {
@@ -62,7 +62,7 @@ keep_to_budget() { # FILE
         {
             verdict = "ok"
             if (!($1 in budget)) {verdict = "FAIL: no budget"; bad = 1}
-            else if ($2 > 1.1 * budget[$1] + 0.002) {verdict = "FAIL: grew"; bad = 1}
+            else if ($2 > 1.1 * budget[$1] + ($1 ~ /receive_requests$/ ? 0.02 : 0.002)) {verdict = "FAIL: grew"; bad = 1}
             else if ($2 < 0.5 * budget[$1] - 0.1) {verdict = "FAIL: not counted, or a budget that is far too high"; bad = 1}
             else if ($2 < 0.9 * budget[$1] - 0.002) {verdict = "shrank: lower the budget"}
             printf "%-36s %12.3f, budget %12.3f  %s\n", $1, $2, budget[$1], verdict

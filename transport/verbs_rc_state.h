@@ -80,8 +80,7 @@ typedef struct btl_ib_rc_hello {
     uint64_t from;    /* cookie of who speaks */
     uint32_t attempt; /* how often the speaker has asked anybody: older requests of his are void */
     uint32_t depth;   /* buffers that he posted for it; 0: a pool that all share */
-    uint64_t
-        word; /* where he wants to be told how many of the other's he filled are posted again */
+    uint64_t word;    /* where he wants to be told how many of the other's he filled are posted */
     uint32_t word_key;
     uint8_t reads;        /* reads and atomics of the other's that he serves at once */
     bool relaxed;         /* what he exposes is filled in any order */
@@ -192,8 +191,8 @@ typedef struct btl_ib_rc_pipe {
     uint32_t cq_entries; /* of it, that are ours */
     bool asked;          /* we did, not he */
     bool answer_due;     /* iWARP: until then its end would wait for the answer */
-    uint64_t
-        doubt_until; /* us; it failed, perhaps because the port goes down: not over before then. 0: it did not */
+    /* us; it failed, perhaps because the port goes down: not over before then. 0: it did not */
+    uint64_t doubt_until;
     bool last_words;   /* the device takes no more shared buffers for it */
     bool draining;     /* closed; the queue pair goes when those that it took have come back, */
     uint64_t begun_at; /* us */
@@ -353,8 +352,8 @@ typedef struct btl_ib_rc {
     uint32_t polls;    /* since the connection manager was asked */
     uint64_t asked_at;
     uint32_t full_polls;
-    struct ibv_send_wr
-        wr[BTL_IB_RC_BATCH]; /* of the row that is being posted; most of each never changes */
+    /* Of the row that is being posted; most of each never changes. */
+    struct ibv_send_wr wr[BTL_IB_RC_BATCH];
     struct ibv_sge sge[BTL_IB_RC_BATCH];
     struct ibv_wc early[BTL_IB_RC_BATCH]; /* found when nobody polled */
     uint32_t early_first;

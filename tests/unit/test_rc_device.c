@@ -240,13 +240,19 @@ static void error_before_the_port_s_event(void **state)
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
 }
 
+/* A send of side 0 to side 1 fails in its own device. */
+static void device_cannot_send(void)
+{
+    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+                   IBV_WC_LOC_QP_OP_ERR);
+}
+
 /* It is known even before the port's state changes: so what the device could not send is no end for a while. */
 static void error_before_the_port_s_state(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
-                   IBV_WC_LOC_QP_OP_ERR);
+    device_cannot_send();
     fake.now += 100000;
     settle();
     assert_int_equal(sides[0].broken + sides[1].broken, 0);
@@ -275,8 +281,7 @@ static void error_without_the_port(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
-                   IBV_WC_LOC_QP_OP_ERR);
+    device_cannot_send();
     fake.now += 100000;
     settle();
     assert_int_equal(sides[0].broken, 0);

@@ -126,6 +126,7 @@ unit_tests += \
     tests/unit/test_rc_eager \
     tests/unit/test_rc_many \
     tests/unit/test_rc_rdma \
+    tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
@@ -141,6 +142,7 @@ EXTRA_DIST += \
     tests/unit/insider.h \
     tests/unit/own_network.h \
     tests/unit/rc_sides.h \
+    tests/unit/rdma_sides.h \
     tests/unit/said.h \
     tests/unit/support.h \
     tests/unit/transports.h \
@@ -171,7 +173,8 @@ tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sour
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
 tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c $(rc_test_sources)
-tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c $(rc_test_sources)
+tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
+tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \

@@ -116,7 +116,8 @@ void btl_ib_rc_rdma_over(btl_ib_rc_pipe_t *pipe, uint32_t completed, int error)
     btl_ib_rc_sent(pipe, completed);
 }
 
-/* The errno of an operation that failed by itself. */
+/* The errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR is said by devices that could not send, be it that
+ * the port is down or that iWARP's other side has ended the connection: it says nothing about the operation. */
 static int error_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -125,7 +126,6 @@ static int error_of(enum ibv_wc_status status)
         return EACCES;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_LOC_QP_OP_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
         return EIO;
     default:

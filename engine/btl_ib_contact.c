@@ -119,6 +119,7 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     conn->peer_epoch = view->connect.epoch;
     conn->rx_token = view->token;
     conn->bound = true;
+    btl_ib_loss_begin_row(conn); /* it may have had no room for a stranger's data: no long pause before they go again */
     if (conn->keys != NULL) {
         conn->keys->rx = arrival->way;
         btl_ib_replay_init(&conn->keys->replay);

@@ -36,6 +36,7 @@ enum {
     ASK_PROBES = 10,      /* without an answer: then the peer is asked by another rail, */
     ASK_EACH = 5,         /* at every fifth */
     STUCK_PROBES = 40,    /* answered or not, of which no news came */
+    CALM_DOUBLINGS = 4,   /* of rto_max, where nothing can be lost */
 };
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -345,6 +346,23 @@ static bool only_answers(const btl_ib_conn_t *conn)
     return btl_ib_conn_only_skips(conn) && conn->blocked_since == 0 && conn->ops.answers > 0;
 }
 
+/* Where nothing is lost who does not answer computes, or waits for a processor, and may for long: each question is a
+ * copy that he has to look at in vain. Who does not know us yet may have had no room for a stranger, and said nothing. */
+static uint64_t calm_patience(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    const uint64_t slow =
+        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
+    const uint64_t most = (uint64_t) config->rto_max << CALM_DOUBLINGS;
+
+    if (!conn->bound) {
+        return config->rto_max;
+    }
+    uint64_t wait = slow > config->rto_max ? slow : config->rto_max;
+    wait <<= conn->probes < CALM_DOUBLINGS ? conn->probes : CALM_DOUBLINGS;
+    return wait < most ? wait : most;
+}
+
 /* How long to wait for an answer before the next probe. */
 static uint64_t patience(const btl_ib_conn_t *conn)
 {
@@ -360,8 +378,8 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (!conn->doubtful && btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
         return config->idle_after << conn->probes;
     }
-    if (!conn->doubtful && is_reliable(conn)) { /* it only computes */
-        return config->rto_max;
+    if (!conn->doubtful && is_reliable(conn)) {
+        return calm_patience(conn);
     }
     uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
     timeout = timeout < config->rto_min ? config->rto_min : timeout;

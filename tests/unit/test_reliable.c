@@ -60,11 +60,13 @@ static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
     bench_turn(bench, host);
 }
 
-/* Who does not answer computes: he is asked each rto_max, not after two round trips. */
+/* Who does not answer computes: he is asked after rto_max, not after two round trips, then after twice as much each
+ * time, at last each 16 rto_max. */
 static void patient(void **state)
 {
     bench_t *bench = reliable_job();
     const uint64_t probes = counted(bench, 0)->sent_probes;
+    const uint64_t timeouts = counted(bench, 0)->timeouts;
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
     (void) state;
@@ -72,8 +74,52 @@ static void patient(void **state)
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, longest - 1000);
     assert_int_equal(counted(bench, 0)->sent_probes, probes);
-    bench_run(bench, 4 * longest);
-    assert_in_range(counted(bench, 0)->sent_probes - probes, 3, 5);
+    bench_run(bench, 14 * longest); /* at 1, 3, 7 */
+    assert_int_equal(counted(bench, 0)->sent_probes - probes, 3);
+    assert_int_equal(counted(bench, 0)->timeouts - timeouts, 2);
+    bench_run(bench, 16 * longest); /* 15 */
+    assert_int_equal(counted(bench, 0)->sent_probes - probes, 4);
+    bench_run(bench, 32 * longest); /* 31, 47 */
+    assert_int_equal(counted(bench, 0)->sent_probes - probes, 6);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 17 * longest));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Who answered slowly before is given as much time again. */
+static void patient_with_the_slow(void **state)
+{
+    bench_t *bench = reliable_job();
+    const uint64_t longest = bench->hosts[0].config.rto_max;
+
+    (void) state;
+    bench_conn(bench, 0, 1)->rtt.srtt8 = (uint32_t) (8 * 3 * longest);
+    const uint64_t probes = counted(bench, 0)->sent_probes;
+    bench->loses = loses_from_0;
+    bench_send(bench, 0, 1, 20, 1);
+    bench_run(bench, 3 * longest - 1000);
+    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    bench_run(bench, 2 * longest);
+    assert_int_equal(counted(bench, 0)->sent_probes, probes + 1);
+    end(bench);
+}
+
+/* One that had no room for a stranger said nothing: he is asked each rto_max. */
+static void strangers_ask_on(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench->hosts[i].attr.reliable = true;
+        bench_start(bench, i);
+    }
+    const uint64_t longest = bench->hosts[0].config.rto_max;
+    bench->loses = loses_from_0;
+    bench_send(bench, 0, 1, 20, 1);
+    bench_run(bench, 10 * longest + longest / 2);
+    assert_int_equal(counted(bench, 0)->sent_probes, 10);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 2 * longest));
     each_delivered_once(bench);
@@ -181,6 +227,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patient),
+        cmocka_unit_test(patient_with_the_slow),
+        cmocka_unit_test(strangers_ask_on),
         cmocka_unit_test(channels_overtake),
         cmocka_unit_test(broken_with_segments_in_flight),
         cmocka_unit_test(broken_while_waiting),

@@ -65,6 +65,12 @@ typedef struct btl_ib_module {
     btl_ib_conn_t *loop; /* to the own process by the device, for these; NULL: not needed yet */
 } btl_ib_module_t;
 
+/* Something that befell a device, to be told later. */
+typedef struct btl_ib_late_trouble {
+    char device[64];
+    char detail[128];
+} btl_ib_late_trouble_t;
+
 typedef struct btl_ib_component {
     mca_btl_base_component_t super; /* first: Open MPI casts */
     btl_ib_params_t params;
@@ -82,6 +88,8 @@ typedef struct btl_ib_component {
     bool told_atomics;       /* that a peer leaves the changing of words to others */
     bool told_network;       /* that a peer has no device that fits one of ours */
     uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */
+    uint32_t late_troubles;  /* bits: those that the kicker heard of, which are to be told */
+    btl_ib_late_trouble_t late_trouble[BTL_IB_TROUBLES];
     uint64_t pinned;         /* bytes, by all modules */
     uint64_t pinned_max;     /* as btl_ib_max_pinned says */
     uint64_t not_pinned;     /* times that memory was not */
@@ -187,6 +195,9 @@ struct mca_btl_base_registration_handle_t {
 
 /* Where engine and transports say what they have to say; btl_ib_log.c. */
 extern const btl_ib_log_t btl_ib_logger;
+
+/* Show what the kicker heard and could not show. Called with the lock held. */
+void btl_ib_log_late(btl_ib_component_t *component);
 
 /* The functions of a module, filled in by btl_ib_module.c. */
 void btl_ib_module_functions(mca_btl_base_module_t *module);

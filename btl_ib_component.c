@@ -342,6 +342,9 @@ __attribute__((noinline)) static int look(btl_ib_component_t *component)
         if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->departed))) {
             btl_ib_endpoint_mourn_departed(now);
         }
+        if (OPAL_UNLIKELY(0 != component->late_troubles)) {
+            btl_ib_log_late(component);
+        }
     }
     btl_ib_unlock();
     return events;

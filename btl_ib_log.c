@@ -34,10 +34,7 @@ static void log_print(void *context, int level, const char *format, ...)
     BTL_IB_VERBOSE(level, "%s", line);
 }
 
-/* Each trouble once. Ports without a cable are many machines' normal state: only who named a device, or
- * transport verbs, hears of them. */
-static void tell_trouble(void *context, btl_ib_trouble_t what, const char *device,
-                         const char *detail)
+static void show_trouble(btl_ib_trouble_t what, const char *device, const char *detail)
 {
     static const char *const topics[BTL_IB_TROUBLES] = {
         [BTL_IB_TROUBLE_NO_FILES] = "no device file",
@@ -47,19 +44,51 @@ static void tell_trouble(void *context, btl_ib_trouble_t what, const char *devic
         [BTL_IB_TROUBLE_PARTITION] = "not in partition",
         [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
         [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
+        [BTL_IB_TROUBLE_PORT_ERROR] = "port error",
+        [BTL_IB_TROUBLE_IDENTITY] = "address lost",
+        [BTL_IB_TROUBLE_FATAL] = "device error",
+        [BTL_IB_TROUBLE_MIGRATED] = "path migrated",
     };
+
+    BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
+}
+
+/* Each trouble once. Ports without a cable are many machines' normal state: only who named a device, or
+ * transport verbs, hears of them. The kicker cannot show anything: the next turn does. */
+static void tell_trouble(void *context, btl_ib_trouble_t what, const char *device,
+                         const char *detail)
+{
     btl_ib_component_t *component = &mca_btl_ib_component;
     const btl_ib_params_t *params = &component->params;
     const bool asked = '\0' != text_or_empty(params->if_include)[0]
                        || 0 == strcmp(text_or_empty(params->transport), "verbs");
+    btl_ib_late_trouble_t *late = &component->late_trouble[what];
 
     (void) context;
-    if (component->kicker.kicking || component->told_troubles & 1u << what
-        || (BTL_IB_TROUBLE_PORT_DOWN == what && !asked)) {
+    if (component->told_troubles & 1u << what || (BTL_IB_TROUBLE_PORT_DOWN == what && !asked)) {
         return;
     }
     component->told_troubles |= 1u << what;
-    BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
+    if (!component->kicker.kicking) {
+        show_trouble(what, device, detail);
+        return;
+    }
+    snprintf(late->device, sizeof(late->device), "%s", device);
+    snprintf(late->detail, sizeof(late->detail), "%s", detail);
+    component->late_troubles |= 1u << what;
+}
+
+void btl_ib_log_late(btl_ib_component_t *component)
+{
+    const uint32_t late = component->late_troubles;
+
+    component->late_troubles = 0;
+    for (unsigned what = 0; what < BTL_IB_TROUBLES; ++what) {
+        if (late & 1u << what) {
+            show_trouble((btl_ib_trouble_t) what, component->late_trouble[what].device,
+                         component->late_trouble[what].detail);
+        }
+    }
 }
 
 const btl_ib_log_t btl_ib_logger = {

@@ -29,6 +29,16 @@ const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len)
     return NULL;
 }
 
+bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+    size_t len;
+    size_t other;
+    const uint8_t *bytes = btl_ib_ip_bytes(a, &len);
+    const uint8_t *others = btl_ib_ip_bytes(b, &other);
+
+    return len > 0 && len == other && memcmp(bytes, others, len) == 0;
+}
+
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask)
 {
     size_t len;

@@ -17,6 +17,9 @@
 /* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is none. */
 const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
 
+/* Are they the same IP address, whatever their ports? */
+bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b);
+
 /* Bits of a network mask; 0 if it is none. */
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 

@@ -232,7 +232,7 @@ typedef struct btl_ib_transport_ops {
 typedef void (*btl_ib_log_fn_t)(void *context, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What keeps a device from being used that an administrator, or who starts the job, can change. */
+/* What keeps a device from being used that an administrator, or who starts the job, can change; and what befalls one. */
 typedef enum btl_ib_trouble {
     BTL_IB_TROUBLE_NO_FILES, /* the device's file in /dev/infiniband is missing; which: the detail */
     BTL_IB_TROUBLE_NO_PERMISSION, /* it may not be opened */
@@ -241,6 +241,11 @@ typedef enum btl_ib_trouble {
     BTL_IB_TROUBLE_PARTITION,     /* the port is not in the partition that was asked for; which */
     BTL_IB_TROUBLE_UNREACHABLE,   /* no way to a peer's address; which */
     BTL_IB_TROUBLE_SUBNET, /* a peer is in another subnet, and there is no way between them; its address */
+    BTL_IB_TROUBLE_PORT_ERROR, /* the port went down while it was used; what the device said */
+    BTL_IB_TROUBLE_IDENTITY, /* what peers know the port by is no longer so: its address, its partition; what the
+                                  device said */
+    BTL_IB_TROUBLE_FATAL, /* the device, or what all peers share, says that it failed; what it said */
+    BTL_IB_TROUBLE_MIGRATED, /* a connection goes by another path, or could not; what the device said */
     BTL_IB_TROUBLES,
 } btl_ib_trouble_t;
 

@@ -14,8 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A port that went down, or another device than ours? Only port events name one. */
-static bool is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event)
+bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_PORT_ERR:
@@ -94,16 +93,47 @@ static int judge(const btl_ib_verbs_t *verbs, const struct ibv_async_event *even
     }
 }
 
+/* Which help text a user gets; BTL_IB_TROUBLES: none. */
+static btl_ib_trouble_t trouble_of(const struct ibv_async_event *event, int error)
+{
+    if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
+        return BTL_IB_TROUBLE_MIGRATED;
+    }
+    switch (error) {
+    case 0:
+        return BTL_IB_TROUBLES;
+    case ENETDOWN:
+        return BTL_IB_TROUBLE_PORT_ERROR;
+    case EADDRNOTAVAIL:
+    case EPERM:
+        return BTL_IB_TROUBLE_IDENTITY;
+    default:
+        return BTL_IB_TROUBLE_FATAL;
+    }
+}
+
+void btl_ib_verbs_event_told(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
+                             int error)
+{
+    const char *text = ibv_event_type_str(event->event_type);
+    const btl_ib_trouble_t trouble = trouble_of(event, error);
+
+    BTL_IB_VERBS_LOG(verbs, trouble != BTL_IB_TROUBLES ? 1 : 10, "%s: the device says: %s",
+                     verbs->base.name, text);
+    if (trouble != BTL_IB_TROUBLES) {
+        btl_ib_verbs_trouble(&verbs->log, trouble, verbs->base.name, text);
+    }
+}
+
 int btl_ib_verbs_async(const btl_ib_verbs_t *verbs)
 {
     struct ibv_async_event event;
     int error = 0;
 
     while (error == 0 && ibv_get_async_event(verbs->context, &event) == 0) {
-        if (is_ours(verbs, &event)) {
+        if (btl_ib_verbs_event_is_ours(verbs, &event)) {
             error = judge(verbs, &event);
-            BTL_IB_VERBS_LOG(verbs, error != 0 ? 1 : 10, "%s: the device says: %s",
-                             verbs->base.name, ibv_event_type_str(event.event_type));
+            btl_ib_verbs_event_told(verbs, &event, error);
         }
         ibv_ack_async_event(&event);
     }

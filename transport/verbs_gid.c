@@ -65,21 +65,11 @@ static void set_ip(btl_ib_verbs_gid_t *gid)
     }
 }
 
-static bool same_ip(const struct sockaddr *a, const struct sockaddr *b)
-{
-    size_t len;
-    size_t other;
-    const uint8_t *bytes = btl_ib_ip_bytes(a, &len);
-    const uint8_t *others = btl_ib_ip_bytes(b, &other);
-
-    return len > 0 && len == other && memcmp(bytes, others, len) == 0;
-}
-
 /* How long the prefix of an interface's address is; that of a host alone if no interface has it. */
 static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-        if (i->ifa_addr != NULL && i->ifa_netmask != NULL && same_ip(i->ifa_addr, ip)) {
+        if (i->ifa_addr != NULL && i->ifa_netmask != NULL && btl_ib_ip_same(i->ifa_addr, ip)) {
             return btl_ib_ip_prefix(i->ifa_netmask);
         }
     }

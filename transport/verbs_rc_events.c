@@ -13,6 +13,8 @@
 
 #include <errno.h>
 
+#include "interfaces.h"
+
 /* All rails of this process. Whoever calls a transport holds the lock of all of them. */
 static btl_ib_rc_t *rails;
 
@@ -54,13 +56,35 @@ static bool has_srq(const btl_ib_rc_t *rc, const struct ibv_srq *srq)
     return i < rc->channels;
 }
 
+/* Does the port have the address that peers know? Where the network is Ethernet its table has all of the interface; on InfiniBand
+ * rdma_cm asks where an address is whenever it connects, and iWARP leaves all that to TCP. */
+static bool has_address(const btl_ib_rc_t *rc)
+{
+    btl_ib_verbs_gid_t gids[BTL_IB_VERBS_GIDS_MAX];
+
+    if (rc->iwarp || !btl_ib_verbs_ethernet(&rc->verbs)) {
+        return true;
+    }
+    const int count =
+        btl_ib_verbs_gids(rc->verbs.context, rc->verbs.port, -1, gids, BTL_IB_VERBS_GIDS_MAX);
+    for (int i = 0; i < count; i++) {
+        if (btl_ib_ip_same((const struct sockaddr *) &gids[i].ip, &rc->self.any)) {
+            return true;
+        }
+    }
+    return count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* not known */
+}
+
 /* What an event means for a rail: 0, or the errno that it failed with. A queue pair's trouble shows in its
- * completions; that of what many share shows nowhere else. */
+ * completions; that of what many share shows nowhere else. What changed in a port's LID, partitions or subnet manager rdma_cm
+ * learns when it connects anew, as it does after a connection that broke because of that. */
 static int judge(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_PORT_ERR:
-        return event->element.port_num == rc->verbs.port ? ENETDOWN : 0;
+        return ENETDOWN;
+    case IBV_EVENT_GID_CHANGE:
+        return !btl_ib_verbs_port_up(&rc->verbs) ? ENETDOWN : has_address(rc) ? 0 : EADDRNOTAVAIL;
     case IBV_EVENT_DEVICE_FATAL:
         return ENODEV;
     case IBV_EVENT_CQ_ERR:
@@ -72,17 +96,30 @@ static int judge(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
     }
 }
 
+/* Is it about this rail? Others on the device have ports and connections of their own. */
+static bool concerns(const btl_ib_rc_t *rc, const struct ibv_async_event *event)
+{
+    if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
+        return event->element.qp->pd == rc->verbs.pd;
+    }
+    return btl_ib_verbs_event_is_ours(&rc->verbs, event);
+}
+
 static void hear(btl_ib_rc_t *rc, const struct ibv_async_event *event)
 {
+    if (!concerns(rc, event)) {
+        return;
+    }
     const int error = judge(rc, event);
 
-    BTL_IB_VERBS_LOG(&rc->verbs, error != 0 ? 1 : 10, "%s: the device says: %s",
-                     rc->verbs.base.name, ibv_event_type_str(event->event_type));
+    btl_ib_verbs_event_told(&rc->verbs, event, error);
     if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
         btl_ib_rc_pipe_last_words(rc, event->element.qp);
     }
     if (error == ENETDOWN) {
         rc->down = true;
+    } else if (error == EADDRNOTAVAIL && rc->down) { /* it may come back with the port */
+        return;
     } else if (error != 0 && rc->failed == 0) {
         rc->failed = error;
     }
@@ -127,7 +164,7 @@ void btl_ib_rc_events_read(btl_ib_rc_t *rc)
         }
         ibv_ack_async_event(&event);
     }
-    if (was_down && btl_ib_verbs_port_up(&rc->verbs)) {
+    if (was_down && btl_ib_verbs_port_up(&rc->verbs) && has_address(rc)) {
         rc->down = false;
         make_anew(rc);
     }

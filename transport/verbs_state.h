@@ -154,6 +154,13 @@ int btl_ib_verbs_watch(const btl_ib_verbs_t *verbs, const int *fds, int count);
  * port went down), EADDRNOTAVAIL (the address that peers know is no more), EPERM (no longer in the partition), ENODEV, EIO. */
 int btl_ib_verbs_async(const btl_ib_verbs_t *verbs);
 
+/* What an event was that the rail's `error` came of, 0: it goes on. Into the log; what a user is to know he is told. */
+void btl_ib_verbs_event_told(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
+                             int error);
+
+/* Is it about our port? Only port events name one. */
+bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
+
 /* Is the port active? And is it as peers know it, with its address and in its partition? */
 bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs);
 bool btl_ib_verbs_is_back(const btl_ib_verbs_t *verbs);

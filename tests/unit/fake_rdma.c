@@ -414,12 +414,29 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 {
     const struct ibv_port_attr active = {.state = fake.port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
                                          .max_msg_sz = 1 << 20,
+                                         .gid_tbl_len = 2,
+                                         .link_layer = fake.ethernet ? IBV_LINK_LAYER_ETHERNET
+                                                                     : IBV_LINK_LAYER_INFINIBAND,
                                          .active_mtu = IBV_MTU_4096};
 
     (void) c;
     (void) port;
     memcpy(attr, &active, sizeof(active));
     return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+                             uint32_t flags, size_t size)
+{
+    static const uint8_t ip[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1};
+
+    (void) context;
+    (void) flags;
+    assert_true(max >= 1 && size == sizeof(*entries));
+    entries[0] = (struct ibv_gid_entry){.port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+    memcpy(entries[0].gid.raw, ip, sizeof(ip));
+    entries[0].gid.raw[15] = fake.gid_gone ? 2 : 1;
+    return 1;
 }
 
 const char *ibv_get_device_name(struct ibv_device *d)

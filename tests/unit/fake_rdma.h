@@ -37,6 +37,8 @@ typedef struct fake_rdma {
     bool hold_requests;     /* they do not arrive before fake_rdma_release() */
     bool never_last;        /* it does not say when a queue pair took its last shared buffer */
     bool port_down;
+    bool ethernet; /* the port, whose table then has the address of the host */
+    bool gid_gone; /* another stands there */
     int reads; /* and atomics that a queue pair takes at once, and asks for; more fail the test */
     enum ibv_atomic_cap atomics;
     bool hold_ops; /* operations on memory are done by fake_rdma_work() only */

@@ -162,6 +162,7 @@ int look(int i)
             break;
         default:
             side->failed++;
+            side->error = events[k].error;
         }
     }
     fake.now += 10;

@@ -45,6 +45,7 @@ typedef struct side {
     const uint8_t *held_data;
     int held_count;
     int received, sent, broken, refused, failed, down, up;
+    int error;          /* with which it failed */
     btl_ib_addr_t from; /* of the last datagram */
     uint32_t last;      /* its number */
     uint32_t disorder;

@@ -322,6 +322,95 @@ static void accepted_while_the_port_goes_down(void **state)
     assert_int_equal(sides[1].received, 1);
 }
 
+/* The address that peers know goes: no connection could be made any more. Other changes of the table are no matter. */
+static void address_goes(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    forget_said();
+    fake.ethernet = true;
+    params.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    connect_sides(0, 1, 0);
+    device_says(IBV_EVENT_GID_CHANGE, NULL);
+    assert_int_equal(sides[0].failed + sides[0].down, 0);
+    assert_int_equal(troubles, 0);
+    fake.gid_gone = true;
+    device_says(IBV_EVENT_GID_CHANGE, NULL);
+    assert_int_equal(sides[0].failed, 1);
+    assert_int_equal(sides[0].error, EADDRNOTAVAIL);
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_IDENTITY);
+    assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_GID_CHANGE));
+    assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
+    forget(0, 1);
+}
+
+/* With the port, and it comes back after it: the port is not up before that. */
+static void address_goes_with_the_port(void **state)
+{
+    (void) state;
+    fake.ethernet = true;
+    rc_of(0)->verbs.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    connect_sides(0, 1, 0);
+    fake.gid_gone = true;
+    fake.port_down = true;
+    device_says(IBV_EVENT_GID_CHANGE, NULL); /* before it says why */
+    assert_int_equal(sides[0].down, 1);
+    fake.port_down = false;
+    device_says(IBV_EVENT_GID_CHANGE, NULL);
+    assert_int_equal(sides[0].up + sides[0].failed, 0);
+    fake.gid_gone = false;
+    settle();
+    assert_int_equal(sides[0].up, 1);
+    assert_int_equal(sides[0].failed, 0);
+}
+
+/* What is no end of anything, but worth knowing: once more than one rail is on the device, of whose connection it is. */
+static void path_migrates(void **state)
+{
+    static const enum ibv_event_type said_of_it[] = {IBV_EVENT_PATH_MIG, IBV_EVENT_PATH_MIG_ERR};
+    static const enum ibv_event_type no_matter[] = {IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+                                                    IBV_EVENT_SM_CHANGE, IBV_EVENT_GID_CHANGE,
+                                                    IBV_EVENT_CLIENT_REREGISTER};
+
+    (void) state;
+    connect_sides(0, 1, 0);
+    for (int i = 0; i < 2; i++) {
+        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    }
+    for (size_t i = 0; i < 2; i++) {
+        forget_said();
+        device_says(said_of_it[i], rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp);
+        assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_MIGRATED);
+        assert_string_equal(trouble_detail, ibv_event_type_str(said_of_it[i]));
+        assert_null(strstr(strstr(said, "the device says") + 1, "the device says")); /* one rail */
+    }
+    forget_said();
+    for (size_t i = 0; i < sizeof(no_matter) / sizeof(no_matter[0]); i++) {
+        device_says(no_matter[i], NULL);
+    }
+    assert_int_equal(troubles, 0);
+    assert_int_equal(sides[0].failed + sides[0].down + sides[0].broken, 0);
+    assert_int_equal(send_one(0, 1, SMALL, 0), 0);
+}
+
+/* What a user is told of what befalls a device. */
+static void told_what_happened(void **state)
+{
+    (void) state;
+    forget_said();
+    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    fake.port_down = true;
+    device_says(IBV_EVENT_PORT_ERR, NULL);
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_PORT_ERROR);
+    assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_PORT_ERR));
+    forget_said();
+    device_says(IBV_EVENT_DEVICE_FATAL, NULL);
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_FATAL);
+}
+
 /* All rails on a device have one stream of events: who reads tells those whom it concerns. */
 static void rails_share_events(void **state)
 {
@@ -415,6 +504,10 @@ int main(void)
         RC_TEST(error_before_the_port_s_state),
         RC_TEST(error_without_the_port),
         RC_TEST(accepted_while_the_port_goes_down),
+        RC_TEST(address_goes),
+        RC_TEST(address_goes_with_the_port),
+        RC_TEST(path_migrates),
+        RC_TEST(told_what_happened),
         RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),
         RC_TEST(devices),

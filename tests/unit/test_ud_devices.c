@@ -368,18 +368,26 @@ static void test_events(void **state)
     static const struct {
         enum ibv_event_type event;
         int port, error;
+        btl_ib_trouble_t trouble;
     } cases[] = {
-        {IBV_EVENT_PORT_ERR, 1, ENETDOWN}, {IBV_EVENT_PORT_ERR, 2, 0},
-        {IBV_EVENT_PORT_ACTIVE, 1, 0},     {IBV_EVENT_DEVICE_FATAL, 0, ENODEV},
-        {IBV_EVENT_QP_FATAL, 0, EIO},      {IBV_EVENT_CQ_ERR, 0, EIO},
-        {IBV_EVENT_GID_CHANGE, 1, 0},      {IBV_EVENT_PKEY_CHANGE, 1, 0},
-        {IBV_EVENT_PATH_MIG, 0, 0},
+        {IBV_EVENT_PORT_ERR, 1, ENETDOWN, BTL_IB_TROUBLE_PORT_ERROR},
+        {IBV_EVENT_PORT_ERR, 2, 0, BTL_IB_TROUBLES},
+        {IBV_EVENT_PORT_ACTIVE, 1, 0, BTL_IB_TROUBLES},
+        {IBV_EVENT_DEVICE_FATAL, 0, ENODEV, BTL_IB_TROUBLE_FATAL},
+        {IBV_EVENT_QP_FATAL, 0, EIO, BTL_IB_TROUBLE_FATAL},
+        {IBV_EVENT_CQ_ERR, 0, EIO, BTL_IB_TROUBLE_FATAL},
+        {IBV_EVENT_GID_CHANGE, 1, 0, BTL_IB_TROUBLES},
+        {IBV_EVENT_PKEY_CHANGE, 1, 0, BTL_IB_TROUBLES},
+        {IBV_EVENT_SM_CHANGE, 1, 0, BTL_IB_TROUBLES},
+        {IBV_EVENT_PATH_MIG, 0, 0, BTL_IB_TROUBLE_MIGRATED},
+        {IBV_EVENT_PATH_MIG_ERR, 0, 0, BTL_IB_TROUBLE_MIGRATED},
     };
     btl_ib_event_t event;
 
     (void) state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         btl_ib_transport_t *t = open_one(usual);
+        forget_said();
         fake_event(cases[i].event, cases[i].port);
         assert_int_equal(t->ops->poll(t, &event, 1), 0); /* asking costs: not each time */
         int n = 0;
@@ -387,6 +395,10 @@ static void test_events(void **state)
             n = t->ops->poll(t, &event, 1);
         }
         assert_int_equal(n, cases[i].error != 0);
+        assert_int_equal(troubles,
+                         cases[i].trouble == BTL_IB_TROUBLES ? 0 : 1u << cases[i].trouble);
+        assert_string_equal(trouble_detail,
+                            troubles == 0 ? "" : ibv_event_type_str(cases[i].event));
         if (n > 0) {
             assert_int_equal(event.type,
                              cases[i].error == ENETDOWN ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_FAILED);
@@ -449,6 +461,7 @@ static void test_changes(void **state)
     fake_event(IBV_EVENT_GID_CHANGE, 1);
     (void) t->ops->wait_fd(t); /* asks at once */
     assert_failed(t, EADDRNOTAVAIL);
+    assert_true(troubles & 1u << BTL_IB_TROUBLE_IDENTITY);
     close_one(t);
     port->gid[1].gid.raw[15] = 1;
     t = open_one(usual);

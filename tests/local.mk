@@ -199,6 +199,8 @@ tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sou
 check_PROGRAMS += tests/sim/btl_ib_sim
 tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/app.c \
+    tests/sim/arena.c \
+    tests/sim/arena.h \
     tests/sim/check.c \
     tests/sim/core.c \
     tests/sim/device.c \

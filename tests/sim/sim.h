@@ -636,7 +636,7 @@ void app_passive(void *context, btl_ib_conn_t *conn);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                 btl_ib_peer_info_t *info);
 
-/* onesided.c */
+/* arena.c */
 /* Give a process an arena in its present life, if it has none. */
 void arena_begin(proc_t *proc);
 /* Remove the region that comes and goes, or register it again. */
@@ -644,6 +644,8 @@ void arena_swap(proc_t *proc);
 /* Is the memory what it must be? */
 void arena_check(proc_t *proc);
 void arena_end(proc_t *proc);
+
+/* onesided.c */
 /* An operation that starts at a time, or as soon as it can; `bytes` of an ATOMIC do not matter. What it is
  * exactly may be changed until then. */
 onesided_t *op_plan(sim_t *sim, uint32_t src, uint32_t dst, btl_ib_op_kind_t kind, uint64_t bytes,

@@ -296,6 +296,7 @@ mpi_programs = \
     tests/mpi/lockstep \
     tests/mpi/mixed \
     tests/mpi/onesided \
+    tests/mpi/pages \
     tests/mpi/parting \
     tests/mpi/passive \
     tests/mpi/peers \

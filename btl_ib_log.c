@@ -44,6 +44,7 @@ static void show_trouble(btl_ib_trouble_t what, const char *device, const char *
         [BTL_IB_TROUBLE_PARTITION] = "not in partition",
         [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
         [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
+        [BTL_IB_TROUBLE_MTU] = "MTU differs",
         [BTL_IB_TROUBLE_PORT_ERROR] = "port error",
         [BTL_IB_TROUBLE_IDENTITY] = "address lost",
         [BTL_IB_TROUBLE_FATAL] = "device error",

@@ -241,6 +241,7 @@ typedef enum btl_ib_trouble {
     BTL_IB_TROUBLE_PARTITION,     /* the port is not in the partition that was asked for; which */
     BTL_IB_TROUBLE_UNREACHABLE,   /* no way to a peer's address; which */
     BTL_IB_TROUBLE_SUBNET, /* a peer is in another subnet, and there is no way between them; its address */
+    BTL_IB_TROUBLE_MTU,        /* a peer's port has another MTU; its address, its MTU and ours */
     BTL_IB_TROUBLE_PORT_ERROR, /* the port went down while it was used; what the device said */
     BTL_IB_TROUBLE_IDENTITY, /* what peers know the port by is no longer so: its address, its partition; what the
                                   device said */

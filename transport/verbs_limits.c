@@ -89,15 +89,31 @@ bool btl_ib_verbs_reaches(const btl_ib_verbs_t *verbs, const union ibv_gid *gid)
            && !btl_ib_verbs_gid_is_local(&own->gid);
 }
 
+const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len)
+{
+    const bool v4 = btl_ib_verbs_gid_is_v4(gid);
+
+    snprintf(out, len, "?");
+    (void) inet_ntop(v4 ? AF_INET : AF_INET6, gid->raw + (v4 ? V4_AT : 0), out, (socklen_t) len);
+    return out;
+}
+
 void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,
                               const union ibv_gid *gid)
 {
-    char text[INET6_ADDRSTRLEN] = "?";
+    char text[INET6_ADDRSTRLEN];
 
-    if (btl_ib_verbs_gid_is_v4(gid)) {
-        (void) inet_ntop(AF_INET, gid->raw + V4_AT, text, sizeof(text));
-    } else {
-        (void) inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
+    btl_ib_verbs_trouble(log, what, device, btl_ib_verbs_gid_format(gid, text, sizeof(text)));
+}
+
+void btl_ib_verbs_compare_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
+{
+    const unsigned ours = verbs->port_attr.active_mtu;
+    char text[96];
+
+    if (theirs != 0 && theirs != ours) {
+        snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, 128u << theirs, 128u << ours);
+        BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
+        btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_MTU, verbs->base.name, text);
     }
-    btl_ib_verbs_trouble(log, what, device, text);
 }

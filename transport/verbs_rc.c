@@ -29,6 +29,7 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     btl_ib_rc_name_t name;
+    char text[BTL_IB_RC_NAME_TEXT];
     const int error = btl_ib_rc_name_unpack(bytes, len, &name);
 
     if (error != 0) {
@@ -38,7 +39,6 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
         return -EHOSTUNREACH;
     }
     if (name.any.sa_family != rc->self.any.sa_family) {
-        char text[BTL_IB_RC_NAME_TEXT];
         btl_ib_verbs_trouble(&rc->verbs.log, BTL_IB_TROUBLE_SUBNET, rc->verbs.base.name,
                              btl_ib_rc_name_format(&name, text, sizeof(text)));
         return -EHOSTUNREACH;
@@ -46,6 +46,10 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     btl_ib_rc_peer_t *peer = btl_ib_rc_peer_get(&rc->peers, name.cookie);
     if (peer == NULL) {
         return -ENOMEM;
+    }
+    if (!rc->iwarp) { /* which has TCP's segments */
+        btl_ib_verbs_compare_mtu(&rc->verbs, name.mtu,
+                                 btl_ib_rc_name_format(&name, text, sizeof(text)));
     }
     peer->name = name;
     rc->peers.strangers -= peer->users == 0;
@@ -412,6 +416,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     plan_rdma(rc);
     plan_eager(rc, &params->rc);
     tell_ignored(rc, params);
+    rc->self.mtu = (uint8_t) rc->verbs.port_attr.active_mtu;
     btl_ib_rc_name_pack(&rc->self, rc->verbs.base.address);
     rc->verbs.base.address_len = BTL_IB_RC_NAME_BYTES;
     *out = &rc->verbs.base;

@@ -67,6 +67,7 @@ void btl_ib_rc_name_pack(const btl_ib_rc_name_t *name, uint8_t *out)
     out[0] = VERSION;
     out[1] = KIND;
     out[2] = v4 ? FAMILY_4 : FAMILY_6;
+    out[3] = name->mtu;
     memcpy(out + 4, v4 ? &name->v4.sin_port : &name->v6.sin6_port, 2);
     if (v4) {
         memcpy(out + 8, &name->v4.sin_addr, 4);
@@ -110,6 +111,7 @@ int btl_ib_rc_name_unpack(const void *bytes, size_t len, btl_ib_rc_name_t *name)
     }
     memcpy(&cookie, in + 24, sizeof(cookie));
     name->cookie = be64toh(cookie);
+    name->mtu = in[3];
     if (in[2] == FAMILY_4) {
         name->v4.sin_family = AF_INET;
         memcpy(&name->v4.sin_port, in + 4, 2);
@@ -121,7 +123,7 @@ int btl_ib_rc_name_unpack(const void *bytes, size_t len, btl_ib_rc_name_t *name)
         memcpy(&name->v6.sin6_addr, in + 8, 16);
         usable = usable_6(&name->v6);
     }
-    return usable && packs_to(name, in) ? 0 : -EINVAL;
+    return usable && name->mtu <= BTL_IB_VERBS_MTU_MAX && packs_to(name, in) ? 0 : -EINVAL;
 }
 
 /* ---- private data ---- */

@@ -61,8 +61,8 @@ enum {
 
 /* An address as published, 32 bytes:
  *
- *     0       1      2        3    4      6     8               24       32
- *     | version kind | family | 0 | port | 0   | IP address     | cookie |
+ *     0       1      2        3     4      6     8               24       32
+ *     | version kind | family | MTU | port | 0   | IP address     | cookie |
  */
 typedef struct btl_ib_rc_name {
     union {
@@ -71,6 +71,7 @@ typedef struct btl_ib_rc_name {
         struct sockaddr_in6 v6;
     };
     uint64_t cookie; /* random, new with every open(): says who it is, and that he read the modex */
+    uint8_t mtu;     /* of his port: enum ibv_mtu; 0: not told */
 } btl_ib_rc_name_t;
 
 /* What one side tells the other about a pipe, in the private data of request and reply. */

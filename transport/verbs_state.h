@@ -26,7 +26,8 @@
 
 enum {
     BTL_IB_VERBS_GRH = 40, /* bytes that stand before the payload of each datagram received (UD) */
-    BTL_IB_VERBS_GIDS_MAX = 64,        /* of one port that are looked at */
+    BTL_IB_VERBS_GIDS_MAX = 64, /* of one port that are looked at */
+    BTL_IB_VERBS_MTU_MAX = IBV_MTU_4096,
     BTL_IB_VERBS_PKEY_NUMBER = 0x7fff, /* of a partition */
     BTL_IB_VERBS_PKEY_FULL = 0x8000,   /* a member that may talk to all others */
 };
@@ -131,6 +132,12 @@ void btl_ib_verbs_trouble_memory(const btl_ib_log_t *log, const char *device, in
 
 /* Do packets from the port get to that address, as far as addresses tell? */
 bool btl_ib_verbs_reaches(const btl_ib_verbs_t *verbs, const union ibv_gid *gid);
+
+/* Tell if a peer's port has another MTU than ours. `theirs` is an enum ibv_mtu as the peer published it, 0: not. */
+void btl_ib_verbs_compare_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer);
+
+/* An address for people; at least INET6_ADDRSTRLEN bytes. Returns `out`. */
+const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len);
 
 /* There is no way to that address: `what` says why. */
 void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,

@@ -83,6 +83,7 @@ static void publish(btl_ib_ud_t *ud)
         .qkey = ud->qkey,
         .pkey = ud->verbs.pkey,
         .lid = btl_ib_verbs_ethernet(&ud->verbs) ? 0 : ud->verbs.port_attr.lid,
+        .mtu = (uint8_t) ud->verbs.port_attr.active_mtu,
         .count = (uint8_t) ud->queue_count,
     };
 

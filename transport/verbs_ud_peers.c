@@ -7,6 +7,7 @@
 
 #include "verbs_ud_state.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -31,8 +32,8 @@ enum {
  *
  *    0        1        2        3        4        6        8           12
  *   +--------+--------+--------+--------+--------+--------+-----------+------------+
- *   |version |kind: UD|queue   |zero    |LID, 0: |P_Key   |Q_Key      |GID         |
- *   |        |        |pairs n |        |none    |        |           |(16 bytes)  |
+ *   |version |kind: UD|queue   |MTU: an |LID, 0: |P_Key   |Q_Key      |GID         |
+ *   |        |        |pairs n |ibv_mtu |none    |        |           |(16 bytes)  |
  *   +--------+--------+--------+--------+--------+--------+-----------+------------+
  *   28: n numbers of queue pairs, 4 bytes each, the first for the smallest queue
  */
@@ -40,7 +41,7 @@ typedef struct wire {
     uint8_t version;
     uint8_t kind;
     uint8_t count;
-    uint8_t zero;
+    uint8_t mtu;
     uint16_t lid;
     uint16_t pkey;
     uint32_t qkey;
@@ -61,6 +62,7 @@ uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out
         .version = VERSION,
         .kind = KIND_UD,
         .count = address->count,
+        .mtu = address->mtu,
         .lid = htobe16(address->lid),
         .pkey = htobe16(address->pkey),
         .qkey = htobe32(address->qkey),
@@ -88,14 +90,16 @@ int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t 
         return -EINVAL;
     }
     memcpy(&wire, bytes, len);
-    if (wire.version != VERSION || wire.kind != KIND_UD || wire.zero != 0 || wire.count < 1
-        || wire.count > BTL_IB_UD_QPS_MAX || len != WIRE_HEAD + wire.count * sizeof(uint32_t)) {
+    if (wire.version != VERSION || wire.kind != KIND_UD || wire.mtu > BTL_IB_VERBS_MTU_MAX
+        || wire.count < 1 || wire.count > BTL_IB_UD_QPS_MAX
+        || len != WIRE_HEAD + wire.count * sizeof(uint32_t)) {
         return -EINVAL;
     }
     *address = (btl_ib_ud_address_t){
         .qkey = be32toh(wire.qkey),
         .lid = be16toh(wire.lid),
         .pkey = be16toh(wire.pkey),
+        .mtu = wire.mtu,
         .count = wire.count,
     };
     memcpy(address->gid.raw, wire.gid, sizeof(wire.gid));
@@ -439,6 +443,7 @@ int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
     btl_ib_ud_address_t address;
+    char text[INET6_ADDRSTRLEN];
     int rc = btl_ib_ud_address_unpack(bytes, len, &address);
 
     if (rc != 0) {
@@ -458,6 +463,8 @@ int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
     if (host < 0) {
         return (int) host;
     }
+    btl_ib_verbs_compare_mtu(&ud->verbs, address.mtu,
+                             btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
     const btl_ib_addr_t known = find(&ud->peers, (uint32_t) host, address.qpn[0]);
     if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&ud->peers.peer[known], &address)) {
         ud->peers.peer[known].users++;

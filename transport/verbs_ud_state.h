@@ -37,6 +37,7 @@ typedef struct btl_ib_ud_address {
     uint32_t qkey;
     uint16_t lid;
     uint16_t pkey;
+    uint8_t mtu;   /* of its port: enum ibv_mtu, 0: not told */
     uint8_t count; /* of its queue pairs, 1..BTL_IB_UD_QPS_MAX */
     uint32_t qpn[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_address_t;

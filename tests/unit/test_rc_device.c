@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -51,6 +52,51 @@ static void shortage_of_registrations(void **state)
     }
     fake.mrs_left = -1;
     connect_sides(0, 1, 0);
+}
+
+/* What keeps memory from being locked is told by its name. */
+static void limit_of_locked_memory(void **state)
+{
+    struct rlimit limit;
+
+    (void) state;
+    forget_said();
+    for (int i = 0; i < 2; i++) {
+        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    }
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 64 * 1024;
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+    fake.mrs_left = 0;
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_LOCKED_MEMORY);
+    assert_string_equal(trouble_detail, "64 KiB");
+    fake.mrs_left = -1;
+    limit.rlim_cur = before;
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+/* A peer whose port has another MTU. iWARP does not mind. */
+static void other_mtu(void **state)
+{
+    uint8_t bytes[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t addr;
+
+    (void) state;
+    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
+    for (int i = 0; i < 3; i++) {
+        forget_said();
+        bytes[3] = i == 0 ? IBV_MTU_4096 : IBV_MTU_1024;
+        rc_of(0)->iwarp = i == 2;
+        assert_int_equal(
+            sides[0].t->ops->addr_add(sides[0].t, bytes, sides[1].t->address_len, &addr), 0);
+        assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_TROUBLE_MTU : 0);
+        sides[0].t->ops->addr_remove(sides[0].t, addr);
+    }
+    rc_of(0)->iwarp = false;
 }
 
 /* More pipes than one completion queue has room for: there are more queues, and none overflows. */
@@ -494,6 +540,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RC_TEST(shortage_of_queue_pairs),
         RC_TEST(shortage_of_registrations),
+        RC_TEST(limit_of_locked_memory),
+        RC_TEST(other_mtu),
         RC_TEST(many_completion_queues),
         RC_TEST(one_queue_if_none_is_asked_for),
         RC_TEST(sleeping),

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -23,6 +24,7 @@ static void test_address(void **state)
                                       .qkey = 0x12345678,
                                       .lid = 300,
                                       .pkey = 0xffff,
+                                      .mtu = IBV_MTU_2048,
                                       .count = 2,
                                       .qpn = {17, 0xfffffe}};
     btl_ib_ud_address_t back;
@@ -31,7 +33,7 @@ static void test_address(void **state)
     static const struct {
         uint8_t at, value;
     } wrong[] = {
-        {0, 2},    {1, 2},     {2, 0},  {2, 3},  {2, 5},  {3, 1},
+        {0, 2},    {1, 2},     {2, 0},  {2, 3},  {2, 5},  {3, 6},
         {4, 0xc0}, {12, 0xff}, {31, 0}, {31, 1}, {28, 1}, {32, 1},
     };
 
@@ -41,6 +43,7 @@ static void test_address(void **state)
     assert_memory_equal(&back.gid, &good.gid, 16);
     assert_int_equal(back.qkey, good.qkey);
     assert_int_equal(back.lid, good.lid);
+    assert_int_equal(back.mtu, good.mtu);
     assert_int_equal(back.pkey, good.pkey);
     assert_memory_equal(back.qpn, good.qpn, sizeof(back.qpn));
     for (uint32_t cut = 0; cut < len; cut++) {
@@ -195,6 +198,31 @@ static void test_subnets(void **state)
     }
 }
 
+/* Who has another MTU is named, and can be reached: the engine sends no more than that. */
+static void test_other_mtu(void **state)
+{
+    btl_ib_addr_t addr;
+    uint8_t other[BTL_IB_ADDR_BYTES];
+
+    (void) state;
+    btl_ib_transport_t *t = open_one(usual);
+    memcpy(other, t->address, t->address_len);
+    other[27] = 9; /* 10.0.0.9 */
+    for (uint8_t mtu = 0; mtu <= IBV_MTU_4096; mtu++) {
+        const bool differs = mtu != 0 && mtu != fake.device[0].port[0].attr.active_mtu;
+        char detail[64];
+        forget_said();
+        other[3] = mtu;
+        assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), 0);
+        t->ops->addr_remove(t, addr);
+        assert_int_equal(troubles, differs ? 1u << BTL_IB_TROUBLE_MTU : 0);
+        snprintf(detail, sizeof(detail), "10.0.0.9: %u bytes, here %u", 128u << mtu,
+                 128u << fake.device[0].port[0].attr.active_mtu);
+        assert_string_equal(trouble_detail, differs ? detail : "");
+    }
+    close_one(t);
+}
+
 /* Who cannot be reached is refused, and named. */
 static void test_other_subnet(void **state)
 {
@@ -306,6 +334,7 @@ int main(void)
         UD_TEST(test_same_peer),
         UD_TEST(test_infiniband),
         UD_TEST(test_subnets),
+        UD_TEST(test_other_mtu),
         UD_TEST(test_other_subnet),
         UD_TEST(test_grows_with_peers),
         UD_TEST(test_promises),

@@ -103,6 +103,50 @@ static void refusals(void **state)
     }
 }
 
+/* From withdraw() on its key opens nothing, not even to what was begun before; and another key for the same memory does. */
+static void withdrawn_key(void **state)
+{
+    const uint32_t usual = key;
+    void *handle;
+
+    (void) state;
+    join();
+    assert_int_equal(expose(1, there, BTL_IB_RDMA_MAY_READ | BTL_IB_RDMA_MAY_WRITE, &handle, &key),
+                     0);
+    const uint32_t gone = key;
+    assert_int_equal(start_write(&ops[0], 0, 64), 0);
+    settle();
+    assert_int_equal(ops[0].error, 0);
+    memset(there, 0x11, 64);
+    memset(here, 0x22, 64);
+    fake.hold_ops = true;
+    assert_int_equal(start_write(&ops[1], 0, 64), 0);
+    withdraw(1, handle);
+    (void) fake_rdma_work(ALL);
+    fake.hold_ops = false;
+    settle();
+    assert_int_equal(ops[1].error, EACCES);
+    for (int kind = BTL_IB_RDMA_WRITE; kind <= BTL_IB_RDMA_READ; kind++) {
+        fake.now += 3000000;
+        key = gone;
+        while (start(&ops[2], (btl_ib_rdma_kind_t) kind, here, true, 0, 64) == -EAGAIN) {
+            settle();
+        }
+        settle();
+        assert_int_equal(ops[2].error, EACCES);
+    }
+    assert_int_equal(((const uint8_t *) there)[0], 0x11);
+    assert_int_equal(((const uint8_t *) here)[0], 0x22);
+    fake.now += 3000000;
+    key = usual;
+    while (start_write(&ops[3], 0, 64) == -EAGAIN) {
+        settle();
+    }
+    settle();
+    assert_int_equal(ops[3].error, 0);
+    assert_int_equal(((const uint8_t *) there)[0], 0x22);
+}
+
 /* ---- ends ---- */
 
 /* What is begun ends, once, however the connection does. */
@@ -341,6 +385,7 @@ int main(void)
         RDMA_TEST(rights_on_iwarp),
         RDMA_TEST(only_changed_memory_is_writable),
         RDMA_TEST(refusals),
+        RDMA_TEST(withdrawn_key),
         RDMA_TEST(broken),
         RDMA_TEST(broken_before_confirmed),
         RDMA_TEST(broken_before_sent),

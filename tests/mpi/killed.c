@@ -18,6 +18,7 @@ static void die_after(double seconds)
 {
     char token[100];
     double begun = seconds_now();
+    struct timespec now;
 
     while (seconds_now() - begun < seconds) {
         int there;
@@ -27,7 +28,9 @@ static void die_after(double seconds)
                      MPI_STATUS_IGNORE);
         }
     }
-    fprintf(stderr, "killed: rank %d kills itself\n", rank);
+    clock_gettime(CLOCK_REALTIME, &now);
+    fprintf(stderr, "killed: rank %d kills itself at %lld.%03ld\n", rank, (long long) now.tv_sec,
+            now.tv_nsec / 1000000);
     raise(SIGKILL);
 }
 

@@ -256,6 +256,28 @@ static void no_atomics_where_the_device_has_none(void **state)
     }
 }
 
+/* Soft-iWARP's answers are wrong then; the caller has another way. */
+static void no_short_reads_of_two_pages_over_iwarp(void **state)
+{
+    for (int iwarp = 0; iwarp < 2; iwarp++) {
+        end_first(state);
+        fake.iwarp = iwarp == 1;
+        begin_again();
+        join();
+        const uint64_t edge = 4096 - (uintptr_t) there % 4096;
+        const int refused = iwarp == 1 ? -EOPNOTSUPP : 0;
+        assert_int_equal(start_read(&ops[0], edge - 1, 2), refused);
+        assert_int_equal(start_read(&ops[1], edge - 63, 64), refused);
+        settle();
+        assert_int_equal(start_read(&ops[2], edge - 64, 64), 0);
+        assert_int_equal(start_read(&ops[3], edge, 64), 0);
+        settle();
+        assert_int_equal(start_read(&ops[4], edge - 1, 65), 0);
+        assert_int_equal(start_write(&ops[5], edge - 1, 2), 0);
+        settle();
+    }
+}
+
 /* ---- how many at once ---- */
 
 /* As many reads as the peer serves; writes are not bound by that. */
@@ -418,6 +440,7 @@ int main(void)
         RDMA_TEST(attributes),
         RDMA_TEST(atomics),
         RDMA_TEST(no_atomics_where_the_device_has_none),
+        RDMA_TEST(no_short_reads_of_two_pages_over_iwarp),
         RDMA_TEST(reads_are_bounded),
         RDMA_TEST(reads_are_bounded_by_the_peer),
         RDMA_TEST(full_queue),

@@ -9,6 +9,7 @@
 #include "btl_ib_tx.h"
 
 enum {
+    SHORT_ROW = 8,      /* turns with one, the first not counted */
     SHORT_ABOUT = 100,  /* us */
     SHORT_TRAINS = 2,   /* of a full one */
     SHORT_ALONE = 1000, /* us: without another before */
@@ -117,13 +118,19 @@ static btl_ib_segment_t *cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *
     return btl_ib_cut(conn, out, plan->space);
 }
 
-/* Do others overtake bulk, and has somebody had short messages more than once within `time` us? */
+/* Do others overtake bulk, and has somebody had short messages one after the other, and more than once within `time` us?
+ * Few are what announces bulk, and says that it is done. */
 static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->via->transport->attr.overtakes && engine->short_before != 0
+    return conn->via->transport->attr.overtakes && engine->short_row >= SHORT_ROW
            && engine->now - engine->short_before < time;
+}
+
+bool btl_ib_batch_short_ones_come(const btl_ib_conn_t *conn)
+{
+    return short_ones_within(conn, SHORT_ALONE);
 }
 
 /* Then they are not to wait long for either host, so trains are short and leave one by one. */
@@ -279,7 +286,8 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
             return BTL_IB_NO_WINDOW;
         }
         verdict = cut_batch(conn, space, &batch, full);
-        if (batch.count > 0 && waits_for_room(conn, tx, space)) { /* for the acknowledgement of this one */
+        if (batch.count > 0
+            && waits_for_room(conn, tx, space)) { /* for the acknowledgement of this one */
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
         int taken = batch.count == 0 ? 0 : btl_ib_send_segments(conn, batch.segments, batch.count);

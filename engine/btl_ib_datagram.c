@@ -6,7 +6,7 @@
 /* Segments -> datagrams -> transport: headers are written and protected anew for each copy. */
 
 #include "btl_ib_min.h"
-#include "btl_ib_state.h"
+#include "btl_ib_tx.h"
 
 #include <errno.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->mem = wire->mem;
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
-    tx->bulk = btl_ib_segment_is_bulk(segment);
+    tx->bulk = conn->bulk_apart && btl_ib_segment_is_bulk(segment);
     if (conn->via != conn->rail) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->via_queues, tx->size);
     }
@@ -301,6 +301,18 @@ static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_
     return done;
 }
 
+/*
+ * Does bulk leave for the others to overtake it? Only while there are others: it is sent and looked for faster by the way that
+ * is looked at anyway. It changes back when all of it has arrived, so that none passes what was sent before it.
+ */
+static void choose_way(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->sent[BTL_IB_RACK_BULK])) {
+        conn->bulk_apart = false;
+    }
+    conn->bulk_apart = conn->bulk_apart || btl_ib_batch_short_ones_come(conn);
+}
+
 static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_pick(conn);
@@ -309,6 +321,9 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     row_t row;
     int taken;
 
+    if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
+        choose_way(conn);
+    }
     make_row(conn, segments, count, &news, &row);
     int done = send_row(conn, &row, segments, &taken);
     drop_rest(&row, segments, done);

@@ -14,6 +14,8 @@
 enum {
     LONG_PAUSE = 1000 * 1000, /* us between two turns: for the rest it was we who were away */
     SHORT_BYTES = 1024,       /* of payload in a turn that is for short messages */
+    SHORT_GAP = 1000,         /* us between two of a row of these */
+    SHORT_EXCUSED = 64,       /* that are not counted yet because of operations on memory */
     EVICTIONS = 64,           /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
@@ -386,15 +388,31 @@ static void push_ready(btl_ib_engine_t *engine)
     engine->in_turn = false;
 }
 
+/* Of short messages those that only announce operations on memory, or say that one is over: about one for each. */
+static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
+{
+    const btl_ib_counters_t *count = &engine->count;
+    const uint64_t ops = count->served_gets + count->started_gets + count->started_puts;
+    const uint64_t excused = engine->short_excused + ops - engine->short_ops;
+    const uint64_t now = messages < excused ? messages : excused;
+
+    engine->short_ops = ops;
+    engine->short_excused = excused - now < SHORT_EXCUSED ? excused - now : SHORT_EXCUSED;
+    return messages - now;
+}
+
 /* Was this turn's news a short message? Then whoever waits for it is not kept waiting while bulk leaves, for which one
  * train takes as long as a short message's whole way. The next turn does it (btl_ib_batch.c says what may wait). */
 static void hurry_if_short(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
 {
-    const bool is_short = engine->count.received_messages > messages
-                          && engine->count.received_bytes - bytes <= SHORT_BYTES;
+    messages = engine->count.received_messages - messages;
+    const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= SHORT_BYTES;
 
     engine->hurry = is_short && !engine->hurry;
     if (is_short) {
+        const bool counts = counted_for(engine, messages) > 0;
+        engine->short_row =
+            engine->now - engine->short_at > SHORT_GAP ? 0 : engine->short_row + counts;
         engine->short_before = engine->short_at;
         engine->short_at = engine->now;
     }

@@ -282,6 +282,7 @@ struct btl_ib_conn {
     btl_ib_sizes_t sizes; /* of datagrams that the path carries */
 
     /* Loss. */
+    bool bulk_apart;      /* what follows of bulk goes by itself, until all of it has arrived */
     btl_ib_list_t sent
         [BTL_IB_RACKS]; /* segments in flight, by the time they were last sent: bulk, and all else */
     btl_ib_list_t lost;   /* segments to be sent again, in order of discovery */
@@ -406,6 +407,9 @@ struct btl_ib_engine {
     bool in_turn;               /* what waits is being sent */
     uint64_t short_at;          /* us: the last turn for short messages */
     uint64_t short_before;      /* and the one before */
+    uint32_t short_row;         /* of such turns, each soon after the one before it, those that count */
+    uint64_t short_ops;         /* operations on memory that short messages went with */
+    uint64_t short_excused;     /* of these messages, those that may come yet */
     bool more;                  /* a turn took in as much as it was to: perhaps there is more */
     bool mourning;              /* a device failed in a kick: its connections are to be told */
     uint32_t finished;          /* messages finished in this turn */

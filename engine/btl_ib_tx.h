@@ -78,6 +78,9 @@ static inline int btl_ib_batch_max(const btl_ib_conn_t *conn)
     return (int) (most - most % train);
 }
 
+/* Do others overtake bulk, and are there short messages one after the other? */
+bool btl_ib_batch_short_ones_come(const btl_ib_conn_t *conn);
+
 /* Send what waits in a channel; if `trains` only as far as it fills whole ones. Returns what stopped it, BTL_IB_GO if
  * that was nothing; *full: the transport or memory stopped it. */
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full);

@@ -78,7 +78,7 @@ typedef struct btl_ib_tx {
     void *mem;           /* registration handle of iov[0] (mem_register), NULL if none is needed */
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
-    bool bulk;           /* a piece of something long, which others may overtake (attr.overtakes) */
+    bool bulk; /* a piece of something long, which others are to overtake (attr.overtakes) */
 } btl_ib_tx_t;
 
 typedef enum btl_ib_event_type {

@@ -128,6 +128,7 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
             *error = EAGAIN;
             return i;
         }
+        rail->host->apart += batch[i].bulk;
         send_one(rail, &batch[i]);
     }
     return n;

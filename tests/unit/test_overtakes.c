@@ -183,15 +183,22 @@ static void take_in(bench_t *bench)
     bench_turn(bench, 1);
 }
 
-/* Host 0 has a message that came short, and another 20 us later: such are about. */
-static void short_ones_come(bench_t *bench)
+/* Host 0 has so many messages that came short, one each 4 us. */
+static void some_short_ones_come(bench_t *bench, int count)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < count; i++) {
+        bench_turn(bench, 1);
         bench_send(bench, 1, 0, 8, 1);
         (void) let_in(bench, false);
-        bench->now += 20;
+        bench->now += 4;
         bench_turn(bench, 0);
     }
+}
+
+/* Enough of them: such are about. */
+static void short_ones_come(bench_t *bench)
+{
+    some_short_ones_come(bench, 10);
 }
 
 /* While short ones are about a turn sends one train of half the size, and the turn that a short one came in none; else
@@ -284,13 +291,83 @@ static void a_rest_does_not_wait(void **state)
     end(bench);
 }
 
+/* Bulk goes the way of all else as long as nobody has short messages, or few, */
+static void bulk_alone_goes_with_all_else(void **state)
+{
+    bench_t *bench = trains_job(true, 132);
+
+    (void) state;
+    some_short_ones_come(bench, 3);
+    bench_send(bench, 0, 1, 480000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(bench->hosts[0].apart, 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* by itself once they have, and then until all of it has arrived, so that none passes another. */
+static void bulk_makes_room_for_short_ones(void **state)
+{
+    bench_t *bench = trains_job(true, 132);
+
+    (void) state;
+    bench_send(bench, 0, 1, 480000, 1);
+    assert_int_equal(bench->hosts[0].apart, 0);
+    short_ones_come(bench);
+    take_in(bench);
+    assert_true(let_in(bench, false) > 0);
+    assert_int_equal(leave(bench), 22);
+    assert_int_equal(bench->hosts[0].apart, 22);
+    bench->now += 5000;
+    assert_true(bench_settle(bench, SECOND));
+    const uint64_t apart = bench->hosts[0].apart;
+    assert_in_range(apart, 150, 400);
+    bench->now += 5000;
+    bench_send(bench, 0, 1, 480000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(bench->hosts[0].apart, apart);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Short messages that come with operations on memory, one with each, say nothing of others. */
+static void announcements_do_not_count(void **state)
+{
+    (void) state;
+    for (int gets = 0; gets < 2; gets++) {
+        bench_t *bench = trains_job(true, 132);
+
+        for (int i = 0; i < 12; i++) {
+            if (gets) {
+                (void) bench_op(bench, 1, 0, BTL_IB_OP_GET, 64);
+                (void) let_in(bench, false);
+                bench_turn(bench, 0);
+                (void) let_in(bench, false);
+            }
+            some_short_ones_come(bench, 1);
+        }
+        bench_send(bench, 0, 1, 480000, 1);
+        assert_int_equal(bench->hosts[0].apart > 0, !gets);
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overtaken_is_not_lost), cmocka_unit_test(lost_among_its_like),
-        cmocka_unit_test(lost_beside_bulk),      cmocka_unit_test(beside_a_full_window),
-        cmocka_unit_test(trains_make_way),       cmocka_unit_test(alone_holds_nothing_up),
-        cmocka_unit_test(lost_ones_do_not_wait), cmocka_unit_test(a_rest_does_not_wait),
+        cmocka_unit_test(bulk_alone_goes_with_all_else),
+        cmocka_unit_test(bulk_makes_room_for_short_ones),
+        cmocka_unit_test(announcements_do_not_count),
+        cmocka_unit_test(overtaken_is_not_lost),
+        cmocka_unit_test(lost_among_its_like),
+        cmocka_unit_test(lost_beside_bulk),
+        cmocka_unit_test(beside_a_full_window),
+        cmocka_unit_test(trains_make_way),
+        cmocka_unit_test(alone_holds_nothing_up),
+        cmocka_unit_test(lost_ones_do_not_wait),
+        cmocka_unit_test(a_rest_does_not_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 /* Acknowledgements and credit limits: what we owe the peer, and what it tells us. */
 
 #include "btl_ib_min.h"
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <string.h>
 

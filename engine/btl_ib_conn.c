@@ -6,7 +6,7 @@
 /* A connection's life: made, reset, drained, closed, dead. */
 
 #include "btl_ib_min.h"
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <errno.h>
 #include <inttypes.h>

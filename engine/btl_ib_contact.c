@@ -11,7 +11,7 @@
  * at once: each finds the other's name in its table and takes down the id.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <string.h>
 

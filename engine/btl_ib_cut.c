@@ -7,7 +7,7 @@
 
 #include "btl_ib_min.h"
 #include "btl_ib_prefetch.h"
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <string.h>
 

@@ -22,7 +22,7 @@
  * sent then: nearly always true, and promised by nobody (docs/architecture.md, chapter 13).
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 /* Rails, progress, and the events of the transports. */
 
 #include "btl_ib_min.h"
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <errno.h>
 #include <string.h>

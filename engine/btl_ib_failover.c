@@ -10,7 +10,7 @@
  * good datagram of a connection by another way than before answers by that way.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <errno.h>
 #include <string.h>

@@ -19,7 +19,7 @@
  * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 enum {
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */

@@ -11,7 +11,7 @@
  * Only a port that stays down for `down_limit` counts as failed.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <errno.h>
 #include <string.h>

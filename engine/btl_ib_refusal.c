@@ -12,7 +12,7 @@
  * does not take them for lost. What was refused for want of memory counts as lost.
  */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 /* Datagrams -> messages, operations, answers. Everything is checked before anything is changed. */
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 #include <string.h>
 

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "btl_ib_min.h"
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 
 /* May a new segment leave, and if not, why? */
 typedef enum btl_ib_verdict {

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 #include "named.h"
 
 static const btl_ib_counters_t *count(const sim_t *sim, uint32_t proc)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_state.h"
+#include "btl_ib_calls.h"
 #include "btl_ib_pool.h"
 #include "sim.h"
 

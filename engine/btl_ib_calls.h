@@ -1,0 +1,455 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What the files of the engine call of each other, by file; btl_ib_tx.h has what those for sending call only of each
+ * other. Which file does what:
+ *
+ *   btl_ib_engine.c   rails, progress
+ *   btl_ib_rail.c     what transports say of peers and of themselves
+ *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
+ *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
+ *   btl_ib_tx.c       what may leave when; what becomes of segments
+ *   btl_ib_cut.c      messages, operations, answers -> segments
+ *   btl_ib_datagram.c segments -> datagrams -> transport
+ *   btl_ib_rx.c       datagrams -> messages, operations, answers
+ *   btl_ib_op.c       one-sided operations of ours
+ *   btl_ib_direct.c   those of them that the device does by itself
+ *   btl_ib_serve.c    one-sided operations of peers
+ *   btl_ib_refusal.c  what we refused, and when it may come again
+ *   btl_ib_park.c     what the peer refused
+ *   btl_ib_path.c     what size of datagrams the path carries
+ *   btl_ib_ack.c      acknowledgements and credit limits, both directions
+ *   btl_ib_loss.c     what was lost, when to probe, when to give up
+ *   btl_ib_failover.c by which rail a connection goes on when its own fails
+ */
+
+#ifndef BTL_IB_CALLS_H
+#define BTL_IB_CALLS_H
+
+#include "btl_ib_state.h"
+
+/* ---- btl_ib_engine.c ---- */
+
+/* Take `now` from a caller: the engine's time never goes back. */
+static inline void btl_ib_engine_clock(btl_ib_engine_t *engine, uint64_t now)
+{
+    if (now > engine->now) {
+        engine->now = now;
+    }
+}
+
+/* btl_ib_engine_awake() between two turns. */
+uint64_t btl_ib_engine_awake_later(const btl_ib_engine_t *engine);
+
+/* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
+ * pause, not before it. */
+static inline uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
+{
+    return engine->now == engine->turned_at ? engine->awake : btl_ib_engine_awake_later(engine);
+}
+
+/* The end of a call that may have run callbacks: frees connections that were destroyed meanwhile,
+ * once nobody is on the stack with one. Pairs with depth++. */
+void btl_ib_engine_leave(btl_ib_engine_t *engine);
+
+/* What each credit of one of a rail's P queues counts, with datagrams of up to `largest` bytes. */
+uint32_t btl_ib_rail_credit_cost(const btl_ib_rail_t *rail, uint32_t queue, uint32_t largest);
+
+/* ---- btl_ib_conn.c ---- */
+
+/* As btl_ib_conn_create(), for a connection that the peer asked for. */
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **conn);
+
+/* The peer left or began anew: messages that left count as acknowledged, what was not sent yet and
+ * operations fail, and the connection is as if just made. */
+void btl_ib_conn_reset(btl_ib_conn_t *conn);
+
+/* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
+ * next part never saw any of that, it can have it. */
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
+
+/* The idle timer went off: shrink, or look again later. */
+void btl_ib_conn_idle(btl_ib_conn_t *conn);
+
+/* Something sequenced came or went. */
+void btl_ib_conn_active(btl_ib_conn_t *conn);
+
+/* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
+ * whether it keeps the order. */
+void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
+
+/* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
+void btl_ib_conn_linger(btl_ib_conn_t *conn);
+
+/* Put `conn` on the list of those that may have something sendable. */
+void btl_ib_conn_ready(btl_ib_conn_t *conn);
+
+/* Give back all that a connection holds, without callbacks to come. */
+void btl_ib_conn_strip(btl_ib_conn_t *conn);
+
+/* Free a connection, which holds nothing any more. */
+void btl_ib_conn_free(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_contact.c ---- */
+
+/*
+ * Whose is this datagram? NULL if it is nobody's we know, its token is wrong or its key does not
+ * open it (counted). Makes a passive connection if it is a good first contact. With a keyed guard it comes with
+ * btl_ib_wire_peek()'s part of the view, and returns with all of it. What it says of an earlier life of
+ * ours is taken out of the view.
+ */
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
+
+/* Our token on what goes to the peer, for the connection's current epoch. */
+void btl_ib_contact_begin(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_datagram.c ---- */
+
+/* Does what is made now carry a CONNECT block? */
+static inline bool btl_ib_send_says_connect(const btl_ib_conn_t *conn)
+{
+    return !conn->peer_knows || conn->introduce;
+}
+
+/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
+static inline uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn)
+{
+    return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
+           + (btl_ib_send_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
+}
+
+/* Send `count` prepared segments: sequenced ones (new or again), or one that is not. Returns how many
+ * left. */
+int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+
+/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
+btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
+
+/* Where the body of a prepared segment goes. */
+static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
+{
+    return segment->wire + sizeof(btl_ib_wire_header_t)
+           + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
+}
+
+/* ---- sending: btl_ib_tx.h says which file does what ---- */
+
+/* btl_ib_tx.c: is there something that was never sent, whatever stops it? */
+bool btl_ib_send_pends(const btl_ib_conn_t *conn);
+
+/* Send whatever the limits let go. */
+void btl_ib_send_push(btl_ib_conn_t *conn);
+
+/* Acknowledgements or credits came: what waits for that has its turn. */
+void btl_ib_send_room(btl_ib_conn_t *conn);
+
+/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
+ * in one segment; else on that of the largest datagram. */
+void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
+
+/* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
+
+/* btl_ib_resend.c: send one sequenced segment again. False if the transport cannot take it now. */
+bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
+
+/* btl_ib_flight.c: a segment was lost: it waits to be sent again. */
+void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* All that is in flight was lost. Returns how many segments that were. */
+uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn);
+
+/* A segment arrived at the peer: take it out of all accounts and release it. */
+void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
+ * acknowledged carry nothing from now on. */
+void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
+
+/* A region of ours is about to go: what is sent from it, and not acknowledged, is copied. */
+void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region);
+
+/* btl_ib_out.c: it is over. Callbacks come later; a stream is freed. */
+void btl_ib_send_finish(btl_ib_out_t *out, int status);
+
+/* All messages and operations of the connection come back with `status`; messages all of which left
+ * with `flight_status`. */
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
+
+/* Call the callbacks that are due. */
+void btl_ib_send_callbacks(btl_ib_engine_t *engine);
+
+/* ---- btl_ib_cut.c ---- */
+
+/* Cut the next piece of `out` for a channel. NULL: no buffer. */
+btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space);
+
+/* `size` bytes from `offset` on of `count` pieces of memory. */
+void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
+                     uint8_t *to);
+
+/* How many messages at the head of those that wait in a channel fit together into `room` bytes; *size:
+ * what they take. 0 or 1: there is nothing to bundle. */
+uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
+
+/* A BUNDLE of the first `count` of them, `size` bytes, which move to the end of `bundled`. NULL: no
+ * buffer. */
+btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
+                                    uint32_t size, btl_ib_list_t *bundled);
+
+/* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
+void btl_ib_cut_own(btl_ib_segment_t *segment);
+
+/* As if it had never been cut. */
+void btl_ib_cut_undo(btl_ib_segment_t *segment);
+
+/* It has left: keep segment->out only if that waits for its acknowledgement. */
+void btl_ib_cut_left(btl_ib_segment_t *segment);
+
+/* ---- btl_ib_op.c ---- */
+
+/* Let waiting operations run, as far as there are places. */
+void btl_ib_op_run(btl_ib_conn_t *conn);
+
+/* A PUT or GET that the device was to do goes as segments. It is on no list. */
+void btl_ib_op_emulate(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* The request of an operation has left, or it went into the device; it came back unanswered. */
+void btl_ib_op_asked(btl_ib_op_t *op);
+void btl_ib_op_not_asked(btl_ib_op_t *op);
+
+/* The peer, or its device, works for us: it is not silent, and we wait anew. */
+void btl_ib_op_answered(btl_ib_conn_t *conn);
+
+/* An operation is over: off all accounts. */
+void btl_ib_op_leaves(btl_ib_op_t *op, int status);
+
+/* Those that wait for a place, or for an answer, are over. */
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
+
+/* Free what idle connections do not need. */
+void btl_ib_op_shrink(btl_ib_conn_t *conn);
+
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* ---- btl_ib_direct.c ---- */
+
+/* Could the device do it? And is it to be asked to: because it can, or because nobody else may? */
+bool btl_ib_direct_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
+bool btl_ib_direct_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
+
+/* Begin one that is wanted and possible. */
+void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
+
+/* Hand over what waits, as far as the transport takes it. */
+void btl_ib_direct_push(btl_ib_conn_t *conn);
+
+/* One is over, as the transport says. Calls nothing up, and ends no connection. */
+void btl_ib_direct_event(const btl_ib_event_t *event);
+
+/* All come back with `status`: their memory is no longer in use. */
+void btl_ib_direct_give_up(btl_ib_conn_t *conn, int status);
+
+/* The connection's own rail failed: what can goes on another way. */
+void btl_ib_direct_device_failed(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_serve.c ---- */
+
+void btl_ib_serve_init(btl_ib_conn_t *conn);
+
+/* Requests of the peer. False if one was not taken in: it must come again. */
+bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_serve_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Copy the next `size` bytes of replies. */
+void btl_ib_serve_write(const btl_ib_conn_t *conn, uint8_t *to, uint32_t size);
+
+/* Find the memory of a stream. False if peers may not read it any more: the stream is gone. */
+bool btl_ib_serve_find(btl_ib_stream_t *stream);
+
+/* A stream is over: free it. */
+void btl_ib_serve_end(btl_ib_stream_t *stream);
+
+/* Forget what the peer asked for. */
+void btl_ib_serve_drop(btl_ib_conn_t *conn);
+
+/* Free what idle connections do not need. */
+void btl_ib_serve_shrink(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_rx.c ---- */
+
+/* A new sequence was accepted: placed, or about to be within this call. */
+void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* Take a genuine datagram apart, and check all that needs no connection. False: counted. */
+bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
+
+/* The next progress call is to hand up what is complete of the connection's fragments. */
+void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn);
+
+/* Deliver what came in kicks or was left by lives that ended. Returns how many messages that were. */
+uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine);
+
+/* ---- btl_ib_refusal.c ---- */
+
+/* A segment was refused, for a message with that tag: its sender is to be told when the cause is gone. */
+void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
+                         btl_ib_refusal_cause_t cause);
+
+/* A segment that is still missing is here, and about to be taken in, refused or dropped. */
+void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The one that the acknowledgement now leaving is to name, or NULL. `told` is the caller's to set. */
+btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn);
+
+/* In this turn: whose cause is gone is acknowledged at once. */
+void btl_ib_refusal_turn(btl_ib_engine_t *engine);
+
+/* The peer's part of the connection ended. */
+void btl_ib_refusal_forget(btl_ib_conn_t *conn);
+
+/* Free what idle connections do not need. */
+void btl_ib_refusal_shrink(btl_ib_conn_t *conn);
+
+/* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
+uint32_t btl_ib_refusal_first_run(const btl_ib_refused_runs_t *runs, uint32_t room);
+
+/* ---- btl_ib_park.c ---- */
+
+/* Sequences [from, to) of a space came and were refused, as an ACK says: what of them is on its way
+ * is not any more. */
+void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                 const btl_ib_view_t *view);
+
+/* A segment was acknowledged: if it had been refused the cause is gone, perhaps of others, too. */
+void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+
+/* Acknowledgements were taken in: has what is parked waited long enough? */
+void btl_ib_park_look(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_ack.c ---- */
+
+/* Does it acknowledge something, or give credit, that is not known yet? What does not is possible, and needs
+ * not be taken in: in a stream, where nothing goes the other way, most of its datagrams. */
+bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Are all acknowledgements and limits in this datagram possible? (Counted if not.) */
+bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Take them in. */
+void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
+bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A message was handed up. */
+void btl_ib_ack_delivered(btl_ib_conn_t *conn);
+
+/* Something in `space` is to be acknowledged, `now` or soon. */
+void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
+
+/* Send explicit acknowledgements of all that is due; `flags` are added. False if the transport or
+ * memory did not allow it. */
+bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
+
+/* Send those that are due in this turn. */
+void btl_ib_ack_turn(btl_ib_engine_t *engine);
+
+/* The space that a datagram now leaving is to acknowledge. */
+uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn);
+
+/* A datagram that acknowledged `space` by piggyback has left. */
+void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space);
+
+/* ---- btl_ib_loss.c ---- */
+
+/* A datagram of the connection came: perhaps with a clock reading of ours, which is an answer and a round-trip
+ * sample. */
+void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* There is news of what was sent, or all begins anew: the next probe is the first of a row. */
+static inline void btl_ib_loss_begin_row(btl_ib_conn_t *conn)
+{
+    conn->probes = 0;
+    conn->unheard = 0;
+    conn->half_probed = false;
+}
+
+/* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
+void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                         uint32_t echo);
+
+/* The peer says that so many segments of a space came again although a copy had come before. */
+void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
+
+/* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
+ * back. For the congestion control. */
+void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
+
+/* The peer refused a segment, and says that it can take it in now: send that one again. */
+void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The transport's connection ended: all in flight may be lost, and the peer may be gone. */
+void btl_ib_loss_broken(btl_ib_conn_t *conn);
+
+/* After acknowledgements were taken in: find what is lost, set the timer. */
+void btl_ib_loss_detect(btl_ib_conn_t *conn);
+
+/* Set the timer for what is in flight now. */
+void btl_ib_loss_arm(btl_ib_conn_t *conn);
+
+/* The timer went off. */
+void btl_ib_loss_timer(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_rail.c ---- */
+
+/* Neither a datagram nor the end of a send or operation, but news of a peer, or of the device. */
+void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* A port that is down: has it been for too long? */
+void btl_ib_rail_look(btl_ib_rail_t *rail);
+
+/* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
+void btl_ib_rail_mourn(btl_ib_rail_t *rail);
+
+/* ---- btl_ib_failover.c ---- */
+
+/* Go on by another rail by which there is a connection with the same process, and tell the peer. False: there
+ * is none that carries what is under way. Calls nothing up. */
+bool btl_ib_failover(btl_ib_conn_t *conn);
+
+/* The same, if the peer's process was heard by another connection after `since` (of engine->awake). */
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
+
+/* Ask for a sign of life of the same process by all other rails. */
+void btl_ib_failover_ask(btl_ib_conn_t *conn);
+
+/* Is its own way well again? */
+void btl_ib_failover_home(btl_ib_conn_t *conn);
+
+/* Has the process `name` a connection with us by that rail, from that address (if it is known)? */
+bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
+
+/* May its datagrams come from there, by that rail? */
+bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from);
+
+/* A good datagram came, stamped so, by another way than what we send: if it is news, the peer's way is ours
+ * from now on. */
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp);
+
+/* Give the address by another rail back. */
+void btl_ib_failover_leave(btl_ib_conn_t *conn);
+
+#endif

@@ -4,7 +4,7 @@
  */
 
 /*
- * What the files that send share; the rest of the engine sees what btl_ib_state.h names. From a caller
+ * What the files that send share; the rest of the engine sees what btl_ib_calls.h names. From a caller
  * to the network:
  *
  *     btl_ib_tx.c       a message comes, leaves at once or waits in a channel

@@ -28,6 +28,8 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->proc = NULL;
     endpoint->conn = NULL;
     endpoint->remote_rail = 0;
+    endpoint->first_rail = 0;
+    endpoint->first_remote = 0;
     endpoint->dead = false;
     endpoint->told_refused = false;
     endpoint->told_lost = false;
@@ -138,13 +140,12 @@ static bool same_atomics(const btl_ib_module_t *module, const btl_ib_modex_t *pe
     return false;
 }
 
-/* The rail of the peer that this module shall talk to, or -1, and why not. */
+/* The rail of the peer that this module shall talk to, or -1, and why not; `choice`: that of each module. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
-                       const btl_ib_modex_t *peer)
+                       const btl_ib_modex_t *peer, int choice[BTL_IB_RAILS_MAX])
 {
     const btl_ib_modex_t *self = mca_btl_ib_component.self;
     const bool same_host = OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
-    int choice[BTL_IB_RAILS_MAX];
 
     if (!agrees(peer)) {
         return -1;
@@ -161,11 +162,24 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     return choice[module->rail];
 }
 
+/* The first rail that reaches the peer; there is one. */
+static uint32_t first_rail(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
+{
+    const btl_ib_modex_t *self = mca_btl_ib_component.self;
+    uint32_t i = 0;
+
+    while (choice[i] < 0 || self->rails[i].atomics != peer->rails[choice[i]].atomics) {
+        ++i;
+    }
+    return i;
+}
+
 /* An endpoint for `proc`, or NULL if this module cannot reach it. */
 static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *proc,
                                    const btl_ib_modex_t *peer)
 {
-    const int remote_rail = choose_rail(module, proc, peer);
+    int choice[BTL_IB_RAILS_MAX];
+    const int remote_rail = choose_rail(module, proc, peer, choice);
     btl_ib_endpoint_t *endpoint;
     btl_ib_conn_t *conn;
     int rc;
@@ -185,6 +199,8 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     endpoint->module = module;
     endpoint->proc = proc;
     endpoint->remote_rail = (uint32_t) remote_rail;
+    endpoint->first_rail = first_rail(peer, choice);
+    endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     snprintf(endpoint->host, sizeof(endpoint->host), "%s", peer->host);
     btl_ib_modex_ip_text(&peer->rails[remote_rail], endpoint->address, sizeof(endpoint->address));
     rc = connect_endpoint(endpoint, peer);
@@ -234,6 +250,20 @@ static bool others_poll(void)
         }
     }
     return false;
+}
+
+btl_ib_endpoint_t *btl_ib_endpoint_of_pieces(btl_ib_endpoint_t *endpoint)
+{
+    btl_ib_conn_t *conn;
+    btl_ib_endpoint_t *first;
+
+    if (OPAL_LIKELY(endpoint->first_rail == endpoint->module->rail)) {
+        return endpoint;
+    }
+    conn = btl_ib_conn_find(mca_btl_ib_component.engine, endpoint->first_rail,
+                            btl_ib_conn_name(endpoint->conn), endpoint->first_remote);
+    first = NULL != conn ? btl_ib_conn_user(conn) : NULL;
+    return NULL != first && !first->closing && !first->dead ? first : endpoint;
 }
 
 int btl_ib_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,

@@ -23,6 +23,8 @@ struct mca_btl_base_endpoint_t {
     struct opal_proc_t *proc;
     btl_ib_conn_t *conn;         /* NULL: this is the own process (btl_ib_self.h) */
     uint32_t remote_rail;        /* of the peer */
+    uint32_t first_rail;         /* of the modules that reach the peer: that of the first one */
+    uint32_t first_remote;       /* and the rail of the peer that it talks to */
     btl_ib_list_t failed;        /* fragments that came back from a dying connection */
     btl_ib_list_t failed_rdmas;  /* and one-sided operations */
     btl_ib_list_t departed_link; /* in the component's list of deaths that may be no news */
@@ -36,6 +38,11 @@ struct mca_btl_base_endpoint_t {
 typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 
 OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
+
+/* Where pieces of long messages go that ob1 gives to this endpoint: to the first one of the peer. ob1 deals them out to all
+ * of them, and the convertor of Open MPI 4.1 crashes if they do not come in the order in which they were sent. This
+ * endpoint, if the first one is no more. Called with the lock held. */
+btl_ib_endpoint_t *btl_ib_endpoint_of_pieces(btl_ib_endpoint_t *endpoint);
 
 /* Its connection is dead: give back what died with it, without callbacks if `quiet`. Called with the lock
  * held. */

@@ -141,6 +141,10 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
     }
 
     btl_ib_lock();
+    if (frag->msg.ordered) {
+        endpoint = btl_ib_endpoint_of_pieces(endpoint);
+        frag->endpoint = endpoint;
+    }
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
     if (OPAL_UNLIKELY(endpoint->closing)) {
         rc = -EPIPE;

@@ -121,14 +121,20 @@ static void tell_no_network(const btl_ib_modex_t *peer, const int choice[BTL_IB_
     }
 }
 
-/* Do both ends leave the changing of words to the same? Says so once if they do not. */
+/* Do both ends leave the changing of words to the same? */
+static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remote_rail)
+{
+    return mca_btl_ib_component.self->rails[rail].atomics == peer->rails[remote_rail].atomics;
+}
+
+/* The same; says so once if they do not. */
 static bool same_atomics(const btl_ib_module_t *module, const btl_ib_modex_t *peer, int remote_rail)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const btl_ib_atomics_t ours = component->self->rails[module->rail].atomics;
     const btl_ib_atomics_t theirs = peer->rails[remote_rail].atomics;
 
-    if (ours == theirs) {
+    if (agree_on_atomics(module->rail, peer, remote_rail)) {
         return true;
     }
     if (!component->told_atomics) {
@@ -165,10 +171,9 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
 /* The first rail that reaches the peer; there is one. */
 static uint32_t first_rail(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
 {
-    const btl_ib_modex_t *self = mca_btl_ib_component.self;
     uint32_t i = 0;
 
-    while (choice[i] < 0 || self->rails[i].atomics != peer->rails[choice[i]].atomics) {
+    while (choice[i] < 0 || !agree_on_atomics(i, peer, choice[i])) {
         ++i;
     }
     return i;

@@ -522,8 +522,7 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
              &params->bulk_apart, "bulk_apart",
              "Transport udp: long messages have a socket of their own while there are small ones, "
              "so that these do not wait behind them; it takes two ports side by side for each "
-             "process and "
-             "device (0 or 1, default: 1)",
+             "process and device (0 or 1, default: 1)",
              OPAL_INFO_LVL_6)
          && ok;
     ok = register_bool(

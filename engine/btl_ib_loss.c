@@ -348,17 +348,15 @@ static bool only_answers(const btl_ib_conn_t *conn)
 
 /* Where nothing is lost who does not answer computes, or waits for a processor, and may for long: each question is a
  * copy that he has to look at in vain. Who does not know us yet may have had no room for a stranger, and said nothing. */
-static uint64_t calm_patience(const btl_ib_conn_t *conn)
+static uint64_t calm_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 {
-    const btl_ib_engine_config_t *config = &conn->engine->config;
-    const uint64_t slow =
-        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
-    const uint64_t most = (uint64_t) config->rto_max << CALM_DOUBLINGS;
+    const uint64_t least = conn->engine->config.rto_max;
+    const uint64_t most = least << CALM_DOUBLINGS;
 
     if (!conn->bound) {
-        return config->rto_max;
+        return least;
     }
-    uint64_t wait = slow > config->rto_max ? slow : config->rto_max;
+    uint64_t wait = timeout > least ? timeout : least;
     wait <<= conn->probes < CALM_DOUBLINGS ? conn->probes : CALM_DOUBLINGS;
     return wait < most ? wait : most;
 }
@@ -378,10 +376,11 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (!conn->doubtful && btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
         return config->idle_after << conn->probes;
     }
+    uint64_t timeout =
+        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
     if (!conn->doubtful && is_reliable(conn)) {
-        return calm_patience(conn);
+        return calm_patience(conn, timeout);
     }
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
     if (conn->probes == 0) {

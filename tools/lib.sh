@@ -68,12 +68,20 @@ newest_of() { # FILE...: is the first newer than all others?
     done
 }
 
-# configure_in DIR ARGS...: configures there unless that was done, with these arguments, in this place.
+# The libraries that configure may find, with their versions.
+libraries_there() {
+    local library
+    for library in cmocka libfabric libibverbs librdmacm libcrypto; do
+        printf '%s %s\n' "$library" "$(pkg-config --modversion "$library" 2>/dev/null || :)"
+    done
+}
+
+# configure_in DIR ARGS...: configures there unless that was done, with these arguments and libraries, in this place.
 configure_in() {
     local dir=$1 stamp
     shift
     mkdir -p "$dir"
-    stamp="$root $dir $*"
+    stamp="$root $dir $* $(libraries_there)"
     if ! newest_of "$dir/config.status" "$root/configure" ||
         [[ $(cat "$dir/.configured" 2>/dev/null) != "$stamp" ]]; then
         say "configuring ${dir#"$root"/}"

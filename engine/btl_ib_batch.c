@@ -47,7 +47,6 @@ static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_li
 {
     btl_ib_out_t *out = segment->out;
 
-    btl_ib_flight_left(conn, segment);
     conn->engine->count.sent_bytes += segment->payload;
     if (segment->bundled > 0) {
         btl_ib_out_left_bundled(conn, bundled, segment->bundled);
@@ -56,6 +55,15 @@ static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_li
     btl_ib_cut_left(segment);
     if (segment->last) {
         btl_ib_out_left(conn, out, segment->out == NULL);
+    }
+}
+
+/* The first `count` segments of a batch have left. */
+static void have_left(btl_ib_conn_t *conn, batch_t *batch, int count)
+{
+    btl_ib_flight_left(conn, batch->segments, count);
+    for (int i = 0; i < count; i++) {
+        piece_left(conn, batch->segments[i], &batch->bundled);
     }
 }
 
@@ -77,8 +85,9 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
 /* What to cut next off what waits in a channel. */
 typedef struct plan {
     uint32_t space; /* on which channel it travels */
-    uint32_t count; /* messages to be bundled; if not several: the next piece of the first */
+    uint32_t count; /* messages to be bundled; if not several: the next pieces of the first */
     uint32_t size;  /* what they take */
+    uint32_t room;  /* so many pieces may leave at least */
 } plan_t;
 
 /* Messages travel together on the smallest channel that holds them; if that is blocked, as many as their
@@ -88,6 +97,7 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
     const btl_ib_list_t *pending = &conn->tx[space].pending;
     uint32_t overhead = btl_ib_send_overhead(conn);
     uint32_t room = conn->peer_queues->q[space].size;
+    btl_ib_verdict_t verdict;
 
     plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
                       ? 1
@@ -101,21 +111,36 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
         plan->count = btl_ib_cut_count(pending, room - overhead, &plan->size);
     }
     plan->space = space;
-    return btl_ib_limits_check(conn, space);
+    plan->room = btl_ib_limits_room(conn, space, &verdict);
+    return verdict;
 }
 
-/* NULL: there is no memory. */
-static btl_ib_segment_t *cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx,
-                                        btl_ib_out_t *out, const plan_t *plan,
-                                        btl_ib_list_t *bundled)
+/* Cut a BUNDLE, or pieces of `out` for what is left of the batch. False: there is no memory for all that. */
+static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out_t *out,
+                           const plan_t *plan, batch_t *batch, int most)
 {
-    if (btl_ib_tx_window_reserve(&conn->tx[plan->space].window, &conn->engine->mem) != 0) {
-        return NULL;
-    }
+    btl_ib_segment_t **segments = &batch->segments[batch->count];
+    int count;
+
     if (plan->count > 1) {
-        return btl_ib_cut_bundle(conn, &tx->pending, plan->count, plan->size, bundled);
+        most = 1;
+        segments[0] = btl_ib_cut_bundle(conn, &tx->pending, plan->count, plan->size, plan->space,
+                                        &batch->bundled);
+        count = segments[0] != NULL;
+    } else {
+        most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
+        count = btl_ib_cut(conn, out, plan->space, segments, most);
     }
-    return btl_ib_cut(conn, out, plan->space);
+    if (count == 0) {
+        return false;
+    }
+    btl_ib_flight_enter(conn, segments, count, plan->space);
+    batch->count += count;
+    if (segments[count - 1]->last) {
+        btl_ib_list_remove(&out->link);
+        return true;
+    }
+    return count == most;
 }
 
 /* Do others overtake bulk, and has somebody had short messages one after the other, and more than once within `time` us?
@@ -160,16 +185,10 @@ static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *
         if (verdict != BTL_IB_GO) {
             return verdict;
         }
-        btl_ib_segment_t *segment = cut_as_planned(conn, tx, out, &plan, &batch->bundled);
-        if (segment == NULL) {
+        if (!cut_as_planned(conn, tx, out, &plan, batch, most)) {
             conn->engine->count.blocked_memory++;
             *full = true;
             return BTL_IB_GO;
-        }
-        btl_ib_flight_enter(conn, segment, plan.space);
-        batch->segments[batch->count++] = segment;
-        if (segment->last) {
-            btl_ib_list_remove(&out->link);
         }
     }
     return BTL_IB_GO;
@@ -235,21 +254,6 @@ static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_
     return conn->engine->in_turn && short_ones_are_about(conn) && btl_ib_segment_is_bulk(first);
 }
 
-/* New segments of a channel that window and credits let go. */
-static uint32_t room_for(const btl_ib_conn_t *conn, uint32_t space)
-{
-    const btl_ib_tx_space_t *tx = &conn->tx[space];
-    const uint32_t window = conn->cc.window;
-    const uint32_t room = window > conn->in_flight ? window - conn->in_flight : 0;
-
-    if (conn->peer_queues->q[space].type != BTL_IB_QUEUE_PER_PEER) {
-        return room;
-    }
-    return btl_ib_seq_before(tx->window.next, tx->limit)
-               ? btl_ib_min_u32(room, tx->limit - tx->window.next)
-               : 0;
-}
-
 /*
  * Does what is left of a window wait for more, so that a whole train may leave? (RFC 1122, 4.2.3.4: a train that is short
  * costs nearly as much.) Not if it is much beside what is under way, for both hosts are to have something to do; nor if
@@ -262,7 +266,7 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *t
     if (train == 1 || conn->in_flight < train) {
         return false;
     }
-    if (room_for(conn, space) >= btl_ib_min_u32(train, conn->in_flight / 3)) {
+    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, conn->in_flight / 3)) {
         return false;
     }
     const btl_ib_out_t *first = btl_ib_list_empty(&tx->pending) ? NULL : next_out(tx);
@@ -295,10 +299,8 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
             uncut(conn, &batch, &tx->pending);
             *full = true;
         }
-        for (int i = 0; i < taken; i++) {
-            piece_left(conn, batch.segments[i], &batch.bundled);
-        }
         if (taken > 0) {
+            have_left(conn, &batch, taken);
             btl_ib_conn_active(conn);
             take_turns(tx);
             if (one_train_is_enough(conn, batch.segments[0])) {

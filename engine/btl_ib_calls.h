@@ -185,8 +185,10 @@ void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 
 /* ---- btl_ib_cut.c ---- */
 
-/* Cut the next piece of `out` for a channel. NULL: no buffer. */
-btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space);
+/* Cut pieces of `out` for a channel, at most `most` (at least 1). Returns how many; fewer: its last is among them, or there
+ * are no more buffers or places in the window. */
+int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_segment_t **segments,
+               int most);
 
 /* `size` bytes from `offset` on of `count` pieces of memory. */
 void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
@@ -196,10 +198,10 @@ void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32
  * what they take. 0 or 1: there is nothing to bundle. */
 uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
 
-/* A BUNDLE of the first `count` of them, `size` bytes, which move to the end of `bundled`. NULL: no
- * buffer. */
+/* A BUNDLE of the first `count` of them, `size` bytes, for channel `space`; they move to the end of `bundled`. NULL: no
+ * buffer, or no place in the window. */
 btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
-                                    uint32_t size, btl_ib_list_t *bundled);
+                                    uint32_t size, uint32_t space, btl_ib_list_t *bundled);
 
 /* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
 void btl_ib_cut_own(btl_ib_segment_t *segment);

@@ -44,15 +44,11 @@ void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32
 static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
                   uint32_t size)
 {
-    int n = 0;
-
     segment->outside = size;
-    segment->iov[1].iov_len = 0;
-    for (int i = 0; i < 2 && size > 0; i++) {
-        struct iovec part = part_of(&iov[i], &offset, &size);
-        if (part.iov_len > 0) {
-            segment->iov[n++] = part;
-        }
+    segment->iov[0] = part_of(&iov[0], &offset, &size);
+    segment->iov[1] = (struct iovec){0};
+    if (size > 0) {
+        segment->iov[segment->iov[0].iov_len > 0] = part_of(&iov[1], &offset, &size);
     }
 }
 
@@ -65,16 +61,16 @@ static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
            && conn->engine->guard.ops->trailer == 0;
 }
 
-/* What a segment is made of: a head of its type, then bytes. */
+/* What a segment is made of: a head of its type, which its maker writes, then bytes. */
 typedef struct piece {
     btl_ib_type_t type;
-    const void *head;
-    uint32_t head_size;
+    uint32_t head;           /* bytes of it */
     const struct iovec *iov; /* two of them: where the bytes are */
     uint64_t offset;         /* of the bytes in there */
     uint32_t size;
-    uint32_t pad;    /* zeros behind them */
-    bool stays;      /* the bytes stay there until the segment is acknowledged */
+    uint32_t pad; /* zeros behind them */
+    bool
+        refers; /* the bytes are sent from where they are: they stay there until the segment is acknowledged */
     uint64_t region; /* or as long as this region of ours is registered; 0: no region */
 } piece_t;
 
@@ -99,20 +95,15 @@ static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
 
 static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
 {
-    uint32_t whole = btl_ib_send_overhead(conn) + piece->head_size + piece->size + piece->pad;
-    bool outside =
-        (piece->stays || piece->region != 0) && piece->size > 0 && can_refer(conn, whole);
-    bool room = !outside || piece->region != 0;
-    btl_ib_segment_t *segment = btl_ib_send_prepare(
-        conn, piece->type, piece->head_size + (room ? piece->size + piece->pad : 0));
+    const bool outside = piece->refers && piece->size > 0;
+    const bool room = !outside || piece->region != 0;
+    btl_ib_segment_t *segment =
+        btl_ib_send_prepare(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
 
     if (segment == NULL) {
         return NULL;
     }
-    uint8_t *body = btl_ib_send_body(segment);
-    if (piece->head_size > 0) {
-        memcpy(body, piece->head, piece->head_size);
-    }
+    segment->payload = piece->size;
     if (outside) {
         refer(segment, piece->iov, piece->offset, piece->size);
         pad_outside(segment, piece->pad);
@@ -120,26 +111,14 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
             lend(conn, piece, segment);
         }
     } else if (piece->size > 0) {
-        btl_ib_cut_copy(piece->iov, 2, piece->offset, piece->size, body + piece->head_size);
-        memset(body + piece->head_size + piece->size, 0, piece->pad);
+        uint8_t *bytes = btl_ib_send_body(segment) + piece->head;
+        btl_ib_cut_copy(piece->iov, 2, piece->offset, piece->size, bytes);
+        memset(bytes + piece->size, 0, piece->pad);
     }
-    segment->payload = piece->size;
     return segment;
 }
 
-/* How many of the bytes that are left fit a segment of `space` behind a head of `head` bytes. */
-static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, const btl_ib_out_t *out,
-                        uint32_t head)
-{
-    uint32_t largest = conn->peer_queues->q[space].size;
-    uint64_t rest = out->size - out->offset;
-
-    largest = largest < conn->datagram_max ? largest : conn->datagram_max;
-    largest -= btl_ib_send_overhead(conn) + head;
-    return rest < largest ? (uint32_t) rest : largest;
-}
-
-/* ---- messages ---- */
+/* ---- heads ---- */
 
 /*
  * Bytes of each chunk of a message of `size` bytes. Where the network joins datagrams of one size, chunks of one size
@@ -159,103 +138,33 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     return btl_ib_min_u32(segment - heads, most);
 }
 
-/* What makes the last chunk as long as the others, if that is little. */
-static uint32_t pad_of(const btl_ib_conn_t *conn, const btl_ib_msg_t *msg, uint64_t rest)
+static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
 {
-    if (conn->cc.train <= 1 || rest >= msg->unit || msg->unit - rest > BTL_IB_PAD_MAX) {
-        return 0;
-    }
-    return msg->unit - (uint32_t) rest;
-}
-
-static btl_ib_segment_t *cut_chunk(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
-{
-    if (msg->unit == 0) {
-        msg->unit = unit_of(conn, msg->out.size);
-        msg->id = conn->next_fragment++;
-    }
-    uint64_t rest = msg->out.size - msg->out.offset;
-    btl_ib_wire_chunk_t chunk = {
+    const btl_ib_wire_chunk_t chunk = {
         .fragment = BTL_IB_LE32(msg->id),
         .total = BTL_IB_LE32(msg->out.size),
-        .index = BTL_IB_LE16(msg->out.offset / msg->unit),
+        .index = BTL_IB_LE16(offset / msg->unit),
         .unit = BTL_IB_LE16(msg->unit),
     };
-    piece_t piece = {
-        .type = BTL_IB_TYPE_CHUNK,
-        .head = &chunk,
-        .head_size = sizeof(chunk),
-        .iov = msg->iov,
-        .offset = msg->out.offset,
-        .size = rest < msg->unit ? (uint32_t) rest : msg->unit,
-        .pad = pad_of(conn, msg, rest),
-        .stays = true,
-    };
-    return make(conn, &piece);
+    memcpy(to, &chunk, sizeof(chunk));
 }
-
-/* All of it if it fits a segment, else a chunk. Chunks are what keeps an order. */
-static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
-{
-    btl_ib_segment_t *segment;
-
-    if (!msg->ordered && msg->unit == 0 && msg->out.size <= btl_ib_conn_segment_max(conn)) {
-        piece_t piece = {
-            .type = BTL_IB_TYPE_DATA,
-            .iov = msg->iov,
-            .size = (uint32_t) msg->out.size,
-        };
-        segment = make(conn, &piece);
-    } else {
-        segment = cut_chunk(conn, msg);
-    }
-    if (segment != NULL) {
-        segment->tag = msg->tag;
-    }
-    return segment;
-}
-
-/* ---- operations ---- */
 
 /* From byte `offset` of the operation on. */
-static btl_ib_wire_target_t target_of(const btl_ib_op_t *op, uint64_t offset)
+static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
 {
-    return (btl_ib_wire_target_t){
+    const btl_ib_wire_target_t target = {
         .region = BTL_IB_LE64(op->key.id),
         .secret = BTL_IB_LE64(op->key.secret),
         .offset = BTL_IB_LE64(op->offset + offset),
         .end = BTL_IB_LE64(op->offset + op->size),
         .operation = BTL_IB_LE32(op->id),
     };
+    memcpy(to, &target, sizeof(target));
 }
 
-static btl_ib_segment_t *cut_put(btl_ib_conn_t *conn, const btl_ib_op_t *op, uint32_t space)
+static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
 {
-    const struct iovec iov[2] = {{.iov_base = op->local, .iov_len = op->size}};
-    btl_ib_wire_target_t target = target_of(op, op->out.offset);
-    piece_t piece = {
-        .type = BTL_IB_TYPE_PUT,
-        .head = &target,
-        .head_size = sizeof(target),
-        .iov = iov,
-        .offset = op->out.offset,
-        .size = portion(conn, space, &op->out, sizeof(target)),
-        .stays = true,
-    };
-    btl_ib_prefetch_source(op->local, piece.offset, piece.size);
-    return make(conn, &piece);
-}
-
-static btl_ib_segment_t *cut_get(btl_ib_conn_t *conn, const btl_ib_op_t *op)
-{
-    btl_ib_wire_target_t target = target_of(op, 0);
-    piece_t piece = {.type = BTL_IB_TYPE_GET, .head = &target, .head_size = sizeof(target)};
-    return make(conn, &piece);
-}
-
-static btl_ib_segment_t *cut_atomic(btl_ib_conn_t *conn, const btl_ib_op_t *op)
-{
-    btl_ib_wire_atomic_t atomic = {
+    const btl_ib_wire_atomic_t atomic = {
         .region = BTL_IB_LE64(op->key.id),
         .secret = BTL_IB_LE64(op->key.secret),
         .offset = BTL_IB_LE64(op->offset),
@@ -265,50 +174,172 @@ static btl_ib_segment_t *cut_atomic(btl_ib_conn_t *conn, const btl_ib_op_t *op)
         .code = (uint8_t) op->code,
         .type = (uint8_t) op->type,
     };
-    piece_t piece = {.type = BTL_IB_TYPE_ATOMIC, .head = &atomic, .head_size = sizeof(atomic)};
-    return make(conn, &piece);
+    memcpy(to, &atomic, sizeof(atomic));
 }
 
-static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *to)
 {
-    btl_ib_segment_t *segment =
-        op->kind == BTL_IB_OP_GET ? cut_get(conn, op) : cut_atomic(conn, op);
+    const btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(offset >> 32),
+        .operation = BTL_IB_LE32(stream->id),
+    };
+    memcpy(to, &got, sizeof(got));
+}
 
-    if (segment != NULL) {
-        segment->payload = (uint32_t) op->out.size;
+/* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
+
+static btl_ib_msg_t *msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
+
+static btl_ib_op_t *op_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
+}
+
+static btl_ib_stream_t *stream_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
+}
+
+/* What pieces of one thing have in common, and the one to be made next. */
+typedef struct row {
+    piece_t piece;
+    struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
+    uint32_t unit;          /* bytes in each piece but the last */
+    uint32_t pad_most;      /* the last may be made as long as the others by so many zeros */
+} row_t;
+
+/* The most that fits a segment of `space` behind a head of `head` bytes. */
+static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
+{
+    const uint32_t largest = btl_ib_min_u32(conn->peer_queues->q[space].size, conn->datagram_max);
+
+    return largest - btl_ib_send_overhead(conn) - head;
+}
+
+/* A message becomes chunks from its first one on. */
+static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, row_t *row)
+{
+    if (msg->unit == 0) {
+        msg->unit = unit_of(conn, msg->out.size);
+        msg->id = conn->next_fragment++;
+    }
+    row->unit = msg->unit;
+    row->pad_most = conn->cc.train <= 1 ? 0 : BTL_IB_PAD_MAX;
+    row->piece.type = BTL_IB_TYPE_CHUNK;
+    row->piece.head = sizeof(btl_ib_wire_chunk_t);
+    row->piece.iov = msg->iov;
+}
+
+static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space,
+                         void *memory, row_t *row)
+{
+    row->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
+    row->memory[1] = (struct iovec){.iov_len = 0};
+    row->unit = portion(conn, space, row->piece.head);
+    row->pad_most = 0;
+    row->piece.iov = row->memory;
+}
+
+static void begin_row(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, row_t *row)
+{
+    row->piece.region = 0;
+    if (out->kind == BTL_IB_OUT_MESSAGE) {
+        begin_chunks(conn, msg_of(out), row);
+    } else if (out->kind == BTL_IB_OUT_PUT) {
+        row->piece.type = BTL_IB_TYPE_PUT;
+        row->piece.head = sizeof(btl_ib_wire_target_t);
+        begin_memory(conn, out, space, op_of(out)->local, row);
+    } else {
+        row->piece.type = BTL_IB_TYPE_GOT;
+        row->piece.head = sizeof(btl_ib_wire_got_t);
+        row->piece.region = stream_of(out)->key.id;
+        begin_memory(conn, out, space, stream_of(out)->memory, row);
+    }
+    row->piece.refers = can_refer(conn, btl_ib_send_overhead(conn) + row->piece.head + row->unit);
+}
+
+/* What makes the last piece as long as the others, if that is little. */
+static uint32_t pad_of(const row_t *row, uint64_t rest)
+{
+    return rest < row->unit && row->unit - rest <= row->pad_most ? row->unit - (uint32_t) rest : 0;
+}
+
+static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t *row)
+{
+    const uint64_t rest = out->size - out->offset;
+    piece_t *piece = &row->piece;
+
+    piece->offset = out->offset;
+    piece->size = rest < row->unit ? (uint32_t) rest : row->unit;
+    piece->pad = pad_of(row, rest);
+    btl_ib_segment_t *segment = make(conn, piece);
+    if (segment == NULL) {
+        return NULL;
+    }
+    uint8_t *body = btl_ib_send_body(segment);
+    if (out->kind == BTL_IB_OUT_MESSAGE) {
+        segment->tag = msg_of(out)->tag;
+        write_chunk(msg_of(out), piece->offset, body);
+    } else {
+        btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
+        if (out->kind == BTL_IB_OUT_PUT) {
+            write_target(op_of(out), piece->offset, body);
+        } else {
+            write_got(stream_of(out), piece->offset, body);
+        }
     }
     return segment;
 }
 
-/* ---- answers ---- */
+/* ---- what fits one segment ---- */
 
-static btl_ib_segment_t *cut_stream(btl_ib_conn_t *conn, const btl_ib_stream_t *stream,
-                                    uint32_t space)
+static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *msg)
 {
-    const struct iovec iov[2] = {{.iov_base = stream->memory, .iov_len = stream->out.size}};
-    btl_ib_wire_got_t got = {
-        .offset_low = BTL_IB_LE32(stream->out.offset & UINT32_MAX),
-        .offset_high = BTL_IB_LE32(stream->out.offset >> 32),
-        .operation = BTL_IB_LE32(stream->id),
+    const piece_t piece = {
+        .type = BTL_IB_TYPE_DATA,
+        .iov = msg->iov,
+        .size = (uint32_t) msg->out.size,
     };
-    piece_t piece = {
-        .type = BTL_IB_TYPE_GOT,
-        .head = &got,
-        .head_size = sizeof(got),
-        .iov = iov,
-        .offset = stream->out.offset,
-        .size = portion(conn, space, &stream->out, sizeof(got)),
-        .region = stream->key.id,
+    btl_ib_segment_t *segment = make(conn, &piece);
+
+    if (segment != NULL) {
+        segment->tag = msg->tag;
+    }
+    return segment;
+}
+
+static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    const bool get = op->kind == BTL_IB_OP_GET;
+    const piece_t piece = {
+        .type = get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
+        .head = get ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t),
     };
-    btl_ib_prefetch_source(stream->memory, piece.offset, piece.size);
-    return make(conn, &piece);
+    btl_ib_segment_t *segment = make(conn, &piece);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    if (get) {
+        write_target(op, 0, btl_ib_send_body(segment));
+    } else {
+        write_atomic(op, btl_ib_send_body(segment));
+    }
+    segment->payload = (uint32_t) op->out.size;
+    return segment;
 }
 
 /* As many as fit. */
 static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
 {
-    uint32_t size = portion(conn, space, out, 0);
+    const uint64_t rest = out->size - out->offset;
+    uint32_t size = portion(conn, space, 0);
 
+    size = rest < size ? (uint32_t) rest : size;
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
@@ -320,19 +351,25 @@ static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *ou
 
 /* ---- all of them ---- */
 
-static btl_ib_segment_t *cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+/* Chunks are what keeps an order. */
+static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+{
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
+    }
+    const btl_ib_msg_t *msg = msg_of(out);
+    return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
+}
+
+static btl_ib_segment_t *cut_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
 {
     switch (out->kind) {
-    case BTL_IB_OUT_PUT:
-        return cut_put(conn, BTL_IB_CONTAINER(out, btl_ib_op_t, out), space);
     case BTL_IB_OUT_REQUEST:
-        return cut_request(conn, BTL_IB_CONTAINER(out, btl_ib_op_t, out));
-    case BTL_IB_OUT_STREAM:
-        return cut_stream(conn, BTL_IB_CONTAINER(out, btl_ib_stream_t, out), space);
+        return cut_request(conn, op_of(out));
     case BTL_IB_OUT_REPLIES:
         return cut_replies(conn, out, space);
     default:
-        return cut_message(conn, BTL_IB_CONTAINER(out, btl_ib_msg_t, out));
+        return cut_message(conn, msg_of(out));
     }
 }
 
@@ -343,20 +380,14 @@ static bool counts_segments(const btl_ib_segment_t *segment)
 }
 
 /* Does somebody wait for the acknowledgement of its last segment? */
-static bool wants_ack_now(const btl_ib_out_t *out)
+static bool wants_ack_now(btl_ib_out_t *out)
 {
     return out->kind == BTL_IB_OUT_PUT
-           || (out->kind == BTL_IB_OUT_MESSAGE
-               && BTL_IB_CONTAINER(out, btl_ib_msg_t, out)->want_ack_now);
+           || (out->kind == BTL_IB_OUT_MESSAGE && msg_of(out)->want_ack_now);
 }
 
-btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
 {
-    btl_ib_segment_t *segment = cut(conn, out, space);
-
-    if (segment == NULL) {
-        return NULL;
-    }
     segment->out = out;
     out->offset += segment->payload;
     out->pending += counts_segments(segment);
@@ -364,7 +395,30 @@ btl_ib_segment_t *btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t sp
     if (segment->last && wants_ack_now(out)) {
         segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
-    return segment;
+}
+
+int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_segment_t **segments,
+               int most)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].window;
+    const bool in_pieces = is_in_pieces(conn, out);
+    row_t row;
+    int n = 0;
+
+    if (in_pieces) {
+        begin_row(conn, out, space, &row);
+    }
+    do {
+        if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
+            break;
+        }
+        segments[n] = in_pieces ? cut_piece(conn, out, &row) : cut_whole(conn, out, space);
+        if (segments[n] == NULL) {
+            break;
+        }
+        take_off(out, segments[n++]);
+    } while (n < most && !segments[n - 1]->last);
+    return n;
 }
 
 /* ---- several messages in one ---- */
@@ -400,10 +454,12 @@ uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t 
 }
 
 btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
-                                    uint32_t size, btl_ib_list_t *bundled)
+                                    uint32_t size, uint32_t space, btl_ib_list_t *bundled)
 {
+    if (btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
+        return NULL;
+    }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_BUNDLE, size);
-
     if (segment == NULL) {
         return NULL;
     }

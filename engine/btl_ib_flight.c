@@ -24,7 +24,7 @@ static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int 
 
 /* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
  * what limits memory, and what leaves the pool something for acknowledgements. */
-static void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
     btl_ib_engine_t *engine = conn->engine;
     bool skip = segment->type == BTL_IB_TYPE_SKIP;
@@ -39,12 +39,13 @@ static void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
     }
 }
 
-/* One segment more has had its time, were it sent without bursts. */
-static void spend_time(btl_ib_conn_t *conn)
+/* `count` segments more have had their time, were they sent without bursts. */
+static void spend_time(btl_ib_conn_t *conn, int count)
 {
     if (conn->cc.pace != 0) {
         uint64_t now = conn->engine->now * 1000;
-        conn->pace_at = (conn->pace_at > now ? conn->pace_at : now) + conn->cc.pace;
+        conn->pace_at =
+            (conn->pace_at > now ? conn->pace_at : now) + (uint64_t) count * conn->cc.pace;
     }
 }
 
@@ -63,38 +64,50 @@ static void notice_silence(btl_ib_conn_t *conn)
     }
 }
 
-/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
- * had nothing else in flight has all of the window left, whatever went before. */
-static bool asks_for_ack(btl_ib_conn_t *conn, uint32_t space)
+/* Of a small window, which an acknowledgement held back would leave empty: how many segments. UINT32_MAX: it is none. */
+static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
     const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.train);
     uint32_t window = conn->cc.window;
 
-    conn->unasked = conn->in_flight <= 1 ? 1 : conn->unasked + 1;
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
-        uint32_t pending = btl_ib_limits_pending(conn, queue);
-        window = window < pending ? window : pending;
+        window = btl_ib_min_u32(window, btl_ib_limits_pending(conn, queue));
     }
-    return window < small && (4 * conn->unasked >= window || conn->in_flight >= window);
+    return window < small ? window : UINT32_MAX;
 }
 
-void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
+/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
+ * had nothing else in flight has all of the window left, whatever went before. */
+static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small)
 {
-    segment->space = (uint8_t) space;
-    segment->seq = btl_ib_tx_window_push(&conn->tx[space].window, segment);
-    if (segment->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        btl_ib_loss_begin_row(conn);
-    }
-    notice_silence(conn);
-    keep(conn, segment, +1);
-    in_flight(conn, segment, +1);
-    spend_time(conn);
-    if (asks_for_ack(conn, space)) {
+    conn->unasked = conn->in_flight <= 1 ? 1 : conn->unasked + 1;
+    if (small != UINT32_MAX && (4 * conn->unasked >= small || conn->in_flight >= small)) {
         segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
         conn->unasked = 0;
+    }
+}
+
+void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                         uint32_t space)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].window;
+    const uint32_t small = small_window(conn, space);
+
+    if (segments[0]->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        btl_ib_loss_begin_row(conn);
+    }
+    notice_silence(conn);
+    spend_time(conn, count);
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        segment->space = (uint8_t) space;
+        segment->seq = btl_ib_tx_window_push(window, segment);
+        keep(conn, segment, +1);
+        in_flight(conn, segment, +1);
+        ask_for_ack(conn, segment, small);
     }
 }
 
@@ -119,17 +132,22 @@ void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     btl_ib_engine_t *engine = conn->engine;
+    const uint64_t awake = btl_ib_engine_awake(engine);
+    const uint64_t now = engine->now;
 
-    segment->first_sent = btl_ib_engine_awake(engine);
-    segment->last_sent = engine->now;
-    segment->order = ++conn->order;
-    segment->copies = 1;
-    btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
-    engine->count.sent_segments++;
-    conn->probe_base = engine->now;
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        segment->first_sent = awake;
+        segment->last_sent = now;
+        segment->order = ++conn->order;
+        segment->copies = 1;
+        btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    }
+    engine->count.sent_segments += (uint32_t) count;
+    conn->probe_base = now;
     conn->blocked_since = 0;
 }
 
@@ -149,7 +167,7 @@ void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bo
     segment->order = ++conn->order;
     segment->probe = probe;
     segment->copies++;
-    spend_time(conn);
+    spend_time(conn, 1);
     engine->count.retransmits++;
     conn->probe_base = engine->now;
 }
@@ -190,7 +208,7 @@ void btl_ib_flight_park(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     segment->refused = segment->copies;
 }
 
-btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_out_t *out = segment->out;
 
@@ -208,10 +226,15 @@ btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     return out;
 }
 
+btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return end(conn, segment);
+}
+
 void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_tx_window_clear(&conn->tx[segment->space].window, segment->seq);
-    btl_ib_out_t *out = btl_ib_flight_end(conn, segment);
+    btl_ib_out_t *out = end(conn, segment);
     if (out != NULL) {
         btl_ib_send_finish(out, 0);
     }

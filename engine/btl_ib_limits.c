@@ -11,6 +11,7 @@ enum {
     PENDING_TIME = 50, /* us */
     COMMAND_SHARE = 8, /* of the window goes beside it */
     BESIDE_DEPTH = 48, /* segments: most of the buffers beyond depth_total; ACKs need the others */
+    SEGMENT_MOST = 65536, /* bytes */
 };
 
 /*
@@ -57,34 +58,71 @@ static bool goes_beside_depth(const btl_ib_conn_t *conn)
            && conn->engine->unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
 }
 
-btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
+static uint32_t rest(uint32_t most, uint32_t used)
 {
-    const btl_ib_engine_t *engine = conn->engine;
+    return most > used ? most - used : 0;
+}
+
+/* What the peer's buffers for a channel let go. */
+static uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
+{
     const btl_ib_tx_space_t *tx = &conn->tx[space];
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
 
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
-        if (!btl_ib_seq_before(tx->window.next, tx->limit)) {
-            return BTL_IB_NO_CREDIT;
-        }
-    } else if (tx->in_flight >= queue->max_pending
-               && tx->in_flight >= btl_ib_limits_pending(conn, queue)) {
-        return BTL_IB_NO_WINDOW;
+        return btl_ib_seq_before(tx->window.next, tx->limit) ? tx->limit - tx->window.next : 0;
     }
-    /* A SKIP may rest there for long, and does not count; there is one at most. */
-    if (tx->window.next - tx->window.first >= engine->config.window_max + (conn->skips > 0)
-        || conn->in_flight >= window_of(conn, space)) {
-        return BTL_IB_NO_WINDOW;
+    const uint32_t room = rest(queue->max_pending, tx->in_flight);
+    return room > 0 ? room : rest(btl_ib_limits_pending(conn, queue), tx->in_flight);
+}
+
+/* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */
+static uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_window_t *window = &conn->tx[space].window;
+
+    return btl_ib_min_u32(
+        rest(conn->engine->config.window_max + (conn->skips > 0), window->next - window->first),
+        rest(window_of(conn, space), conn->in_flight));
+}
+
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
+{
+    return btl_ib_min_u32(room_there(conn, space), room_in_windows(conn, space));
+}
+
+/* What the limits on all connections let go; if the bytes decide as if each segment had the most that one can have. */
+static uint32_t room_in_depth(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+
+    if (engine->unacked >= config->depth_total || engine->bytes_unacked >= config->depth_bytes) {
+        return goes_beside_depth(conn);
+    }
+    const uint64_t bytes = config->depth_bytes - engine->bytes_unacked;
+    const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
+    const uint32_t most = config->depth_total - engine->unacked;
+    return room < most ? (uint32_t) room : most;
+}
+
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
+{
+    const uint32_t way = btl_ib_limits_way(conn, space);
+
+    if (way == 0) {
+        const bool credits = conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
+                             && room_there(conn, space) == 0;
+        *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
+        return 0;
     }
     if (btl_ib_limits_too_soon(conn, 0)) {
-        return BTL_IB_TOO_SOON;
+        *verdict = BTL_IB_TOO_SOON;
+        return 0;
     }
-    if (!goes_beside_depth(conn)
-        && (engine->unacked >= engine->config.depth_total
-            || engine->bytes_unacked >= engine->config.depth_bytes)) {
-        return BTL_IB_NO_DEPTH;
-    }
-    return BTL_IB_GO;
+    const uint32_t depth = room_in_depth(conn);
+    *verdict = depth > 0 ? BTL_IB_GO : BTL_IB_NO_DEPTH;
+    return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, way);
 }
 
 /* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody

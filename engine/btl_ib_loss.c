@@ -127,6 +127,23 @@ static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
 }
 
+/* The same, with what follows from it, of a segment that was sent again or is about to be. */
+static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                            uint32_t echo)
+{
+    const bool earlier = came_earlier(conn, segment, echo_valid, echo);
+    /* What was made void waits to be sent again, too, but nobody took it for lost. */
+    const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
+
+    if (lost) { /* and about to be sent again */
+        allow_more_time(conn);
+    }
+    if (lost || (earlier && !segment->probe)) {
+        conn->cc.ops->undo(&conn->cc);
+    }
+    return earlier;
+}
+
 static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
 {
     btl_ib_rack_t *rack = &conn->rack[which];
@@ -141,17 +158,8 @@ static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t 
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo)
 {
-    bool earlier = came_earlier(conn, segment, echo_valid, echo);
-    /* What was made void waits to be sent again, too, but nobody took it for lost. */
-    bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
-
-    if (lost) { /* and about to be sent again */
-        allow_more_time(conn);
-    }
-    if (lost || (earlier && !segment->probe)) {
-        conn->cc.ops->undo(&conn->cc);
-    }
-    if (earlier) {
+    if ((segment->copies > 1 || segment->lost)
+        && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
     if (segment->order > conn->tx[segment->space].arrived) {

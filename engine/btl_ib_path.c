@@ -240,7 +240,7 @@ static bool send_probe(btl_ib_conn_t *conn, uint32_t size)
     uint32_t pad = size - btl_ib_send_overhead(conn);
 
     if (btl_ib_limits_check(conn, space) != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&conn->tx[space].window, &conn->engine->mem) != 0) {
+        || btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
         return false;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
@@ -249,12 +249,12 @@ static bool send_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     memset(btl_ib_send_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
-    btl_ib_flight_enter(conn, segment, space);
+    btl_ib_flight_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
         btl_ib_flight_withdraw(conn, segment);
         return false;
     }
-    btl_ib_flight_left(conn, segment);
+    btl_ib_flight_left(conn, &segment, 1);
     btl_ib_loss_arm(conn);
     return true;
 }

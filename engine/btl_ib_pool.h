@@ -34,35 +34,38 @@ enum { BTL_IB_SEGMENT_KINDS = 3 };
 typedef struct btl_ib_segment {
     btl_ib_list_t link;       /* free, in flight (by time of sending), lost or parked */
     struct btl_ib_pool *pool; /* whose it is */
+    void *mem;                /* the slab's registration */
+    uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
+
+    /* From here to `copies` all is cleared when it is taken out of the pool. */
     struct btl_ib_conn *conn; /* NULL: on no connection's account */
     struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
-    uint64_t first_sent;      /* us of the engine's clock `awake` */
-    uint64_t last_sent;       /* us */
-    uint64_t order;           /* grows with each datagram of the connection */
+    uint64_t region;          /* GOT: iov[] is in this region of ours; 0: in none */
     uint32_t seq;
-    uint32_t copies;     /* how often it was sent */
-    uint32_t refused;    /* which of them the peer refused last; 0: none */
-    uint32_t size;       /* bytes from wire[] on: headers and copied payload */
-    uint32_t outside;    /* bytes of payload in iov[] */
-    struct iovec iov[2]; /* payload that is sent from where it is */
-    uint64_t region;     /* GOT: iov[] is in this region of ours; 0: in none */
-    uint32_t payload;    /* bytes of the message in it, wherever they are */
-    uint32_t parted;     /* bytes of parts of the last copy that left; 0: all or none */
-    uint32_t in_parts;   /* copies all of whose parts left */
-    uint32_t bundled;    /* messages in a BUNDLE; of other types 0 */
-    bool last;           /* the message ends with it */
+    uint32_t refused;  /* which of its copies the peer refused last; 0: none */
+    uint32_t size;     /* bytes from wire[] on: headers and copied payload */
+    uint32_t outside;  /* bytes of payload in iov[] */
+    uint32_t payload;  /* bytes of the message in it, wherever they are */
+    uint32_t parted;   /* bytes of parts of the last copy that left; 0: all or none */
+    uint32_t in_parts; /* copies all of whose parts left */
+    uint32_t bundled;  /* messages in a BUNDLE; of other types 0 */
     uint8_t type;
     uint8_t flags; /* of the header, as far as they stay */
     uint8_t tag;
     uint8_t space;
-    uint8_t kind;  /* of the pool's */
-    bool lost;     /* waits to be sent again, or is parked; not counted as in flight */
-    bool parked;   /* the peer has refused the last copy */
-    bool probe;    /* the last copy was sent to ask, not because it seemed lost */
-    bool busy;     /* the transport still reads it */
-    bool done;     /* nobody needs it once it is not busy */
-    void *mem;     /* the slab's registration */
-    uint8_t *wire; /* the datagram, aligned to 8, with headroom before it */
+    bool last;       /* the message ends with it */
+    bool lost;       /* waits to be sent again, or is parked; not counted as in flight */
+    bool parked;     /* the peer has refused the last copy */
+    bool probe;      /* the last copy was sent to ask, not because it seemed lost */
+    bool busy;       /* the transport still reads it */
+    bool done;       /* nobody needs it once it is not busy */
+    uint32_t copies; /* how often it was sent */
+
+    uint8_t kind;        /* of the pool's */
+    uint64_t first_sent; /* us of the engine's clock `awake` */
+    uint64_t last_sent;  /* us */
+    uint64_t order;      /* grows with each datagram of the connection */
+    struct iovec iov[2]; /* payload that is sent from where it is */
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {
@@ -83,7 +86,7 @@ void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_trans
 /* Frees all slabs, whatever is in them. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 
-/* A segment for `size` bytes, its flags and payload cleared, or NULL: no memory, or the limit is reached. */
+/* A segment for `size` bytes, on no account and with nothing in it, or NULL: no memory, or the limit is reached. */
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 
 /* Give a segment back to its pool; if the transport still reads it, that happens with its SENT event. */

@@ -113,16 +113,16 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     if (segment == NULL) {
         return;
     }
-    if (btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) != 0) {
+    if (btl_ib_tx_window_reserve(&tx->window, 1, &conn->engine->mem) != 0) {
         btl_ib_pool_put(segment);
         return;
     }
     uint32_t wire = BTL_IB_LE32(count);
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->window, (int32_t) count - 1);
-    btl_ib_flight_enter(conn, segment, space);
+    btl_ib_flight_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) == 1) {
-        btl_ib_flight_left(conn, segment);
+        btl_ib_flight_left(conn, &segment, 1);
     } else {
         btl_ib_flight_withdraw(conn, segment);
         btl_ib_tx_window_jump(&tx->window, 1 - (int32_t) count);
@@ -139,7 +139,7 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!btl_ib_list_empty(&tx->pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&tx->window, &conn->engine->mem) != 0) {
+        || btl_ib_tx_window_reserve(&tx->window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_DATA, size);
@@ -175,7 +175,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 
     engine->reserved = NULL;
     btl_ib_engine_clock(engine, now);
-    btl_ib_flight_enter(conn, segment, segment->space);
+    btl_ib_flight_enter(conn, &segment, 1, segment->space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
         btl_ib_flight_withdraw(conn, segment);
         return -EAGAIN;
@@ -183,7 +183,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
     btl_ib_company_none(conn);
-    btl_ib_flight_left(conn, segment);
+    btl_ib_flight_left(conn, &segment, 1);
     btl_ib_conn_active(conn);
     btl_ib_loss_arm(conn);
     return 0;

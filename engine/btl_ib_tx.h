@@ -98,8 +98,21 @@ uint32_t btl_ib_limits_pending(const btl_ib_conn_t *conn, const btl_ib_queue_t *
 /* Must a segment behind `ahead` others, which have not spent their time yet, wait for its own? */
 bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead);
 
+/* How many new segments the windows and the peer's buffers for a channel let go. */
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
+
+/* How many new segments may leave on a channel before this is to be asked again (perhaps more may); 0: none, and *verdict
+ * says why. */
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
+
 /* May a new segment leave on a channel? */
-btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space);
+static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_verdict_t verdict;
+
+    (void) btl_ib_limits_room(conn, space, &verdict);
+    return verdict;
+}
 
 /* Wait for the right thing: the transport or memory (try again in the next turn), the other
  * connections, or an acknowledgement, which makes the connection ready again by itself. */
@@ -107,14 +120,15 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
 
 /* ---- btl_ib_flight.c ---- */
 
-/* Give a new segment its sequence and count it. */
-void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space);
+/* Give new segments, at least one, their sequences, for which there are places, and count them. A SKIP comes alone. */
+void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                         uint32_t space);
 
 /* It cannot leave: as if it had never entered, and free. The last that entered goes first. */
 void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
-/* A new segment has left. */
-void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+/* New segments have left, in this order. */
+void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
 /* A later copy of a segment has left; `probe`: to ask, not because it seemed lost. */
 void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);

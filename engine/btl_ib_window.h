@@ -36,10 +36,14 @@ void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first);
 /* The part of btl_ib_tx_window_reserve() that needs memory. */
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Make sure that window->next has a place. Returns 0 or -ENOMEM. */
-static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem)
+/* Make sure that the next `count` sequences have a place. All but the last of them have one already. Returns 0 or
+ * -ENOMEM. */
+static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t count,
+                                           const btl_ib_mem_t *mem)
 {
-    return window->next - window->first < window->size ? 0 : btl_ib_tx_window_grow(window, mem);
+    return window->next - window->first + count <= window->size
+               ? 0
+               : btl_ib_tx_window_grow(window, mem);
 }
 
 /* Give window->next to `segment` (not NULL); a place was reserved. Returns the sequence. */

@@ -60,7 +60,7 @@ static void push(btl_ib_tx_window_t *window, void *segment)
 {
     uint32_t next = window->next;
 
-    assert_int_equal(btl_ib_tx_window_reserve(window, mem), 0);
+    assert_int_equal(btl_ib_tx_window_reserve(window, 1, mem), 0);
     assert_int_equal(btl_ib_tx_window_push(window, segment), next);
     assert_int_equal(window->next, next + 1);
 }
@@ -205,11 +205,11 @@ static void test_tx_memory(void **state)
     (void) state;
     btl_ib_tx_window_init(&window, 0xfffffffc);
     memory.allowed = 0;
-    assert_int_equal(btl_ib_tx_window_reserve(&window, mem), -ENOMEM);
+    assert_int_equal(btl_ib_tx_window_reserve(&window, 1, mem), -ENOMEM);
     btl_ib_tx_window_shrink(&window, mem);
     memory.allowed = 1;
     uint32_t n = 0;
-    while (btl_ib_tx_window_reserve(&window, mem) == 0) {
+    while (btl_ib_tx_window_reserve(&window, 1, mem) == 0) {
         btl_ib_tx_window_push(&window, &segments[n++]);
     }
     assert_int_equal(n, window.size);
@@ -276,7 +276,7 @@ static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random
         break;
     default:
         memory.allowed = test_random_below(r, 10) == 0 ? 0 : UINT64_MAX;
-        if (btl_ib_tx_window_reserve(window, mem) == 0) {
+        if (btl_ib_tx_window_reserve(window, 1, mem) == 0) {
             m->at[m->next] = &segments[test_random_below(r, sizeof(segments))];
             assert_int_equal(btl_ib_tx_window_push(window, m->at[m->next]), m->base + m->next);
             m->next++;

@@ -58,6 +58,12 @@ static bool loses_all_from_1(bench_t *bench, const bench_datagram_t *datagram)
     return datagram->source == bench_address(1, 0);
 }
 
+static bool loses_all_to_0(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    return datagram->to / BENCH_RAILS == 0;
+}
+
 /* All was acknowledged, all credit used, and the news of more lost: the sender has nothing in flight
  * that could be repeated, and asks. */
 static void a_probe_for_credit(void **state)
@@ -504,6 +510,52 @@ static void losses_to_others(void **state)
     (void) state;
 }
 
+/* What the limits on all connections leave of long messages to two peers, none of which answers. */
+static const btl_ib_engine_t *fill_depth(bench_t *bench, uint32_t segments, uint64_t bytes)
+{
+    bench->hosts[0].config.depth_total = segments;
+    bench->hosts[0].config.depth_bytes = bytes;
+    for (uint32_t i = 0; i < 3; i++) {
+        bench_start(bench, i);
+    }
+    for (uint32_t peer = 1; peer < 3; peer++) {
+        bench_send(bench, 0, peer, 20, 1);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    bench->loses = loses_all_to_0;
+    for (uint32_t peer = 1; peer < 3; peer++) {
+        bench_send(bench, 0, peer, 60000, 1);
+    }
+    bench_run(bench, 1000);
+    return bench_conn(bench, 0, 1)->engine;
+}
+
+/* Rows of segments are cut no longer than the limits on all connections let go. */
+static void depth_in_segments(void **state)
+{
+    bench_t *bench = new_bench();
+
+    assert_int_equal(fill_depth(bench, 7, 1u << 20)->unacked, 7);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* The last may go beyond the limit in bytes, no other. */
+static void depth_in_bytes(void **state)
+{
+    bench_t *bench = new_bench();
+    const btl_ib_engine_t *engine = fill_depth(bench, 1000, 4000);
+
+    assert_true(engine->bytes_unacked >= 4000);
+    assert_true(engine->bytes_unacked < 4000 + 1472);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    end(bench);
+    (void) state;
+}
+
 /* Datagrams on a path of 5 ms, which the bench's own network does not keep in flight. */
 typedef struct path {
     bench_datagram_t *datagram[64];
@@ -656,6 +708,8 @@ int main(void)
         cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),
         cmocka_unit_test(losses_to_others),
+        cmocka_unit_test(depth_in_segments),
+        cmocka_unit_test(depth_in_bytes),
         cmocka_unit_test(a_pause_on_a_long_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

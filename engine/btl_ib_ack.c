@@ -228,8 +228,7 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->space].credit, &conn->rail->queues.q[view->space],
-                                conn->cc.train, answered);
+           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.train, answered);
 }
 
 void btl_ib_ack_delivered(btl_ib_conn_t *conn)

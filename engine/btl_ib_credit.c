@@ -7,10 +7,14 @@
 
 #include "btl_ib_min.h"
 
-/* The low watermark of a grant that is smaller than the queue: in proportion, below the grant. */
-static uint32_t low_of(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
+/* The grant is another: watermark and window of one that is smaller than the queue are so in proportion, the watermark
+ * below the grant. Divided here, and not for each segment. */
+static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
-    return (uint32_t) ((uint64_t) queue->low * credit->grant / queue->num);
+    const uint64_t grant = credit->grant;
+
+    credit->batch = (uint32_t) (grant - queue->low * grant / queue->num);
+    credit->bank = (uint32_t) (queue->window * grant / queue->num);
 }
 
 /* What each busy peer may have of the pool. */
@@ -66,6 +70,7 @@ void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
         .told = first_seq + grant,
         .cost = cost,
     };
+    proportion(credit, queue);
     pool->granted += (uint64_t) grant * cost;
 }
 
@@ -82,11 +87,6 @@ void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
     credit->busy = false;
 }
 
-static bool is_low(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
-{
-    return credit->grant - credit->used <= low_of(credit, queue);
-}
-
 static void repost(btl_ib_credit_t *credit)
 {
     credit->limit += credit->used;
@@ -98,7 +98,7 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
 {
     credit->used++;
     credit->since++;
-    if (credit->since + low_of(credit, queue) < credit->grant) {
+    if (credit->since < credit->batch) {
         return;
     }
     credit->since = 0;
@@ -113,6 +113,7 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
         grow(credit, pool, share);
     }
     credit->over = credit->grant > share;
+    proportion(credit, queue);
 }
 
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
@@ -120,24 +121,23 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
 {
     credit->grant -= count;
     pool->granted -= (uint64_t) count * credit->cost;
-    if (is_low(credit, queue)) { /* the smaller grant has another watermark */
+    proportion(credit, queue);
+    if (credit->used >= credit->batch) {
         repost(credit);
     }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, uint32_t train,
-                       bool soon)
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t train, bool soon)
 {
-    uint32_t enough = (uint32_t) ((uint64_t) queue->window * credit->grant / queue->num);
+    uint32_t enough = credit->bank;
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
     const uint32_t banked = credit->limit + more - credit->told;
     /* The peer is out of them once all that is outstanding is what it was not told of. */
     const uint32_t outstanding = credit->grant - credit->used + more;
 
     if (!credit->over) {
-        const uint32_t batch = credit->grant - low_of(credit, queue);
         const uint32_t some = btl_ib_min_u32(train, credit->grant - credit->grant / 4);
-        enough = btl_ib_max_u32(enough, btl_ib_max_u32(batch, some));
+        enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
     }
     return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);
 }

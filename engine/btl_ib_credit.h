@@ -44,6 +44,8 @@ typedef struct btl_ib_credit {
     uint32_t limit; /* sequences below it may be used */
     uint32_t told;  /* the limit that the peer was last told */
     uint32_t cost;  /* of the pool, for each of the grant */
+    uint32_t batch; /* so many are reposted together: all of the grant above its low watermark */
+    uint32_t bank;  /* so many reposted ones are worth telling the peer */
     bool busy;      /* counted in the pool */
     bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
@@ -88,7 +90,6 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
 /* Is it time for an explicit return: is a batch complete and are `window` credits banked, or is the peer out of them? If
  * it is likely to be told `soon` anyway only the latter counts. It sends `train` segments at once if it can: less are
  * not worth telling, while it has a quarter of its grant left. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, const btl_ib_queue_t *queue, uint32_t train,
-                       bool soon);
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t train, bool soon);
 
 #endif

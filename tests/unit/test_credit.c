@@ -110,9 +110,9 @@ static void test_initial(void **state)
         pair_init(&c, &pool, &queue, 4, firsts[i]);
         assert_int_equal(pool.granted, 24);
         check(&c);
-        assert_false(btl_ib_credit_due(&c.credit, &queue, 1, false));
+        assert_false(btl_ib_credit_due(&c.credit, 1, false));
         queue.window = 1; /* less than one of so small a grant: there must be something to return */
-        assert_false(btl_ib_credit_due(&c.credit, &queue, 1, false));
+        assert_false(btl_ib_credit_due(&c.credit, 1, false));
         btl_ib_credit_fini(&a.credit, &pool);
         btl_ib_credit_fini(&b.credit, &pool);
         btl_ib_credit_fini(&c.credit, &pool);
@@ -166,12 +166,12 @@ static void test_due(void **state)
                     receive(&p);
                     banked++;
                     bool due = banked >= enough;
-                    assert_int_equal(btl_ib_credit_due(&p.credit, &queue, train, false), due);
+                    assert_int_equal(btl_ib_credit_due(&p.credit, train, false), due);
                     if (due) {
                         tell(&p);
                         assert_int_equal(p.known - p.received, num);
                         banked = 0;
-                        assert_false(btl_ib_credit_due(&p.credit, &queue, train, false));
+                        assert_false(btl_ib_credit_due(&p.credit, train, false));
                     }
                 }
             }
@@ -190,8 +190,8 @@ static void test_due_soon(void **state)
     pair_init(&p, &pool, &queue, 16, 7);
     for (int n = 1; n <= 16; n++) {
         receive(&p); /* reposted in batches of 4 */
-        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, 1, false), n >= 4);
-        assert_int_equal(btl_ib_credit_due(&p.credit, &queue, 1, true), n == 16);
+        assert_int_equal(btl_ib_credit_due(&p.credit, 1, false), n >= 4);
+        assert_int_equal(btl_ib_credit_due(&p.credit, 1, true), n == 16);
     }
 }
 
@@ -207,7 +207,7 @@ static void test_piggybacked(void **state)
     for (int n = 0; n < 100; n++) {
         receive(&p);
         tell(&p);
-        assert_false(btl_ib_credit_due(&p.credit, &queue, 1, false));
+        assert_false(btl_ib_credit_due(&p.credit, 1, false));
     }
 }
 
@@ -385,7 +385,7 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
         }
         p.sent++;
         receive(&p);
-        if (btl_ib_credit_due(&p.credit, queue, n % 50, false)) {
+        if (btl_ib_credit_due(&p.credit, n % 50, false)) {
             btl_ib_credit_top_up(&p.credit);
             p.credit.told = p.credit.limit;
             news = p.credit.limit;
@@ -478,7 +478,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
         if (p->sent != p->known) {
             p->sent++;
             receive(p);
-            if (btl_ib_credit_due(&p->credit, p->queue, 1 + i * 20, false)) {
+            if (btl_ib_credit_due(&p->credit, 1 + i * 20, false)) {
                 network_tell(net, i);
             }
         }

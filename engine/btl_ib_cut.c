@@ -68,10 +68,9 @@ typedef struct piece {
     const struct iovec *iov; /* two of them: where the bytes are */
     uint64_t offset;         /* of the bytes in there */
     uint32_t size;
-    uint32_t pad; /* zeros behind them */
-    bool
-        refers; /* the bytes are sent from where they are: they stay there until the segment is acknowledged */
-    uint64_t region; /* or as long as this region of ours is registered; 0: no region */
+    uint32_t pad;    /* zeros behind them */
+    bool refers;     /* the bytes are sent from where they are, and stay there until acknowledged, */
+    uint64_t region; /* or as long as this region of ours is registered; 0: it is none of ours */
 } piece_t;
 
 /* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
@@ -276,6 +275,9 @@ static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t
     piece->offset = out->offset;
     piece->size = rest < row->unit ? (uint32_t) rest : row->unit;
     piece->pad = pad_of(row, rest);
+    if (piece->iov == row->memory) {
+        btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
+    }
     btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
         return NULL;
@@ -284,13 +286,10 @@ static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t
     if (out->kind == BTL_IB_OUT_MESSAGE) {
         segment->tag = msg_of(out)->tag;
         write_chunk(msg_of(out), piece->offset, body);
+    } else if (out->kind == BTL_IB_OUT_PUT) {
+        write_target(op_of(out), piece->offset, body);
     } else {
-        btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
-        if (out->kind == BTL_IB_OUT_PUT) {
-            write_target(op_of(out), piece->offset, body);
-        } else {
-            write_got(stream_of(out), piece->offset, body);
-        }
+        write_got(stream_of(out), piece->offset, body);
     }
     return segment;
 }

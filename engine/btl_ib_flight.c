@@ -49,6 +49,9 @@ static void spend_time(btl_ib_conn_t *conn, int count)
     }
 }
 
+/* A row is cut before its first segment ends a silence; it must fit the window that is left then. */
+_Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a row is longer than the window after a silence");
+
 /* After a silence that is longer than a timeout what was known of the path is old. */
 static void notice_silence(btl_ib_conn_t *conn)
 {
@@ -94,13 +97,13 @@ void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
                          uint32_t space)
 {
     btl_ib_tx_window_t *window = &conn->tx[space].window;
-    const uint32_t small = small_window(conn, space);
 
     if (segments[0]->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
         btl_ib_loss_begin_row(conn);
     }
     notice_silence(conn);
     spend_time(conn, count);
+    const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         segment->space = (uint8_t) space;

@@ -72,8 +72,7 @@ static uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
         return btl_ib_seq_before(tx->window.next, tx->limit) ? tx->limit - tx->window.next : 0;
     }
-    const uint32_t room = rest(queue->max_pending, tx->in_flight);
-    return room > 0 ? room : rest(btl_ib_limits_pending(conn, queue), tx->in_flight);
+    return rest(btl_ib_limits_pending(conn, queue), tx->in_flight);
 }
 
 /* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */

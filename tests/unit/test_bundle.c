@@ -112,8 +112,8 @@ static void a_kick_lets_go(void **state)
     end(bench);
 }
 
-/* Two engines whose transports join datagrams, and with so many credits of the large queue. */
-static bench_t *pair_with_trains(uint32_t credits)
+/* Two engines whose transports join datagrams. */
+static bench_t *pair_that_joins(const char *queues, uint32_t credits)
 {
     bench_t *bench = new_bench();
 
@@ -122,12 +122,18 @@ static bench_t *pair_with_trains(uint32_t credits)
         bench->hosts[i].attr.max_batch = 64;
         bench->hosts[i].config.credit_init = credits;
         bench->hosts[i].config.cc = BTL_IB_CC_NONE;
-        strcpy(bench->hosts[i].queues, "P,256,256:P,1472,1024");
+        strcpy(bench->hosts[i].queues, queues);
     }
     acquaint(bench);
     bench_turn(bench, 0);
     assert_int_equal(bench_conn(bench, 0, 1)->cc.train, 44);
     return bench;
+}
+
+/* With so many credits of the large queue. */
+static bench_t *pair_with_trains(uint32_t credits)
+{
+    return pair_that_joins("P,256,256:P,1472,1024", credits);
 }
 
 /* What is left of a window waits for the rest of a train, if it is less than a third of what is under way. */
@@ -147,6 +153,24 @@ static void room_for_a_train(void **state)
         assert_int_equal(count->blocked_window, i == 0);
         assert_true(bench_settle(bench, SECOND));
         assert_int_equal(count->sent_probes, 0); /* the acknowledgement of a train came by itself */
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
+/* Where the way is long `max_pending_sends` counts several times: what is left of it once is not what is left. */
+static void room_on_a_long_path(void **state)
+{
+    (void) state;
+    for (uint32_t times = 1; times <= 4; times += 3) {
+        bench_t *bench = pair_that_joins("P,256,256:S,1472,1024,512,50", 256);
+
+        bench_conn(bench, 0, 1)->path = times * 50;
+        send_many(bench, 1, 65000);
+        assert_int_equal(bench->wire.count, 46);
+        send_many(bench, 1, 65000);
+        assert_int_equal(bench->wire.count, times == 1 ? 46 : 92);
+        assert_true(bench_settle(bench, SECOND));
         each_delivered_once(bench);
         end(bench);
     }
@@ -705,6 +729,7 @@ int main(void)
         cmocka_unit_test(operations_leave_together),
         cmocka_unit_test(long_operations_leave_at_once),
         cmocka_unit_test(room_for_a_train),
+        cmocka_unit_test(room_on_a_long_path),
         cmocka_unit_test(waiting_for_room_asks),
         cmocka_unit_test(trains_leave_full),
         cmocka_unit_test(not_too_many_wait),

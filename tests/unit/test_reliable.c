@@ -87,7 +87,7 @@ static void patient(void **state)
     end(bench);
 }
 
-/* Who answered slowly before is given as much time again. */
+/* Who answered slowly before is given as much time again, then twice as much each time, but never more than 16 rto_max. */
 static void patient_with_the_slow(void **state)
 {
     bench_t *bench = reliable_job();
@@ -102,6 +102,8 @@ static void patient_with_the_slow(void **state)
     assert_int_equal(counted(bench, 0)->sent_probes, probes);
     bench_run(bench, 2 * longest);
     assert_int_equal(counted(bench, 0)->sent_probes, probes + 1);
+    bench_run(bench, 34 * longest); /* at 9, 21, 37 */
+    assert_int_equal(counted(bench, 0)->sent_probes, probes + 4);
     end(bench);
 }
 

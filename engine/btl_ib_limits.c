@@ -58,13 +58,13 @@ static bool goes_beside_depth(const btl_ib_conn_t *conn)
            && conn->engine->unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
 }
 
-static uint32_t rest(uint32_t most, uint32_t used)
+static inline uint32_t rest(uint32_t most, uint32_t used)
 {
     return most > used ? most - used : 0;
 }
 
 /* What the peer's buffers for a channel let go. */
-static uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
+static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_tx_space_t *tx = &conn->tx[space];
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
@@ -76,7 +76,7 @@ static uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
 }
 
 /* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */
-static uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
+static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_tx_window_t *window = &conn->tx[space].window;
 
@@ -87,11 +87,13 @@ static uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
 
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
 {
-    return btl_ib_min_u32(room_there(conn, space), room_in_windows(conn, space));
+    const uint32_t there = room_there(conn, space);
+
+    return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
 }
 
 /* What the limits on all connections let go; if the bytes decide as if each segment had the most that one can have. */
-static uint32_t room_in_depth(const btl_ib_conn_t *conn)
+static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const btl_ib_engine_config_t *config = &engine->config;
@@ -107,11 +109,12 @@ static uint32_t room_in_depth(const btl_ib_conn_t *conn)
 
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
 {
-    const uint32_t way = btl_ib_limits_way(conn, space);
+    const uint32_t there = room_there(conn, space);
+    const uint32_t windows = room_in_windows(conn, space);
 
-    if (way == 0) {
-        const bool credits = conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
-                             && room_there(conn, space) == 0;
+    if (there == 0 || windows == 0) {
+        const bool credits =
+            there == 0 && conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER;
         *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
         return 0;
     }
@@ -121,7 +124,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
     }
     const uint32_t depth = room_in_depth(conn);
     *verdict = depth > 0 ? BTL_IB_GO : BTL_IB_NO_DEPTH;
-    return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, way);
+    return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, btl_ib_min_u32(there, windows));
 }
 
 /* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody

@@ -9,8 +9,8 @@
  * out, and each rank's numbers grow. Claims (compare_and_swap): one winner for each word, and losers
  * saw the winner. Tokens (fetch_and_op with MPI_REPLACE): what went in comes out once, or is there
  * at the end. Increments by compare_and_swap: none is lost.
- * seed=N (1), rounds=N (40), seconds=S (0): instead of rounds, threads=N (0): so many threads do it at once in each rank, by
- * MPI_THREAD_MULTIPLE; window=create|allocate (create)
+ * seed=N (1), rounds=N (40), seconds=S (0): instead of rounds, and rank 0 says "atomics: going" when it begins,
+ * threads=N (0): so many threads do it at once in each rank, by MPI_THREAD_MULTIPLE; window=create|allocate (create)
  */
 
 #include "common.h"
@@ -340,6 +340,10 @@ int main(int argc, char **argv)
         workers[i].until = seconds > 0 ? seconds_now() + seconds : 0;
     }
     MPI_Win_lock_all(0, win);
+    if (seconds > 0 && 0 == rank) {
+        printf("atomics: going\n");
+        fflush(stdout);
+    }
     work_all(workers, threads);
     MPI_Win_unlock_all(win);
     check_all(workers, count);

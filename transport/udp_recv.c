@@ -7,7 +7,6 @@
  * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold many
  * datagrams of one size from one peer, the last perhaps shorter, which the kernel did not cut, or joined
  * (UDP_GRO, udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
- * Where there are several sockets a poll looks at one, at that of bulk last, and every few us at all if there is nothing.
  */
 
 #include "udp_state.h"
@@ -16,18 +15,10 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SHORT =
         8192, /* bytes in a buffer on average: with less another call costs more than cold memory */
-    ROUND = 16,   /* looks, one of which goes round all sockets */
-    LATELY = 256, /* looks */
-    QUIET = 64,   /* looks */
-    PASSES = 8,   /* looks that found something else before bulk has its turn */
-    SWEEP = 2000,       /* ns between two sweeps, at least, */
-    SWEEP_MOST = 16000, /* at most, */
-    SWEEP_SHARE = 8,    /* and so many times what one takes */
 };
 
 /* ---- buffers ---- */
@@ -276,8 +267,7 @@ static void adapt(btl_ib_udp_socket_t *from, uint32_t asked, int got, uint32_t b
     }
 }
 
-/* Look once, at one socket. What arrived waits for hand_up(). */
-static void look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
+void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
 {
     const uint32_t wide = prepare(udp, from->wide);
     uint32_t bytes = 0;
@@ -300,108 +290,6 @@ static void look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
     adapt(from, wide, got, bytes);
 }
 
-/* ---- which socket ---- */
-
-static uint32_t after(const btl_ib_udp_t *udp, uint32_t socket)
-{
-    return socket + 1 < udp->sockets ? socket + 1 : 0;
-}
-
-static bool is_lately(const btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket)
-{
-    return udp->looks - socket->seen < LATELY;
-}
-
-/* In turn those that something came to lately, but for bulk's own; now and then any, so that one that always has
- * something does not keep us from the others. */
-static btl_ib_udp_socket_t *whose_turn(btl_ib_udp_t *udp)
-{
-    const uint32_t first = udp->shared - 1;
-
-    if (udp->sockets == 1) {
-        return &udp->socket[0];
-    }
-    if (++udp->looks % ROUND == 0) {
-        udp->round = after(udp, udp->round);
-        return &udp->socket[udp->round];
-    }
-    for (uint32_t i = first; i < udp->sockets; i++) {
-        udp->turn = udp->turn + 1 < udp->sockets ? udp->turn + 1 : first;
-        if (is_lately(udp, &udp->socket[udp->turn])) {
-            break;
-        }
-    }
-    return &udp->socket[udp->turn];
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
-/* There was nothing in any: how long until all are asked again? What comes to the one that is waited for comes no later
- * for it than by an eighth of a look at them all. */
-static uint64_t pause_after(uint64_t took)
-{
-    const uint64_t pause = SWEEP_SHARE * took;
-
-    return pause < SWEEP ? SWEEP : pause < SWEEP_MOST ? pause : SWEEP_MOST;
-}
-
-/* There was nothing in a socket: look into all others, unless that was done a moment ago. Who polls seldom
- * finds all that is there, as with one socket. */
-static void sweep(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *empty)
-{
-    const uint64_t now = now_ns();
-
-    if (now < udp->swept + udp->sweep) {
-        return;
-    }
-    for (uint32_t i = 0; i < udp->sockets; i++) {
-        udp->round = after(udp, udp->round);
-        if (&udp->socket[udp->round] != empty) {
-            look(udp, &udp->socket[udp->round]);
-        }
-        if (udp->rest_count > 0) {
-            return; /* and the next one goes on from here */
-        }
-    }
-    udp->swept = now;
-    udp->sweep = pause_after(now_ns() - now);
-}
-
-/* Something of bulk was just found and nothing else for long: then every second look only is for what is quick. */
-static bool goes_straight(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *bulk)
-{
-    udp->straight =
-        !udp->straight && bulk->seen == udp->looks && udp->looks - udp->seen_quick > QUIET;
-    return udp->straight;
-}
-
-/* Where bulk has a socket for itself it is looked into when there is nothing else, but not only then. */
-static void look_around(btl_ib_udp_t *udp)
-{
-    btl_ib_udp_socket_t *bulk = &udp->socket[0];
-    const bool both = udp->shared > 1 && is_lately(udp, bulk);
-    const bool first = both && (udp->passed >= PASSES || goes_straight(udp, bulk));
-    btl_ib_udp_socket_t *socket = first ? bulk : whose_turn(udp);
-
-    look(udp, socket);
-    udp->passed++;
-    if (both && (socket == bulk || udp->rest_count == 0)) {
-        udp->passed = 0;
-        if (socket != bulk) {
-            look(udp, bulk);
-        }
-    }
-    if (udp->rest_count == 0 && udp->sockets > 1) {
-        sweep(udp, socket);
-    }
-}
-
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
@@ -409,7 +297,7 @@ int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     const int news = hand_up_news(udp, events, max);
 
     if (udp->rest_count == 0 && news == 0) {
-        look_around(udp);
+        btl_ib_udp_look_around(udp);
     }
     return news + hand_up(udp, events + news, max - news);
 }

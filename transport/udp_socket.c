@@ -12,7 +12,6 @@
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 enum {
@@ -321,13 +320,6 @@ static int bind_beside(const btl_ib_udp_t *udp, int fd)
     return -error;
 }
 
-static int watch(const btl_ib_udp_t *udp, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-
-    return epoll_ctl(udp->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
-}
-
 int btl_ib_udp_socket_beside(btl_ib_udp_t *udp)
 {
     const int fd = new_socket(udp);
@@ -336,8 +328,8 @@ int btl_ib_udp_socket_beside(btl_ib_udp_t *udp)
         return -errno;
     }
     int rc = set_alike(udp, fd);
-    if (rc == 0 && udp->epoll_fd >= 0) {
-        rc = watch(udp, fd);
+    if (rc == 0) {
+        rc = btl_ib_udp_watch_add(udp, fd, udp->sockets);
     }
     if (rc == 0) {
         rc = bind_beside(udp, fd); /* the last that may fail: from then on datagrams may be in it */
@@ -360,16 +352,7 @@ int btl_ib_udp_sockets_wait(btl_ib_udp_t *udp)
     if (udp->sockets_max == 1) {
         return udp->socket[0].fd;
     }
-    if (udp->epoll_fd < 0) { /* only now: a watched socket takes longer to receive */
-        udp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        for (uint32_t i = 0; udp->epoll_fd >= 0 && i < udp->sockets; i++) {
-            if (watch(udp, udp->socket[i].fd) != 0) {
-                (void) close(udp->epoll_fd);
-                udp->epoll_fd = -1;
-            }
-        }
-    }
-    return udp->epoll_fd;
+    return btl_ib_udp_watch(udp) ? udp->epoll_fd : -1;
 }
 
 void btl_ib_udp_sockets_close(btl_ib_udp_t *udp)
@@ -378,8 +361,5 @@ void btl_ib_udp_sockets_close(btl_ib_udp_t *udp)
         (void) close(udp->socket[--udp->sockets].fd);
     }
     udp->shared = 0;
-    if (udp->epoll_fd >= 0) {
-        (void) close(udp->epoll_fd);
-        udp->epoll_fd = -1;
-    }
+    btl_ib_udp_watch_close(udp);
 }

@@ -13,6 +13,8 @@
  *   udp_hot.c      which peers have sockets of their own
  *   udp_send.c     datagrams -> system calls
  *   udp_recv.c     system calls -> events
+ *   udp_turns.c    which socket is looked at next
+ *   udp_watch.c    which of them have something, by one call
  *   udp_errors.c   what the network says of datagrams sent before: refused, too large
  *   udp.c          the transport made of them
  */
@@ -35,6 +37,7 @@ enum {
     BTL_IB_UDP_NEWS = 16,          /* peers that there is news of, before somebody polls */
     BTL_IB_UDP_SHARED_MAX = 2,     /* sockets that serve everybody */
     BTL_IB_UDP_CONNECTED_MAX = 16, /* sockets of single peers */
+    BTL_IB_UDP_SOCKETS_MAX = BTL_IB_UDP_SHARED_MAX + BTL_IB_UDP_CONNECTED_MAX,
     BTL_IB_UDP_WINDOW = 4096, /* messages sent to all peers, after which they are counted anew */
     BTL_IB_UDP_HOT = 512,     /* of them to one peer: it gets a socket of its own */
     /* How the kernel counts a datagram in a receive buffer: its bytes, headers, and what stands behind
@@ -118,22 +121,28 @@ typedef struct btl_ib_udp_call {
 typedef struct btl_ib_udp {
     btl_ib_transport_t base;
     btl_ib_log_t log;
-    btl_ib_udp_socket_t socket[BTL_IB_UDP_SHARED_MAX + BTL_IB_UDP_CONNECTED_MAX];
+    btl_ib_udp_socket_t socket[BTL_IB_UDP_SOCKETS_MAX];
     uint32_t sockets;       /* that are open */
     uint32_t shared;        /* of those, the ones that serve everybody */
     uint32_t sockets_max;   /* that may be */
     uint32_t buffer_wanted; /* bytes of each of their buffers; 0: what we like */
     int epoll_fd;           /* readable when one of them is; -1: nobody asked for it */
-    uint32_t window;        /* that is counted now */
-    uint32_t window_sent;   /* messages in it */
-    uint32_t turn;          /* the socket asked last because it was its turn */
-    uint32_t round;         /* the same, of those that had nothing lately, too */
-    uint32_t looks;         /* at any */
-    uint32_t seen_quick;    /* the last of them that found something that is no bulk */
-    bool straight;          /* the look before was at bulk first */
-    uint32_t passed;        /* the one for bulk since something was in it or it was empty */
-    uint64_t swept;         /* ns: all were asked then */
-    uint64_t sweep;         /* ns from that to the next time */
+    bool unwatchable;       /* and there cannot be one for who looks */
+    uint32_t
+        ready; /* bits: those that had something when that was asked, and were not looked at since */
+    uint32_t window;      /* that is counted now */
+    uint32_t window_sent; /* messages in it */
+    uint32_t turn;        /* the socket asked last because it was its turn */
+    uint32_t round;       /* the same, of those that had nothing lately, too */
+    uint32_t looks;       /* at any */
+    uint32_t busy;        /* sockets that something came to lately, when that was last counted */
+    uint32_t swept_at;    /* `looks` when all were looked at in vain, */
+    uint32_t in_vain;     /* so many times in a row, with few looks between */
+    uint32_t seen_quick;  /* the last of them that found something that is no bulk */
+    bool straight;        /* the look before was at bulk first */
+    uint32_t passed;      /* the one for bulk since something was in it or it was empty */
+    uint64_t swept;       /* ns: all were asked then */
+    uint64_t sweep;       /* ns from that to the next time */
     sa_family_t family;
     btl_ib_udp_name_t own;       /* what the first socket is bound to */
     btl_ib_udp_name_t own_quick; /* the second */
@@ -201,6 +210,23 @@ int btl_ib_udp_socket_beside(btl_ib_udp_t *udp);
 /* A descriptor that is readable when a socket is, those made later included; -1: there is none. */
 int btl_ib_udp_sockets_wait(btl_ib_udp_t *udp);
 void btl_ib_udp_sockets_close(btl_ib_udp_t *udp);
+
+/* ---- udp_watch.c ---- */
+
+/* From now on sockets are watched, those made later included. Returns whether they are. */
+bool btl_ib_udp_watch(btl_ib_udp_t *udp);
+
+/* A socket that is to be udp->socket[index]: watch it, if they are. Returns 0 or a negative errno. */
+int btl_ib_udp_watch_add(const btl_ib_udp_t *udp, int fd, uint32_t index);
+
+/* Bits: sockets that have something, now. They are watched. */
+uint32_t btl_ib_udp_watch_ask(btl_ib_udp_t *udp);
+void btl_ib_udp_watch_close(btl_ib_udp_t *udp);
+
+/* ---- udp_turns.c ---- */
+
+/* Look at one socket or several, until something is found. */
+void btl_ib_udp_look_around(btl_ib_udp_t *udp);
 
 /* ---- udp_hot.c ---- */
 
@@ -278,6 +304,9 @@ void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr);
 int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
 void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n);
+
+/* Look once, at one socket; poll() hands up what was found. */
+void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from);
 void btl_ib_udp_buffers_free(btl_ib_udp_t *udp);
 
 #endif

@@ -369,26 +369,123 @@ static void test_fair(void **state)
     close_trio();
 }
 
-/* Idle, all sockets are looked at, but not often. */
-static void test_idle_looks(void **state)
+/* Nothing comes. */
+static void poll_in_vain(int polls)
 {
     btl_ib_event_t event;
 
+    calls.receives = calls.asks = 0;
+    for (int i = 0; i < polls; i++) {
+        assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 0);
+    }
+}
+
+/* Each of these polls comes so long after the one before that all were to be looked at. */
+static void poll_seldom(int polls)
+{
+    for (int i = 0; i < polls; i++) {
+        btl_ib_udp_of(trio.pair.a)->swept = 0;
+        poll_in_vain(1);
+    }
+}
+
+/* As if nothing had come to any socket for long. */
+static void all_are_quiet(void)
+{
+    btl_ib_udp_of(trio.pair.a)->looks += 1000;
+    btl_ib_udp_of(trio.pair.a)->busy = 0;
+}
+
+/* Idle, all sockets are looked at, but not often. */
+static void test_idle_looks(void **state)
+{
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    all_are_quiet();
+    no_sweeps();
+    poll_in_vain(1000);
+    assert_int_equal(calls.receives, 1000);
+    btl_ib_udp_of(trio.pair.a)->swept = 0;
+    poll_in_vain(1);
+    assert_int_equal(calls.receives, 3);
+    assert_int_equal(calls.asks, 0);
+    assert_true(of_a()->swept > 0);
+    close_trio();
+}
+
+/* Each way to get at what is in several sockets: all of it, in as many polls. */
+static void assert_all_found(void)
+{
+    const pair_t *pair = &trio.pair;
+    const slots_t slots = make_slots(pair->b);
+    const btl_ib_tx_t by_b = make_tx(pair->b, &slots, 0, pair->a_at_b, 50, 1);
+    const btl_ib_tx_t by_c = make_tx(trio.c, &slots, 1, trio.a_at_c, 60, 1);
+    btl_ib_event_t event;
+    int from_b = 0, from_c = 0;
+
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(send_all(i % 3 == 0 ? trio.c : pair->b, i % 3 == 0 ? &by_c : &by_b, 1), 0);
+    }
+    for (int i = 0; i < 100; i++) {
+        if (trio.pair.a->ops->poll(trio.pair.a, &event, 1) > 0) {
+            from_b += event.from == pair->b_at_a;
+            from_c += event.from == trio.c_at_a;
+            repost(trio.pair.a, &event);
+        }
+    }
+    assert_int_equal(from_b, 4);
+    assert_int_equal(from_c, 2);
+    free_slots(pair->b, &slots);
+}
+
+/* Who polls seldom asks which sockets have something by one call, until one has. */
+static void test_seldom(void **state)
+{
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    all_are_quiet();
+    poll_seldom(100);
+    assert_int_equal(calls.receives, 0);
+    assert_int_equal(calls.asks, 1);
+    const btl_ib_tx_t tx = make_tx(trio.c, &trio.pair.slots, 0, trio.a_at_c, 77, 1);
+    btl_ib_event_t event;
+    assert_int_equal(send_all(trio.c, &tx, 1), 0);
+    assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 1); /* at once */
+    repost(trio.pair.a, &event);
+    assert_int_equal(calls.receives, 1);
+    no_sweeps();
+    poll_in_vain(1);
+    assert_int_equal(calls.receives, 1); /* as before */
+    assert_int_equal(calls.asks, 0);
+    assert_all_found();
+    close_trio();
+}
+
+/* Who has several busy peers, too. */
+static void test_many_busy(void **state)
+{
     (void) state;
     open_trio(2);
     send_b(BTL_IB_UDP_HOT);
     send_c(BTL_IB_UDP_HOT);
     no_sweeps();
-    calls.receives = 0;
-    for (int i = 0; i < 1000; i++) {
-        assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 0);
+    for (int i = 0; i < 100; i++) {
+        assert_all_found();
     }
-    assert_int_equal(calls.receives, 1000);
-    btl_ib_udp_of(trio.pair.a)->swept = 0;
-    calls.receives = 0;
-    assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 0);
-    assert_int_equal(calls.receives, 3);
-    assert_true(of_a()->swept > 0);
+    for (uint32_t i = 0; i < of_a()->sockets; i++) {
+        btl_ib_udp_of(trio.pair.a)->socket[i].seen = of_a()->looks;
+    }
+    btl_ib_udp_of(trio.pair.a)->busy = of_a()->sockets;
+    poll_in_vain(10);
+    assert_int_equal(calls.receives, 0);
+    assert_int_equal(calls.asks, 10);
+    poll_in_vain(1000); /* then nobody is busy any more */
+    assert_in_range(calls.asks, 200, 300);
+    assert_all_found();
     close_trio();
 }
 
@@ -472,6 +569,39 @@ static void test_refused(void **state)
     close_trio();
 }
 
+/* Refused, and an earlier call took the error away, but did not read what it was about: told, and then gone. */
+static void test_refused_asking(void **state)
+{
+    btl_ib_event_t event;
+    int told = 0, error = 0;
+
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    all_are_quiet();
+    poll_seldom(10);
+    close_transport(trio.c);
+    const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
+    assert_int_equal(send_all(trio.pair.a, &to_c, 1), 0);
+    socklen_t len = sizeof(error);
+    assert_int_equal(
+        getsockopt(of_a()->socket[socket_of(trio.c_at_a)].fd, SOL_SOCKET, SO_ERROR, &error, &len),
+        0);
+    assert_int_equal(error, ECONNREFUSED); /* now only the queue has it */
+    for (int i = 0; i < 100; i++) {
+        if (trio.pair.a->ops->poll(trio.pair.a, &event, 1) > 0) {
+            assert_int_equal(event.type, BTL_IB_EVENT_REFUSED);
+            assert_int_equal(event.from, trio.c_at_a);
+            told++;
+        }
+    }
+    assert_int_equal(told, 1);
+    assert_int_equal(btl_ib_udp_watch_ask(btl_ib_udp_of(trio.pair.a)), 0);
+    trio.c = open_with(heard_params());
+    close_trio();
+}
+
 /* A call of the kernel fails: no more sockets than there are, and all goes on. */
 static void test_errors(void **state)
 {
@@ -541,6 +671,24 @@ static void test_no_epoll(void **state)
     close_trio();
 }
 
+/* Nor for who looks: each socket is looked at then, and it is tried once. */
+static void test_unwatchable(void **state)
+{
+    (void) state;
+    open_trio(2);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(BTL_IB_UDP_HOT);
+    all_are_quiet();
+    calls.epoll_error = ENOMEM;
+    poll_seldom(10);
+    calls.epoll_error = 0;
+    poll_seldom(10);
+    assert_int_equal(calls.asks, 0);
+    assert_int_equal(calls.receives, 3);
+    assert_all_found();
+    close_trio();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,7 +701,9 @@ int main(void)
         cmocka_unit_test(test_idle_looks),   cmocka_unit_test(test_wait_fd),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_errors),
         cmocka_unit_test(test_small_buffer), cmocka_unit_test(test_connect_fails),
-        cmocka_unit_test(test_no_epoll),
+        cmocka_unit_test(test_no_epoll),     cmocka_unit_test(test_seldom),
+        cmocka_unit_test(test_many_busy),    cmocka_unit_test(test_refused_asking),
+        cmocka_unit_test(test_unwatchable),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

@@ -81,6 +81,12 @@ int epoll_ctl(int fd, int op, int of, struct epoll_event *event)
     return fails(calls.epoll_error) ? -1 : (int) syscall(SYS_epoll_ctl, fd, op, of, event);
 }
 
+int epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
+{
+    calls.asks++;
+    return (int) syscall(SYS_epoll_pwait, fd, events, max, timeout, NULL, 0);
+}
+
 /* Is this call to fail? */
 static bool spoilt(const struct msghdr *first)
 {

@@ -106,14 +106,17 @@ void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_trouble_t what, co
     btl_ib_verbs_trouble(log, what, device, btl_ib_verbs_gid_format(gid, text, sizeof(text)));
 }
 
-void btl_ib_verbs_compare_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
+bool btl_ib_verbs_same_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs)
 {
-    const unsigned ours = verbs->port_attr.active_mtu;
+    return theirs == 0 || theirs == verbs->port_attr.active_mtu;
+}
+
+void btl_ib_verbs_trouble_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
+{
     char text[96];
 
-    if (theirs != 0 && theirs != ours) {
-        snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, 128u << theirs, 128u << ours);
-        BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
-        btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_MTU, verbs->base.name, text);
-    }
+    snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, 128u << theirs,
+             128u << verbs->port_attr.active_mtu);
+    BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
+    btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_MTU, verbs->base.name, text);
 }

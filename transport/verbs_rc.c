@@ -47,8 +47,8 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     if (peer == NULL) {
         return -ENOMEM;
     }
-    if (!rc->iwarp) { /* which has TCP's segments */
-        btl_ib_verbs_compare_mtu(&rc->verbs, name.mtu,
+    if (!rc->iwarp /* which has TCP's segments */ && !btl_ib_verbs_same_mtu(&rc->verbs, name.mtu)) {
+        btl_ib_verbs_trouble_mtu(&rc->verbs, name.mtu,
                                  btl_ib_rc_name_format(&name, text, sizeof(text)));
     }
     peer->name = name;

@@ -133,8 +133,11 @@ void btl_ib_verbs_trouble_memory(const btl_ib_log_t *log, const char *device, in
 /* Do packets from the port get to that address, as far as addresses tell? */
 bool btl_ib_verbs_reaches(const btl_ib_verbs_t *verbs, const union ibv_gid *gid);
 
-/* Tell if a peer's port has another MTU than ours. `theirs` is an enum ibv_mtu as the peer published it, 0: not. */
-void btl_ib_verbs_compare_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer);
+/* Has a peer's port the same MTU as ours? `theirs` is an enum ibv_mtu as the peer published it; 0: it did not, so who knows. */
+bool btl_ib_verbs_same_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs);
+
+/* Tell that it has another. `peer` is its address for people. */
+void btl_ib_verbs_trouble_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer);
 
 /* An address for people; at least INET6_ADDRSTRLEN bytes. Returns `out`. */
 const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len);

@@ -463,8 +463,10 @@ int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
     if (host < 0) {
         return (int) host;
     }
-    btl_ib_verbs_compare_mtu(&ud->verbs, address.mtu,
-                             btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
+    if (!btl_ib_verbs_same_mtu(&ud->verbs, address.mtu)) {
+        btl_ib_verbs_trouble_mtu(&ud->verbs, address.mtu,
+                                 btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
+    }
     const btl_ib_addr_t known = find(&ud->peers, (uint32_t) host, address.qpn[0]);
     if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&ud->peers.peer[known], &address)) {
         ud->peers.peer[known].users++;

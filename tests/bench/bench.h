@@ -187,6 +187,12 @@ btl_ib_conn_t *bench_conn(bench_t *bench, uint32_t i, uint32_t peer);
 /* The same; made, or adopted, if need be. NULL: there is no memory for it. */
 btl_ib_conn_t *bench_connect(bench_t *bench, uint32_t i, uint32_t peer);
 
+/* What host `i`, which runs, has counted. */
+static inline const btl_ib_counters_t *bench_counters(const bench_t *bench, uint32_t i)
+{
+    return btl_ib_engine_counters(bench->hosts[i].engine);
+}
+
 /* Send a message. It may be looked up by the number that comes back; UINT32_MAX: refused. */
 uint32_t bench_send(bench_t *bench, uint32_t from, uint32_t to, uint32_t size, uint8_t tag);
 

@@ -78,7 +78,7 @@ static double run_cell(uint32_t rate, uint32_t rtt, uint32_t loss)
     }
     begin_stream(sim, rate, rtt);
     sim_run_until(sim, sim->now + settle);
-    const btl_ib_counters_t *counters = btl_ib_engine_counters(sim->procs[1].engine);
+    const btl_ib_counters_t *counters = sim_counters(sim, 1);
     uint64_t before = counters->received_bytes;
     sim_run_until(sim, sim->now + measure);
     double bits = (double) (counters->received_bytes - before) * 8;

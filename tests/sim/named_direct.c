@@ -9,11 +9,6 @@
 
 #include "named.h"
 
-static const btl_ib_counters_t *counters(const sim_t *sim, uint32_t proc)
-{
-    return btl_ib_engine_counters(sim->procs[proc].engine);
-}
-
 /* Two processes with devices that move memory, and change words. */
 static void with_devices(sim_t *sim, uint32_t rails)
 {
@@ -62,7 +57,7 @@ static void must_end_from(sim_t *sim, uint32_t first, int status, int atomics)
 /* So many of all that process 0 started were done by its device, the others in segments. */
 static void must_be_direct(sim_t *sim, uint64_t direct)
 {
-    const btl_ib_counters_t *count = counters(sim, 0);
+    const btl_ib_counters_t *count = sim_counters(sim, 0);
     const uint64_t sum = count->direct_puts + count->direct_gets + count->direct_atomics;
 
     if (sum != direct) {
@@ -89,8 +84,8 @@ void direct_clean(sim_t *sim)
     must_end_from(sim, 0, 0, 0);
     must_be_direct(sim,
                    3 * count - 2); /* what has no bytes is only checked, by the peer's engine */
-    if (counters(sim, 1)->placed_puts != 1 || counters(sim, 1)->served_gets != 1
-        || counters(sim, 1)->served_atomics != 0) {
+    if (sim_counters(sim, 1)->placed_puts != 1 || sim_counters(sim, 1)->served_gets != 1
+        || sim_counters(sim, 1)->served_atomics != 0) {
         sim_fail(sim, "the peer's engine served what its device could");
     }
     finish(sim);

@@ -21,7 +21,7 @@ static uint64_t failovers(sim_t *sim)
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        sum += btl_ib_engine_counters(sim->procs[i].engine)->failovers;
+        sum += sim_counters(sim, i)->failovers;
     }
     return sum;
 }
@@ -294,7 +294,7 @@ void failover_late(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_MS(1));
     rail_fail_device(sim->procs[0].rails[0]);
     sim_run_until(sim, sim->now + SIM_MS(20));
-    must_be_within(sim, "ways taken", btl_ib_engine_counters(sim->procs[1].engine)->failovers, 1);
+    must_be_within(sim, "ways taken", sim_counters(sim, 1)->failovers, 1);
     all_survive(sim, SIM_S(5));
 }
 

@@ -17,7 +17,7 @@ static uint64_t all_dropped(const sim_t *sim)
     uint64_t dropped = 0;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        const void *count = btl_ib_engine_counters(sim->procs[i].engine);
+        const void *count = sim_counters(sim, i);
         for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
             if (strncmp(info->name, "dropped_", 8) == 0
                 && strcmp(info->name, "dropped_duplicate") != 0) {
@@ -110,7 +110,7 @@ static uint64_t sum(const sim_t *sim, size_t offset)
     uint64_t result = 0;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        const void *count = btl_ib_engine_counters(sim->procs[i].engine);
+        const void *count = sim_counters(sim, i);
         result += *(const uint64_t *) (const void *) ((const char *) count + offset);
     }
     return result;

@@ -10,11 +10,6 @@
 #define KICKER SIM_MS(10)
 #define LIMIT  5000000 /* us of silence */
 
-static const btl_ib_counters_t *counters(const sim_t *sim, uint32_t proc)
-{
-    return btl_ib_engine_counters(sim->procs[proc].engine);
-}
-
 static void must_be_some(sim_t *sim, const char *what, uint64_t value)
 {
     if (value == 0) {
@@ -52,7 +47,7 @@ void kick_repairs(sim_t *sim)
         }
         sim->scratch[0] = copies;
         sim->drop = drop_one_data;
-        uint64_t kicks = counters(sim, 0)->kicks;
+        uint64_t kicks = sim_counters(sim, 0)->kicks;
         say(sim, 0, 1, 100, 1000);
         sim_run_until(sim, sim->now + SIM_US(2));
         proc_compute(&sim->procs[0], sim->now + SIM_S(20));
@@ -60,7 +55,7 @@ void kick_repairs(sim_t *sim)
         must_be_within(sim, "messages not repaired by the kicker", sim->undelivered, 0);
         must_be_within(sim, "repair took ns", slowest(sim, first),
                        KICKER + SIM_US(500) + copies * SIM_MS(1));
-        must_be_within(sim, "kicks for it", counters(sim, 0)->kicks - kicks, 4 + copies);
+        must_be_within(sim, "kicks for it", sim_counters(sim, 0)->kicks - kicks, 4 + copies);
         sim_run_until(sim, sim->now + SIM_S(2));
     }
     finish(sim);
@@ -103,7 +98,7 @@ void kick_store_full(sim_t *sim)
         say(sim, 0, 1, i % 10 == 0 ? 5000 : 0, SIM_US(300) * i);
     }
     sim_run_until(sim, sim->now + SIM_MS(500));
-    must_be_some(sim, "messages refused for want of room", counters(sim, 1)->refused_no_store);
+    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->refused_no_store);
     /* Besides two reassembly buffers; and windows grow. */
     must_be_within(sim, "bytes kept", sim->procs[1].bytes - before, 20000 + 2 * 70000 + 4096);
     sim->drop = NULL;
@@ -121,7 +116,7 @@ void kick_store_ready(sim_t *sim)
     }
     uint64_t until = sim->procs[1].busy_until;
     sim_run_until(sim, until - 1000);
-    must_be_some(sim, "messages refused for want of room", counters(sim, 1)->refused_no_store);
+    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->refused_no_store);
     sim->drop = NULL;
     sim_run_until(sim, until + SIM_MS(1));
     for (uint32_t i = 0; i < sim->nmessages; i++) {
@@ -155,7 +150,7 @@ static void close_in_kick(sim_t *sim, uint32_t waiting)
     }
     app_close(&sim->procs[0], 1, 0, true);
     sim_run_until(sim, sim->now + SIM_MS(100));
-    must_be_some(sim, "CLOSEs that came in kicks", counters(sim, 1)->connections_closed);
+    must_be_some(sim, "CLOSEs that came in kicks", sim_counters(sim, 1)->connections_closed);
     say(sim, 0, 1, 50, 1000); /* the next life, while the last one's messages still wait */
     say(sim, 0, 1, 20000, 1000);
     sim_run_until(sim, sim->now + SIM_S(1));
@@ -291,7 +286,7 @@ void kick_restarted(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_MS(900));
     must_be_within(sim, "deaths reported in kicks", sim->applied[F_DEATH], 0);
     must_be_some(sim, "CONNECTs of the new life that came in kicks",
-                 counters(sim, 0)->dropped_lookup);
+                 sim_counters(sim, 0)->dropped_lookup);
     run_settle(sim, SIM_S(1));
     must_be_some(sim, "restarts seen", sim->applied[F_DEATH]);
     must_be_within(sim, "messages of the new life that are missing",
@@ -319,7 +314,8 @@ void kick_no_memory(sim_t *sim)
         sim->drop = NULL;
         run_settle(sim, SIM_S(2));
     }
-    must_be_some(sim, "messages refused for want of memory", counters(sim, 1)->refused_no_store);
+    must_be_some(sim, "messages refused for want of memory",
+                 sim_counters(sim, 1)->refused_no_store);
     finish(sim);
 }
 

@@ -91,7 +91,7 @@ void stream(sim_t *sim)
         say(sim, 0, 1, 65536, 1000);
     }
     run_settle(sim, SIM_S(1));
-    uint64_t segments = btl_ib_engine_counters(sim->procs[0].engine)->sent_segments;
+    uint64_t segments = sim_counters(sim, 0)->sent_segments;
     must_be_within(sim, "datagrams for a stream of 2 MiB",
                    sim->procs[0].datagrams + sim->procs[1].datagrams, segments + segments / 2 + 50);
     finish(sim);

@@ -83,12 +83,12 @@ static bool drop_acks(sim_t *sim, const datagram_t *d)
 
 static uint64_t retransmits(const sim_t *sim)
 {
-    return btl_ib_engine_counters(sim->procs[0].engine)->retransmits;
+    return sim_counters(sim, 0)->retransmits;
 }
 
 static uint64_t spurious(const sim_t *sim)
 {
-    return btl_ib_engine_counters(sim->procs[0].engine)->retransmits_spurious;
+    return sim_counters(sim, 0)->retransmits_spurious;
 }
 
 static void begin(sim_t *sim)
@@ -230,7 +230,7 @@ void spurious_count(sim_t *sim)
     say(sim, 0, 1, 100, 1000); /* its acknowledgement tells what was lost of the last ones */
     run_settle(sim, SIM_S(2));
     sim_run_until(sim, sim->now + SIM_MS(5));
-    uint64_t seen = btl_ib_engine_counters(sim->procs[1].engine)->dropped_duplicate;
+    uint64_t seen = sim_counters(sim, 1)->dropped_duplicate;
     must_be_within(sim, "spurious, beyond what came twice", spurious(sim), seen);
     must_be_within(sim, "came twice, beyond spurious", seen, spurious(sim) + 1);
     finish(sim);

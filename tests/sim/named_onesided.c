@@ -12,11 +12,6 @@
 
 #include "named.h"
 
-static const btl_ib_counters_t *counters(const sim_t *sim, uint32_t proc)
-{
-    return btl_ib_engine_counters(sim->procs[proc].engine);
-}
-
 static void must_be(sim_t *sim, const char *what, uint64_t value, uint64_t wanted)
 {
     if (value != wanted) {
@@ -165,24 +160,25 @@ void ops_refused(sim_t *sim)
     two(sim);
     run_start(sim);
     for (uint32_t kind = BTL_IB_OP_PUT; kind <= BTL_IB_OP_ATOMIC; kind++) {
-        uint64_t region = counters(sim, 1)->rejected_region;
-        uint64_t bounds = counters(sim, 1)->rejected_bounds;
+        uint64_t region = sim_counters(sim, 1)->rejected_region;
+        uint64_t bounds = sim_counters(sim, 1)->rejected_bounds;
         refuse_one(sim, kind, FLAW_SECRET);
         refuse_one(sim, kind, FLAW_STALE);
         must_be(sim, "causes counted besides",
-                counters(sim, 1)->rejected_region - region < 2
-                    || counters(sim, 1)->rejected_bounds != bounds,
+                sim_counters(sim, 1)->rejected_region - region < 2
+                    || sim_counters(sim, 1)->rejected_bounds != bounds,
                 0);
         refuse_one(sim, kind, FLAW_BOUNDS);
         must_be(sim, "requests beyond a region not counted",
-                counters(sim, 1)->rejected_bounds == bounds, 0);
+                sim_counters(sim, 1)->rejected_bounds == bounds, 0);
         if (kind != BTL_IB_OP_GET) {
             refuse_one(sim, kind, FLAW_RIGHT);
         }
     }
     refuse_one(sim, BTL_IB_OP_ATOMIC, FLAW_ALIGNED);
-    must_be(sim, "requests without a right not counted", counters(sim, 1)->rejected_right == 0, 0);
-    must_be(sim, "words not aligned", counters(sim, 1)->rejected_aligned, 1);
+    must_be(sim, "requests without a right not counted", sim_counters(sim, 1)->rejected_right == 0,
+            0);
+    must_be(sim, "words not aligned", sim_counters(sim, 1)->rejected_aligned, 1);
     finish(sim);
 }
 
@@ -223,7 +219,7 @@ void ops_refusal_lost(sim_t *sim)
     }
     run_settle(sim, SIM_S(1));
     must_end(sim, op, -EACCES);
-    must_be(sim, "segments of it placed", counters(sim, 1)->placed_puts, 0);
+    must_be(sim, "segments of it placed", sim_counters(sim, 1)->placed_puts, 0);
     finish(sim);
 }
 
@@ -256,7 +252,7 @@ void ops_late_put(sim_t *sim)
         }
         net_send(sim, (datagram_t *) (uintptr_t) sim->scratch[0]);
         sim_run_until(sim, sim->now + SIM_MS(1));
-        must_be(sim, "PUTs placed", counters(sim, 1)->placed_puts, 1);
+        must_be(sim, "PUTs placed", sim_counters(sim, 1)->placed_puts, 1);
         arena_check(&sim->procs[1]);
         finish(sim);
         again(sim, 2);
@@ -295,7 +291,7 @@ void ops_region_removed(sim_t *sim)
     sim_at(sim, sim->now + SIM_US(600), swap_event, &sim->procs[1], 0);
     run_settle(sim, SIM_S(1));
     must_end(sim, put, -EACCES);
-    must_be(sim, "PUTs cut off before they began", counters(sim, 1)->placed_puts == 0, 0);
+    must_be(sim, "PUTs cut off before they began", sim_counters(sim, 1)->placed_puts == 0, 0);
     arena_check(&sim->procs[1]);
     finish(sim);
 }
@@ -350,7 +346,7 @@ void ops_old_answers(sim_t *sim)
     work(sim, 1, BTL_IB_OP_GET, 3000);
     work(sim, 1, BTL_IB_OP_ATOMIC, 8);
     sim_run_until(sim, sim->now + SIM_US(300));
-    must_be(sim, "GETs served", counters(sim, 0)->served_gets, 1);
+    must_be(sim, "GETs served", sim_counters(sim, 0)->served_gets, 1);
     app_close(&sim->procs[1], 0, 0, false);
     work(sim, 1, BTL_IB_OP_GET, 2900);
     work(sim, 1, BTL_IB_OP_ATOMIC, 8);

@@ -13,11 +13,6 @@
 #include "btl_ib_calls.h"
 #include "named.h"
 
-static const btl_ib_counters_t *count(const sim_t *sim, uint32_t proc)
-{
-    return btl_ib_engine_counters(sim->procs[proc].engine);
-}
-
 static uint32_t datagram_max(sim_t *sim, uint32_t from, uint32_t to)
 {
     const link_t *link = proc_link(&sim->procs[from], to, 0);
@@ -80,8 +75,8 @@ void hole(sim_t *sim)
     must_be_within(sim, "large messages took ns", slowest(sim, large), SIM_MS(60));
     must_be_within(sim, "small ones took ns", slowest(sim, small), SIM_MS(60));
     must_use(sim, 1300);
-    if (count(sim, 0)->black_holes != 1 || count(sim, 0)->sent_parts == 0) {
-        sim_fail(sim, "%llu black holes", (unsigned long long) count(sim, 0)->black_holes);
+    if (sim_counters(sim, 0)->black_holes != 1 || sim_counters(sim, 0)->sent_parts == 0) {
+        sim_fail(sim, "%llu black holes", (unsigned long long) sim_counters(sim, 0)->black_holes);
     }
     end(sim);
 }
@@ -150,7 +145,7 @@ void hole_heals(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_S(15));
     chat(sim, SIM_MS(10));
     must_use(sim, 1472);
-    must_be_within(sim, "black holes", count(sim, 0)->black_holes, 1);
+    must_be_within(sim, "black holes", sim_counters(sim, 0)->black_holes, 1);
     end(sim);
 }
 
@@ -206,7 +201,7 @@ void no_hole(sim_t *sim)
     }
     chat(sim, SIM_MS(500));
     run_settle(sim, SIM_S(10));
-    must_be_within(sim, "black holes where there are none", count(sim, 0)->black_holes, 0);
+    must_be_within(sim, "black holes where there are none", sim_counters(sim, 0)->black_holes, 0);
     end(sim);
 }
 
@@ -223,7 +218,7 @@ void path_told(sim_t *sim)
     rail_narrowed(sim->procs[0].rails[0], rail_address(sim->procs[1].rails[0]), 1400);
     run_settle(sim, SIM_S(5));
     must_be_within(sim, "messages of a stream took ns", slowest(sim, first), SIM_MS(5));
-    must_be_within(sim, "black holes", count(sim, 0)->black_holes, 0);
+    must_be_within(sim, "black holes", sim_counters(sim, 0)->black_holes, 0);
     must_use(sim, 1400);
     end(sim);
 }
@@ -232,9 +227,7 @@ void path_told(sim_t *sim)
  * with the lowest sequences, and only they bring it on. */
 void hole_many_parts(sim_t *sim)
 {
-    two(sim);
-    run_start(sim);
-    warm_up(sim, 0, 1);
+    begin(sim);
     fault_t *fault = make_hole(sim, 300);
     uint32_t first = sim->nmessages;
     for (uint32_t i = 0; i < 60; i++) {

@@ -93,7 +93,7 @@ static uint64_t repeated(const sim_t *sim)
     uint64_t again = 0, all = 0;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        const btl_ib_counters_t *count = btl_ib_engine_counters(sim->procs[i].engine);
+        const btl_ib_counters_t *count = sim_counters(sim, i);
         again += count->retransmits;
         all += count->retransmits + count->sent_segments;
     }

@@ -646,7 +646,7 @@ static void check_clean(sim_t *sim)
     uint64_t segments = 0, sent = 0;
 
     for (uint32_t i = 0; i < sim->nprocs; i++) {
-        segments += btl_ib_engine_counters(sim->procs[i].engine)->sent_segments;
+        segments += sim_counters(sim, i)->sent_segments;
         sent += sim->procs[i].datagrams;
     }
     if (sent > 3 * segments + 16ull * sim->nprocs * sim->nprocs * sim->nrails) {

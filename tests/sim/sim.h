@@ -519,6 +519,12 @@ void sim_free(sim_t *sim);
 void sim_trace(sim_t *sim, trace_kind_t kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
                uint64_t e, uint64_t f);
 void sim_trace_dump(const sim_t *sim, uint32_t lines);
+/* What the engine of a process that is up has counted. */
+static inline const btl_ib_counters_t *sim_counters(const sim_t *sim, uint32_t proc)
+{
+    return btl_ib_engine_counters(sim->procs[proc].engine);
+}
+
 /* Say what is wrong, with seed, time and trace, and end the process with status 1. */
 void sim_fail(sim_t *sim, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 message_t *ledger_new(sim_t *sim);

@@ -46,7 +46,7 @@ static bench_t *pair(const char *queues)
 
 static uint64_t acks_of(const bench_t *bench, uint32_t host)
 {
-    return btl_ib_engine_counters(bench->hosts[host].engine)->sent_acks;
+    return bench_counters(bench, host)->sent_acks;
 }
 
 /* How many acknowledgements the receiver of a message sends while it comes and right after. */

@@ -29,11 +29,6 @@ static bench_t *pair(void)
     return bench;
 }
 
-static const btl_ib_counters_t *count_of(bench_t *bench, uint32_t host)
-{
-    return btl_ib_engine_counters(bench->hosts[host].engine);
-}
-
 static void send_many(bench_t *bench, uint32_t count, uint32_t size)
 {
     while (count-- > 0) {
@@ -89,11 +84,12 @@ static void first_leave_at_once(void **state)
     }
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
-    assert_int_equal(count_of(bench, 0)->sent_bundles, 1);
-    assert_int_equal(count_of(bench, 0)->sent_messages, 13);
-    assert_int_equal(count_of(bench, 0)->sent_segments, 4);
-    assert_int_equal(count_of(bench, 1)->received_messages, 13);
-    assert_int_equal(count_of(bench, 1)->received_bytes, count_of(bench, 0)->sent_bytes);
+    assert_int_equal(bench_counters(bench, 0)->sent_bundles, 1);
+    assert_int_equal(bench_counters(bench, 0)->sent_messages, 13);
+    assert_int_equal(bench_counters(bench, 0)->sent_segments, 4);
+    assert_int_equal(bench_counters(bench, 1)->received_messages, 13);
+    assert_int_equal(bench_counters(bench, 1)->received_bytes,
+                     bench_counters(bench, 0)->sent_bytes);
     end(bench);
 }
 
@@ -144,7 +140,7 @@ static void room_for_a_train(void **state)
     (void) state;
     for (uint32_t i = 0; i < 2; i++) {
         bench_t *bench = pair_with_trains(credits[i]);
-        const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[0].engine);
+        const btl_ib_counters_t *count = bench_counters(bench, 0);
 
         send_many(bench, 1, 65000);
         assert_int_equal(bench->wire.count, 46);
@@ -190,8 +186,8 @@ static void waiting_for_room_asks(void **state)
     btl_ib_conn_ready(conn);
     bench_turn(bench, 0);
     assert_int_equal(bench->wire.count, 44);
-    const btl_ib_segment_t *last = BTL_IB_CONTAINER(btl_ib_list_last(&conn->sent[BTL_IB_RACK_BULK]),
-                                                    btl_ib_segment_t, link);
+    const btl_ib_segment_t *last =
+        BTL_IB_CONTAINER(btl_ib_list_last(&conn->sent[BTL_IB_RACK_BULK]), btl_ib_segment_t, link);
     assert_int_equal(last->flags, BTL_IB_FLAG_ACK_NOW);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -543,7 +539,7 @@ static void one_without_receiver(void **state)
     for (uint32_t i = first; i < bench->message_count; i++) {
         assert_int_equal(bench->messages[i].delivered, i < first + 2);
     }
-    assert_true(count_of(bench, 1)->refused_no_tag > 0);
+    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
     bench_check_counters(&bench->hosts[1]);
     bench->hosts[1].deaf[200] = false;
     assert_true(bench_settle(bench, SECOND));
@@ -562,13 +558,13 @@ static void kept_in_a_kick(void **state)
         bench->hosts[1].config.store_max = room[k];
         acquaint(bench);
         burst_arrives(bench, 10);
-        uint64_t before = count_of(bench, 1)->received_segments;
+        uint64_t before = bench_counters(bench, 1)->received_segments;
         btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 16);
-        assert_int_equal(count_of(bench, 1)->received_segments - before, k == 0 ? 3 : 2);
-        assert_int_equal(count_of(bench, 1)->refused_no_store, k);
-        assert_int_equal(count_of(bench, 1)->received_messages, 1);
+        assert_int_equal(bench_counters(bench, 1)->received_segments - before, k == 0 ? 3 : 2);
+        assert_int_equal(bench_counters(bench, 1)->refused_no_store, k);
+        assert_int_equal(bench_counters(bench, 1)->received_messages, 1);
         bench_turn(bench, 1);
-        assert_int_equal(count_of(bench, 1)->received_messages, k == 0 ? 13 : 3);
+        assert_int_equal(bench_counters(bench, 1)->received_messages, k == 0 ? 13 : 3);
         assert_true(bench_settle(bench, SECOND));
         each_delivered_once(bench);
         end(bench);
@@ -612,8 +608,8 @@ static void ended_in_a_callback(void **state)
         burst_arrives(bench, 10);
         bench_turn(bench, 1);
         assert_int_equal(bench->scratch[0], 3);
-        assert_int_equal(count_of(bench, 1)->received_messages, 1 + 3);
-        assert_int_equal(count_of(bench, 1)->refused_draining, k == 2 ? 9 : 0);
+        assert_int_equal(bench_counters(bench, 1)->received_messages, 1 + 3);
+        assert_int_equal(bench_counters(bench, 1)->refused_draining, k == 2 ? 9 : 0);
         bench_run(bench, SECOND);
         assert_int_equal(bench->scratch[0], 3);
         end(bench);
@@ -628,7 +624,7 @@ static void closed_at_the_third(bench_t *bench, uint32_t message)
             bench_deliver(bench, bench_pop(&bench->wire));
         }
         bench_turn(bench, 1);
-        assert_int_equal(count_of(bench, 1)->connections_closed, 1);
+        assert_int_equal(bench_counters(bench, 1)->connections_closed, 1);
     }
     (void) message;
 }
@@ -644,7 +640,7 @@ static void closed_by_the_peer(void **state)
     burst_arrives(bench, 10);
     bench_turn(bench, 1);
     assert_int_equal(bench->scratch[0], 12);
-    assert_int_equal(count_of(bench, 1)->received_messages, 1 + 12);
+    assert_int_equal(bench_counters(bench, 1)->received_messages, 1 + 12);
     end(bench);
 }
 
@@ -662,7 +658,7 @@ static void lost_and_repeated(void **state)
     bench->loses = loses_bundles_once;
     send_many(bench, 300, 30);
     assert_true(bench_settle(bench, SECOND));
-    assert_true(count_of(bench, 0)->retransmits >= 3);
+    assert_true(bench_counters(bench, 0)->retransmits >= 3);
     each_delivered_once(bench);
     bench->taping = true;
     send_many(bench, 50, 30);

@@ -37,7 +37,7 @@ static void explicit_return_of_credit(void **state)
     bench->hosts[1].config.credit_init = 8;
     bench->hosts[1].config.ack_delay = 10 * SECOND;
     acquaint(bench);
-    uint64_t probes = btl_ib_engine_counters(bench->hosts[0].engine)->sent_probes;
+    uint64_t probes = bench_counters(bench, 0)->sent_probes;
     for (int i = 0; i < 40; i++) {
         bench_send(bench, 0, 1, 20, 1);
     }
@@ -47,7 +47,7 @@ static void explicit_return_of_credit(void **state)
         assert_int_equal(bench->messages[i].delivered, 1);
     }
     assert_true(bench->now - begun < 40 * 2 * BENCH_DELAY);
-    assert_int_equal(btl_ib_engine_counters(bench->hosts[0].engine)->sent_probes, probes);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes);
     end(bench);
     (void) state;
 }
@@ -165,7 +165,7 @@ static void peers_with_other_limits(void **state)
         assert_int_equal(bench->messages[i].delivered, i != too_long && i != behind);
     }
     assert_false(bench->messages[too_long].done);
-    assert_true(btl_ib_engine_counters(bench->hosts[1].engine)->dropped_chunk > 0);
+    assert_true(bench_counters(bench, 1)->dropped_chunk > 0);
     end(bench);
     (void) state;
 }
@@ -195,7 +195,7 @@ static void looks_on(bench_t *bench, uint32_t message)
     if (bench->scratch[CLOSES] && bench_conn(bench, 0, 1) != NULL) {
         btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
         bench_run(bench, 1000);
-        assert_true(btl_ib_engine_counters(bench->hosts[1].engine)->connections_closed > 0);
+        assert_true(bench_counters(bench, 1)->connections_closed > 0);
     }
     bench->scratch[IN_CALLBACK] = 0;
 }

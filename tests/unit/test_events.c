@@ -65,7 +65,7 @@ static void a_connection_breaks(void **state)
 
     (void) state;
     acquaint(bench);
-    const btl_ib_counters_t *count = btl_ib_engine_counters(bench->hosts[0].engine);
+    const btl_ib_counters_t *count = bench_counters(bench, 0);
     bench->loses = loses_data;
     bench->scratch[0] = 1;
     for (int i = 0; i < 2; i++) {

@@ -579,7 +579,7 @@ static void more_newcomers_than_allowed(void **state)
     }
     bench_run(bench, SECOND);
     assert_int_equal(bench->hosts[0].engine->passive, 2);
-    assert_true(btl_ib_engine_counters(bench->hosts[0].engine)->dropped_lookup > 0);
+    assert_true(bench_counters(bench, 0)->dropped_lookup > 0);
     assert_false(bench_settle(bench, 0));
     bench_connect(bench, 0, 1); /* adopted: there is room for another */
     assert_true(bench_settle(bench, SECOND));

@@ -45,11 +45,6 @@ static void untouched(void)
     }
 }
 
-static const btl_ib_counters_t *counters(bench_t *bench, uint32_t host)
-{
-    return btl_ib_engine_counters(bench->hosts[host].engine);
-}
-
 /* An operation of this test's own, from host 1 on host 0. */
 static int begin(bench_t *bench, bench_op_t *op)
 {
@@ -194,19 +189,19 @@ static void closed(bool heard, bool refused)
     bench_t *bench = registered();
     uint8_t local[SIZE] = {0};
     bench_op_t op = {.op = {.kind = BTL_IB_OP_PUT, .key = key, .local = local, .size = SIZE}};
-    uint64_t placed = counters(bench, 0)->placed_puts;
+    uint64_t placed = bench_counters(bench, 0)->placed_puts;
 
     op.op.key.secret ^= refused;
     assert_int_equal(begin(bench, &op), 0);
     if (heard) {
         to_host_0(bench);
     }
-    assert_int_equal(counters(bench, 0)->refused_put, heard && refused);
-    assert_int_equal(counters(bench, 0)->placed_puts - placed, heard && !refused);
+    assert_int_equal(bench_counters(bench, 0)->refused_put, heard && refused);
+    assert_int_equal(bench_counters(bench, 0)->placed_puts - placed, heard && !refused);
     bench_clear(&bench->wire); /* the PUT, or the news of it */
     btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
     bench_run(bench, 5000);
-    assert_int_equal(counters(bench, 1)->connections_closed, 1);
+    assert_int_equal(bench_counters(bench, 1)->connections_closed, 1);
     assert_int_equal(op.done, true);
     assert_int_equal(op.status, -EPIPE);
     end(bench);
@@ -259,7 +254,7 @@ static void test_lying_put(void **state)
                   {0, UINT64_MAX},
                   {(uint64_t) -SIZE, UINT64_MAX}};
     bench_t *bench = registered();
-    const btl_ib_counters_t *count = counters(bench, 0);
+    const btl_ib_counters_t *count = bench_counters(bench, 0);
     uint64_t zero = 0;
 
     (void) state;
@@ -291,7 +286,7 @@ static void test_too_many_requests(void **state)
     bench_t *bench = registered();
     const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
     uint32_t seq = conn->rx[1].window.next;
-    uint64_t before = counters(bench, 0)->served_gets;
+    uint64_t before = bench_counters(bench, 0)->served_gets;
 
     (void) state;
     bench->hosts[0].rails[0].busy = UINT32_MAX; /* no answer leaves */
@@ -301,8 +296,8 @@ static void test_too_many_requests(void **state)
         forgery.header.seq = BTL_IB_LE32(seq + i);
         bench_throw_forgery(bench, 0, 1, &forgery);
     }
-    assert_int_equal(counters(bench, 0)->served_gets, before + BTL_IB_OPS_MAX);
-    assert_int_equal(counters(bench, 0)->refused_no_room, 10);
+    assert_int_equal(bench_counters(bench, 0)->served_gets, before + BTL_IB_OPS_MAX);
+    assert_int_equal(bench_counters(bench, 0)->refused_no_room, 10);
     assert_int_equal(conn->serve.streams, BTL_IB_OPS_MAX);
     end(bench);
 }
@@ -322,7 +317,7 @@ static void test_no_memory_for_a_stream(void **state)
     forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
     host->fail_in = 2; /* the first is for the room */
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(counters(bench, 0)->refused_no_memory, 1);
+    assert_int_equal(bench_counters(bench, 0)->refused_no_memory, 1);
     assert_int_equal(host->bytes, bytes);
     still_works(bench);
     end(bench);
@@ -386,7 +381,7 @@ static void test_lying_answers(void **state)
     static const uint64_t beyond[][2] = {
         {64, 1}, {63, 2}, {0, 65}, {UINT64_MAX, 1}, {UINT64_MAX - 3, 8}, {UINT64_C(1) << 32, 8}};
     bench_t *bench = registered();
-    const btl_ib_counters_t *count = counters(bench, 1);
+    const btl_ib_counters_t *count = bench_counters(bench, 1);
     uint8_t local[192];
     bench_op_t op = {.op = {.kind = BTL_IB_OP_GET, .key = key, .local = local + 64, .size = 64}};
 
@@ -449,7 +444,7 @@ static void test_void_that_arrived(void **state)
     bench_forgery_t news = refusal(bench, op.op.id);
     bench_throw_forgery(bench, 1, 0, &news);
     assert_int_equal(op.status, -EACCES);
-    assert_int_equal(counters(bench, 1)->voided, 1);
+    assert_int_equal(bench_counters(bench, 1)->voided, 1);
     uint32_t scale = conn->reorder_scale;
     while (late.count > 0) {
         bench_deliver(bench, bench_pop(&late));

@@ -36,11 +36,6 @@ static bench_t *trains_job(bool overtakes, uint32_t window)
     return bench;
 }
 
-static const btl_ib_counters_t *counted(const bench_t *bench, uint32_t host)
-{
-    return btl_ib_engine_counters(bench->hosts[host].engine);
-}
-
 static uint32_t type_of(const bench_datagram_t *datagram)
 {
     return datagram->data[0] & 0xf;
@@ -91,7 +86,7 @@ static void overtaken_is_not_lost(void **state)
         bench_send(bench, 0, 1, 20000, 1);
         assert_in_range(bench->wire.count, 15, 20);
         exchange_short_ones(bench, 20);
-        assert_int_equal(counted(bench, 0)->losses > 0, !overtakes);
+        assert_int_equal(bench_counters(bench, 0)->losses > 0, !overtakes);
         assert_true(bench_settle(bench, SECOND));
         each_delivered_once(bench);
         end(bench);
@@ -111,8 +106,8 @@ static void lost_among_its_like(void **state)
     (void) let_in(bench, true);
     const uint64_t begun = bench->now;
     assert_true(bench_settle(bench, SECOND));
-    assert_int_equal(counted(bench, 0)->losses, 1);
-    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    assert_int_equal(bench_counters(bench, 0)->losses, 1);
+    assert_int_equal(bench_counters(bench, 0)->retransmits, 1);
     assert_true(bench->now - begun < 1000);
     each_delivered_once(bench);
     end(bench);
@@ -136,13 +131,13 @@ static void lost_beside_bulk(void **state)
     bench_push(&gone, bench_pop(&bench->wire));
     bench_clear(&gone);
     exchange_short_ones(bench, 3);
-    assert_int_equal(counted(bench, 0)->losses, 1);
-    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    assert_int_equal(bench_counters(bench, 0)->losses, 1);
+    assert_int_equal(bench_counters(bench, 0)->retransmits, 1);
     while (bulk.count > 0) {
         bench_push(&bench->wire, bench_pop(&bulk));
     }
     assert_true(bench_settle(bench, SECOND));
-    assert_int_equal(counted(bench, 0)->losses, 1);
+    assert_int_equal(bench_counters(bench, 0)->losses, 1);
     each_delivered_once(bench);
     end(bench);
 }
@@ -265,7 +260,7 @@ static void lost_ones_do_not_wait(void **state)
     bench_send(bench, 1, 0, 8, 1);
     assert_true(let_in(bench, false) > 0);
     assert_int_equal(leave(bench), 1);
-    assert_int_equal(counted(bench, 0)->retransmits, 1);
+    assert_int_equal(bench_counters(bench, 0)->retransmits, 1);
     assert_int_equal(leave(bench), 22);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);

@@ -145,8 +145,8 @@ static void test_init_0_counts_as_1(void **state)
     }
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 3 * SECOND);
-    assert_int_equal(btl_ib_engine_counters(bench->hosts[1].engine)->received_skips, 1);
-    assert_int_equal(btl_ib_engine_counters(bench->hosts[1].engine)->dropped_sequence, 0);
+    assert_int_equal(bench_counters(bench, 1)->received_skips, 1);
+    assert_int_equal(bench_counters(bench, 1)->dropped_sequence, 0);
     still_works(bench);
     end(bench);
 }
@@ -178,7 +178,7 @@ static void test_skip_does_not_rest_in_the_way(void **state)
         bench_turn(bench, 0);
     }
     bench_run(bench, 100 * (uint64_t) SECOND);
-    assert_int_equal(btl_ib_engine_counters(bench->hosts[1].engine)->received_skips, 0);
+    assert_int_equal(bench_counters(bench, 1)->received_skips, 0);
     assert_false(bench_settle(bench, SECOND));
     bench->loses = NULL;
     assert_true(bench_settle(bench, SECOND));

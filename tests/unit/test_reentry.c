@@ -170,7 +170,7 @@ static void test_first_batch(void **state)
         for (uint32_t k = 0; k < 6; k++) {
             assert_int_equal(bench->messages[k].delivered, 1);
         }
-        assert_int_equal(btl_ib_engine_counters(bench->hosts[0].engine)->dropped_source, 0);
+        assert_int_equal(bench_counters(bench, 0)->dropped_source, 0);
         end(bench);
     }
 }

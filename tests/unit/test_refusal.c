@@ -19,11 +19,6 @@
 
 enum { DEAF = 200 }; /* the tag that host 1 does not listen to at first */
 
-static const btl_ib_counters_t *count(const bench_t *bench, uint32_t host)
-{
-    return btl_ib_engine_counters(bench->hosts[host].engine);
-}
-
 /* Host 1 refused `messages` of host 0, each of one segment, and all is quiet but for probes. */
 static bench_t *refusing(uint32_t messages)
 {
@@ -34,8 +29,8 @@ static bench_t *refusing(uint32_t messages)
         bench_send(bench, 0, 1, 1000, DEAF);
     }
     bench_run(bench, SECOND);
-    assert_true(count(bench, 1)->refused_no_tag > 0);
-    assert_int_equal(count(bench, 1)->sent_ready, 0);
+    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
     return bench;
 }
 
@@ -61,7 +56,8 @@ static void all_come_at_once(void **state)
     uint64_t begun = bench->now;
     bench_flow(bench);
     assert_true(bench->now - begun < 20 * BENCH_DELAY);
-    assert_int_equal(count(bench, 0)->received_ready, count(bench, 1)->sent_ready);
+    assert_int_equal(bench_counters(bench, 0)->received_ready,
+                     bench_counters(bench, 1)->sent_ready);
     each_delivered_once(bench);
     still_works(bench);
     end(bench);
@@ -75,7 +71,7 @@ static void told_until_it_is_there(void **state)
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
 
     bench->hosts[1].deaf[DEAF] = false;
-    uint64_t again = count(bench, 0)->retransmits;
+    uint64_t again = bench_counters(bench, 0)->retransmits;
     for (int i = 0; i < 5; i++) {
         bench_turn(bench, 1);
         assert_true(btl_ib_ack_send(conn, 0));
@@ -91,7 +87,7 @@ static void told_until_it_is_there(void **state)
         bench_turn(bench, 0);
         bench->now++;
     }
-    assert_int_equal(count(bench, 0)->retransmits, again + 1);
+    assert_int_equal(bench_counters(bench, 0)->retransmits, again + 1);
     assert_true(bench_settle(bench, SECOND));
     assert_true(btl_ib_ack_send(conn, 0));
     assert_false(is_ready(bench->wire.first));
@@ -132,7 +128,7 @@ static void refused_for_two_reasons(void **state)
     bench->hosts[1].deaf[DEAF] = false;
     uint64_t sent = bench->hosts[0].datagrams;
     bench_run(bench, SECOND);
-    assert_true(count(bench, 1)->refused_no_reassembly > 0);
+    assert_true(bench_counters(bench, 1)->refused_no_reassembly > 0);
     assert_in_range(bench->hosts[0].datagrams - sent, 1,
                     400); /* each copy of a segment is many parts */
     bench->loses = NULL;
@@ -164,7 +160,7 @@ static void comes_again_in_parts(void **state)
     bench->hosts[1].deaf[DEAF] = false;
     const uint64_t sent = bench->hosts[0].datagrams;
     bench_run(bench, SECOND);
-    assert_true(count(bench, 1)->received_parts > 0);
+    assert_true(bench_counters(bench, 1)->received_parts > 0);
     assert_in_range(bench->hosts[0].datagrams - sent, 1, 100);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
@@ -182,8 +178,8 @@ static void nothing_is_told_too_soon(void **state)
         bench_turn(bench, 1);
     }
     bench_run(bench, SECOND);
-    assert_int_equal(count(bench, 1)->sent_ready, 0);
-    assert_int_equal(count(bench, 0)->received_ready, 0);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
+    assert_int_equal(bench_counters(bench, 0)->received_ready, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     end(bench);
@@ -212,7 +208,7 @@ static void two_are_told_once_each(void **state)
     for (int i = 0; i < 50; i++) {
         bench_turn(bench, 1);
     }
-    assert_int_equal(count(bench, 1)->sent_ready, 2);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 2);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     each_delivered_once(bench);
@@ -228,7 +224,7 @@ static void ends_with_its_life(void **state)
     bench_run(bench, 10000);
     bench->hosts[1].deaf[DEAF] = false;
     bench_run(bench, SECOND);
-    assert_int_equal(count(bench, 1)->sent_ready, 0);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
     uint32_t next = bench_send(bench, 0, 1, 100, DEAF);
     bench_run(bench, SECOND);
     assert_int_equal(bench->messages[next].delivered, 1);
@@ -260,7 +256,7 @@ static void a_liar_names(void **state)
         lie.header.hold = UINT16_MAX;
         bench_watch(&bench->hosts[0], false, &watch);
         bench_throw_forgery(bench, 0, 1, &lie);
-        uint64_t acks = count(bench, 0)->received_acks - watch.count.received_acks;
+        uint64_t acks = bench_counters(bench, 0)->received_acks - watch.count.received_acks;
         assert_int_equal(acks, i + 1 == sizeof(lies) / sizeof(lies[0]));
         watch.count.received_acks += acks;
         bench_unchanged(&watch, lies[i].cause, 1);

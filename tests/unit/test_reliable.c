@@ -16,7 +16,8 @@
 
 #include "hostile.h"
 
-static bench_t *reliable_job(void)
+/* Two hosts that have nothing to do with each other yet. */
+static bench_t *strangers(void)
 {
     bench_t *bench = new_bench();
 
@@ -25,16 +26,18 @@ static bench_t *reliable_job(void)
         strcpy(bench->hosts[i].queues, "P,256,64:P,1024,64");
         bench_start(bench, i);
     }
+    return bench;
+}
+
+static bench_t *reliable_job(void)
+{
+    bench_t *bench = strangers();
+
     bench_send(bench, 0, 1, 20, 1);
     bench_send(bench, 1, 0, 600, 1);
     assert_true(bench_settle(bench, SECOND));
     bench_run(bench, 5000);
     return bench;
-}
-
-static const btl_ib_counters_t *counted(const bench_t *bench, uint32_t host)
-{
-    return btl_ib_engine_counters(bench->hosts[host].engine);
 }
 
 static bool loses_from_0(bench_t *bench, const bench_datagram_t *datagram)
@@ -65,22 +68,22 @@ static void break_connection(bench_t *bench, uint32_t host, uint32_t peer)
 static void patient(void **state)
 {
     bench_t *bench = reliable_job();
-    const uint64_t probes = counted(bench, 0)->sent_probes;
-    const uint64_t timeouts = counted(bench, 0)->timeouts;
+    const uint64_t probes = bench_counters(bench, 0)->sent_probes;
+    const uint64_t timeouts = bench_counters(bench, 0)->timeouts;
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
     (void) state;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, longest - 1000);
-    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes);
     bench_run(bench, 14 * longest); /* at 1, 3, 7 */
-    assert_int_equal(counted(bench, 0)->sent_probes - probes, 3);
-    assert_int_equal(counted(bench, 0)->timeouts - timeouts, 2);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes - probes, 3);
+    assert_int_equal(bench_counters(bench, 0)->timeouts - timeouts, 2);
     bench_run(bench, 16 * longest); /* 15 */
-    assert_int_equal(counted(bench, 0)->sent_probes - probes, 4);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes - probes, 4);
     bench_run(bench, 32 * longest); /* 31, 47 */
-    assert_int_equal(counted(bench, 0)->sent_probes - probes, 6);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes - probes, 6);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 17 * longest));
     each_delivered_once(bench);
@@ -95,33 +98,29 @@ static void patient_with_the_slow(void **state)
 
     (void) state;
     bench_conn(bench, 0, 1)->rtt.srtt8 = (uint32_t) (8 * 3 * longest);
-    const uint64_t probes = counted(bench, 0)->sent_probes;
+    const uint64_t probes = bench_counters(bench, 0)->sent_probes;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, 3 * longest - 1000);
-    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes);
     bench_run(bench, 2 * longest);
-    assert_int_equal(counted(bench, 0)->sent_probes, probes + 1);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes + 1);
     bench_run(bench, 34 * longest); /* at 9, 21, 37 */
-    assert_int_equal(counted(bench, 0)->sent_probes, probes + 4);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes + 4);
     end(bench);
 }
 
 /* One that had no room for a stranger said nothing: he is asked each rto_max. */
 static void strangers_ask_on(void **state)
 {
-    bench_t *bench = new_bench();
+    bench_t *bench = strangers();
+    const uint64_t longest = bench->hosts[0].config.rto_max;
 
     (void) state;
-    for (uint32_t i = 0; i < 2; i++) {
-        bench->hosts[i].attr.reliable = true;
-        bench_start(bench, i);
-    }
-    const uint64_t longest = bench->hosts[0].config.rto_max;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
     bench_run(bench, 10 * longest + longest / 2);
-    assert_int_equal(counted(bench, 0)->sent_probes, 10);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, 10);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 2 * longest));
     each_delivered_once(bench);
@@ -142,8 +141,8 @@ static void channels_overtake(void **state)
         bench_send(bench, 0, 1, 20, 1);
         bench_run(bench, 1000);
     }
-    assert_int_equal(counted(bench, 0)->losses, 0);
-    assert_int_equal(counted(bench, 0)->retransmits, 0);
+    assert_int_equal(bench_counters(bench, 0)->losses, 0);
+    assert_int_equal(bench_counters(bench, 0)->retransmits, 0);
     bench->loses = NULL;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -167,7 +166,7 @@ static void broken_with_segments_in_flight(void **state)
     const uint64_t begun = bench->now;
     assert_true(bench_settle(bench, SECOND));
     assert_true(bench->now - begun < 10000);
-    assert_true(counted(bench, 0)->retransmits >= 5);
+    assert_true(bench_counters(bench, 0)->retransmits >= 5);
     each_delivered_once(bench);
     assert_int_equal(bench_conn(bench, 0, 1)->doubtful, false);
     end(bench);
@@ -177,13 +176,13 @@ static void broken_with_segments_in_flight(void **state)
 static void broken_while_waiting(void **state)
 {
     bench_t *bench = reliable_job();
-    const uint64_t probes = counted(bench, 0)->sent_probes;
+    const uint64_t probes = bench_counters(bench, 0)->sent_probes;
 
     (void) state;
     break_connection(bench, 0, 1);
     assert_true(bench_conn(bench, 0, 1)->doubtful);
     bench_run(bench, 20000);
-    assert_in_range(counted(bench, 0)->sent_probes - probes, 1, 2);
+    assert_in_range(bench_counters(bench, 0)->sent_probes - probes, 1, 2);
     assert_false(bench_conn(bench, 0, 1)->doubtful);
     end(bench);
 }
@@ -192,15 +191,15 @@ static void broken_while_waiting(void **state)
 static void broken_by_death(void **state)
 {
     bench_t *bench = reliable_job();
-    uint64_t probes = counted(bench, 0)->sent_probes;
+    uint64_t probes = bench_counters(bench, 0)->sent_probes;
 
     (void) state;
     bench->loses = loses_from_0;
     break_connection(bench, 0, 1);
     for (int i = 0; i < 1000 && bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED] == 0; i++) {
         bench_run(bench, 1000);
-        if (counted(bench, 0)->sent_probes != probes) { /* each question is refused */
-            probes = counted(bench, 0)->sent_probes;
+        if (bench_counters(bench, 0)->sent_probes != probes) { /* each question is refused */
+            probes = bench_counters(bench, 0)->sent_probes;
             bench->hosts[0].rails[0].refusal = true;
             bench_turn(bench, 0);
         }
@@ -218,9 +217,9 @@ static void broken_and_silent(void **state)
     bench->loses = loses_from_0;
     break_connection(bench, 0, 1);
     bench_run(bench, 2 * SECOND);
-    const uint64_t probes = counted(bench, 0)->sent_probes;
+    const uint64_t probes = bench_counters(bench, 0)->sent_probes;
     bench_run(bench, 100 * SECOND);
-    assert_int_equal(counted(bench, 0)->sent_probes, probes);
+    assert_int_equal(bench_counters(bench, 0)->sent_probes, probes);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 0);
     end(bench);
 }

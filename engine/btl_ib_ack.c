@@ -19,6 +19,7 @@ enum {
                        * second, as one might, costs a tenth of streaming: a receiver that is
                        * faster than its sender is idle between any two segments */
     ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
+    BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
 /* ---- what the peer tells us ---- */
@@ -440,6 +441,11 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     return true;
 }
 
+static bool is_refusing(const btl_ib_conn_t *conn)
+{
+    return conn->refused_runs != NULL && conn->refused_runs->count > 0;
+}
+
 /* All that was refused and is still missing; if there is no room for all, from the last one that was. */
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
@@ -447,8 +453,7 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
     const uint32_t first = runs == NULL ? 0 : btl_ib_refusal_first_run(runs, w->room - w->used);
     uint32_t i = first;
 
-    while (runs != NULL && i < runs->count
-           && w->room - w->used >= sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)) {
+    while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {
         const uint32_t space = runs->run[i].space;
         btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
         ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
@@ -464,15 +469,20 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
     }
 }
 
+/* Does an ACK segment hold a block of what was refused beside another? */
+static bool has_room_for_both(uint32_t room)
+{
+    return room >= 2 * BLOCK_LEAST;
+}
+
 /* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
  * nothing left that another segment could tell now. */
 static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room, uint32_t spaces,
                      bool *all)
 {
-    const uint32_t least = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t);
-    const bool refusing = conn->refused_runs != NULL && conn->refused_runs->count > 0
-                          && room >= 2 * least; /* some of its room is for them */
-    writer_t w = {.body = btl_ib_send_body(segment), .room = refusing ? room - least : room};
+    /* Some of its room is for what was refused. */
+    const uint32_t kept = is_refusing(conn) && has_room_for_both(room) ? BLOCK_LEAST : 0;
+    writer_t w = {.body = btl_ib_send_body(segment), .room = room - kept};
     bool whole = true;
     uint32_t told = 0;
 
@@ -591,11 +601,16 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     /* An ACK goes on the command channel, from a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->datagram_max ? room : conn->datagram_max) - headers;
+    const bool refused_apart = spaces != 0 && is_refusing(conn) && !has_room_for_both(room);
     while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
         sent++;
     }
     if (sent == 0) {
         return false;
+    }
+    if (refused_apart) {
+        spaces = 0;
+        (void) send_one(conn, flags, room, &spaces, &all);
     }
     put_off(conn);
     return true;

@@ -68,8 +68,8 @@ typedef struct piece {
     const struct iovec *iov; /* two of them: where the bytes are */
     uint64_t offset;         /* of the bytes in there */
     uint32_t size;
-    uint32_t pad;    /* zeros behind them */
-    bool refers;     /* the bytes are sent from where they are, and stay there until acknowledged, */
+    uint32_t pad; /* zeros behind them */
+    bool refers;  /* the bytes are sent from where they are, and stay there until acknowledged, */
     uint64_t region; /* or as long as this region of ours is registered; 0: it is none of ours */
 } piece_t;
 

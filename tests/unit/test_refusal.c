@@ -311,6 +311,34 @@ static void all_are_told_in_time(void **state)
     (void) state;
 }
 
+/* Where an ACK has room for one block only, what was refused is told by ACKs of its own. */
+static void told_in_small_buffers(void **state)
+{
+    bench_t *bench = new_bench();
+
+    if (!bench_guard(bench, BTL_IB_GUARD_INTEGRITY)) {
+        end(bench);
+        skip();
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        strcpy(bench->hosts[i].queues, "P,104,256:S,1472,256");
+    }
+    acquaint(bench);
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 15; i++) {
+        bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(bench_conn(bench, 1, 0)->refused_runs->count, 5);
+    assert_int_equal(bench_conn(bench, 0, 1)->parked_count, 10);
+    assert_int_equal(bench_conn(bench, 0, 1)->in_flight, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
 /* What was refused fills the limit on all connections: others of its connection go beside it, one at a time. */
 static void limits_hold_up_nobody(void **state)
 {
@@ -384,7 +412,7 @@ int main(void)
         cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
         cmocka_unit_test(comes_again_in_parts),     cmocka_unit_test(all_are_parked),
         cmocka_unit_test(too_many_to_park),         cmocka_unit_test(all_are_told_in_time),
-        cmocka_unit_test(limits_hold_up_nobody),
+        cmocka_unit_test(limits_hold_up_nobody),    cmocka_unit_test(told_in_small_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

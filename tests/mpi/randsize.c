@@ -6,7 +6,7 @@
 /*
  * Random sizes between random pairs, non-blocking, several tags; part of the receives is posted
  * before the sends and part after them, so that messages are expected and unexpected.
- * seed=N (1), rounds=N (12), messages=N (32) a round, max=BYTES (4 MiB)
+ * seed=N (1), rounds=N (12), seconds=S (0): instead of rounds, messages=N (32) a round, max=BYTES (4 MiB)
  */
 
 #include "common.h"
@@ -84,6 +84,18 @@ static void one_round(uint64_t *state, int messages, size_t max)
     free(requests);
 }
 
+/* Is there another round? All ranks agree. */
+static int goes_on(int round, int rounds, double until)
+{
+    int on = round < rounds;
+
+    if (until > 0) {
+        on = seconds_now() < until;
+        MPI_Bcast(&on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    return on;
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "randsize");
@@ -92,8 +104,10 @@ int main(int argc, char **argv)
     int rounds = (int) arg(argc, argv, "rounds", 12);
     int messages = (int) arg(argc, argv, "messages", 32);
     size_t max = (size_t) arg(argc, argv, "max", 4194304);
+    const double seconds = arg(argc, argv, "seconds", 0);
+    const double until = seconds > 0 ? seconds_now() + seconds : 0;
 
-    for (int round = 0; round < rounds; round++) {
+    for (int round = 0; goes_on(round, rounds, until); round++) {
         one_round(&state, messages, max);
     }
     finish();

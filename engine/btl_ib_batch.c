@@ -87,7 +87,7 @@ typedef struct plan {
     uint32_t space; /* on which channel it travels */
     uint32_t count; /* messages to be bundled; if not several: the next pieces of the first */
     uint32_t size;  /* what they take */
-    uint32_t room;  /* so many pieces may leave at least */
+    uint32_t room;  /* if not several: so many pieces may leave before the limits are asked again */
 } plan_t;
 
 /* Messages travel together on the smallest channel that holds them; if that is blocked, as many as their

@@ -4,14 +4,15 @@
  */
 
 /*
- * What the files of the engine call of each other, by file; btl_ib_tx.h has what those for sending call only of each
- * other. Which file does what:
+ * What the files of the engine call of each other, by file. Those that send (btl_ib_tx.c, _company, _batch, _resend, _park,
+ * _limits, _flight, _out) share more, which is in btl_ib_tx.h. Files that know no connection (queues, wire, window, credit, hotel,
+ * pool and others: docs/architecture.md lists all) have headers of their own. Which file does what:
  *
  *   btl_ib_engine.c   rails, progress
  *   btl_ib_rail.c     what transports say of peers and of themselves
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
- *   btl_ib_tx.c       what may leave when; what becomes of segments
+ *   btl_ib_tx.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_cut.c      messages, operations, answers -> segments
  *   btl_ib_datagram.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers

@@ -350,7 +350,8 @@ static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *ou
 
 /* ---- all of them ---- */
 
-/* Chunks are what keeps an order. */
+/* Is it cut into pieces, even if there is only one? A short message that must keep its place among others is: only chunks are
+ * handed up in the order of sending. */
 static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
 {
     if (out->kind != BTL_IB_OUT_MESSAGE) {

@@ -92,7 +92,8 @@ uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
     return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
 }
 
-/* What the limits on all connections let go; if the bytes decide as if each segment had the most that one can have. */
+/* How many segments the limits on all connections let go. How long these will be is not known yet: of the bytes that are
+ * left each is taken to need as many as a segment can have at most, and the last one may exceed the limit. */
 static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;

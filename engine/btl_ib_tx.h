@@ -101,8 +101,8 @@ bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead);
 /* How many new segments the windows and the peer's buffers for a channel let go. */
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
 
-/* How many new segments may leave on a channel before this is to be asked again (perhaps more may); 0: none, and *verdict
- * says why. */
+/* How many new segments may leave on a channel. It may be fewer than all limits allow (one at a time where the congestion control
+ * sets a pace), so whoever has sent them asks again. 0: none may, and *verdict says why. */
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
 
 /* May a new segment leave on a channel? */

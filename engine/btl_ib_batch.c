@@ -273,6 +273,23 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *t
     return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
 }
 
+/* Send a batch; what does not leave is as if it had never been cut. Returns how many segments left. */
+static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
+{
+    if (batch->count == 0) {
+        return 0;
+    }
+    const int sent = btl_ib_send_segments(conn, batch->segments, batch->count);
+    while (batch->count > sent) {
+        uncut(conn, batch, pending);
+        *full = true;
+    }
+    if (sent > 0) {
+        have_left(conn, batch, sent);
+    }
+    return sent;
+}
+
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
@@ -290,17 +307,11 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
             return BTL_IB_NO_WINDOW;
         }
         verdict = cut_batch(conn, space, &batch, full);
-        if (batch.count > 0
-            && waits_for_room(conn, tx, space)) { /* for the acknowledgement of this one */
+        if (batch.count > 0 && waits_for_room(conn, tx, space)) {
+            /* What comes next waits for the acknowledgement of this batch. */
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
-        int taken = batch.count == 0 ? 0 : btl_ib_send_segments(conn, batch.segments, batch.count);
-        while (batch.count > taken) {
-            uncut(conn, &batch, &tx->pending);
-            *full = true;
-        }
-        if (taken > 0) {
-            have_left(conn, &batch, taken);
+        if (send_batch(conn, &batch, &tx->pending, full) > 0) {
             btl_ib_conn_active(conn);
             take_turns(tx);
             if (one_train_is_enough(conn, batch.segments[0])) {

@@ -37,6 +37,7 @@ enum {
     ASK_EACH = 5,         /* at every fifth */
     STUCK_PROBES = 40,    /* answered or not, of which no news came */
     CALM_DOUBLINGS = 4,   /* of rto_max, where nothing can be lost */
+    DOUBLINGS_MAX = 20,   /* of a timeout elsewhere: more are cut to rto_max anyway */
 };
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -369,26 +370,11 @@ static uint64_t calm_patience(const btl_ib_conn_t *conn, uint64_t timeout)
     return wait < most ? wait : most;
 }
 
-/* How long to wait for an answer before the next probe. */
-static uint64_t patience(const btl_ib_conn_t *conn)
+/* Where segments get lost: first a tail loss probe after two round trips, then timeouts that double. */
+static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
-    if (conn->half_probed) {
-        return REST_AFTER;
-    }
-    if (!conn->doubtful && only_answers(conn)) {
-        return config
-            ->rto_max; /* the peer repeats them by itself: we only want to know if it lives */
-    }
-    if (!conn->doubtful && btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
-        return config->idle_after << conn->probes;
-    }
-    uint64_t timeout =
-        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
-    if (!conn->doubtful && is_reliable(conn)) {
-        return calm_patience(conn, timeout);
-    }
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
     if (conn->probes == 0) {
@@ -397,9 +383,31 @@ static uint64_t patience(const btl_ib_conn_t *conn)
         soon = soon < PROBE_MIN ? PROBE_MIN : soon;
         return soon < timeout ? soon : timeout;
     }
-    uint32_t doublings = conn->probes - 1 < 20 ? conn->probes - 1 : 20;
-    timeout <<= doublings;
+    const uint32_t doublings = conn->probes - 1;
+    timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
     return timeout < config->rto_max ? timeout : config->rto_max;
+}
+
+/* How long to wait for an answer before the next probe. */
+static uint64_t patience(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    if (conn->half_probed) {
+        return REST_AFTER;
+    }
+    const uint64_t timeout =
+        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
+    if (conn->doubtful) {
+        return lossy_patience(conn, timeout);
+    }
+    if (only_answers(conn)) {
+        return config->rto_max; /* the peer repeats them by itself: only, does it live? */
+    }
+    if (btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
+        return config->idle_after << conn->probes;
+    }
+    return is_reliable(conn) ? calm_patience(conn, timeout) : lossy_patience(conn, timeout);
 }
 
 /* Is there anything to wait for? Unanswered SKIPs are let rest after a while: they go again with the

@@ -256,17 +256,17 @@ static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_
 
 /*
  * Does what is left of a window wait for more, so that a whole train may leave? (RFC 1122, 4.2.3.4: a train that is short
- * costs nearly as much.) Not if it is much beside what is under way, for both hosts are to have something to do; nor if
- * less than a train is under way, which nobody acknowledges soon.
+ * costs nearly as much.) Not if it is much beside what is under way on its channel, for both hosts are to have something to do;
+ * nor if less than a train is under way there, which nobody acknowledges soon.
  */
 static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
 {
     const uint32_t train = conn->cc.train;
 
-    if (train == 1 || conn->in_flight < train) {
+    if (train == 1 || tx->in_flight < train) {
         return false;
     }
-    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, conn->in_flight / 3)) {
+    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, tx->in_flight / 3)) {
         return false;
     }
     const btl_ib_out_t *first = btl_ib_list_empty(&tx->pending) ? NULL : next_out(tx);

@@ -172,6 +172,24 @@ static void room_on_a_long_path(void **state)
     }
 }
 
+/* What waits for more room waits for acknowledgements of its own channel: others may never have less under way. */
+static void room_beside_other_channels(void **state)
+{
+    bench_t *bench = pair_that_joins("P,256,256:P,800,512:P,1472,16", 256);
+
+    (void) state;
+    for (int i = 0; i < 150; i++) {
+        send_many(bench, 1, 700);
+        bench_turn(bench, 0);
+    }
+    assert_int_equal(bench->wire.count, 150);
+    send_many(bench, 1, 65000);
+    assert_int_equal(bench->wire.count, 150 + 16);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
 /* The train after which there is no room asks for its acknowledgement: whoever expects to answer would hold it back. */
 static void waiting_for_room_asks(void **state)
 {
@@ -726,6 +744,7 @@ int main(void)
         cmocka_unit_test(long_operations_leave_at_once),
         cmocka_unit_test(room_for_a_train),
         cmocka_unit_test(room_on_a_long_path),
+        cmocka_unit_test(room_beside_other_channels),
         cmocka_unit_test(waiting_for_room_asks),
         cmocka_unit_test(trains_leave_full),
         cmocka_unit_test(not_too_many_wait),

@@ -33,19 +33,16 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
 
 btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
-    const bool connect = btl_ib_send_says_connect(conn);
-    const uint32_t trailer = conn->engine->guard.ops->trailer;
-    const uint32_t bytes = (uint32_t) sizeof(btl_ib_wire_header_t)
-                           + (connect ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0) + size;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->via->pool, bytes + trailer);
+    const uint32_t whole = btl_ib_send_overhead(conn) + size;
+    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->via->pool, whole);
 
     if (segment == NULL) {
         return NULL;
     }
     segment->conn = conn;
     segment->type = (uint8_t) type;
-    segment->size = bytes;
-    if (connect) {
+    segment->size = whole - conn->engine->guard.ops->trailer;
+    if (btl_ib_send_says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }

@@ -81,7 +81,7 @@ static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
         }
         pace = swift->window < swift->slow_start ? pace / 2 : pace * 4 / 5;
     }
-    return pace < PACE_MAX ? (uint32_t) pace : PACE_MAX;
+    return btl_ib_clip_u32(pace, PACE_MAX);
 }
 
 static void set_window(btl_ib_cc_t *cc, uint64_t window)

@@ -5,119 +5,28 @@
 
 /* What is on its way out -> segments: messages, operations, and answers to those of the peer. */
 
+#include "btl_ib_cut.h"
+#include "btl_ib_cut_heads.h"
 #include "btl_ib_min.h"
 #include "btl_ib_prefetch.h"
-#include "btl_ib_calls.h"
 
-#include <string.h>
-
-/* What of `size` bytes from `offset` on of several pieces of memory is in this one: taken off both. */
-static inline struct iovec part_of(const struct iovec *iov, uint64_t *offset, uint32_t *size)
+/* The most that fits a segment of `space` behind a head of `head` bytes. */
+static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
 {
-    struct iovec part = {0};
+    const uint32_t largest = btl_ib_min_u32(conn->peer_queues->q[space].size, conn->datagram_max);
 
-    if (*offset >= iov->iov_len) {
-        *offset -= iov->iov_len;
-        return part;
-    }
-    uint64_t there = iov->iov_len - *offset;
-    part.iov_base = (uint8_t *) iov->iov_base + *offset;
-    part.iov_len = there < *size ? (size_t) there : *size;
-    *size -= (uint32_t) part.iov_len;
-    *offset = 0;
-    return part;
+    return largest - btl_ib_send_overhead(conn) - head;
 }
 
-void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
-                     uint8_t *to)
-{
-    for (int i = 0; i < count && size > 0; i++) {
-        struct iovec part = part_of(&iov[i], &offset, &size);
-        if (part.iov_len > 0) {
-            memcpy(to, part.iov_base, part.iov_len);
-            to += part.iov_len;
-        }
-    }
-}
+/* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
 
-/* The same bytes are sent from where they are. */
-static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
-                  uint32_t size)
-{
-    segment->outside = size;
-    segment->iov[0] = part_of(&iov[0], &offset, &size);
-    segment->iov[1] = (struct iovec){0};
-    if (size > 0) {
-        segment->iov[segment->iov[0].iov_len > 0] = part_of(&iov[1], &offset, &size);
-    }
-}
-
-/* Memory that the transport would still read after send() must be ours; a guard wants all of a
- * datagram in one piece. */
-static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
-{
-    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
-    return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
-           && conn->engine->guard.ops->trailer == 0;
-}
-
-/* What a segment is made of: a head of its type, which its maker writes, then bytes. */
-typedef struct piece {
-    btl_ib_type_t type;
-    uint32_t head;           /* bytes of it */
-    const struct iovec *iov; /* two of them: where the bytes are */
-    uint64_t offset;         /* of the bytes in there */
-    uint32_t size;
-    uint32_t pad; /* zeros behind them */
-    bool refers;  /* the bytes are sent from where they are, and stay there until acknowledged, */
-    uint64_t region; /* or as long as this region of ours is registered; 0: it is none of ours */
-} piece_t;
-
-/* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
-static void lend(btl_ib_conn_t *conn, const piece_t *piece, btl_ib_segment_t *segment)
-{
-    segment->size -= piece->size;
-    segment->region = piece->region;
-    btl_ib_regions_lend(&conn->engine->regions, piece->region);
-}
-
-/* Zeros behind bytes that are sent from where they are; if those are in two places there is no third. */
-static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
-{
-    static const uint8_t zeros[BTL_IB_PAD_MAX];
-
-    if (segment->iov[1].iov_len == 0) {
-        segment->iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = size};
-        segment->outside += size;
-    }
-}
-
-static btl_ib_segment_t *make(btl_ib_conn_t *conn, const piece_t *piece)
-{
-    const bool outside = piece->refers && piece->size > 0;
-    const bool room = !outside || piece->region != 0;
-    btl_ib_segment_t *segment =
-        btl_ib_send_prepare(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
-
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->payload = piece->size;
-    if (outside) {
-        refer(segment, piece->iov, piece->offset, piece->size);
-        pad_outside(segment, piece->pad);
-        if (room) {
-            lend(conn, piece, segment);
-        }
-    } else if (piece->size > 0) {
-        uint8_t *bytes = btl_ib_send_body(segment) + piece->head;
-        btl_ib_cut_copy(piece->iov, 2, piece->offset, piece->size, bytes);
-        memset(bytes + piece->size, 0, piece->pad);
-    }
-    return segment;
-}
-
-/* ---- heads ---- */
+/* What pieces of one thing have in common, and the one to be made next. */
+typedef struct row {
+    btl_ib_piece_t piece;
+    struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
+    uint32_t unit;          /* bytes in each piece but the last */
+    uint32_t pad_most;      /* the last may be made as long as the others by so many zeros */
+} row_t;
 
 /*
  * Bytes of each chunk of a message of `size` bytes. Where the network joins datagrams of one size, chunks of one size
@@ -135,88 +44,6 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     const uint64_t chunks = (size + most - 1) / most;
     const uint32_t segment = (heads + (uint32_t) ((size + chunks - 1) / chunks) + 7) & ~7u;
     return btl_ib_min_u32(segment - heads, most);
-}
-
-static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
-{
-    const btl_ib_wire_chunk_t chunk = {
-        .fragment = BTL_IB_LE32(msg->id),
-        .total = BTL_IB_LE32(msg->out.size),
-        .index = BTL_IB_LE16(offset / msg->unit),
-        .unit = BTL_IB_LE16(msg->unit),
-    };
-    memcpy(to, &chunk, sizeof(chunk));
-}
-
-/* From byte `offset` of the operation on. */
-static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
-{
-    const btl_ib_wire_target_t target = {
-        .region = BTL_IB_LE64(op->key.id),
-        .secret = BTL_IB_LE64(op->key.secret),
-        .offset = BTL_IB_LE64(op->offset + offset),
-        .end = BTL_IB_LE64(op->offset + op->size),
-        .operation = BTL_IB_LE32(op->id),
-    };
-    memcpy(to, &target, sizeof(target));
-}
-
-static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
-{
-    const btl_ib_wire_atomic_t atomic = {
-        .region = BTL_IB_LE64(op->key.id),
-        .secret = BTL_IB_LE64(op->key.secret),
-        .offset = BTL_IB_LE64(op->offset),
-        .operand = BTL_IB_LE64(op->operand),
-        .compare = BTL_IB_LE64(op->compare),
-        .operation = BTL_IB_LE32(op->id),
-        .code = (uint8_t) op->code,
-        .type = (uint8_t) op->type,
-    };
-    memcpy(to, &atomic, sizeof(atomic));
-}
-
-static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *to)
-{
-    const btl_ib_wire_got_t got = {
-        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
-        .offset_high = BTL_IB_LE32(offset >> 32),
-        .operation = BTL_IB_LE32(stream->id),
-    };
-    memcpy(to, &got, sizeof(got));
-}
-
-/* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
-
-static btl_ib_msg_t *msg_of(btl_ib_out_t *out)
-{
-    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
-}
-
-static btl_ib_op_t *op_of(btl_ib_out_t *out)
-{
-    return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
-}
-
-static btl_ib_stream_t *stream_of(btl_ib_out_t *out)
-{
-    return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
-}
-
-/* What pieces of one thing have in common, and the one to be made next. */
-typedef struct row {
-    piece_t piece;
-    struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
-    uint32_t unit;          /* bytes in each piece but the last */
-    uint32_t pad_most;      /* the last may be made as long as the others by so many zeros */
-} row_t;
-
-/* The most that fits a segment of `space` behind a head of `head` bytes. */
-static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
-{
-    const uint32_t largest = btl_ib_min_u32(conn->peer_queues->q[space].size, conn->datagram_max);
-
-    return largest - btl_ib_send_overhead(conn) - head;
 }
 
 /* A message becomes chunks from its first one on. */
@@ -243,20 +70,29 @@ static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uin
     row->piece.iov = row->memory;
 }
 
+/* Memory that the transport would still read after send() must be ours; a guard wants all of a
+ * datagram in one piece. */
+static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
+{
+    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
+    return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
+           && conn->engine->guard.ops->trailer == 0;
+}
+
 static void begin_row(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, row_t *row)
 {
     row->piece.region = 0;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        begin_chunks(conn, msg_of(out), row);
+        begin_chunks(conn, btl_ib_msg_of(out), row);
     } else if (out->kind == BTL_IB_OUT_PUT) {
         row->piece.type = BTL_IB_TYPE_PUT;
         row->piece.head = sizeof(btl_ib_wire_target_t);
-        begin_memory(conn, out, space, op_of(out)->local, row);
+        begin_memory(conn, out, space, btl_ib_op_of(out)->local, row);
     } else {
         row->piece.type = BTL_IB_TYPE_GOT;
         row->piece.head = sizeof(btl_ib_wire_got_t);
-        row->piece.region = stream_of(out)->key.id;
-        begin_memory(conn, out, space, stream_of(out)->memory, row);
+        row->piece.region = btl_ib_stream_of(out)->key.id;
+        begin_memory(conn, out, space, btl_ib_stream_of(out)->memory, row);
     }
     row->piece.refers = can_refer(conn, btl_ib_send_overhead(conn) + row->piece.head + row->unit);
 }
@@ -270,40 +106,40 @@ static uint32_t pad_of(const row_t *row, uint64_t rest)
 static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t *row)
 {
     const uint64_t rest = out->size - out->offset;
-    piece_t *piece = &row->piece;
+    btl_ib_piece_t *piece = &row->piece;
 
     piece->offset = out->offset;
-    piece->size = rest < row->unit ? (uint32_t) rest : row->unit;
+    piece->size = btl_ib_clip_u32(rest, row->unit);
     piece->pad = pad_of(row, rest);
     if (piece->iov == row->memory) {
         btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
     }
-    btl_ib_segment_t *segment = make(conn, piece);
+    btl_ib_segment_t *segment = btl_ib_cut_make(conn, piece);
     if (segment == NULL) {
         return NULL;
     }
     uint8_t *body = btl_ib_send_body(segment);
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        segment->tag = msg_of(out)->tag;
-        write_chunk(msg_of(out), piece->offset, body);
+        segment->tag = btl_ib_msg_of(out)->tag;
+        btl_ib_head_chunk(btl_ib_msg_of(out), piece->offset, body);
     } else if (out->kind == BTL_IB_OUT_PUT) {
-        write_target(op_of(out), piece->offset, body);
+        btl_ib_head_target(btl_ib_op_of(out), piece->offset, body);
     } else {
-        write_got(stream_of(out), piece->offset, body);
+        btl_ib_head_got(btl_ib_stream_of(out), piece->offset, body);
     }
     return segment;
 }
 
-/* ---- what fits one segment ---- */
+/* ---- what fits one segment: short messages, requests, replies ---- */
 
 static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *msg)
 {
-    const piece_t piece = {
+    const btl_ib_piece_t piece = {
         .type = BTL_IB_TYPE_DATA,
         .iov = msg->iov,
         .size = (uint32_t) msg->out.size,
     };
-    btl_ib_segment_t *segment = make(conn, &piece);
+    btl_ib_segment_t *segment = btl_ib_cut_make(conn, &piece);
 
     if (segment != NULL) {
         segment->tag = msg->tag;
@@ -314,19 +150,19 @@ static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *ms
 static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const bool get = op->kind == BTL_IB_OP_GET;
-    const piece_t piece = {
+    const btl_ib_piece_t piece = {
         .type = get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
         .head = get ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t),
     };
-    btl_ib_segment_t *segment = make(conn, &piece);
+    btl_ib_segment_t *segment = btl_ib_cut_make(conn, &piece);
 
     if (segment == NULL) {
         return NULL;
     }
     if (get) {
-        write_target(op, 0, btl_ib_send_body(segment));
+        btl_ib_head_target(op, 0, btl_ib_send_body(segment));
     } else {
-        write_atomic(op, btl_ib_send_body(segment));
+        btl_ib_head_atomic(op, btl_ib_send_body(segment));
     }
     segment->payload = (uint32_t) op->out.size;
     return segment;
@@ -335,10 +171,8 @@ static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
 /* As many as fit. */
 static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
 {
-    const uint64_t rest = out->size - out->offset;
-    uint32_t size = portion(conn, space, 0);
+    uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, space, 0));
 
-    size = rest < size ? (uint32_t) rest : size;
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
@@ -357,7 +191,7 @@ static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
     if (out->kind != BTL_IB_OUT_MESSAGE) {
         return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
     }
-    const btl_ib_msg_t *msg = msg_of(out);
+    const btl_ib_msg_t *msg = btl_ib_msg_of(out);
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
 }
 
@@ -365,11 +199,11 @@ static btl_ib_segment_t *cut_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint3
 {
     switch (out->kind) {
     case BTL_IB_OUT_REQUEST:
-        return cut_request(conn, op_of(out));
+        return cut_request(conn, btl_ib_op_of(out));
     case BTL_IB_OUT_REPLIES:
         return cut_replies(conn, out, space);
     default:
-        return cut_message(conn, msg_of(out));
+        return cut_message(conn, btl_ib_msg_of(out));
     }
 }
 
@@ -383,7 +217,7 @@ static bool counts_segments(const btl_ib_segment_t *segment)
 static bool wants_ack_now(btl_ib_out_t *out)
 {
     return out->kind == BTL_IB_OUT_PUT
-           || (out->kind == BTL_IB_OUT_MESSAGE && msg_of(out)->want_ack_now);
+           || (out->kind == BTL_IB_OUT_MESSAGE && btl_ib_msg_of(out)->want_ack_now);
 }
 
 static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
@@ -419,72 +253,6 @@ int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_se
         take_off(out, segments[n++]);
     } while (n < most && !segments[n - 1]->last);
     return n;
-}
-
-/* ---- several messages in one ---- */
-
-static const btl_ib_msg_t *bundleable(const btl_ib_list_t *item)
-{
-    const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
-
-    if (out->kind != BTL_IB_OUT_MESSAGE) {
-        return NULL;
-    }
-    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
-    return msg->ordered || msg->unit != 0 ? NULL : msg;
-}
-
-uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size)
-{
-    const btl_ib_list_t *item = btl_ib_list_first(pending);
-    const btl_ib_msg_t *msg;
-    uint32_t count = 0;
-
-    *size = 0;
-    for (; item != NULL && (msg = bundleable(item)) != NULL;
-         item = btl_ib_list_next(pending, item)) {
-        uint64_t more = btl_ib_wire_bundled_size(msg->out.size);
-        if (more > room - *size) {
-            break;
-        }
-        *size += (uint32_t) more;
-        count++;
-    }
-    return count;
-}
-
-btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
-                                    uint32_t size, uint32_t space, btl_ib_list_t *bundled)
-{
-    if (btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
-        return NULL;
-    }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_BUNDLE, size);
-    if (segment == NULL) {
-        return NULL;
-    }
-    uint8_t *to = btl_ib_send_body(segment);
-    segment->bundled = count;
-    for (; count > 0; count--) {
-        btl_ib_list_t *item = btl_ib_list_pop(pending);
-        btl_ib_msg_t *msg =
-            BTL_IB_CONTAINER(BTL_IB_CONTAINER(item, btl_ib_out_t, link), btl_ib_msg_t, out);
-        uint32_t bytes = (uint32_t) msg->out.size;
-        btl_ib_cut_copy(msg->iov, 2, 0, bytes, btl_ib_wire_put_entry(to, bytes, msg->tag));
-        to += btl_ib_wire_bundled_size(bytes);
-        msg->out.offset = bytes;
-        segment->payload += bytes;
-        btl_ib_list_push_tail(bundled, item);
-    }
-    return segment;
-}
-
-void btl_ib_cut_own(btl_ib_segment_t *segment)
-{
-    memcpy(segment->wire + segment->size, segment->iov[0].iov_base, segment->outside);
-    segment->size += segment->outside;
-    segment->outside = 0;
-    segment->region = 0;
 }
 
 void btl_ib_cut_undo(btl_ib_segment_t *segment)

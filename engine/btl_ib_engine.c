@@ -269,7 +269,7 @@ static uint32_t away_from(const btl_ib_rail_t *rail)
     if (!rail->transport->attr.sips) {
         return rail->engine->gap;
     }
-    return btl_ib_max_u32(rail->engine->gap, busy < QUEUE_BORNE ? (uint32_t) busy : QUEUE_BORNE);
+    return btl_ib_max_u32(rail->engine->gap, btl_ib_clip_u32(busy, QUEUE_BORNE));
 }
 
 /* First of all: what comes with them may end a connection, and with that its operations, which are its
@@ -448,7 +448,7 @@ static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
 
     engine->turns++;
     engine->awake = awake_at(engine, now);
-    engine->gap = away < UINT32_MAX ? (uint32_t) away : UINT32_MAX;
+    engine->gap = btl_ib_clip_u32(away, UINT32_MAX);
     engine->turned_at += away;
     btl_ib_engine_clock(engine, now);
 }

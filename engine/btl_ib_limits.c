@@ -27,7 +27,7 @@ uint32_t btl_ib_limits_pending(const btl_ib_conn_t *conn, const btl_ib_queue_t *
         return queue->max_pending;
     }
     uint64_t max = (uint64_t) queue->max_pending * times;
-    return max < BTL_IB_WINDOW_LIMIT ? (uint32_t) max : BTL_IB_WINDOW_LIMIT;
+    return btl_ib_clip_u32(max, BTL_IB_WINDOW_LIMIT);
 }
 
 bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
@@ -104,8 +104,7 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     }
     const uint64_t bytes = config->depth_bytes - engine->bytes_unacked;
     const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
-    const uint32_t most = config->depth_total - engine->unacked;
-    return room < most ? (uint32_t) room : most;
+    return btl_ib_clip_u32(room, config->depth_total - engine->unacked);
 }
 
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)

@@ -13,7 +13,7 @@
 void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
     uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
-    uint32_t size = rest < conn->datagram_max ? (uint32_t) rest : conn->datagram_max;
+    uint32_t size = btl_ib_clip_u32(rest, conn->datagram_max);
 
     size += head + btl_ib_send_overhead(conn);
     /* What is longer goes on one channel, whatever the path carries now: its pieces are to stay in order. */
@@ -224,12 +224,7 @@ static bool send_now(btl_ib_conn_t *conn, const btl_ib_msg_t *msg, size_t size, 
     if (body == NULL) {
         return false;
     }
-    for (int i = 0; i < 2; i++) {
-        if (msg->iov[i].iov_len > 0) {
-            memcpy(body, msg->iov[i].iov_base, msg->iov[i].iov_len);
-            body += msg->iov[i].iov_len;
-        }
-    }
+    btl_ib_cut_copy_all(msg, body);
     return btl_ib_sendi_commit(conn, now) == 0;
 }
 

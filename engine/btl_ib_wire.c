@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#include "btl_ib_min.h"
 #include "btl_ib_wire.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
     }
     uint64_t rest = view->chunk.total - offset;
     view->chunk.offset = (uint32_t) offset;
-    const uint32_t bytes = rest < view->chunk.unit ? (uint32_t) rest : view->chunk.unit;
+    const uint32_t bytes = btl_ib_clip_u32(rest, view->chunk.unit);
     if (view->size < bytes || view->size - bytes > BTL_IB_PAD_MAX
         || view->size > view->chunk.unit) {
         return BTL_IB_WIRE_CHUNK_WRONG;

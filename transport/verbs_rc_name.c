@@ -42,6 +42,15 @@ _Static_assert((int) BTL_IB_RC_NAME_BYTES <= BTL_IB_ADDR_BYTES, "fits what is pu
 
 /* ---- addresses ---- */
 
+void btl_ib_rc_name_set_port(btl_ib_rc_name_t *name, uint16_t port)
+{
+    if (name->any.sa_family == AF_INET) {
+        name->v4.sin_port = port;
+    } else {
+        name->v6.sin6_port = port;
+    }
+}
+
 const char *btl_ib_rc_name_format(const btl_ib_rc_name_t *name, char *out, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";

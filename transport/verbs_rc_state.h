@@ -12,7 +12,7 @@
  *   verbs_rc_pipe.c   queue pairs with their buffers and rings: made, given back
  *   verbs_rc_cq.c     completion queues: one after the other, as pipes become more
  *   verbs_rc_events.c what devices say of themselves, for all rails on them
- *   verbs_rc_cm.c     the connection manager: who connects, who accepts, when again
+ *   verbs_rc_cm*.c    the connection manager: who connects, who accepts, when again (verbs_rc_cm.h says which file does what)
  *   verbs_rc_send.c   datagrams -> work requests
  *   verbs_rc_recv.c   completions -> events
  *   verbs_rc_rdma.c   operations on memory: writes, reads, atomics
@@ -378,6 +378,9 @@ enum {
     BTL_IB_RC_NAME_TEXT = 64,
 };
 
+/* `port`: in the order of the network. */
+void btl_ib_rc_name_set_port(btl_ib_rc_name_t *name, uint16_t port);
+
 /* Printed as "10.1.2.3:4567" or "[fd00::1]:4567"; "a stranger" where the address is not known. */
 const char *btl_ib_rc_name_format(const btl_ib_rc_name_t *name, char *out, size_t len);
 void btl_ib_rc_name_pack(const btl_ib_rc_name_t *name, uint8_t *out);
@@ -486,7 +489,7 @@ void btl_ib_rc_events_read(btl_ib_rc_t *rc);
 /* Is the port down? What fails because of that may be known before the device's event is: so it is asked, and `down` set. */
 bool btl_ib_rc_events_port_down(btl_ib_rc_t *rc);
 
-/* ---- verbs_rc_cm.c ---- */
+/* ---- the connection manager: verbs_rc_cm.h ---- */
 
 /* Microseconds of a clock that never goes back. */
 uint64_t btl_ib_rc_now_us(void);

@@ -119,7 +119,8 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     conn->peer_epoch = view->connect.epoch;
     conn->rx_token = view->token;
     conn->bound = true;
-    btl_ib_loss_begin_row(conn); /* it may have had no room for a stranger's data: no long pause before they go again */
+    /* It may have had no room for a stranger's data: no long pause before they go again. */
+    btl_ib_loss_begin_row(conn);
     if (conn->keys != NULL) {
         conn->keys->rx = arrival->way;
         btl_ib_replay_init(&conn->keys->replay);
@@ -283,10 +284,7 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     if (!proves(engine, view, &conn->secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!is_source(conn, rail, arrival->from)) {
-        return NULL;
-    }
-    if (is_impossible(engine, view)) {
+    if (!is_source(conn, rail, arrival->from) || is_impossible(engine, view)) {
         return NULL;
     }
     if (!conn->bound && is_late(engine, view, &conn->secret)) {
@@ -303,42 +301,69 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+/* Does it name a connection of ours, and show its token? All datagrams do, but the first ones of a life. */
+static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->bound
+           && view->token == conn->rx_token;
+}
+
+/* What is not known has to say who sends it. `named`: the connection that it names, NULL: none of ours. */
+static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
+                                 const btl_ib_conn_t *named)
 {
     btl_ib_engine_t *engine = rail->engine;
-    btl_ib_view_t *view = &arrival->view;
-    btl_ib_conn_t *conn =
-        view->connection == 0 ? NULL : btl_ib_table_by_id(&engine->table, view->connection);
+    const btl_ib_view_t *view = &arrival->view;
 
-    if (conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->bound
-        && view->token == conn->rx_token) {
-        conn = is_source(conn, rail, arrival->from) && continues(conn, arrival) ? conn : NULL;
-    } else if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
-        engine->count.dropped_token += conn != NULL;
-        engine->count.dropped_stranger += conn == NULL;
+    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        engine->count.dropped_token += named != NULL;
+        engine->count.dropped_stranger += named == NULL;
         return NULL;
-    } else if (view->connect.to_rail >= engine->rail_count
-               || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+    }
+    if (view->connect.to_rail >= engine->rail_count
+        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
         engine->count.dropped_stranger++;
         return NULL;
-    } else {
-        conn = by_name(rail, arrival);
+    }
+    return by_name(rail, arrival);
+}
+
+/* Its sender has not heard of this life of ours: what it acknowledges, and the stamp that it echoes, are of an
+ * earlier one, if of any. Returns the connection if there is more in it. */
+static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                                      btl_ib_arrival_t *arrival)
+{
+    btl_ib_view_t *view = &arrival->view;
+
+    if (view->type != BTL_IB_TYPE_ACK) {
+        view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
+        return conn;
+    }
+    conn->engine->count.dropped_stale++;     /* but its CONNECT was of use */
+    if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
+        btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
+        btl_ib_ack_send(conn, 0);
+    }
+    return NULL;
+}
+
+btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_conn_t *conn =
+        view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
+
+    if (!is_known(conn, view)) {
+        conn = by_connect(rail, arrival, conn);
+    } else if (!is_source(conn, rail, arrival->from) || !continues(conn, arrival)) {
+        conn = NULL;
     }
     if (conn == NULL) {
         return NULL;
     }
-    if (view->connection == conn->id) {
-        conn->peer_knows = true;
-    } else if (view->type == BTL_IB_TYPE_ACK) {
-        engine->count
-            .dropped_stale++; /* its CONNECT was of use, what it acknowledges was not ours */
-        if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
-            btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
-            btl_ib_ack_send(conn, 0);
-        }
-        return NULL;
-    } else {
-        view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
+    if (view->connection != conn->id) {
+        return without_answers(conn, rail, arrival);
     }
+    conn->peer_knows = true;
     return conn;
 }

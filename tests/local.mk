@@ -311,22 +311,28 @@ mpi_programs = \
     tests/mpi/survive \
     tests/mpi/threads \
     tests/mpi/twosends
-mpi_headers = tests/mpi/common.h tests/mpi/figures.h tests/mpi/module.h
-EXTRA_DIST += $(mpi_programs:=.c) $(mpi_headers)
+mpi_headers = tests/mpi/common.h tests/mpi/figures.h tests/mpi/floor.h tests/mpi/floor_port.h tests/mpi/module.h
+EXTRA_DIST += $(mpi_programs:=.c) tests/mpi/floor_verbs.c $(mpi_headers)
+mpi_verbs_programs =
+if BTL_IB_HAVE_VERBS
+mpi_verbs_programs += tests/mpi/floor_verbs
+endif
 
 # They are plain MPI programs, so that they can be compared over any BTL: none of our flags. Those that call
 # the BTL themselves get more.
 mpi_module_programs = tests/mpi/direct tests/mpi/parting tests/mpi/sends
 mpi_opal =
 mpi_opal_libs =
-$(mpi_programs): %: %.c $(mpi_headers)
+mpi_verbs_libs =
+$(mpi_programs) $(mpi_verbs_programs): %: %.c $(mpi_headers)
 	@$(MKDIR_P) tests/mpi
 	$(AM_V_CCLD)$(CC) $(MPI_CPPFLAGS) $(mpi_opal) $(CPPFLAGS) $(BTL_IB_WARN_CFLAGS) $(CFLAGS) $(LDFLAGS) \
-	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) -lpthread $(LIBS)
+	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) $(mpi_verbs_libs) -lpthread $(LIBS)
 $(mpi_module_programs): mpi_opal = $(BTL_IB_OPAL_CPPFLAGS) $(BTL_IB_OPAL_CFLAGS) -D_GNU_SOURCE
 $(mpi_module_programs): mpi_opal_libs = $(BTL_IB_OPAL_LIBS)
+$(mpi_verbs_programs): mpi_verbs_libs = -libverbs
 
-mpi-programs: $(mpi_programs)
+mpi-programs: $(mpi_programs) $(mpi_verbs_programs)
 check-local: mpi-programs
 .PHONY: mpi-programs
 

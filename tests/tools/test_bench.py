@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of tools/bench: its parts by themselves, and short runs. Nothing here asserts a time.
 
-test_bench.py Parts | Namespaces (needs root) | Hosts, with BUILD in the environment for the last two.
+test_bench.py Parts | OverDevices | Namespaces (needs root) | Hosts, with BUILD in the environment for the last two.
 """
 
 import json
@@ -25,7 +25,8 @@ sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools/bench"
 sys.path.insert(0, str(ROOT / "tools"))
-from btl_ib_bench import candidates, plan, plots, report, runner, session  # noqa: E402
+from btl_ib_bench import candidates, devices, places, plan, plots, report, runner, session  # noqa: E402
+from btl_ib_bench.networks import NETWORKS  # noqa: E402
 from btl_ib_bench.results import Results  # noqa: E402
 
 CLEAN = plan.Condition()
@@ -186,6 +187,95 @@ class Parts(unittest.TestCase):
     def test_labels_keep_apart(self):
         self.assertEqual(plots.spread([10, 12, 100], 16, 0, 110), [10, 26, 100])
         self.assertEqual(plots.spread([100, 101, 102], 16, 0, 110), [78, 94, 110])
+
+
+class OverDevices(unittest.TestCase):
+    """RDMA devices: who is compared, what is refused, what a job is told; a directory stands for the kernel's."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        for device, port, state in (("mlx5_0", 1, "1: DOWN"), ("mlx5_0", 2, "4: ACTIVE"), ("mlx5_00", 1, "4: ACTIVE"),
+                                    ("off0", 1, "1: DOWN")):
+            directory = Path(place.name, device, "ports", str(port))
+            directory.mkdir(parents=True)
+            (directory / "state").write_text(state + "\n")
+            (directory / "rate").write_text("100 Gb/sec (4X EDR)\n")
+        patched = mock.patch.object(devices, "SYSFS", Path(place.name))
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def bench(self, *words):
+        return session.Bench(options_of("--mpirun", "true", "--what", "latency", "--sizes", "8", *words))
+
+    def refused(self, why, *words):
+        with self.assertRaisesRegex(ValueError, why):
+            self.bench(*words)
+
+    def test_which_port(self):
+        for asked, here, found in ((None, True, "mlx5_0:2"), ("mlx5_0", True, "mlx5_0:2"), ("mlx5_00", True, "mlx5_00:1"),
+                                   ("mlx5_0:2", True, "mlx5_0:2"), ("far0", False, "far0:1"), ("far0:3", False, "far0:3")):
+            self.assertEqual(devices.choose(asked, here, "--over ud"), found)
+        self.assertEqual(devices.about("mlx5_0:2"), {"rate": "100 Gb/sec (4X EDR)"})
+
+    def test_what_is_refused(self):
+        over = ("--over", "ud")
+        self.refused("--namespaces is for Ethernet, not for --over ud", *over, "--namespaces", "2")
+        self.refused("--loss is for namespaces", *over, "--loss", "1")
+        self.refused("--mtu is for namespaces", *over, "--mtu", "4096")
+        self.refused("--offloads is for namespaces", *over, "--offloads", "off")
+        self.refused("no such RDMA device; active: mlx5_0:2, mlx5_00:1", *over, "--interface", "rxe0")
+        self.refused("mlx5_0:1: that port is not active", *over, "--interface", "mlx5_0:1")
+        self.refused("off0: that port is not active", *over, "--interface", "off0")
+        self.refused("wants the name of an RDMA device", *over, "--interface", "10.1.0.0/16")
+        self.refused("no candidate rxm over ud: ib, rxd, ucx, floor", *over, "--candidates", "ib,rxm")
+        self.refused("no candidate tcp over rc: ib, rxm, ucx, floor", "--over", "rc", "--candidates", "tcp")
+        with mock.patch.object(devices, "SYSFS", Path("/nonexistent")):
+            self.refused("this host has no RDMA device with an active port$", *over)
+            self.refused("--interface DEVICE.:PORT. says", *over, "--hosts", "a,b")
+
+    def test_who_is_compared(self):
+        for wire, names in (("ud", ["ib", "rxd", "ucx", "floor"]), ("rc", ["ib", "rxm", "ucx", "floor"])):
+            bench = self.bench("--over", wire)
+            self.assertEqual([c.name for c in bench.candidates], names)
+            self.assertEqual(str(bench.place), f"this machine, {wire} over mlx5_0:2")
+        self.assertEqual(str(self.bench("--over", "rc", "--hosts", "a,b", "--interface", "x").place),
+                         "hosts a, b, rc over x:1")
+
+    def test_everybody_is_told_the_device(self):
+        told = {}
+        for candidate in candidates.make(None, [], NETWORKS["ud"]):
+            candidate.use_interface("mlx5_0:2", NETWORKS["ud"])
+            told[candidate.name] = " ".join(candidate.options)
+        self.assertRegex(told["ib"], "btl_ib_transport verbs .*btl_ib_wire ud .*btl_ib_if_include mlx5_0:2")
+        self.assertRegex(told["rxd"], "verbs;ofi_rxd .*FI_UNIVERSE_SIZE=2 .*FI_VERBS_DEVICE_NAME=mlx5_0$")
+        self.assertRegex(told["ucx"], "UCX_TLS=ud_v,self .*UCX_NET_DEVICES=mlx5_0:2")
+        self.assertNotIn("mlx5_0", told["floor"] + " ".join(self.bench("--over", "ud").place.command(2)))
+
+    def test_the_floor_is_of_queue_pairs(self):
+        bench, commands = self.bench("--over", "rc", "--candidates", "ib,floor", "--rounds", "1"), []
+        bench.programs = Path("/programs")
+
+        def job(words, program, limit):
+            commands.append((program, words))
+            return runner.Outcome({8: {"p50": 1.0}})
+
+        bench.runner.job = job
+        with mock.patch.object(session, "say"):
+            bench.measure()
+        self.assertEqual([program for program, _ in commands], ["floor_verbs", "pingpong"])
+        for word in ("what=latency", "wire=rc", "device=mlx5_0:2"):
+            self.assertIn(word, commands[0][1])
+
+    def test_a_core_for_each_rank_of_one_host(self):
+        def bound(hosts, mpirun, ranks):
+            return "core" in places.Hosts(hosts, mpirun, "x:1", NETWORKS["ud"]).command(ranks)
+
+        with mock.patch("os.sched_getaffinity", return_value={0, 1}):
+            self.assertTrue(bound([], ["mpirun"], 2))
+            self.assertFalse(bound([], ["mpirun"], 4))
+            self.assertFalse(bound(["a", "b"], ["mpirun"], 2))
+            self.assertFalse(bound([], ["mpirun", "--bind-to", "none"], 2))
 
 
 class Live(unittest.TestCase):

@@ -7,25 +7,7 @@ import shlex
 import shutil
 import subprocess
 
-FLOOR = "floor"
-
-OPTIONS = {
-    "ib": "--mca pml ob1 --mca btl ib,self",
-    "tcp": "--mca pml ob1 --mca btl tcp,self",
-    "rxm": "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'tcp;ofi_rxm'",
-    "rxd": "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'udp;ofi_rxd'"
-    " -x FI_UNIVERSE_SIZE=2",
-    # Open MPI takes UCX only for devices that it knows, unless it is told not to look.
-    "ucx": "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=tcp,self",
-    # Bare sockets; MPI only to begin and to end.
-    FLOOR: "--mca pml ob1 --mca btl tcp,self",
-}
-# How each is told the network interface; btl tcp, which others begin with, is told for all by the place.
-ON_INTERFACE = {
-    "ib": "--mca btl_ib_if_include {0}",
-    "ofi": "-x FI_TCP_IFACE={0} -x FI_UDP_IFACE={0}",
-    "ucx": "-x UCX_NET_DEVICES={0}",
-}
+from .networks import ETHERNET
 
 
 class Candidate:
@@ -51,18 +33,19 @@ class Candidate:
                 if component and not self.mca(framework).startswith("^"):
                     yield framework, component
 
-    def use_interface(self, interface):
+    def use_interface(self, interface, network):
         chosen = {component for _, component in self.components()}
-        for component in chosen & ON_INTERFACE.keys():
-            self.options += shlex.split(ON_INTERFACE[component].format(shlex.quote(interface)))
+        for component in chosen & network.interface_options.keys():
+            self.options += network.told(network.interface_options[component], interface)
 
     def is_ours(self):
         return self.name.startswith("ib")
 
 
-def make(names, own):
-    """Candidates of the names given, then those of NAME=OPTIONS; ValueError says what is wrong."""
-    options = dict(OPTIONS)
+def make(names, own, network=ETHERNET):
+    """Candidates of the names given, or all there are, then those of NAME=OPTIONS; ValueError says what is wrong."""
+    options = dict(network.options)
+    names = names or list(network.options)
     for definition in own:
         name, equals, text = definition.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z][\w.+-]*", name):
@@ -72,7 +55,8 @@ def make(names, own):
         names = [*names, name] if name not in names else names
     for name in names:
         if name not in options:
-            raise ValueError(f"no candidate {name}: {', '.join(OPTIONS)}, or --candidate {name}=OPTIONS")
+            there = ", ".join(network.options)
+            raise ValueError(f"no candidate {name} over {network.name}: {there}, or --candidate {name}=OPTIONS")
     return [Candidate(name, options[name]) for name in dict.fromkeys(names)]
 
 

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from .networks import ETHERNET
+
 TOOLS = Path(__file__).resolve().parents[1]
 
 
@@ -51,13 +53,17 @@ class Hosts:
 
     lossy = False
 
-    def __init__(self, hosts, mpirun, interface):
+    def __init__(self, hosts, mpirun, interface, network=ETHERNET):
         self.hosts = hosts
         self.mpirun = mpirun
         self.interface = interface
+        self.network = network
 
     def __str__(self):
-        return f"hosts {', '.join(self.hosts)}" if self.hosts else "this machine, loopback"
+        where = f"hosts {', '.join(self.hosts)}" if self.hosts else "this machine"
+        if self.network.is_rdma:
+            return f"{where}, {self.network.name} over {self.interface}"
+        return where if self.hosts else f"{where}, loopback"
 
     def __enter__(self):
         return self
@@ -74,14 +80,16 @@ class Hosts:
     def command(self, ranks):
         words = [*self.mpirun, "-np", str(ranks), "--oversubscribe"]
         if self.interface:
-            words += ["--mca", "btl_tcp_if_include", self.interface]
+            words += self.network.told(self.network.interface_for_all, self.interface)
+        if not self.hosts and ranks <= len(os.sched_getaffinity(0)) and "--bind-to" not in self.mpirun:
+            words += ["--bind-to", "core"]
         if self.hosts:
             each = -(-ranks // len(self.hosts))
             words += ["--map-by", "node", "-H", ",".join(f"{host}:{each}" for host in self.hosts)]
         return words
 
     def program(self, words, _ranks):
-        """Bound to cores, or not, as mpirun does it."""
+        """Bound to cores as mpirun does it, and on this machine alone each to one of its own, see above."""
         return words
 
 

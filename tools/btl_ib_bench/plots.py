@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from .candidates import FLOOR
+from .networks import FLOOR
 from .plan import size_text
 
 WIDTH, HEIGHT = 620, 400

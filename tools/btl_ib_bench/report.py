@@ -4,7 +4,7 @@
 
 import json
 
-from .candidates import FLOOR
+from .networks import FLOOR
 from .plan import size_text
 
 OUTPUT_MAX = 4000  # characters of what a failed job said, its end

@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 from statistics import median
 
-from .candidates import FLOOR
+from .networks import FLOOR
 
 
 @dataclass

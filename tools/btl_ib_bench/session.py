@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from . import candidates as cands
-from . import facts, places, plan
+from . import devices, facts, places, plan
+from .networks import FLOOR, NETWORKS
 from .plots import Plots
 from .report import Report
 from .results import Results
@@ -52,12 +53,14 @@ def listed(text, allowed, option):
     return list(dict.fromkeys(words))
 
 
-def choose_place(options, whats):
+def choose_place(options, whats, network):
     ranks = max(plan.WHATS[name].ranks for name in whats)
     if options.hosts and options.namespaces:
         raise ValueError("--hosts or --namespaces, not both")
-    if options.hosts or (os.geteuid() and not options.namespaces):
-        return own_hosts(options)
+    if network.is_rdma:
+        refuse(options, ("namespaces",), f"Ethernet, not for --over {network.name}")
+    if options.hosts or network.is_rdma or (os.geteuid() and not options.namespaces):
+        return own_hosts(options, network)
     return namespaces(options, whats, ranks)
 
 
@@ -67,13 +70,18 @@ def refuse(options, names, why):
             raise ValueError(f"--{name} is for {why}")
 
 
-def own_hosts(options):
+def own_hosts(options, network):
     refuse(options, ("mtu", "unpinned", "loss"), "namespaces")
     mpirun = shlex.split(options.mpirun) if options.mpirun else [places.default_mpirun()]
     if not mpirun or not shutil.which(mpirun[0]):
         raise ValueError(f"no command {' '.join(mpirun) or '(empty)'}, see --mpirun")
     hosts = [] if options.loopback or not options.hosts else options.hosts.split(",")
-    return places.Hosts(hosts, mpirun, options.interface and places.interface_of(options.interface))
+    interface = options.interface
+    if network.is_rdma:
+        interface = devices.choose(interface, not hosts, f"--over {network.name}")
+    elif interface:
+        interface = places.interface_of(interface)
+    return places.Hosts(hosts, mpirun, interface, network)
 
 
 def namespaces(options, whats, ranks):
@@ -114,10 +122,12 @@ class Bench:
             if path and not path.absolute().parent.is_dir():
                 raise ValueError(f"{path}: no directory {path.absolute().parent}")
         self.options = options
-        self.place = choose_place(options, whats)
+        self.network = NETWORKS[options.over]
+        names = options.candidates.split(",") if options.candidates is not None else None
+        self.candidates = cands.make(names, options.candidate, self.network)
+        self.place = choose_place(options, whats, self.network)
         sizes = plan.parse_sizes(options.sizes) if options.sizes else ()
         self.turns = plan.turns(choose_conditions(options, self.place), whats, sizes, options.seconds, asked)
-        self.candidates = cands.make(options.candidates.split(","), options.candidate)
         self.results = Results(options.range / 100)
         self.runner = Runner(os.environ)
         self.retries = RETRIES * options.rounds
@@ -136,24 +146,25 @@ class Bench:
             raise RuntimeError(f"{build} cannot be used")
         env = dict(line.split("=", 1) for line in done.stdout.decode().split("\0") if "=" in line)
         self.programs = build / "tests/mpi"
-        for name in {turn.what.program for turn in self.turns} | {cands.FLOOR}:
+        for name in {turn.what.program for turn in self.turns} | {self.network.floor}:
             if not (self.programs / name).exists():
-                raise RuntimeError(f"no program {self.programs / name}")
+                hint = ", which is built with transport verbs only" if self.network.is_rdma else ""
+                raise RuntimeError(f"no program {self.programs / name}{hint}")
         self.runner.env = env
         cands.look(self.candidates, self.place.ompi_info(), env)
         for candidate in self.candidates:
             if candidate.missing:
                 say(f"{candidate.name}: not there: {candidate.missing}")
             if self.place.interface:
-                candidate.use_interface(self.place.interface)
+                candidate.use_interface(self.place.interface, self.network)
 
     def job(self, turn, candidate, what, sizes):
         """One job of a candidate: an Outcome."""
-        is_floor = candidate.name == cands.FLOOR
-        program = cands.FLOOR if is_floor else what.program
+        is_floor = candidate.name == FLOOR
+        program = self.network.floor if is_floor else what.program
         arguments = [f"bytes={','.join(map(str, sizes))}", f"seconds={turn.seconds}"]
         if is_floor:
-            arguments += [f"what={what.name}", f"net={self.place.interface or ''}"]
+            arguments += [f"what={what.name}", *self.network.floor_command(self.place.interface)]
         else:
             arguments += what.arguments
         ranks = 2 if is_floor else what.ranks
@@ -205,7 +216,7 @@ class Bench:
     def one_turn(self, number, turn):
         runnable = [c for c in self.candidates
                     if not c.missing and (turn, c.name) not in self.results.failures]
-        floor = next((c for c in runnable if c.name == cands.FLOOR), None)
+        floor = next((c for c in runnable if c.name == FLOOR), None)
         while floor and not self.measure_floor(number, turn, floor):
             time.sleep(1)
         others = [c for c in runnable if c is not floor]
@@ -236,6 +247,8 @@ class Bench:
     def write(self, report):
         if self.options.json:
             about = facts.gather(ROOT, self.place.ompi_info(), self.runner.env)
+            if self.network.is_rdma:
+                about["device"] = devices.about(self.place.interface)
             self.options.json.write_text(report.json(about, self.parameters(), self.candidates))
         if self.options.svg:
             for path in Plots(self.results, self.turns, self.candidates).write(self.options.svg):

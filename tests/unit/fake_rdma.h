@@ -29,6 +29,7 @@ typedef struct fake_rdma {
     int qps_left;           /* queue pairs until making one fails; -1: never */
     int mrs_left;           /* the same of registrations */
     bool lose_requests;     /* they are never answered */
+    bool lose_goodbyes;     /* who ends a connection is not heard by the other end */
     int way_error;          /* there is no way to any address */
     int spoil_reply;        /* a byte of it arrives as another; -1: none */
     int connect_error;      /* connecting ends with it */

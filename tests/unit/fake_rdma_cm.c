@@ -161,6 +161,9 @@ static void part(fake_id_t *id)
     }
     peer->peer = NULL;
     id->peer = NULL;
+    if (peer->connected && fake.lose_goodbyes) {
+        return;
+    }
     if (peer->connected) {
         peer->connected = false;
         (void) say(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);

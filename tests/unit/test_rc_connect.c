@@ -205,12 +205,16 @@ static void strangers_are_limited(void **state)
     assert_int_equal(fake.qps, 0);
 }
 
-/* A peer that connects again has lost the connection that seems to be there. */
-static void connects_anew(void **state)
+/* A peer that was forgotten ended the connection; one whose goodbye is lost connects again although it seems to be
+ * there. Either way what was on its way may be lost, and the peer's owner is told, once. */
+static void connect_anew(bool heard)
 {
-    (void) state;
     connect_sides(0, 1, 0);
+    fake.lose_goodbyes = !heard;
     forget(0, 1);
+    settle();
+    fake.lose_goodbyes = false;
+    assert_int_equal(sides[1].broken, heard);
     add(0, 1);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
@@ -219,6 +223,18 @@ static void connects_anew(void **state)
     settle();
     assert_int_equal(sides[1].received, 2);
     assert_int_equal(fake.qps, 2);
+}
+
+static void connects_anew(void **state)
+{
+    (void) state;
+    connect_anew(true);
+}
+
+static void connects_anew_unheard(void **state)
+{
+    (void) state;
+    connect_anew(false);
 }
 
 /* ---- nobody there ---- */
@@ -671,6 +687,7 @@ int main(void)
         RC_TEST(stranger_until_added),
         RC_TEST(strangers_are_limited),
         RC_TEST(connects_anew),
+        RC_TEST(connects_anew_unheard),
         RC_TEST(refused_while_nobody_listens),
         RC_TEST(another_process_at_that_port),
         RC_TEST(crossing_request_is_lost),

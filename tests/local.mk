@@ -250,10 +250,10 @@ fuzz_targets = \
 check_PROGRAMS += $(fuzz_targets)
 if BTL_IB_FUZZERS
 fuzz_main =
-fuzz_ldflags = -fsanitize=fuzzer
+fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 else
 fuzz_main = tests/fuzz/replay.c
-fuzz_ldflags =
+fuzz_ldflags = $(AM_LDFLAGS)
 endif
 fuzz_script = tests/fuzz/script.c tests/fuzz/script.h
 tests_fuzz_fuzz_address_SOURCES = tests/fuzz/fuzz_address.c tests/fuzz/require.h $(fuzz_main)

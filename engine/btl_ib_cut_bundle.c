@@ -51,8 +51,7 @@ btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
     segment->bundled = count;
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(pending);
-        btl_ib_msg_t *msg =
-            BTL_IB_CONTAINER(BTL_IB_CONTAINER(item, btl_ib_out_t, link), btl_ib_msg_t, out);
+        btl_ib_msg_t *msg = btl_ib_msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
         uint32_t bytes = (uint32_t) msg->out.size;
         btl_ib_cut_copy_all(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);

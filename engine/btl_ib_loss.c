@@ -20,6 +20,7 @@
  */
 
 #include "btl_ib_calls.h"
+#include "btl_ib_min.h"
 
 enum {
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
@@ -64,7 +65,7 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
      * nobody looked. */
     uint64_t hosts = (uint64_t) conn->engine->away + view->away;
-    conn->sample_hosts = hosts < sample ? (uint32_t) hosts : sample;
+    conn->sample_hosts = btl_ib_clip_u32(hosts, sample);
     uint32_t network = sample - conn->sample_hosts;
     /* Where hosts were away for most of the time nothing is known of the network. */
     if (network >= sample / 2 && network < conn->path) {

@@ -25,6 +25,7 @@
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails
+ *   btl_ib_validation.c  does a pair of rails lead to the peer at all?
  */
 
 #ifndef BTL_IB_CALLS_H
@@ -74,6 +75,9 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn);
 /* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
  * next part never saw any of that, it can have it. */
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
+
+/* Is nothing due to the peer, and nothing of its begun? */
+bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 
 /* The idle timer went off: shrink, or look again later. */
 void btl_ib_conn_idle(btl_ib_conn_t *conn);
@@ -438,7 +442,42 @@ void btl_ib_rail_look(btl_ib_rail_t *rail);
 /* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
 void btl_ib_rail_mourn(btl_ib_rail_t *rail);
 
+/* ---- btl_ib_validation.c ---- */
+
+/* us: refusals that follow each other so soon are one row, and so long they count after the last. */
+#define BTL_IB_REFUSED_ROW 10000000u
+
+/* Something of the peer's came by the connection's own two rails for the first time, or after refusals. */
+void btl_ib_validation_passed(btl_ib_conn_t *conn);
+
+/* Something of the peer's came by them. */
+static inline void btl_ib_validation_heard(btl_ib_conn_t *conn)
+{
+    if (!conn->validation.valid || conn->validation.refused_at != 0) {
+        btl_ib_validation_passed(conn);
+    }
+}
+
+/* It is believed that nobody is there, by them; and was that said lately, with nothing coming since? */
+void btl_ib_validation_refused(btl_ib_conn_t *conn);
+bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
+
+/* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
+bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
+
 /* ---- btl_ib_failover.c ---- */
+
+/* Does another connection with the same process lead there, by a rail that can be used? */
+bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn);
+
+/* Is what carries it now validated? */
+bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn);
+
+/* The way that it goes by is refused: go by another that is not. False if there is none. */
+bool btl_ib_failover_refused(btl_ib_conn_t *conn);
+
+/* What carries it belongs to a connection that the peer may not know yet: introduce that. */
+void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
 
 /* Go on by another rail by which there is a connection with the same process, and tell the peer. False: there
  * is none that carries what is under way. Calls nothing up. */

@@ -553,6 +553,13 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
     return true;
 }
 
+bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_drained(conn) && conn->blocked_since == 0 && conn->serve.streams == 0
+           && btl_ib_list_empty(&conn->serve.out.link)
+           && btl_ib_list_empty(&conn->fragments.fragments) && btl_ib_list_empty(&conn->parts);
+}
+
 /* Off all lists and accounts but the table of ids: whatever its state is next. */
 static void retire(btl_ib_conn_t *conn, int status)
 {

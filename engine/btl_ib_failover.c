@@ -37,6 +37,42 @@ bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr
     return by_rail(rail, name, from) != NULL;
 }
 
+/* The connection whose own two rails carry this one now: itself, if it is at home. NULL: that is no more. */
+static btl_ib_conn_t *carrier(const btl_ib_conn_t *conn)
+{
+    return by_rail(conn->via, conn->name, conn->to);
+}
+
+bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        const btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other != conn && other->validation.valid
+            && !btl_ib_validation_refuses(other)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn)
+{
+    const btl_ib_conn_t *carries = carrier(conn);
+
+    return carries != NULL && carries->validation.valid;
+}
+
+void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = conn->via == conn->rail ? NULL : carrier(conn);
+
+    if (carries != NULL && !carries->bound && carries->via == carries->rail) {
+        btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
 /* What was measured of the old way says nothing of the new one. */
 static void measure_anew(btl_ib_conn_t *conn)
 {
@@ -125,24 +161,30 @@ static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t 
     return other != NULL && take_way_of(conn, other);
 }
 
-/* Does anything with that process go by the rail? Where nothing does, there was a reason. */
-static bool is_used(const btl_ib_rail_t *rail, uint64_t name)
+/* How good a way to that process a rail is: 3: something goes by it, and it is validated; 2: it is validated; 1: it is
+ * not; 0: it is refused, or there is none. Where nothing goes there was a reason. */
+static int worth(const btl_ib_rail_t *rail, uint64_t name)
 {
     const btl_ib_conn_t *conn = by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
 
-    return conn != NULL && conn->via == rail;
+    if (conn == NULL || btl_ib_validation_refuses(conn)) {
+        return 0;
+    }
+    return !conn->validation.valid ? 1 : conn->via == rail ? 3 : 2;
 }
 
-/* The next rail first, so that the connections of one that fails are spread over the others. */
-static bool take_next_way(btl_ib_conn_t *conn)
+/* Of those that are worth as much the next rail first, so that the connections of one that fails are spread over the
+ * others. */
+static bool take_next_way(btl_ib_conn_t *conn, int least)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    for (uint32_t i = 1; i < 2 * engine->rail_count; i++) {
-        const btl_ib_rail_t *rail = engine->rails[(conn->via->index + i) % engine->rail_count];
-        if (rail != conn->via && (i > engine->rail_count || is_used(rail, conn->name))
-            && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
-            return true;
+    for (int wanted = 3; wanted >= least; wanted--) {
+        for (uint32_t i = 1; i < engine->rail_count; i++) {
+            const btl_ib_rail_t *rail = engine->rails[(conn->via->index + i) % engine->rail_count];
+            if (worth(rail, conn->name) == wanted && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+                return true;
+            }
         }
     }
     return false;
@@ -156,13 +198,31 @@ static void tell(btl_ib_conn_t *conn)
     }
 }
 
-bool btl_ib_failover(btl_ib_conn_t *conn)
+/* By a way worth `least` or more; by a device that failed, or a port that is down, nothing goes at all. */
+static bool go_on(btl_ib_conn_t *conn, int least)
 {
-    if (!take_next_way(conn)) {
+    if (!take_next_way(conn, least)) {
         return false;
     }
+    btl_ib_failover_introduce(conn);
     tell(conn);
     return true;
+}
+
+bool btl_ib_failover(btl_ib_conn_t *conn)
+{
+    return go_on(conn, 0);
+}
+
+bool btl_ib_failover_refused(btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = carrier(conn);
+
+    if (carries != NULL) {
+        btl_ib_validation_refused(carries);
+    }
+    conn->refused_since = 0;
+    return go_on(conn, 1);
 }
 
 static bool is_address(btl_ib_addr_t from, btl_ib_addr_t address)

@@ -109,6 +109,10 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
 {
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        *verdict = BTL_IB_NO_ANSWER;
+        return 0;
+    }
     const uint32_t there = room_there(conn, space);
     const uint32_t windows = room_in_windows(conn, space);
 
@@ -128,11 +132,11 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
 }
 
 /* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody
- * answers fills the window, and must not rest then. */
+ * answers fills the window, and must not rest then; or all waits for the answer to a question. */
 static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {
     return conn->in_flight == 0
-           && (verdict == BTL_IB_NO_CREDIT
+           && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
                || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
 }
 
@@ -152,6 +156,6 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
         btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
     } else if (is_stuck(conn, verdict) && conn->blocked_since == 0) {
         conn->blocked_since = btl_ib_engine_awake(engine);
-        conn->probe_base = engine->now;
+        conn->probe_base = verdict == BTL_IB_NO_ANSWER ? 0 : engine->now; /* 0: ask at once */
     }
 }

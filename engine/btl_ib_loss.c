@@ -36,6 +36,7 @@ enum {
     INTRODUCE_PROBES = 4, /* then every second one says who asks */
     ASK_PROBES = 10,      /* without an answer: then the peer is asked by another rail, */
     ASK_EACH = 5,         /* at every fifth */
+    ASK_SOON = 2,         /* the same of a way that never led there, and then at each */
     STUCK_PROBES = 40,    /* answered or not, of which no news came */
     CALM_DOUBLINGS = 4,   /* of rto_max, where nothing can be lost */
     DOUBLINGS_MAX = 20,   /* of a timeout elsewhere: more are cut to rto_max anyway */
@@ -605,6 +606,10 @@ static void probe(btl_ib_conn_t *conn)
         conn->silent_since = engine->awake;
         conn->asked_at = engine->now;
     }
+    if (!conn->validation.valid) { /* what data wait for may have changed */
+        btl_ib_conn_ready(conn);
+    }
+    btl_ib_failover_introduce(conn);
     if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
         introduce(conn);
     } else if (!ask_with(conn, to_probe_with(conn))) {
@@ -651,11 +656,13 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
     const bool stuck = conn->probes >= STUCK_PROBES && conn->parked_count == 0;
     const uint32_t asked = stuck ? conn->probes : conn->unheard;
+    const bool valid = btl_ib_failover_is_valid(conn);
+    const uint32_t enough = valid ? ASK_PROBES : ASK_SOON;
 
-    if (asked >= ASK_PROBES && asked % ASK_EACH == 0) {
+    if (asked >= enough && (!valid || asked % ASK_EACH == 0)) {
         btl_ib_failover_ask(conn);
     }
-    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
+    return asked > enough && btl_ib_failover_if_heard(conn, conn->silent_since);
 }
 
 void btl_ib_loss_timer(btl_ib_conn_t *conn)

@@ -16,10 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-    REFUSED_LONG = 100 * 1000,  /* us of nothing but refusals: believe them, */
-    REFUSED_ROW = 10000 * 1000, /* us: if one follows the other so soon */
-};
+enum { REFUSED_LONG = 100 * 1000 }; /* us of nothing but refusals: believe them */
 
 /* The next living connection that goes by a rail, to any address if `from` is unknown. Whoever gives one up
  * must ask again from the start: the callback may have changed everything. */
@@ -39,26 +36,65 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
     return NULL;
 }
 
-/* The host at `from` says that nobody is there. Believed if it lasts: a port may be late. */
+/* Did the row of refusals that this one continues last for long? A port may be late. */
+static bool is_believed(btl_ib_conn_t *conn)
+{
+    const uint64_t now = conn->engine->now;
+
+    if (conn->refused_since == 0 || now - conn->refused_at > BTL_IB_REFUSED_ROW) {
+        conn->refused_since = now;
+    }
+    conn->refused_at = now;
+    return now - conn->refused_since >= REFUSED_LONG;
+}
+
+/* A process of another job left, and nobody waits for anything of it: that is an end, and no death. */
+static bool is_ended(const btl_ib_conn_t *conn)
+{
+    return conn->name >> 32 != conn->engine->config.name >> 32 && btl_ib_conn_is_quiet(conn);
+}
+
+/*
+ * The way of a connection is refused. Who has another way takes that: at once if this one never led anywhere, else when
+ * refusals are believed. Only who is refused by all is dead. Returns false if it is: the callback may have
+ * changed everything.
+ */
+static bool refused_one(btl_ib_conn_t *conn)
+{
+    if (conn->draining) {
+        btl_ib_conn_reset(conn);
+        return true;
+    }
+    const bool believed = is_believed(conn);
+    if (believed && is_ended(conn)) {
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: of another job, has left",
+                   BTL_IB_NAME_ARGS(conn->name));
+        btl_ib_conn_reset(conn);
+        return true;
+    }
+    if (!believed && btl_ib_failover_is_valid(conn)) {
+        return true;
+    }
+    const uint64_t since = conn->refused_since;
+    if (btl_ib_failover_refused(conn)) {
+        return true;
+    }
+    conn->refused_since = since;
+    if (!believed || conn->engine->kicking) {
+        return true;
+    }
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
+    return false;
+}
+
+/* The host at `from` says that nobody is there. */
 static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    btl_ib_engine_t *engine = rail->engine;
     btl_ib_conn_t *conn = from == BTL_IB_ADDR_UNKNOWN ? NULL : living(rail, from, NULL);
 
     while (conn != NULL) {
         btl_ib_list_t *after = &conn->all;
-        if (conn->draining) {
-            btl_ib_conn_reset(conn);
-        } else if (conn->refused_since == 0 || engine->now - conn->refused_at > REFUSED_ROW) {
-            conn->refused_since = engine->now;
-        } else if (!engine->kicking && engine->now - conn->refused_since >= REFUSED_LONG) {
-            btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
-            after = NULL;
-        }
-        if (after != NULL) {
-            conn->refused_at = engine->now;
-        }
-        conn = living(rail, from, after);
+        conn = living(rail, from, refused_one(conn) ? after : NULL);
     }
 }
 

@@ -61,11 +61,14 @@ static bool check_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint
     return true;
 }
 
-/* Note the time, the address, the peer's clock. */
-static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Note the time, the way that it came by, the peer's clock. */
+static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
+    if (rail == conn->rail) {
+        btl_ib_validation_heard(conn);
+    }
     conn->heard_at = engine->awake;
     conn->refused_since = 0;
     conn->doubtful = false;
@@ -558,10 +561,11 @@ static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-/* It is the peer's, and possible: take it in. `news`: its acknowledgements, too. */
-static void take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
+/* It is the peer's, came by that rail, and is possible: take it in. `news`: its acknowledgements, too. */
+static void take(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_view_t *view,
+                 bool news)
 {
-    heard(conn, view);
+    heard(conn, rail, view);
     if (news) {
         btl_ib_ack_process(conn, view);
     }
@@ -617,6 +621,6 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         if (rail != conn->via) {
             btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
         }
-        take(conn, view, news);
+        take(conn, rail, view, news);
     }
 }

@@ -185,6 +185,14 @@ enum {
     BTL_IB_RACKS,
 };
 
+/* Whether a connection's own two rails lead to the peer (RFC 9000, 8.2: path validation), and what the network says of
+ * them. Written by btl_ib_validation.c. */
+typedef struct btl_ib_validation {
+    bool valid; /* something of the peer's came by them, under its token */
+    uint64_t
+        refused_at; /* us: when refusals by them were last believed; 0: not since it was heard */
+} btl_ib_validation_t;
+
 struct btl_ib_conn {
     /* Sending. */
     btl_ib_engine_t *engine;
@@ -262,6 +270,7 @@ struct btl_ib_conn {
     uint32_t path; /* us: the shortest round trip, without what hosts may have caused of it */
 
     btl_ib_sizes_t sizes; /* of datagrams that the path carries */
+    btl_ib_validation_t validation;
 
     /* Loss. */
     bool bulk_apart; /* what follows of bulk goes by itself, until all of it has arrived */

@@ -31,8 +31,9 @@ typedef enum btl_ib_verdict {
     BTL_IB_GO,
     BTL_IB_NO_CREDIT,
     BTL_IB_NO_WINDOW,
-    BTL_IB_NO_DEPTH, /* a limit on all connections together */
-    BTL_IB_TOO_SOON, /* congestion control sets a pace */
+    BTL_IB_NO_DEPTH,  /* a limit on all connections together */
+    BTL_IB_TOO_SOON,  /* congestion control sets a pace */
+    BTL_IB_NO_ANSWER, /* the way is not validated yet, and there is one that is */
 } btl_ib_verdict_t;
 
 /* ---- btl_ib_company.c ---- */

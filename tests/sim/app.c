@@ -266,7 +266,8 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
         right = silent || sim->death_ok || lets_wait(peer, sim->now, limit, grace);
         break;
     case BTL_IB_DEATH_REFUSED:
-        right = sim->refuses && (!peer->up || peer->life != 1);
+        right = (sim->refuses && (!peer->up || peer->life != 1))
+                || (sim->reject != NULL && sim->death_ok);
         break;
     case BTL_IB_DEATH_RESTARTED:
         right = peer->life > link->peer_life || !peer->up;

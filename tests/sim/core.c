@@ -166,7 +166,7 @@ void sim_procs(sim_t *sim, uint32_t nprocs, uint32_t nrails)
         proc_t *proc = &sim->procs[i];
         proc->sim = sim;
         proc->index = i;
-        proc->name = mix64(sim->seed * 1000003 + i);
+        proc->name = mix64(sim->seed) >> 32 << 32 | mix64(sim->seed * 1000003 + i) >> 32;
         proc->links = calloc((size_t) nprocs * nrails, sizeof(*proc->links));
     }
 }

@@ -146,6 +146,16 @@ void port_stays_down(sim_t *sim);
 void port_down_in_kick(sim_t *sim);
 void failover_nowhere(sim_t *sim);
 
+/* named_ways.c */
+void way_silent_from_the_first(sim_t *sim);
+void way_refused_from_the_first(sim_t *sim);
+void way_without_answer(sim_t *sim);
+void way_refused_later(sim_t *sim);
+void way_refused_at_one_end(sim_t *sim);
+void ways_all_refused(sim_t *sim);
+void job_has_left(sim_t *sim);
+void rank_has_left(sim_t *sim);
+
 /* named_refused.c */
 void ready_tag(sim_t *sim);
 void ready_beside_others(sim_t *sim);

@@ -292,7 +292,8 @@ static void flip(sim_t *sim, datagram_t *d)
 static void arrive(sim_t *sim, void *arg, uint64_t value)
 {
     datagram_t *d = arg;
-    rail_t *rail = d->dst < sim->addresses ? sim->bound[d->dst] : NULL;
+    const bool rejected = sim->reject != NULL && sim->reject(sim, d);
+    rail_t *rail = d->dst < sim->addresses && !rejected ? sim->bound[d->dst] : NULL;
 
     (void) value;
     sim->in_flight--;
@@ -306,7 +307,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
     }
     rail_t *back = d->src < sim->addresses ? sim->bound[d->src] : NULL;
     fault_applied(sim, F_RX_STARVED);
-    if (sim->refuses && back != NULL) {
+    if ((sim->refuses || rejected) && back != NULL) {
         fault_applied(sim, F_REFUSED);
         rail_refused(back, d->dst);
     }

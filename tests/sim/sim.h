@@ -462,6 +462,8 @@ struct sim {
     uint32_t nfaults;
     uint64_t applied[F_COUNT];
     bool (*drop)(sim_t *sim, const datagram_t *d); /* a named scenario's own */
+    bool (*reject)(sim_t *sim,
+                   const datagram_t *d); /* a firewall that says so: its sender is told */
     void (*on_deliver)(sim_t *sim, const message_t *m);
     uint64_t scratch[8]; /* the same */
     datagram_t *replays[SIM_REPLAYS];

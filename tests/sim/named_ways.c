@@ -1,0 +1,238 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which a pair of rails leads nowhere, or is refused on the way: that closes this pair, and no connection
+ * is lost while there is another. And what is no loss: a process of another job that has left. */
+
+#include "btl_ib_calls.h"
+#include "named.h"
+
+/* The rail that a datagram really goes by; see rail_open(). */
+static uint32_t way_of(const sim_t *sim, const datagram_t *d)
+{
+    return d->src % sim->nrails;
+}
+
+static bool by_first_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 0;
+}
+
+static bool by_any_way(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    (void) d;
+    return true;
+}
+
+static bool out_by_first_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 0 && d->from == 0;
+}
+
+static void two_ways(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->survives = true;
+}
+
+/* Messages of all sizes both ways, by each rail, for some milliseconds. */
+static void traffic(sim_t *sim)
+{
+    static const uint32_t sizes[] = {8, 60000, 1000, 300, 20000};
+
+    for (uint32_t n = 0; n < 40; n++) {
+        for (uint32_t from = 0; from < 2; from++) {
+            say(sim, from, 1 - from, sizes[n % 5], SIM_US(50) * n + 1000)->rail = n % sim->nrails;
+        }
+    }
+}
+
+/* A message each way by each rail. */
+static void greet(sim_t *sim)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, i / 2, 1 - i / 2, 100, 1000)->rail = i % sim->nrails;
+    }
+    run_settle(sim, SIM_MS(50));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+}
+
+/* All arrives within that time, and nobody dies. */
+static void all_arrive(sim_t *sim, uint64_t time)
+{
+    run_settle(sim, time);
+    must_be_within(sim, "connections lost with a way", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, time / 1000);
+}
+
+void way_silent_from_the_first(sim_t *sim)
+{
+    two_ways(sim);
+    sim->drop = by_first_way;
+    run_start(sim);
+    traffic(sim);
+    all_arrive(sim, SIM_MS(100));
+    finish(sim);
+}
+
+/* Two hosts with a bridge of one address each: what goes there is refused by one's own host. */
+void way_refused_from_the_first(sim_t *sim)
+{
+    two_ways(sim);
+    sim->reject = by_first_way;
+    run_start(sim);
+    traffic(sim);
+    all_arrive(sim, SIM_MS(10));
+    finish(sim);
+}
+
+/* Only ACKs, which ask: anything else would be lost there, or come to somebody else. */
+static bool nothing_but_questions(sim_t *sim, const datagram_t *d)
+{
+    if (way_of(sim, d) == 0 && type_of(d) != BTL_IB_TYPE_ACK && type_of(d) != BTL_IB_TYPE_CLOSE) {
+        sim_fail(sim, "p%u sends data by a way that did not answer yet", d->from);
+    }
+    sim->scratch[0] += way_of(sim, d) == 0;
+    return way_of(sim, d) == 0;
+}
+
+void way_without_answer(sim_t *sim)
+{
+    two_ways(sim);
+    sim->drop = nothing_but_questions;
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000)->rail = 1;
+    say(sim, 1, 0, 100, 1000)->rail = 1;
+    run_settle(sim, SIM_MS(50));
+    const uint32_t before = sim->nmessages;
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, i % 2, 1 - i % 2, i % 4 < 2 ? 300 : 30000, SIM_US(10) * i + 1000)->rail = 0;
+    }
+    all_arrive(sim, SIM_MS(100));
+    if (sim->scratch[0] == 0) {
+        sim_fail(sim, "nobody asked by the way that leads nowhere");
+    }
+    /* It heals: from then on it is used. */
+    sim->drop = NULL;
+    for (int i = 0; i < 8; i++) {
+        say(sim, 0, 1, 1000, SIM_S(1) * (uint64_t) i + 1000)->rail = 0;
+    }
+    sim_run_until(sim, sim->now + SIM_S(9));
+    const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
+    if (conn->via != conn->rail || !conn->validation.valid) {
+        sim_fail(sim, "the healed way is not taken");
+    }
+    must_be_within(sim, "messages", sim->nmessages - before, 28);
+    finish(sim);
+}
+
+static void refused_for_a_while(sim_t *sim, bool (*reject)(sim_t *, const datagram_t *))
+{
+    two_ways(sim);
+    run_start(sim);
+    greet(sim);
+    traffic(sim);
+    sim_run_until(sim, sim->now + SIM_US(500));
+    sim->reject = reject;
+    all_arrive(sim, SIM_MS(400));
+    /* More than a row of refusals, and then a stop. */
+    for (uint32_t i = 0; i < 20; i++) {
+        say(sim, i % 2, 1 - i % 2, 1000, SIM_MS(50) * i + 1000)->rail = 0;
+    }
+    all_arrive(sim, SIM_S(2));
+    sim->reject = NULL;
+    for (int i = 0; i < 16; i++) {
+        say(sim, 0, 1, 1000, SIM_S(1) * (uint64_t) i + 1000)->rail = 0;
+    }
+    sim_run_until(sim, sim->now + SIM_S(17));
+    const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
+    if (conn->via != conn->rail) {
+        sim_fail(sim, "the healed way is not taken back");
+    }
+    finish(sim);
+}
+
+void way_refused_later(sim_t *sim)
+{
+    refused_for_a_while(sim, by_first_way);
+}
+
+void way_refused_at_one_end(sim_t *sim)
+{
+    refused_for_a_while(sim, out_by_first_way);
+}
+
+/* Until somebody is told of a death; at most `time`. */
+static void until_death(sim_t *sim, uint64_t time)
+{
+    const uint64_t from = sim->now;
+
+    sim->death_ok = true;
+    while (sim->applied[F_DEATH] == 0 && sim_step(sim, from + 2 * time)) {
+    }
+    must_be_within(sim, "the death was reported after us", (sim->now - from) / 1000, time / 1000);
+}
+
+static void stop_both(sim_t *sim)
+{
+    sim->stopping = true;
+    sim_run_until(sim, sim->now + SIM_S(20));
+    proc_stop(&sim->procs[0]);
+    proc_stop(&sim->procs[1]);
+}
+
+void ways_all_refused(sim_t *sim)
+{
+    two_ways(sim);
+    run_start(sim);
+    greet(sim);
+    sim->reject = by_any_way;
+    say(sim, 0, 1, 100, 1000)->rail = 0;
+    until_death(sim, SIM_S(2));
+    stop_both(sim);
+}
+
+/* ---- who has left ---- */
+
+/* One of two processes is gone, of which the other hears nothing; what the other gives back of credits is refused. */
+static void leaves(sim_t *sim)
+{
+    run_start(sim);
+    traffic(sim); /* enough for credits to be given back */
+    run_settle(sim, SIM_MS(50));
+    sim->reject = by_any_way;
+    sim_run_until(sim, sim->now + SIM_S(60));
+    if (sim->applied[F_REFUSED] < 2) {
+        sim_fail(sim, "nothing was refused");
+    }
+}
+
+void job_has_left(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->procs[1].name ^= UINT64_C(1) << 40;
+    leaves(sim);
+    must_be_within(sim, "deaths of who had nothing to say any more", sim->applied[F_DEATH], 0);
+    /* And who comes back is welcome. */
+    sim->reject = NULL;
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 100, 1000);
+    finish(sim);
+}
+
+void rank_has_left(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->death_ok = true;
+    leaves(sim);
+    if (sim->applied[F_DEATH] == 0) {
+        sim_fail(sim, "nobody was told that a process of the own job is gone");
+    }
+    stop_both(sim);
+}

@@ -32,6 +32,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_gate.h"
 #include "btl_ib_kicker.h"
+#include "btl_ib_report.h"
 #include "btl_ib_modex_wire.h"
 #include "btl_ib_pace.h"
 #include "btl_ib_params.h"
@@ -87,6 +88,7 @@ typedef struct btl_ib_component {
     bool told_guard;         /* that a peer protects its datagrams otherwise */
     bool told_atomics;       /* that a peer leaves the changing of words to others */
     bool told_network;       /* that a peer has no device that fits one of ours */
+    btl_ib_reported_t unanswered; /* hosts of which it was told that they do not answer */
     uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */
     uint32_t late_troubles;  /* bits: those that the kicker heard of, which are to be told */
     btl_ib_late_trouble_t late_trouble[BTL_IB_TROUBLES];

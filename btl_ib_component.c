@@ -225,6 +225,7 @@ static bool create_engine(btl_ib_component_t *component)
     config.rto_max = (uint32_t) params->rto_max;
     config.rto_initial = (uint32_t) params->rto_initial;
     config.silence_limit = (uint64_t) params->silence_limit * 1000000u;
+    config.connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
     config.down_limit = (uint64_t) params->down_limit * 1000000u;
     config.depth_peer = (uint32_t) params->depth_peer;
     config.depth_total = (uint32_t) params->depth_total;
@@ -250,7 +251,11 @@ static bool start_modules(btl_ib_component_t *component)
         BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename);
         return false;
     }
-    return btl_ib_open_devices(component) && OPAL_SUCCESS == btl_ib_modex_publish(component->self);
+    if (!btl_ib_open_devices(component)) {
+        return false;
+    }
+    component->self->answers = btl_ib_kicker_answer();
+    return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
 }
 
 /* The engine and what belongs to it, as far as there is any. */
@@ -315,6 +320,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     component->name = OPAL_PROC_MY_NAME;
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (NULL == modules || !start_modules(component)) {
+        btl_ib_kicker_stop();
         stop_modules(component);
         free(modules);
         return NULL;
@@ -421,6 +427,7 @@ void btl_ib_component_stop(void)
     btl_ib_kicker_stop();
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_linger();
+    btl_ib_report_rest();
     if (component->params.stats) {
         print_stats(component);
     }

@@ -30,6 +30,7 @@ static void endpoint_constructor(btl_ib_endpoint_t *endpoint)
     endpoint->remote_rail = 0;
     endpoint->first_rail = 0;
     endpoint->first_remote = 0;
+    endpoint->answers = false;
     endpoint->dead = false;
     endpoint->told_refused = false;
     endpoint->told_lost = false;
@@ -207,7 +208,6 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     endpoint->first_rail = first_rail(peer, choice);
     endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     snprintf(endpoint->host, sizeof(endpoint->host), "%s", peer->host);
-    btl_ib_modex_ip_text(&peer->rails[remote_rail], endpoint->address, sizeof(endpoint->address));
     rc = connect_endpoint(endpoint, peer);
     if (0 != rc) {
         BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
@@ -215,6 +215,11 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
                        module->name, strerror(-rc));
         OBJ_RELEASE(endpoint);
         return NULL;
+    }
+    endpoint->answers = peer->answers;
+    if (!btl_ib_conn_address_text(endpoint->conn, endpoint->address, sizeof(endpoint->address))) {
+        btl_ib_modex_ip_text(&peer->rails[remote_rail], endpoint->address,
+                             sizeof(endpoint->address));
     }
     opal_list_append(&module->endpoints, &endpoint->super);
     ++mca_btl_ib_component.endpoint_count;

@@ -30,6 +30,7 @@ struct mca_btl_base_endpoint_t {
     btl_ib_list_t departed_link; /* in the component's list of deaths that may be no news */
     char host[64];               /* for messages: when they are needed the runtime may be gone */
     char address[64];
+    bool answers; /* its process answers a first contact also while it computes */
     bool dead;
     bool told_refused; /* that it refused a one-sided operation */
     bool told_lost;    /* that an atomic by devices was lost */

@@ -23,6 +23,9 @@
 /* us that it goes on kicking after every KICK_PAUSE when a peer was served, if nothing tells it that
  * something came. */
 #define SERVED_LATELY 20000
+/* us between two looks whether the application is there, when nothing is due: so long a peer that was never heard waits
+ * for an answer, at most. */
+#define ANSWER_PERIOD 1000000
 /* Bytes of stack: ours takes a few kB, but what all libraries keep for each thread is taken off. */
 #define STACK_SIZE (256 * 1024)
 
@@ -66,6 +69,12 @@ static uint64_t until_away(uint64_t now)
     return away > now + KICK_PAUSE ? away - now : KICK_PAUSE;
 }
 
+/* Was nothing due for long? */
+static bool is_drowsy(const watch_t *watch, uint64_t now)
+{
+    return 0 != watch->idle_since && now - watch->idle_since >= DROWSY;
+}
+
 static uint64_t sleep_deeply(void)
 {
     mca_btl_ib_component.kicker.asleep = true;
@@ -77,11 +86,16 @@ static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
 {
     if (0 == watch->idle_since) {
         watch->idle_since = now;
-    } else if (now - watch->idle_since >= DROWSY) {
-        watch->idle_since = 0;
-        return sleep_deeply();
     }
-    return period();
+    if (!is_drowsy(watch, now)) {
+        return period();
+    }
+    (void) sleep_deeply();
+    if (mca_btl_ib_component.kicker.answers) {
+        return ANSWER_PERIOD;
+    }
+    watch->idle_since = 0;
+    return UINT64_MAX;
 }
 
 /* How long to sleep after a kick, if the engine wants the next one at `due`. */
@@ -128,7 +142,7 @@ static uint64_t kick(watch_t *watch, uint64_t now)
     if (came > 0) { /* who calls progress seldom is to see it in his next call */
         btl_ib_pace_hurry(&component->pace);
     }
-    if (btl_ib_engine_serves(component->engine)) {
+    if (btl_ib_engine_serves(component->engine) || component->kicker.answers) {
         return serve(watch, now, came);
     }
     return until_due(now, btl_ib_engine_kick_due(component->engine));
@@ -150,7 +164,9 @@ static uint64_t look(watch_t *watch)
     component->kicker.asleep = false;
     component->kicker.listening = false;
     if (!is_needed(component->engine)) {
-        sleep = grow_drowsy(watch, now);
+        const bool listens = component->kicker.answers && !called && is_drowsy(watch, now);
+
+        sleep = listens ? kick(watch, now) : grow_drowsy(watch, now);
     } else {
         watch->idle_since = 0;
         sleep = called ? until_away(now) : kick(watch, now);
@@ -276,7 +292,27 @@ void btl_ib_kicker_prepare(void)
 
     kicker->on = mca_btl_ib_component.params.kicker;
     kicker->asleep = kicker->on;
+    kicker->answers = false;
     atomic_store(&kicker->leave, false);
+}
+
+bool btl_ib_kicker_answer(void)
+{
+    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+    int rc;
+
+    if (!kicker->on || !btl_ib_engine_answers(mca_btl_ib_component.engine)) {
+        return false;
+    }
+    kicker->answers = true;
+    rc = start(kicker);
+    if (0 != rc) {
+        BTL_IB_VERBOSE(1,
+                       "no kicker yet: who calls while the application computes waits for it: %s",
+                       strerror(rc));
+        kicker->answers = false;
+    }
+    return kicker->answers;
 }
 
 void btl_ib_kicker_wake(void)

@@ -14,6 +14,9 @@
  * only after a while without anything due, so that waking it costs nothing in the fast path. It only
  * ever tries the lock, calls nothing of Open MPI, and never runs a callback of the PML.
  *
+ * Where transports can (udp), it is made at the start and answers first contacts: when nothing was due for a second it looks
+ * each second whether the application is there. If not, the devices wake it, and it never wakes up by itself.
+ *
  * While memory is registered for peers (MPI windows) it serves them, too, though nothing is due here:
  * once the application is away, the devices wake it if they can (wait_fd), and it sleeps deeply until
  * one does; else it kicks every btl_ib_kicker_ms, and every millisecond while somebody is served.
@@ -30,6 +33,7 @@ typedef struct btl_ib_kicker {
     bool on;           /* wanted; does not change while there are modules */
     bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
     bool started;      /* there is a thread; lock */
+    bool answers; /* it looks for peers that nobody here knows of; does not change once it runs */
     bool prepared;     /* for fork and exit, as long as the component is loaded; lock */
     bool listening;    /* devices wake it; lock */
     bool kicking;      /* lock */
@@ -40,6 +44,12 @@ typedef struct btl_ib_kicker {
 
 /* From now on there may be a kicker, if the parameters want it. */
 void btl_ib_kicker_prepare(void);
+
+/*
+ * Make it, and let it answer peers that were never heard whatever the application does (btl_ib_engine_answers()). Called
+ * when all devices are open. Returns whether it will: that may be published.
+ */
+bool btl_ib_kicker_answer(void);
 
 /* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. */
 void btl_ib_kicker_wake(void);

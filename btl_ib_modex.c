@@ -107,6 +107,7 @@ void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name
     info->key = modex->key;
     info->rail = rail;
     info->ack_delay = in->ack_delay;
+    info->answers = modex->answers;
     info->max_datagram = in->max_datagram;
     info->address_len = in->address_len;
     memcpy(info->address, in->address, sizeof(info->address));

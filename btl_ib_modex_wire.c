@@ -268,6 +268,7 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     if (btl_ib_guard_ops(modex->guard)->keyed) {
         put_bytes(&w, modex->key.bytes, sizeof(modex->key.bytes));
     }
+    put_uint(&w, modex->answers, 1);
     put_uint(&w, modex->message_max, 4);
     put_block(&w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
     put_uint(&w, modex->rail_count, 1);
@@ -298,6 +299,7 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     modex->secret.k[0] = get_uint(&r, 8);
     modex->secret.k[1] = get_uint(&r, 8);
     get_guard(&r, modex);
+    modex->answers = 0 != get_range(&r, 1, 0, 1);
     modex->message_max = (uint32_t) get_uint(&r, 4);
     get_text(&r, modex->host, sizeof(modex->host));
     modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);

@@ -10,7 +10,7 @@
  *
  * All numbers big endian:
  *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
- *   16 bytes secret, u8 guard, 32 bytes key if that is keyed, u32 message_max, u8 length of the host name, the name
+ *   16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1), u32 message_max, u8 length of the host name, the name
  *   u8 rails, and for each rail
  *     u8 length, transport; u8 length, provider; u8 length, address
  *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
@@ -28,7 +28,7 @@
 #include "btl_ib_engine.h"
 
 #define BTL_IB_MODEX_MAGIC   0x42744962u
-#define BTL_IB_MODEX_VERSION 1u
+#define BTL_IB_MODEX_VERSION 2u
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
@@ -65,6 +65,7 @@ typedef struct btl_ib_modex {
     btl_ib_secret_t secret;
     btl_ib_guard_kind_t guard; /* what protects its datagrams */
     btl_ib_auth_key_t key;     /* zero if that is not keyed */
+    bool answers;              /* it answers a first contact also while its owner computes */
     uint32_t message_max;      /* bytes: the longest message it sends or accepts */
     char host[64];             /* cut to fit */
     uint32_t rail_count;       /* 1..BTL_IB_RAILS_MAX */

@@ -72,6 +72,9 @@ static const number_t numbers[] = {
     INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
               "Give a peer up when it was silent for this long while data were due. A process that "
               "computes without calling MPI is silent, too. 0: never"),
+    INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 4,
+              "Give a peer up that never answered for this long, if its process answers even while it "
+              "computes (a firewall, or no route). After 5 s that is told in any case. 0: never"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
               "A port that went down may come back for so long; then its device counts as failed, "
               "and what has no other way ends. 0: for ever"),

@@ -50,6 +50,7 @@ typedef struct btl_ib_params {
     int rto_max;          /* us */
     int rto_initial;      /* us */
     int silence_limit;    /* s, 0: none */
+    int connect_timeout;  /* s, 0: none */
     int down_limit;       /* s, 0: none */
     int passive_max;      /* connections from peers that were never added */
     int lookups_max;      /* of unknown senders in a second */

@@ -16,6 +16,7 @@
 
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_report.h"
 #include "btl_ib_self.h"
 
 static btl_ib_module_t *module_of(const btl_ib_conn_t *conn)
@@ -146,24 +147,6 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
     btl_ib_rdma_done(op, status);
 }
 
-/* Say which peer is lost. */
-static void report_loss(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
-{
-    char rank[16];
-    char our_rank[16];
-
-    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
-    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
-    if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "peer lost", our_rank,
-                                 opal_process_info.nodename, rank, endpoint->host,
-                                 endpoint->module->name, endpoint->address,
-                                 btl_ib_death_string(reason))) {
-        opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s", our_rank,
-                    opal_process_info.nodename, rank, endpoint->host, endpoint->module->name,
-                    endpoint->address, btl_ib_death_string(reason));
-    }
-}
-
 void btl_ib_endpoint_fail(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_list_t *link;
@@ -185,7 +168,7 @@ static void mourn(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
 
     endpoint->dead = true;
-    report_loss(endpoint, reason);
+    btl_ib_report_lost(endpoint, reason);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (NULL != error_cb) {
         btl_ib_unlock();
@@ -241,6 +224,16 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
     }
 }
 
+static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    (void) context;
+    if (NULL != endpoint && !endpoint->closing) {
+        btl_ib_report_unanswered(endpoint, heard);
+    }
+}
+
 /* The device of a rail is gone: say so, whether or not anybody is lost with it. */
 static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
 {
@@ -284,6 +277,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .on_done = on_done,
     .op_done = op_done,
     .dead = dead,
+    .unanswered = unanswered,
     .rail_failed = rail_failed,
     .zalloc = zalloc,
     .free = release,

@@ -111,6 +111,9 @@ void btl_ib_conn_free(btl_ib_conn_t *conn);
  */
 btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
+/* What came in kicks and could not be looked up is looked at now. */
+void btl_ib_contact_unidentified(btl_ib_engine_t *engine);
+
 /* Our token on what goes to the peer, for the connection's current epoch. */
 void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
@@ -462,6 +465,16 @@ static inline void btl_ib_validation_heard(btl_ib_conn_t *conn)
 void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
+/* A datagram that names its sender got here, but it cannot be looked up now: tell it, if the transport can. */
+void btl_ib_validation_respond(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
+
+/* The peer told us that, by that rail; and something else showed that what we send gets there. */
+void btl_ib_validation_responded(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
+void btl_ib_validation_answered(btl_ib_conn_t *conn);
+
+/* A probe is due, not in a kick. If the peer never answered for long that is told. True if it is to be given up. */
+bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
+
 /* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
@@ -469,6 +482,10 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
 /* Does another connection with the same process lead there, by a rail that can be used? */
 bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn);
+
+/* Did anything of ours get to that process, by any rail? Was any way to it refused lately? */
+bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn);
+bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn);
 
 /* Is what carries it now validated? */
 bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn);

@@ -325,6 +325,7 @@ static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     }
     conn->remote_rail = info->rail;
     conn->peer_ack_delay = info->ack_delay;
+    conn->validation.promised = info->answers;
 }
 
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
@@ -410,6 +411,14 @@ bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn)
     return conn->state == BTL_IB_CONN_DEAD;
 }
 
+bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len)
+{
+    const btl_ib_transport_t *t = conn->rail->transport;
+
+    return t->ops->address_text != NULL
+           && t->ops->address_text(conn->published, conn->published_len, out, len);
+}
+
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
 {
     static const char *const states[] = {"open", "closing", "dead", "gone"};
@@ -450,6 +459,8 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
         return "a new process has taken its place";
     case BTL_IB_DEATH_DEVICE:
         return "the local device failed";
+    case BTL_IB_DEATH_UNANSWERED:
+        return "it never answered, although its process would even while it computes";
     default:
         return "unknown reason";
     }

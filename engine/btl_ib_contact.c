@@ -204,6 +204,62 @@ static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriv
     return false;
 }
 
+/* Is a copy of it kept? Of what is encrypted nobody can tell: of that more is kept. */
+static bool is_kept(const btl_ib_store_t *unidentified, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_list_t *messages = &unidentified->messages;
+    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(messages); item != NULL;
+         item = btl_ib_list_next(messages, item)) {
+        const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+        const btl_ib_wire_header_t *kept =
+            (const btl_ib_wire_header_t *) (const void *) stored->data;
+        if (kept->token == header->token && kept->seq == header->seq
+            && kept->version_type == header->version_type && kept->spaces == header->spaces) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The runtime cannot be asked in a kick: it waits for the owner, and its sender hears that it got here. */
+static void put_off(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_store_t *unidentified = &rail->engine->unidentified;
+    const uint32_t size = arrival->size + rail->engine->guard.ops->trailer;
+    btl_ib_stored_t *stored =
+        is_kept(unidentified, arrival) ? NULL : btl_ib_store_get(unidentified, size);
+
+    if (stored != NULL) {
+        stored->tag = (uint8_t) rail->index;
+        memcpy(stored->data, arrival->data, size);
+        btl_ib_store_add(unidentified, stored);
+        rail->engine->count.received_unidentified++;
+    } else {
+        rail->engine->count.dropped_lookup++;
+    }
+    btl_ib_validation_respond(rail, arrival);
+}
+
+void btl_ib_contact_unidentified(btl_ib_engine_t *engine)
+{
+    btl_ib_stored_t *stored;
+
+    engine->batch = ++engine->batches; /* their addresses become known with the first of them */
+    while ((stored = btl_ib_store_pop(&engine->unidentified)) != NULL) {
+        engine->away = BTL_IB_AWAY_UNKNOWN;
+        const btl_ib_event_t event = {
+            .type = BTL_IB_EVENT_RECV,
+            .size = stored->size,
+            .from = BTL_IB_ADDR_UNKNOWN,
+            .data = stored->data,
+        };
+        btl_ib_recv(engine->rails[stored->tag], &event);
+        btl_ib_store_put(&engine->unidentified, stored);
+    }
+}
+
 /* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
  * then of a process that is no more; NULL: of none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
@@ -213,9 +269,12 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (engine->kicking || !may_look_up(engine)
-        || (old == NULL && engine->passive >= engine->config.passive_max)) {
+    if (!may_look_up(engine) || (old == NULL && engine->passive >= engine->config.passive_max)) {
         engine->count.dropped_lookup++;
+        return NULL;
+    }
+    if (engine->kicking) {
+        put_off(rail, arrival);
         return NULL;
     }
     if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
@@ -347,12 +406,33 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     return NULL;
 }
 
+/* A datagram of this connection got to the peer, who cannot find out now who sent it. */
+static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                     const btl_ib_arrival_t *arrival)
+{
+    btl_ib_counters_t *count = &rail->engine->count;
+
+    if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
+        count->dropped_stranger++;
+    } else if (arrival->view.token
+               != btl_ib_token_of_response(&conn->secret, conn->tx_token, conn->id)) {
+        count->dropped_token++;
+    } else if (is_source(conn, rail, arrival->from)) {
+        count->received_responses++;
+        btl_ib_validation_responded(conn, rail);
+    }
+}
+
 btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn =
         view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
 
+    if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
+        response(conn, rail, arrival);
+        return NULL;
+    }
     if (!is_known(conn, view)) {
         conn = by_connect(rail, arrival, conn);
     } else if (!is_source(conn, rail, arrival->from) || !continues(conn, arrival)) {
@@ -364,6 +444,9 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     if (view->connection != conn->id) {
         return without_answers(conn, rail, arrival);
     }
-    conn->peer_knows = true;
+    if (!conn->peer_knows) {
+        conn->peer_knows = true;
+        btl_ib_validation_answered(conn);
+    }
     return conn;
 }

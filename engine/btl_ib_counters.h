@@ -36,6 +36,9 @@
     X(blocked_window, "sends put off by the window or a depth limit")                              \
     X(blocked_pace, "sends put off because congestion control sets a pace")                        \
     X(blocked_memory, "sends put off for want of memory")                                          \
+    X(received_unidentified, "first contacts that waited for the owner to look up who that is")    \
+    X(sent_responses, "PATH_RESPONSEs sent: first contacts that nobody could look up yet")         \
+    X(received_responses, "PATH_RESPONSEs received")                                               \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
     X(received_bytes, "payload bytes accepted")                                                    \

@@ -19,8 +19,9 @@ enum {
     EVICTIONS = 64,           /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
-    RETRY_AFTER = 10,       /* us: when a full transport is worth another try */
-    SEGMENTS_EXTRA = 64,    /* buffers for what is not counted in flight: ACK, CLOSE */
+    RETRY_AFTER = 10,              /* us: when a full transport is worth another try */
+    SEGMENTS_EXTRA = 64,           /* buffers for what is not counted in flight: ACK, CLOSE */
+    UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that came in kicks */
     CREDIT_WHOLE = 1 << 24, /* parts of a transport's receive buffers that credits stand for */
 };
 
@@ -35,6 +36,8 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .rto_max = 200 * 1000,
         .rto_initial = 2000,
         .silence_limit = UINT64_C(900) * 1000 * 1000,
+        .unanswered_after = UINT64_C(5) * 1000 * 1000,
+        .connect_timeout = UINT64_C(60) * 1000 * 1000,
         .down_limit = UINT64_C(180) * 1000 * 1000,
         .depth_peer = 16384,
         .depth_total = 24576,
@@ -86,6 +89,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
     btl_ib_store_init(&engine->store, &engine->mem, config->store_max);
+    btl_ib_store_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
     btl_ib_graves_init(&engine->graves, &engine->mem);
     btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
     btl_ib_list_init(&engine->conns);
@@ -132,6 +136,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     btl_ib_graves_fini(&engine->graves);
     btl_ib_regions_fini(&engine->regions);
     btl_ib_store_fini(&engine->store);
+    btl_ib_store_fini(&engine->unidentified);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);
     while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
@@ -253,6 +258,14 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_i
     info->address_len = transport->address_len;
     memcpy(info->address, transport->address, transport->address_len);
     info->queues = engine->rails[rail]->queues;
+}
+
+bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out, size_t len)
+{
+    const btl_ib_transport_t *t = engine->rails[rail]->transport;
+
+    return t->ops->address_text != NULL
+           && t->ops->address_text(t->address, t->address_len, out, len);
 }
 
 /* ---- events of the transports ---- */
@@ -481,13 +494,16 @@ static void let_go(btl_ib_engine_t *engine)
 static bool work_is_left(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->store.messages) || !btl_ib_list_empty(&engine->whole)
-           || engine->mourning;
+           || !btl_ib_list_empty(&engine->unidentified.messages) || engine->mourning;
 }
 
 static uint32_t do_what_is_left(btl_ib_engine_t *engine)
 {
     uint32_t count = btl_ib_recv_stored(engine);
 
+    if (!btl_ib_list_empty(&engine->unidentified.messages)) {
+        btl_ib_contact_unidentified(engine);
+    }
     if (engine->mourning) {
         engine->mourning = false;
         for (uint32_t i = 0; i < engine->rail_count; i++) {
@@ -621,6 +637,16 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
         count++;
     }
     return count;
+}
+
+bool btl_ib_engine_answers(const btl_ib_engine_t *engine)
+{
+    uint32_t i = 0;
+
+    while (i < engine->rail_count && engine->rails[i]->transport->ops->source != NULL) {
+        i++;
+    }
+    return i > 0 && i == engine->rail_count;
 }
 
 static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)

@@ -48,6 +48,7 @@ typedef struct btl_ib_peer_info {
     btl_ib_auth_key_t key;     /* only if that is keyed */
     uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
     uint32_t ack_delay;        /* us: how long it may hold an acknowledgement back */
+    bool answers;              /* a first contact is answered also while its owner computes */
     uint32_t max_datagram;     /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
@@ -62,6 +63,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation of the process took its place */
     BTL_IB_DEATH_DEVICE,      /* our device failed */
+    BTL_IB_DEATH_UNANSWERED,  /* it never answered, although its process promised to */
 } btl_ib_death_t;
 
 /* One line that says what `reason` means, without a newline. */
@@ -120,6 +122,10 @@ typedef struct btl_ib_engine_ops {
      * stays valid until btl_ib_conn_destroy(), which is the callee's duty also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 
+    /* Something was sent to that peer, by any rail, and nothing has shown for config.unanswered_after that it got there. It goes
+     * on being asked. `heard`: what it sends does get here. Told once for each connection. May be NULL. */
+    void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
+
     /* Our rail's device failed with that errno: `moved` connections go on by other rails, `left` are about to be
      * reported dead. Not before the next progress call if it was seen in a kick. May be NULL. */
     void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
@@ -144,6 +150,9 @@ typedef struct btl_ib_engine_config {
     uint32_t rto_max;       /* us: cap of its backoff (200000) */
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
+    uint64_t unanswered_after; /* us: then it is told that a peer never answered (5 s) */
+    uint64_t
+        connect_timeout; /* us: who never answered, and promised to, is given up; 0: never (60 s) */
     uint64_t down_limit;    /* us: a port that is down for longer has failed; 0: never (180 s) */
     uint32_t depth_peer;    /* segments in flight to one peer (16384) */
     uint32_t depth_total;   /* segments not acknowledged in all (24576) */
@@ -186,6 +195,10 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine);
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues);
 
+/* The address and port of our rail, as text. False if the transport has no text for it. */
+bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out,
+                                size_t len);
+
 /* What to publish of our rail. */
 void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
                              btl_ib_peer_info_t *info);
@@ -221,6 +234,9 @@ uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
 /* Is anything under way that a turn would have to do with, beyond connections becoming idle: data not
  * acknowledged, answers due, acknowledgements to be sent, messages that wait? */
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
+
+/* Are first contacts answered in kicks, by whatever rail they come? */
+bool btl_ib_engine_answers(const btl_ib_engine_t *engine);
 
 /* May peers want something of us that nobody here knows of, because memory is registered for them? Then
  * kicks are worth while although none is due. */
@@ -282,6 +298,9 @@ bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
 
 /* Evidence from outside (the runtime, a device event) that the peer is gone. */
 void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
+
+/* The peer's address and port on the connection's rail, as text. False if the transport has no text for it. */
+bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
 
 /* One line about the state of a connection, for dumps. */
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len);

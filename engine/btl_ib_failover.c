@@ -57,6 +57,34 @@ bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn)
     return false;
 }
 
+/* Is that said of any connection with the same process that has a rail which can be used? */
+static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    bool found = is_so(conn);
+
+    for (uint32_t i = 0; i < engine->rail_count && !found; i++) {
+        const btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
+        found = other != NULL && is_so(other);
+    }
+    return found;
+}
+
+static bool is_answered(const btl_ib_conn_t *conn)
+{
+    return conn->validation.answered;
+}
+
+bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn)
+{
+    return any(conn, is_answered);
+}
+
+bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn)
+{
+    return any(conn, btl_ib_validation_refuses);
+}
+
 bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn)
 {
     const btl_ib_conn_t *carries = carrier(conn);

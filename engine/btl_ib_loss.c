@@ -484,12 +484,27 @@ static uint64_t waiting_since(const btl_ib_conn_t *conn)
     return oldest_of(&conn->lost, since);
 }
 
+/* One way says that nobody is there, and by this one nobody answers who does so even while it computes. */
+static bool is_gone(const btl_ib_conn_t *conn)
+{
+    return conn->validation.promised && conn->unheard >= ASK_PROBES
+           && conn->engine->awake - conn->silent_since >= BTL_IB_REFUSED_ROW
+           && btl_ib_failover_any_refused(conn);
+}
+
 /* Has the silence limit passed? Pauses of our own do not count. In a kick nobody can be told. */
 static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (engine->config.silence_limit == 0 || conn->probes < DEATH_PROBES || engine->kicking) {
+    if (conn->probes < DEATH_PROBES || engine->kicking) {
+        return false;
+    }
+    if (is_gone(conn)) {
+        *reason = BTL_IB_DEATH_REFUSED;
+        return true;
+    }
+    if (engine->config.silence_limit == 0) {
         return false;
     }
     uint64_t since = waiting_since(conn);
@@ -665,6 +680,18 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
     return asked > enough && btl_ib_failover_if_heard(conn, conn->silent_since);
 }
 
+/* Nothing of ours ever got there, as far as we know. True if that ended the connection, or who was told of it did. */
+static bool is_unanswered(btl_ib_conn_t *conn)
+{
+    if (conn->engine->kicking || !btl_ib_validation_overdue(conn)) {
+        return false;
+    }
+    if (btl_ib_conn_alive(conn)) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
+    }
+    return true;
+}
+
 void btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
@@ -682,6 +709,9 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
     if (conn->engine->now >= conn->probe_base + patience(conn)) {
         if (is_dead(conn, &reason)) {
             btl_ib_conn_kill(conn, reason);
+            return;
+        }
+        if (!conn->validation.answered && is_unanswered(conn)) {
             return;
         }
         if (conn->half_probed || !goes_elsewhere(conn)) {

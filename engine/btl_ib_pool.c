@@ -116,8 +116,9 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
         && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
         return NULL;
     }
-    btl_ib_segment_t *segment =
-        BTL_IB_CONTAINER(btl_ib_list_pop(&pool->kind[kind].free), btl_ib_segment_t, link);
+    btl_ib_list_t *item = btl_ib_list_pop(&pool->kind[kind].free);
+    assert(item != NULL);
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
     memset((uint8_t *) segment + CLEARED_FROM, 0, CLEARED_TO - CLEARED_FROM);
     return segment;
 }

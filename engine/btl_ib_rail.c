@@ -87,11 +87,29 @@ static bool refused_one(btl_ib_conn_t *conn)
     return false;
 }
 
+/* Those that left this way for it, and have asked by it again. */
+static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
+         item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->rail == rail && conn->address == from && conn->via != rail
+            && conn->validation.refused_at != 0) {
+            btl_ib_validation_refused(conn);
+        }
+    }
+}
+
 /* The host at `from` says that nobody is there. */
 static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    btl_ib_conn_t *conn = from == BTL_IB_ADDR_UNKNOWN ? NULL : living(rail, from, NULL);
-
+    if (from == BTL_IB_ADDR_UNKNOWN) {
+        return;
+    }
+    refused_still(rail, from);
+    btl_ib_conn_t *conn = living(rail, from, NULL);
     while (conn != NULL) {
         btl_ib_list_t *after = &conn->all;
         conn = living(rail, from, refused_one(conn) ? after : NULL);

@@ -74,7 +74,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_v
     conn->doubtful = false;
     if (!conn->echo_valid || btl_ib_seq_before(conn->echo, view->stamp)
         || engine->now - conn->echo_at > BTL_IB_STAMP_AGE) {
-        conn->echo_valid = true;
+        conn->echo_valid = engine->away != BTL_IB_AWAY_UNKNOWN;
         conn->echo = view->stamp;
         conn->echo_at = engine->now;
         conn->echo_away = engine->away;
@@ -607,6 +607,7 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     arrival.data = event->data;
     arrival.size = event->size - trailer;
     arrival.from = event->from;
+    arrival.event = event;
     if (!look_at(engine, &arrival)) {
         return;
     }

@@ -30,6 +30,9 @@
 /* us: stamps this far apart are not compared, because they wrap. */
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
+/* Nobody knows how long a datagram has lain there: its stamp is not echoed. */
+#define BTL_IB_AWAY_UNKNOWN UINT32_MAX
+
 /* Datagrams handed to or taken from a transport in one call, at most: as many as the kernel's segmentation
  * offload takes in one (UDP_MAX_SEGMENTS). attr.max_batch says how many are of use. */
 #define BTL_IB_BATCH 64
@@ -188,9 +191,12 @@ enum {
 /* Whether a connection's own two rails lead to the peer (RFC 9000, 8.2: path validation), and what the network says of
  * them. Written by btl_ib_validation.c. */
 typedef struct btl_ib_validation {
-    bool valid; /* something of the peer's came by them, under its token */
-    uint64_t
-        refused_at; /* us: when refusals by them were last believed; 0: not since it was heard */
+    bool valid;          /* something of the peer's came by them, under its token */
+    bool answered;       /* something of ours got there, by whatever way */
+    bool promised;       /* the peer answers a first contact also while its owner computes */
+    bool told;           /* that it does not */
+    uint64_t refused_at; /* us: when refusals by them were last believed; 0: not since */
+    uint64_t asked_at;   /* awake: the first probe, if nothing had got there; 0: none */
 } btl_ib_validation_t;
 
 struct btl_ib_conn {
@@ -358,6 +364,7 @@ typedef struct btl_ib_arrival {
     uint8_t *data;
     uint32_t size; /* without the guard's trailer, which follows */
     btl_ib_addr_t from;
+    const btl_ib_event_t *event;
     btl_ib_view_t view;
     btl_ib_guard_way_t way; /* the keys that opened it, if it was a first contact */
 } btl_ib_arrival_t;
@@ -384,7 +391,8 @@ struct btl_ib_engine {
     uint32_t depth;      /* calls of progress on the stack */
     uint32_t idle_calls; /* progress calls in a row that received nothing */
     uint32_t gap;        /* us between this turn and the one before */
-    uint32_t away;       /* us: what is in the batch in hand may have lain there for so long */
+    uint32_t
+        away; /* us: what is in the batch in hand may have lain there for so long; or _UNKNOWN */
     uint32_t unacked;    /* segments in flight or lost, without SKIPs, all connections */
     uint64_t bytes_unacked;
     uint32_t next_epoch;
@@ -411,6 +419,7 @@ struct btl_ib_engine {
     btl_ib_reasm_pool_t reasm;
     btl_ib_regions_t regions;
     btl_ib_store_t store; /* what came in kicks */
+    btl_ib_store_t unidentified; /* the same, of senders nobody could look up; `tag` is the rail */
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections with something that may be sendable */
     btl_ib_list_t starved; /* those that wait for the limits on all connections */

@@ -34,4 +34,8 @@ uint64_t btl_ib_siphash(const btl_ib_secret_t *key, const void *data, size_t len
 uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                       const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails);
 
+/* What proves in a PATH_RESPONSE that its sender, whose secret is `of_sender`, got a datagram with that token, in which the
+ * receiver named its connection `id`. Never 0. */
+uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id);
+
 #endif

@@ -12,6 +12,8 @@
 
 #include "btl_ib_calls.h"
 
+#include <string.h>
+
 void btl_ib_validation_passed(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.valid;
@@ -40,4 +42,122 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
 {
     return !conn->validation.valid && conn->via == conn->rail
            && !conn->rail->transport->attr.reliable && btl_ib_failover_has_valid(conn);
+}
+
+/* ---- answers ---- */
+
+void btl_ib_validation_answered(btl_ib_conn_t *conn)
+{
+    conn->validation.answered = true;
+    conn->validation.asked_at = 0;
+}
+
+void btl_ib_validation_responded(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+{
+    btl_ib_validation_answered(conn);
+    conn->heard_at = conn->engine->awake;
+    conn->refused_since = 0;
+    conn->unheard = 0;
+    if (rail == conn->rail) {
+        btl_ib_validation_heard(conn);
+    }
+}
+
+bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+
+    if (validation->asked_at == 0) {
+        validation->asked_at = engine->awake;
+    }
+    const uint64_t waited = engine->awake - validation->asked_at;
+    if (waited < config->unanswered_after || btl_ib_failover_any_answered(conn)) {
+        return false;
+    }
+    if (!validation->told) {
+        validation->told = true;
+        BTL_IB_LOG(engine, 1, "peer %u.%u: has not answered for %llu ms, %s",
+                   BTL_IB_NAME_ARGS(conn->name), (unsigned long long) waited / 1000,
+                   conn->heard_at == 0 ? "and nothing of its came here"
+                                       : "although what it sends gets here");
+        if (engine->ops->unanswered != NULL) {
+            engine->ops->unanswered(engine->ops_context, conn, conn->heard_at != 0);
+        }
+    }
+    return !btl_ib_conn_alive(conn)
+           || (validation->promised && config->connect_timeout != 0
+               && waited >= config->connect_timeout);
+}
+
+/* What tells the sender of a datagram that it got here. NULL: memory is short. */
+static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+    const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
+    const uint32_t id = view->connect.connection;
+    const btl_ib_wire_header_t header = {
+        .version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE,
+        .connection = BTL_IB_LE32(id),
+        .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
+    };
+    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, size + engine->guard.ops->trailer);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    memcpy(segment->wire, &header, size);
+    if (engine->guard.ops->keyed) { /* there is no key for whoever is not known */
+        memset(segment->wire + size, 0, engine->guard.ops->trailer);
+    } else if (engine->guard.ops->trailer > 0) {
+        (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
+    }
+    segment->size = size + engine->guard.ops->trailer;
+    return segment;
+}
+
+static void send_response(btl_ib_rail_t *rail, btl_ib_addr_t to, btl_ib_segment_t *segment)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    const btl_ib_tx_t tx = {
+        .to = to,
+        .niov = 1,
+        .size = segment->size,
+        .iov = {{.iov_base = segment->wire, .iov_len = segment->size}},
+        .mem = segment->mem,
+        .context = segment,
+    };
+    int error;
+
+    if (transport->ops->send(transport, &tx, 1, &error) == 1) {
+        segment->busy = tx.size > transport->attr.inline_size;
+        rail->engine->count.sent_responses++;
+    }
+}
+
+/* The answer goes where the datagram came from: its sender's address is not known before it is looked up. Who forges one
+ * makes us send no more than it sent itself. */
+void btl_ib_validation_respond(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    uint8_t source[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t to = arrival->from;
+
+    if (to == BTL_IB_ADDR_UNKNOWN) {
+        const uint32_t len = transport->ops->source == NULL
+                                 ? 0
+                                 : transport->ops->source(transport, arrival->event, source);
+        if (len == 0 || transport->ops->addr_add(transport, source, len, &to) != 0) {
+            return;
+        }
+    }
+    btl_ib_segment_t *segment = make_response(rail, &arrival->view);
+    if (segment != NULL) {
+        send_response(rail, to, segment);
+        btl_ib_pool_put(segment);
+    }
+    if (arrival->from == BTL_IB_ADDR_UNKNOWN) {
+        transport->ops->addr_remove(transport, to);
+    }
 }

@@ -307,6 +307,10 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
         return parse_void(view);
     case BTL_IB_TYPE_CLOSE:
         return view->size == 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
+    case BTL_IB_TYPE_PATH_RESPONSE:
+        return view->flags != 0  ? BTL_IB_WIRE_TYPE_UNKNOWN
+               : view->size == 0 ? BTL_IB_WIRE_OK
+                                 : BTL_IB_WIRE_LENGTH;
     default:
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }

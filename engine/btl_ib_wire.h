@@ -22,8 +22,10 @@
  *   REFUSED [CONNECT] operation             segments of this PUT are not taken in, and never will be
  *   BUNDLE [CONNECT] entries                several whole messages
  *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
+ *   PATH_RESPONSE                           a datagram with CONNECT got here, but who sent it cannot be found out
+ *                                           now; `token` proves that, all but `connection` and `length` is 0
  *
- * ACK, CLOSE and REFUSED are not sequenced, not retransmitted and need no credit. All others are
+ * ACK, CLOSE, REFUSED and PATH_RESPONSE are not sequenced, not retransmitted and need no credit. All others are
  * numbered within their space (the channel they were first sent on), retransmitted, and accepted once.
  *
  *    0      1      2      3      4      5      6      7
@@ -144,6 +146,7 @@ typedef enum btl_ib_type {
     BTL_IB_TYPE_REFUSED = 12,
     BTL_IB_TYPE_BUNDLE = 13,
     BTL_IB_TYPE_PART = 14,
+    BTL_IB_TYPE_PATH_RESPONSE = 15,
 } btl_ib_type_t;
 
 enum {
@@ -487,7 +490,8 @@ uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
 /* Is a segment of this type (which may be any) numbered, acknowledged and accepted once? */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
-    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED;
+    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED
+           && type != BTL_IB_TYPE_PATH_RESPONSE;
 }
 
 /* Range `i` of a block: sequences [*from, *to). */

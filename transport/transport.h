@@ -189,6 +189,11 @@ typedef struct btl_ib_transport_ops {
     /* Collect up to `max` events without waiting. Returns how many. */
     int (*poll)(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
 
+    /* Where a received datagram came from, as its sender would publish it: into `address`. Valid until its buffer is
+     * reposted. Returns the length, 0: that cannot be told. NULL: it never can. */
+    uint32_t (*source)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                       uint8_t address[BTL_IB_ADDR_BYTES]);
+
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);
 
@@ -198,6 +203,9 @@ typedef struct btl_ib_transport_ops {
      */
     int (*addr_add)(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr);
     void (*addr_remove)(btl_ib_transport_t *t, btl_ib_addr_t addr);
+
+    /* A published address for people, with the port where it has one. False if it is none. NULL: there is no such text. */
+    bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);
 
     /* Bytes that a datagram to and from an added address can have, as far as was known when it was added: at most
      * attr.max_datagram. NULL: that. */

@@ -45,6 +45,19 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     return rc;
 }
 
+static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    btl_ib_udp_name_t name;
+    uint32_t beyond;
+    bool quick;
+
+    if (btl_ib_udp_name_unpack(bytes, len, &name, &beyond, &quick) != 0) {
+        return false;
+    }
+    (void) btl_ib_udp_name_format(&name, out, out_len);
+    return true;
+}
+
 static uint32_t path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     return ((const btl_ib_udp_t *) t)->peers.peer[addr].path;
@@ -113,9 +126,11 @@ static void close_udp(btl_ib_transport_t *t)
 static const btl_ib_transport_ops_t udp_ops = {
     .send = btl_ib_udp_send,
     .poll = btl_ib_udp_poll,
+    .source = btl_ib_udp_source,
     .repost = btl_ib_udp_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
+    .address_text = address_text,
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,
     .rx_depth = rx_depth,

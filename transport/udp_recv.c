@@ -135,9 +135,9 @@ static void arrived(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
     btl_ib_udp_rest_t *rest =
         &udp->rest[(udp->rest_first + udp->rest_count++) % BTL_IB_UDP_CALL_MAX];
     buffer->users = 1;
+    buffer->name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name);
     *rest = (btl_ib_udp_rest_t){
         .buffer = buffer,
-        .name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name),
         .end = len,
         .size = size,
         .stride = size,
@@ -155,7 +155,7 @@ static void arrived(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
  * may have made him known. Returns how many. */
 static int hand_up_some(btl_ib_udp_t *udp, btl_ib_udp_rest_t *rest, btl_ib_event_t *events, int max)
 {
-    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, &rest->name);
+    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, &rest->buffer->name);
     int n = 0;
 
     while (n < max && rest->at < rest->end) {
@@ -288,6 +288,15 @@ void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
         udp->seen_quick = from->quick ? udp->looks : udp->seen_quick;
     }
     adapt(from, wide, got, bytes);
+}
+
+uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                           uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+
+    (void) t;
+    return btl_ib_udp_name_pack(&buffer->name, UINT16_MAX, false, address);
 }
 
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)

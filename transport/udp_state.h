@@ -81,13 +81,13 @@ typedef struct btl_ib_udp_buffer {
     struct btl_ib_udp_buffer *next;  /* of free ones */
     struct btl_ib_udp_buffer *older; /* of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
+    btl_ib_udp_name_t name; /* who sent it all, as peers know it */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;
 
 /* Datagrams in a buffer that no event was made of yet. */
 typedef struct btl_ib_udp_rest {
     btl_ib_udp_buffer_t *buffer;
-    btl_ib_udp_name_t name; /* of who sent them */
     uint32_t at;            /* of the next */
     uint32_t end;           /* behind the last */
     uint32_t size;          /* of each but the last */
@@ -304,6 +304,9 @@ void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr);
 int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max);
 void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n);
+
+uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                           uint8_t address[BTL_IB_ADDR_BYTES]);
 
 /* Look once, at one socket; poll() hands up what was found. */
 void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from);

@@ -15,8 +15,10 @@
  * is received_datagrams. (What is refused while draining was received as well.) */
 static inline uint64_t bench_counted(const btl_ib_counters_t *count)
 {
-    uint64_t sum = count->received_segments + count->received_parts + count->received_skips + count->received_acks
-                   + count->received_refusals + count->connections_closed - count->refused_draining;
+    uint64_t sum = count->received_segments + count->received_parts + count->received_skips
+                   + count->received_acks + count->received_refusals + count->received_responses
+                   + count->received_unidentified + count->connections_closed
+                   - count->refused_draining;
 
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
         if (strncmp(info->name, "dropped_", 8) == 0 || strncmp(info->name, "refused_", 8) == 0) {

@@ -146,6 +146,7 @@ static void check(const btl_ib_view_t *view, const uint8_t *datagram, size_t siz
         check_ack(view);
         break;
     case BTL_IB_TYPE_CLOSE:
+    case BTL_IB_TYPE_PATH_RESPONSE:
         REQUIRE(size == headers);
         break;
     case BTL_IB_TYPE_BUNDLE:

@@ -6,7 +6,8 @@
 /*
  * The last rank computes without calling MPI while the others send to it and go on: their small
  * blocking sends must return long before it comes back, and the traffic between them must not stop.
- * seconds=S (20): how long it computes; small=N (6): blocking sends from each of the others
+ * seconds=S (20): how long it computes; small=N (6): blocking sends from each of the others; first=1: nobody ever
+ * sent to it before
  */
 
 #include "common.h"
@@ -18,10 +19,12 @@ static uint64_t seed_of(int from, int n)
     return ((uint64_t) from << 20) ^ (uint64_t) n ^ UINT64_C(0xc0);
 }
 
-static void be_the_computer(double seconds, int small)
+static void be_the_computer(double seconds, int small, int first)
 {
     unsigned char *buffer = get_memory(LARGE);
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (!first) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     compute_for(seconds);
     for (int from = 0; from < size - 1; from++) {
         for (int n = 0; n < small; n++) {
@@ -67,13 +70,15 @@ static double keep_going(MPI_Comm others, MPI_Request *large, double seconds)
     return longest;
 }
 
-static void be_another(MPI_Comm others, double seconds, int small)
+static void be_another(MPI_Comm others, double seconds, int small, int first)
 {
     unsigned char *buffer = get_memory(LARGE), *back = get_memory(LARGE);
     MPI_Request requests[2];
     int to = size - 1;
 
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (!first) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     double begun = seconds_now();
     for (int n = 0; n < small; n++) {
         pattern_fill(buffer, 64, seed_of(rank, n));
@@ -100,21 +105,35 @@ static void be_another(MPI_Comm others, double seconds, int small)
     free(back);
 }
 
+static MPI_Comm without_the_last(void)
+{
+    const int last = size - 1;
+    MPI_Group all, rest;
+    MPI_Comm others;
+
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_excl(all, 1, &last, &rest);
+    MPI_Comm_create_group(MPI_COMM_WORLD, rest, 0, &others);
+    MPI_Group_free(&rest);
+    MPI_Group_free(&all);
+    return others;
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "compute");
     need_ranks(2);
     double seconds = arg(argc, argv, "seconds", 20);
     int small = (int) arg(argc, argv, "small", 6);
-    MPI_Comm others;
+    int first = (int) arg(argc, argv, "first", 0);
 
-    MPI_Comm_split(MPI_COMM_WORLD, rank == size - 1, rank, &others);
     if (rank == size - 1) {
-        be_the_computer(seconds, small);
+        be_the_computer(seconds, small, first);
     } else {
-        be_another(others, seconds, small);
+        MPI_Comm others = without_the_last(); /* to whom nothing is sent for it */
+        be_another(others, seconds, small, first);
+        MPI_Comm_free(&others);
     }
-    MPI_Comm_free(&others);
     finish();
     return 0;
 }

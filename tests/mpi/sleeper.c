@@ -4,7 +4,7 @@
  */
 
 /*
- * The kicker thread of btl ib: there is one after the first message, it takes no signals, it sleeps
+ * The kicker thread of btl ib: there is one (over udp from the start), it takes no signals, it sleeps
  * without ever waking up when nothing was on the way for a while, a child of fork() can end without
  * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
  * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
@@ -135,10 +135,11 @@ static void must_be_calm_with_a_window(const char *thread)
 static void must_sleep(const char *thread)
 {
     MPI_Barrier(MPI_COMM_WORLD);
-    compute_for(3); /* it goes to sleep after one */
+    compute_for(6); /* it goes to sleep after one, and looks once more whether we are there */
     long before = wakeups(thread);
     compute_for(1);
     long woken = wakeups(thread) - before;
+    compute_for(1); /* what the other sends next does wake it */
     if (woken > 0) {
         fail("the kicker woke up %ld times although nothing was due", woken);
     }

@@ -29,6 +29,7 @@ bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rai
     }
     if (known) {
         btl_ib_engine_rail_info(peer->engine, remote_rail, info);
+        info->answers = peer->answers;
     }
     sim_trace(sim, T_LOOKUP, proc->index, peer == NULL ? UINT32_MAX : peer->index, rail,
               remote_rail, known, 0);
@@ -118,6 +119,7 @@ bool app_connect(proc_t *proc, uint32_t peer_index, uint32_t rail)
             return false;
         }
         btl_ib_engine_rail_info(peer->engine, rail, &info);
+        info.answers = peer->answers;
         result = btl_ib_conn_create(proc->engine, rail, &info, link, &conn);
         if (result == 0) {
             link_begin(proc, link);
@@ -272,6 +274,9 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
     case BTL_IB_DEATH_RESTARTED:
         right = peer->life > link->peer_life || !peer->up;
         break;
+    case BTL_IB_DEATH_UNANSWERED:
+        right = sim->death_ok && peer->answers && sim->now >= proc->config.connect_timeout * 1000;
+        break;
     case BTL_IB_DEATH_DEVICE:
         right = sim->applied[F_DEVICE] > 0 && !sim->survives;
         break;
@@ -281,6 +286,17 @@ static void check_death(proc_t *proc, const link_t *link, btl_ib_death_t reason,
                  proc->index, link->peer, btl_ib_death_string(reason),
                  (unsigned long long) silence / 1000);
     }
+}
+
+void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard)
+{
+    proc_t *proc = context;
+    const link_t *link = link_of(proc, conn);
+
+    proc_called(proc, "unanswered");
+    sim_trace(proc->sim, T_DEAD, proc->index, link->peer, UINT32_MAX, heard, 0, link->rail);
+    proc->unanswered++;
+    proc->unanswered_heard += heard;
 }
 
 static void destroy_event(sim_t *sim, void *arg, uint64_t value)

@@ -153,6 +153,11 @@ void way_without_answer(sim_t *sim);
 void way_refused_later(sim_t *sim);
 void way_refused_at_one_end(sim_t *sim);
 void ways_all_refused(sim_t *sim);
+void ways_refused_and_silent(sim_t *sim);
+void contact_while_it_computes(sim_t *sim);
+void contact_blocked(sim_t *sim);
+void contact_not_promised(sim_t *sim);
+void contact_one_way(sim_t *sim);
 void job_has_left(sim_t *sim);
 void rank_has_left(sim_t *sim);
 

@@ -236,3 +236,124 @@ void rank_has_left(sim_t *sim)
     }
     stop_both(sim);
 }
+
+/* ---- who never answers ---- */
+
+/* Both ends of a first contact have a thread that answers while they compute, if `answer`. */
+static void two_that_answer(sim_t *sim, bool answer)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].kicker = answer ? SIM_MS(10) : 0;
+        sim->procs[i].answers = answer;
+    }
+}
+
+static void must_be_told(sim_t *sim, uint32_t proc, uint32_t times, uint32_t heard)
+{
+    const proc_t *by = &sim->procs[proc];
+
+    if (by->unanswered != times || by->unanswered_heard != heard) {
+        sim_fail(sim, "p%u says %u times that it is not answered, %u of them heard; not %u and %u",
+                 proc, by->unanswered, by->unanswered_heard, times, heard);
+    }
+}
+
+void contact_while_it_computes(sim_t *sim)
+{
+    for (uint32_t kind = 0; kind < guard_kinds(); kind++) {
+        guard_choose(sim, kind);
+        two(sim);
+        two_that_answer(sim, true);
+        run_start(sim);
+        sim_run_until(sim, SIM_MS(2));
+        proc_compute(&sim->procs[1], sim->now + SIM_S(100));
+        say(sim, 0, 1, 100, 1000);
+        say(sim, 0, 1, 30000, 2000);
+        sim_run_until(sim, sim->now + SIM_S(100));
+        must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+        must_be_told(sim, 0, 0, 0);
+        if (sim_counters(sim, 0)->received_responses == 0) {
+            sim_fail(sim, "the first contact was not answered");
+        }
+        /* What came meanwhile is not lost: it does not wait for its sender's next question. */
+        sim_run_until(sim, sim->now + SIM_MS(2));
+        must_be_within(sim, "messages not delivered after the computation", sim->undelivered, 0);
+        finish(sim);
+        if (kind + 1 < guard_kinds()) {
+            again(sim, kind + 2);
+        }
+    }
+}
+
+static bool to_the_second(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->from == 0;
+}
+
+void contact_blocked(sim_t *sim)
+{
+    two(sim);
+    two_that_answer(sim, true);
+    sim->drop = by_any_way;
+    sim->death_ok = true;
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_MS(4900));
+    must_be_told(sim, 0, 0, 0);
+    sim_run_until(sim, sim->now + SIM_MS(600));
+    must_be_told(sim, 0, 1, 0);
+    until_death(sim, SIM_S(56));
+    must_be_told(sim, 0, 1, 0);
+    stop_both(sim);
+}
+
+/* Nobody promised to answer: then silence is no death. */
+void contact_not_promised(sim_t *sim)
+{
+    two(sim);
+    two_that_answer(sim, false);
+    sim->drop = by_any_way;
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_S(200));
+    must_be_told(sim, 0, 1, 0);
+    must_be_within(sim, "deaths of who promised nothing", sim->applied[F_DEATH], 0);
+    sim->drop = NULL;
+    finish(sim);
+}
+
+void contact_one_way(sim_t *sim)
+{
+    two(sim);
+    two_that_answer(sim, true);
+    sim->drop = to_the_second;
+    sim->death_ok = true;
+    run_start(sim);
+    say(sim, 0, 1, 100, 1000);
+    say(sim, 1, 0, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_S(7));
+    must_be_told(sim, 0, 1, 1);
+    must_be_told(sim, 1, 1, 0);
+    until_death(sim, SIM_S(60));
+    stop_both(sim);
+}
+
+static bool by_second_way(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 1;
+}
+
+/* The network no longer lets anything through by the second way; by the first its host says that nobody is there. */
+void ways_refused_and_silent(sim_t *sim)
+{
+    two_ways(sim);
+    two_that_answer(sim, true);
+    run_start(sim);
+    greet(sim);
+    sim->reject = by_first_way;
+    sim->drop = by_second_way;
+    say(sim, 0, 1, 100, 1000)->rail = 0;
+    until_death(sim, SIM_S(15));
+    stop_both(sim);
+}

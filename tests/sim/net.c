@@ -194,9 +194,8 @@ static void corrupt_field(sim_t *sim, datagram_t *d, uint32_t which)
     case 1: /* another version */
         d->data[0] ^= (uint8_t) (1u << (4 + bits % 4));
         break;
-    case 2: /* a type that does not exist */
-        d->data[0] = (uint8_t) ((d->data[0] & 0xf0u)
-                                | (bits % 2 ? 0 : BTL_IB_TYPE_PART + 1));
+    case 2: /* a type that does not exist, or one that proves itself by another token */
+        d->data[0] = (uint8_t) ((d->data[0] & 0xf0u) | (bits % 2 ? 0 : BTL_IB_TYPE_PATH_RESPONSE));
         break;
     case 3: /* flags that do not exist */
         d->data[1] |= (uint8_t) (bits % 2 ? 0x40 : 0x80);

@@ -91,6 +91,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .on_done = app_on_done,
     .op_done = app_op_done,
     .dead = app_dead,
+    .unanswered = app_unanswered,
     .zalloc = proc_zalloc,
     .free = proc_free,
 };
@@ -246,7 +247,8 @@ static void kick_event(sim_t *sim, void *arg, uint64_t generation)
     proc_t *proc = arg;
 
     if (!proc->up || generation != proc->kick_generation || sim->now >= proc->busy_until
-        || btl_ib_engine_kick_due(proc->engine) == UINT64_MAX) {
+        || (btl_ib_engine_kick_due(proc->engine) == UINT64_MAX
+            && !(proc->answers && pending(proc)))) {
         return; /* polled again, or nothing is due until it is */
     }
     uint64_t clock = proc_clock(proc);
@@ -268,6 +270,15 @@ static void kick_event(sim_t *sim, void *arg, uint64_t generation)
     at = at > sim->now + KICK_PAUSE ? at : sim->now + KICK_PAUSE;
     at = at < sim->now + proc->kicker ? at : sim->now + proc->kicker;
     sim_at(sim, at, kick_event, proc, proc->kick_generation);
+}
+
+void proc_stir(proc_t *proc)
+{
+    const uint64_t now = proc->sim->now;
+
+    if (proc->up && proc->answers && now < proc->busy_until) {
+        sim_at(proc->sim, now + KICK_PAUSE, kick_event, proc, ++proc->kick_generation);
+    }
 }
 
 /* ---- polling, as the application does it ---- */

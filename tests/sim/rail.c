@@ -541,6 +541,19 @@ static void rail_mem_deregister(btl_ib_transport_t *t, void *handle)
     free(region);
 }
 
+static uint32_t rail_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                            uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    const datagram_t *d = event->buffer;
+
+    if (d->src >= ((const rail_t *) t)->sim->addresses) {
+        return 0;
+    }
+    memset(address, 0, t->address_len);
+    memcpy(address, &d->src, sizeof(d->src));
+    return t->address_len;
+}
+
 static int rail_wait_fd(btl_ib_transport_t *t)
 {
     (void) t;
@@ -605,6 +618,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .mem_deregister = rail_mem_deregister,
     .path = rail_path,
     .wait_fd = rail_wait_fd,
+    .source = rail_source,
     .stop = rail_stop,
     .close = rail_close,
 };
@@ -680,6 +694,7 @@ void rail_deliver(rail_t *rail, datagram_t *d)
     rail->rx_count++;
     rail->rx_bytes += d->size + 256u;
     proc_wake(rail->proc, sim->now + 100);
+    proc_stir(rail->proc);
 }
 
 static void say_of(rail_t *rail, uint32_t address, uint32_t size)

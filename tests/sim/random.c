@@ -129,6 +129,7 @@ static void choose_processes(sim_t *sim)
         proc->step = PICK(sim, 200, 500, 2000);
         proc->idle_polls = PICK(sim, 4, 4, 0, 10);
         proc->kicker = SIM_MS(PICK(sim, 0, 0, 1, 10, 10));
+        proc->answers = proc->kicker != 0 && rng_chance(&sim->rng, 500000);
         proc->config.store_max = PICK(sim, 4u << 20, 100000, 2000, 0);
         proc->idle_poll = rng_chance(&sim->rng, 500000) ? SIM_MS(5) : 0;
         if (rng_chance(&sim->rng, 200000)) {

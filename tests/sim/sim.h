@@ -357,12 +357,15 @@ struct proc {
     uint64_t busy_until;
     uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
     uint64_t kicker;     /* ns: kicked after so long without a poll; 0: never */
+    bool answers;        /* and when something comes: a first contact is answered */
     uint64_t kick_generation;
     bool kicking;
     bool kicked;         /* something came in a kick since the last poll */
     uint32_t idle_polls; /* after each event, without one */
     uint32_t idle_left;
     uint32_t stuck;
+    uint32_t unanswered;       /* peers of which it was told that they do not answer */
+    uint32_t unanswered_heard; /* of these, those whose datagrams come here */
     int burst;
     int received_in_progress;
     bool in_progress;
@@ -613,6 +616,8 @@ void proc_start(proc_t *proc, bool new_address);
 void proc_stop(proc_t *proc);
 void proc_restart(proc_t *proc, bool new_address);
 void proc_wake(proc_t *proc, uint64_t at);
+/* Something came to a process that may compute. */
+void proc_stir(proc_t *proc);
 /* A process that waits has looked until just now and found nothing. */
 void proc_look(proc_t *proc);
 void proc_compute(proc_t *proc, uint64_t until);
@@ -641,6 +646,7 @@ void app_on_sent(void *context, btl_ib_msg_t *msg);
 void app_on_done(void *context, btl_ib_msg_t *msg, int status);
 void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void app_passive(void *context, btl_ib_conn_t *conn);
+void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                 btl_ib_peer_info_t *info);
 

@@ -83,6 +83,33 @@ static void a_wrong_token(void **state)
     (void) state;
 }
 
+/* A response to a first contact, by who does not know what the real one would prove. */
+static void a_forged_response(void **state)
+{
+    bench_t *bench = job();
+    bench_send(bench, 0, 1, 100, 1); /* on the wire, and not answered */
+    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+    btl_ib_wire_header_t response = {
+        .version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE,
+        .connection = BTL_IB_LE32(conn->id),
+    };
+    const uint64_t right = btl_ib_token_of_response(&conn->secret, conn->tx_token, conn->id);
+
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        response.token = BTL_IB_LE64(right ^ UINT64_C(1) << bit);
+        in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
+    }
+    response.token = BTL_IB_LE64(conn->tx_token);
+    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
+    response.token = BTL_IB_LE64(right);
+    in_vain(bench, 0, BENCH_STRANGER, &response, sizeof(response), "dropped_source");
+    response.connection = BTL_IB_LE32(conn->id ^ 0x40000000u); /* an earlier user of its place */
+    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stranger");
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
 /* The token of one connection under the number of another, or of none. */
 static void a_wrong_connection(void **state)
 {
@@ -593,6 +620,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_source),
         cmocka_unit_test(a_wrong_token),
+        cmocka_unit_test(a_forged_response),
         cmocka_unit_test(a_wrong_connection),
         cmocka_unit_test(a_guessed_sequence),
         cmocka_unit_test(a_forged_close),

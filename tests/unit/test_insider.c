@@ -376,8 +376,8 @@ static void headers_that_do_not_exist(void **state)
     bench_forgery_t forgery = data(bench, 8);
     forgery.header.version_type = BTL_IB_WIRE_VERSION << 4;
     in_vain(bench, &forgery, "dropped_type");
-    forgery.header.version_type = BTL_IB_WIRE_VERSION << 4 | 15;
-    in_vain(bench, &forgery, "dropped_type");
+    forgery.header.version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE;
+    in_vain(bench, &forgery, "dropped_length");
     forgery = data(bench, 8);
     forgery.header.tag = BTL_IB_TAG_MAX + 1;
     in_vain(bench, &forgery, "dropped_type");

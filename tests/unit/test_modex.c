@@ -60,6 +60,7 @@ static btl_ib_modex_t *make(uint32_t rails)
     modex->secret.k[0] = UINT64_C(0x0102030405060708);
     modex->secret.k[1] = UINT64_C(0x1112131415161718);
     modex->guard = BTL_IB_GUARD_CRC32C;
+    modex->answers = true;
     modex->message_max = 66048;
     snprintf(modex->host, sizeof(modex->host), "node7");
     modex->rail_count = rails;

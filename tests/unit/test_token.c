@@ -92,6 +92,19 @@ static void test_token_layout(void **state)
     (void) state;
 }
 
+static void test_response_depends_on_all(void **state)
+{
+    static const uint8_t record[12] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03,
+                                       0x02, 0x01, 0xd4, 0xc3, 0xb2, 0xa1};
+    const uint64_t proof = btl_ib_token_of_response(&bob, 0x0102030405060708, 0xa1b2c3d4);
+
+    assert_int_equal(proof, btl_ib_siphash(&bob, record, sizeof record));
+    assert_int_not_equal(btl_ib_token_of_response(&alice, 0x0102030405060708, 0xa1b2c3d4), proof);
+    assert_int_not_equal(btl_ib_token_of_response(&bob, 0x0102030405060709, 0xa1b2c3d4), proof);
+    assert_int_not_equal(btl_ib_token_of_response(&bob, 0x0102030405060708, 0xa1b2c3d5), proof);
+    (void) state;
+}
+
 static void test_token_depends_on_all(void **state)
 {
     uint64_t token = btl_ib_token(&bob, 1, &alice, 2, 3);
@@ -124,6 +137,7 @@ int main(void)
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_token_layout),
         cmocka_unit_test(test_token_depends_on_all),
+        cmocka_unit_test(test_response_depends_on_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,14 +125,33 @@ static void test_type(void **state)
 {
     (void) state;
     for (uint8_t type = 0; type < 16; type++) {
-        bool known = type >= BTL_IB_TYPE_DATA && type <= BTL_IB_TYPE_PART;
+        bool known = type >= BTL_IB_TYPE_DATA;
         begin(type, 0);
         bytes[3] = 0;
         assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);
         begin(type, BTL_IB_FLAG_CONNECT);
         bytes[3] = 0;
         put_connect();
-        assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN, known);
+        assert_int_equal(parse() != BTL_IB_WIRE_TYPE_UNKNOWN,
+                         known && type != BTL_IB_TYPE_PATH_RESPONSE);
+    }
+}
+
+/* It has a header, and nothing else. */
+static void test_path_response(void **state)
+{
+    (void) state;
+    begin(BTL_IB_TYPE_PATH_RESPONSE, 0);
+    bytes[3] = 0;
+    assert_int_equal(parse(), BTL_IB_WIRE_OK);
+    assert_false(btl_ib_type_is_sequenced(view.type));
+    used++;
+    assert_int_equal(parse(), BTL_IB_WIRE_LENGTH);
+    for (int bit = 0; bit < 8; bit++) {
+        begin(BTL_IB_TYPE_PATH_RESPONSE, (uint8_t) (1 << bit));
+        bytes[3] = 0;
+        put_connect();
+        assert_int_equal(parse(), BTL_IB_WIRE_TYPE_UNKNOWN);
     }
 }
 
@@ -664,6 +683,7 @@ int main(void)
         cmocka_unit_test_teardown(test_short, teardown),
         cmocka_unit_test_teardown(test_version, teardown),
         cmocka_unit_test_teardown(test_type, teardown),
+        cmocka_unit_test_teardown(test_path_response, teardown),
         cmocka_unit_test_teardown(test_flags_and_reserved, teardown),
         cmocka_unit_test_teardown(test_length, teardown),
         cmocka_unit_test_teardown(test_connect, teardown),

@@ -7,6 +7,7 @@
 
 #include "verbs_rc_state.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -294,18 +295,18 @@ static int complete_all(btl_ib_rc_t *rc, const struct ibv_wc *wc, int n, btl_ib_
     return count;
 }
 
-/* Found by wait_fd(), when nobody polled; or left over. */
+/* Found by wait_fd(), when nobody polled; or left over. What the queues have is newer: none of
+ * them is read before all of this was taken. If some of it stays `max` events are there. */
 static int take_early(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 {
-    uint64_t value;
-    int n = (int) rc->early_count < max ? (int) rc->early_count : max;
     const struct ibv_wc *first = &rc->early[rc->early_first];
+    uint64_t value;
     int done;
 
-    if (n == 0) {
+    if (rc->early_count == 0) {
         return 0;
     }
-    const int count = complete_all(rc, first, n, events, max, &done);
+    const int count = complete_all(rc, first, (int) rc->early_count, events, max, &done);
     rc->early_first += (uint32_t) done;
     rc->early_count -= (uint32_t) done;
     if (rc->early_count == 0) {
@@ -331,6 +332,7 @@ static int drain(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, in
         int done;
         count += complete_all(rc, wc, n, events + count, max - count, &done);
         if (done < n) { /* then max events are there */
+            assert(rc->early_count == 0);
             rc->early_first = 0;
             rc->early_count = (uint32_t) (n - done);
             memcpy(rc->early, wc + done, (size_t) (n - done) * sizeof(*wc));

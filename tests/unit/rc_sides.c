@@ -76,6 +76,7 @@ int set_up(void **state)
     (void) state;
     fake_rdma_reset();
     forget_said();
+    look_at_most = 32;
     params = (btl_ib_open_params_t){
         .queue_count = 2,
         .queue = {{.size = SIZE_0, .num = NUM, .reserve = RESERVE},

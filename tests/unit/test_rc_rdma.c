@@ -427,6 +427,77 @@ static void one_read_confirms_many(void **state)
     assert_int_equal(fake.read, 5);
 }
 
+/* ---- completions that were read when nobody polled ---- */
+
+enum { ROW = 20 };
+
+/* Write what is at each 64 bytes from number `first` on, and let the device do it. */
+static void write_row(int first)
+{
+    for (int i = first; i < first + ROW; i++) {
+        assert_int_equal(start_write(&ops[i], (uint64_t) i * 64, 64), 0);
+    }
+    assert_int_equal(fake_rdma_work(ALL), ROW);
+}
+
+/* How many are over: the first ones, each without an error and told of once. */
+static int over(int begun)
+{
+    int count = 0;
+
+    while (count < begun && ops[count].events > 0) {
+        count++;
+    }
+    for (int i = 0; i < begun; i++) {
+        assert_int_equal(ops[i].events, i < count);
+        assert_int_equal(ops[i].error, 0);
+    }
+    return count;
+}
+
+/* What wait_fd() has read is handed up before all that completes later, however few events a poll
+ * may return. */
+static void set_aside_goes_first(void **state)
+{
+    (void) state;
+    fake.hold_ops = true;
+    for (look_at_most = 1; look_at_most <= 32; look_at_most++) {
+        join();
+        write_row(0);
+        assert_true(sides[0].t->ops->wait_fd(sides[0].t) >= 0);
+        write_row(ROW);
+        for (int before = 0, i = 0; before < 2 * ROW; i++) {
+            look(0);
+            const int now = over(2 * ROW);
+            assert_in_range(now - before, 1, look_at_most);
+            before = now;
+        }
+        end_first(state);
+        fake.hold_ops = true;
+        begin_again();
+    }
+    look_at_most = 32;
+}
+
+/* The same of datagrams, which stand behind completions that make no event. */
+static void datagrams_set_aside_go_first(void **state)
+{
+    (void) state;
+    fake.hold_ops = true;
+    join();
+    connect_sides(1, 0, 0);
+    look_at_most = 4;
+    write_row(0);
+    assert_int_equal(send_one(1, 0, SMALL, 0), 0);
+    assert_true(sides[0].t->ops->wait_fd(sides[0].t) >= 0);
+    assert_int_equal(send_one(1, 0, SMALL, 0), 0);
+    settle();
+    look_at_most = 32;
+    assert_int_equal(sides[0].received, 3);
+    assert_int_equal(sides[0].disorder, 0);
+    assert_int_equal(over(ROW), ROW);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +519,8 @@ int main(void)
         RDMA_TEST(writes_over_iwarp_are_confirmed),
         RDMA_TEST(writes_to_relaxed_memory_are_confirmed),
         RDMA_TEST(one_read_confirms_many),
+        RDMA_TEST(set_aside_goes_first),
+        RDMA_TEST(datagrams_set_aside_go_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

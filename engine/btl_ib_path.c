@@ -8,6 +8,7 @@
 #include "btl_ib_min.h"
 #include "btl_ib_tx.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -38,6 +39,14 @@ bool btl_ib_path_is_probe(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_VOID
            && segment->wire + segment->size > btl_ib_send_body(segment);
+}
+
+/* Is it the one whose end the search waits for? Others were sent by another way, or before the
+ * sizes were set back: what becomes of them says nothing. */
+static bool is_awaited(const btl_ib_sizes_t *sizes, const btl_ib_segment_t *segment)
+{
+    return sizes->probing && segment->space == sizes->probe_space
+           && segment->seq == sizes->probe_seq;
 }
 
 void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t most)
@@ -87,6 +96,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
     sizes->parts = true;
     sizes->losses = 0;
     sizes->asked = false;
+    sizes->probing = false;
     sizes->failures = 0;
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
@@ -233,41 +243,44 @@ static uint32_t next_size(btl_ib_conn_t *conn)
     return 0;
 }
 
-/* A VOID of `size` bytes as a datagram, zeros behind its header. */
-static bool send_probe(btl_ib_conn_t *conn, uint32_t size)
+/* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
+ * one will later. */
+static void send_probe(btl_ib_conn_t *conn, uint32_t size)
 {
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
     uint32_t pad = size - btl_ib_send_overhead(conn);
 
     if (btl_ib_limits_check(conn, space) != BTL_IB_GO
         || btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
-        return false;
+        return;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
     if (segment == NULL) {
-        return false;
+        return;
     }
     memset(btl_ib_send_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
     btl_ib_flight_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
         btl_ib_flight_withdraw(conn, segment);
-        return false;
+        return;
     }
     btl_ib_flight_left(conn, &segment, 1);
     btl_ib_loss_arm(conn);
-    return true;
+    conn->sizes.probing = true;
+    conn->sizes.probe_space = segment->space;
+    conn->sizes.probe_seq = segment->seq;
 }
 
 void btl_ib_path_search(btl_ib_conn_t *conn)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
-
-    if (sizes->probing || !conn->peer_knows || conn->draining) {
+    if (conn->sizes.probing || !conn->peer_knows || conn->draining) {
         return;
     }
-    uint32_t size = next_size(conn);
-    sizes->probing = size > 0 && send_probe(conn, size);
+    const uint32_t size = next_size(conn);
+    if (size > 0) {
+        send_probe(conn, size);
+    }
 }
 
 void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -278,7 +291,11 @@ void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         return;
     }
     const uint32_t size = size_of(conn, segment);
+    const bool awaited = is_awaited(sizes, segment);
     btl_ib_flight_cut_off(conn, segment);
+    if (!awaited) {
+        return;
+    }
     sizes->probing = false;
     if (size == sizes->next && ++sizes->failures == SEARCH_FAILURES) {
         sizes->failures = 0;
@@ -287,11 +304,12 @@ void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-/* A probe got through. */
+/* The probe that was awaited got through. */
 static void grow(btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_sizes_t *sizes = &conn->sizes;
 
+    assert(size <= sizes->most);
     sizes->probing = false;
     sizes->failures = 0;
     sizes->next = 0;
@@ -309,7 +327,9 @@ void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     btl_ib_sizes_t *sizes = &conn->sizes;
 
     if (btl_ib_path_is_probe(segment)) {
-        grow(conn, size_of(conn, segment));
+        if (is_awaited(sizes, segment)) {
+            grow(conn, size_of(conn, segment));
+        }
     } else if (sizes->losses > 0) {
         const uint32_t size = on_wire(conn, segment);
         sizes->losses = size >= sizes->largest ? 0 : sizes->losses;

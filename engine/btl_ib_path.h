@@ -42,11 +42,12 @@ typedef struct btl_ib_sizes {
      * probe, shows a loss. */
     bool asked;
     uint8_t asked_space;
+    /* The search; here is room for these two. */
+    bool probing; /* one is on its way, sent since the sizes were last set back: */
+    uint8_t probe_space;
     uint32_t asked_seq;
     uint64_t asked_at; /* us */
-
-    /* The search. */
-    bool probing;       /* one is on its way */
+    uint32_t probe_seq;
     uint32_t too_large; /* the smallest known not to get through, or one above `most` */
     uint32_t next;      /* to be tried next; 0: in the middle */
     uint32_t failures;  /* of that size in a row */
@@ -79,7 +80,7 @@ void btl_ib_path_answered(struct btl_ib_conn *conn, const struct btl_ib_view *vi
 /* Of what the peer has not taken in some came and was refused: what is lost nobody knows. */
 void btl_ib_path_unknown(struct btl_ib_conn *conn);
 
-/* Is it a probe of the search? */
+/* Is it a probe of the search, be it one of a way that was left? */
 bool btl_ib_path_is_probe(const struct btl_ib_segment *segment);
 
 /* A segment is about to go again: of a probe only its sequence is to arrive. */

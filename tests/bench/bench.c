@@ -351,8 +351,12 @@ void bench_start(bench_t *bench, uint32_t i)
     host->engine = btl_ib_engine_create(&host->config, &host_ops, host);
     BENCH_REQUIRE(host->engine != NULL);
     for (uint32_t r = 0; r < bench->rails; r++) {
+        btl_ib_queue_table_t queues = table;
         bench_open_rail(host, r);
-        BENCH_REQUIRE(btl_ib_engine_add_rail(host->engine, &host->rails[r].base, &table)
+        if (bench->carries[r] != 0) {
+            btl_ib_queues_clamp(&queues, bench->carries[r]);
+        }
+        BENCH_REQUIRE(btl_ib_engine_add_rail(host->engine, &host->rails[r].base, &queues)
                       == (int) r);
     }
     bench_register(host);

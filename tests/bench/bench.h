@@ -139,6 +139,7 @@ struct bench {
     uint64_t now;   /* us, of all hosts */
     uint32_t delay; /* us that a datagram is on its way */
     uint32_t rails;
+    uint32_t carries[BENCH_RAILS]; /* bytes of the largest datagram; 0: what the host's attr says */
     uint32_t first_seq;
     bench_host_t hosts[BENCH_HOSTS];
     bench_queue_t wire;

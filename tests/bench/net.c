@@ -292,10 +292,12 @@ void bench_open_rail(bench_host_t *host, uint32_t index)
 {
     bench_rail_t *rail = &host->rails[index];
     uint32_t address = bench_address(host->index, index);
+    const uint32_t carries = host->bench->carries[index];
 
     memset(rail, 0, sizeof(*rail));
     rail->base.ops = &rail_ops;
     rail->base.attr = host->attr;
+    rail->base.attr.max_datagram = carries != 0 ? carries : host->attr.max_datagram;
     rail->base.address_len = sizeof(address);
     memcpy(rail->base.address, &address, sizeof(address));
     memcpy(rail->base.name, "bench", sizeof("bench"));

@@ -173,12 +173,100 @@ static void credits_are_limited(void **state)
     end(bench);
 }
 
+/* ---- another rail in the middle of a search ---- */
+
+/* Hosts 0 and 1 are connected by each of two rails, the second of which carries `second` bytes. */
+static bench_t *two_rails(uint32_t second)
+{
+    bench_t *bench = new_network();
+    btl_ib_conn_t *beside;
+
+    bench->rails = 2;
+    bench->carries[1] = second;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        const btl_ib_peer_info_t info = bench_info(bench, 1 - i, 1);
+        assert_int_equal(
+            btl_ib_conn_create(bench->hosts[i].engine, 1, &info, &bench->hosts[1 - i], &beside), 0);
+    }
+    assert_in_range(largest(bench, 0, 1), WIDE - 500, WIDE);
+    return bench;
+}
+
+/* What a way of the connection `conn` of host 0 carries, as the network says. */
+static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
+{
+    bench_rail_t *at = &bench->hosts[0].rails[rail];
+
+    at->what = BTL_IB_EVENT_PATH;
+    at->about = bench_address(1, rail);
+    at->size = size;
+    at->news = true;
+    bench_flow(bench);
+}
+
+/* Host 0 tries whether its first rail carries WIDE bytes again. Returns the acknowledgement of
+ * that, which host 0 has not got yet: as one that comes by the second rail. */
+static bench_datagram_t *answer_to_probe(bench_t *bench)
+{
+    narrow(bench, 0, NARROW);
+    assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
+    bench_conn(bench, 0, 1)->sizes.search_at = bench->now;
+    bench_send(bench, 0, 1, 100, 1);
+    for (int i = 0; i < 100 && (bench->wire.count == 0 || bench->wire.first->size < WIDE); i++) {
+        if (bench->wire.count > 0) {
+            bench_deliver(bench, bench_pop(&bench->wire));
+        }
+        bench->now += BENCH_DELAY;
+        bench_turn(bench, 1);
+        bench_turn(bench, 0);
+    }
+    assert_int_equal(bench->wire.count, 1);
+    bench_deliver(bench, bench_pop(&bench->wire));
+    bench_turn(bench, 1);
+    assert_int_equal(bench->wire.count, 1);
+    bench_datagram_t *answer = bench_pop(&bench->wire);
+    assert_int_equal(answer->to, bench_address(0, 0));
+    answer->source = bench_address(1, 1);
+    answer->to = bench_address(0, 1);
+    return answer;
+}
+
+/* Host 0's first rail fails, and what is lost with it has not left again when `answer` is there. */
+static void fail_over(bench_t *bench, bench_datagram_t *answer)
+{
+    bench->hosts[0].rails[0].failure = true;
+    bench_deliver(bench, answer);
+    bench_turn(bench, 0);
+    assert_int_equal(bench_conn(bench, 0, 1)->via->index, 1);
+    assert_int_equal(bench->hosts[0].rails[1].arrived.count, 0);
+}
+
+/* What a probe showed of a way says nothing of the next one, whether its rails carry less or the
+ * network between them does. */
+static void probes_count_for_their_way(void **state)
+{
+    (void) state;
+    for (int narrow_rail = 0; narrow_rail < 2; narrow_rail++) {
+        bench_t *bench = two_rails(narrow_rail == 1 ? NARROW : WIDE);
+        if (narrow_rail == 0) {
+            narrow(bench, 1, NARROW);
+        }
+        fail_over(bench, answer_to_probe(bench));
+        assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
+        assert_in_range(largest(bench, 0, 1), NARROW - 100, NARROW);
+        each_delivered_once(bench);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_path_is_used),   cmocka_unit_test(trains_have_bounds),
         cmocka_unit_test(a_path_that_is_none), cmocka_unit_test(credits_by_size),
-        cmocka_unit_test(credits_are_limited),
+        cmocka_unit_test(credits_are_limited), cmocka_unit_test(probes_count_for_their_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

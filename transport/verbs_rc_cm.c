@@ -163,15 +163,23 @@ bool btl_ib_rc_cm_progress(btl_ib_rc_t *rc)
 
 /* ---- beginning and end ---- */
 
-/* A port from the range that was asked for, or any. */
+/* The last port that may be used; 0: any may. */
+static uint32_t last_port(const btl_ib_open_params_t *params)
+{
+    const uint32_t more = params->port_count > 0 ? params->port_count - 1 : 0;
+    const uint32_t last = params->port_min == 0 ? 0 : params->port_min + more;
+
+    return last < UINT16_MAX ? last : UINT16_MAX;
+}
+
+/* A port from the range that was asked for, or any. Returns 0 or an errno. */
 static int bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
-    const uint32_t count = params->port_min != 0 && params->port_count > 0 ? params->port_count : 1;
+    const uint32_t last = last_port(params);
     int error = EADDRINUSE;
 
-    for (uint32_t i = 0; i < count && error == EADDRINUSE; i++) {
-        const uint16_t port = params->port_min == 0 ? 0 : htons((uint16_t) (params->port_min + i));
-        btl_ib_rc_name_set_port(&rc->self, port);
+    for (uint32_t port = params->port_min; port <= last && error == EADDRINUSE; port++) {
+        btl_ib_rc_name_set_port(&rc->self, htons((uint16_t) port));
         error = rdma_bind_addr(rc->listener, &rc->self.any) == 0 ? 0 : errno;
     }
     return error;

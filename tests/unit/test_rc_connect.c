@@ -272,6 +272,21 @@ static void another_process_at_that_port(void **state)
     assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
 }
 
+/* A range of ports ends with the last one there is; what is above is no wish for any port. */
+static void last_ports(void **state)
+{
+    (void) state;
+    close_side(0);
+    close_side(1);
+    params.port_min = 65534;
+    params.port_count = 8;
+    open_side(0);
+    open_side(1);
+    assert_int_equal(ntohs(rc_of(0)->self.v4.sin_port), 65534);
+    assert_int_equal(ntohs(rc_of(1)->self.v4.sin_port), 65535);
+    assert_int_equal(try_open(2), -EADDRINUSE);
+}
+
 /* Silence is no evidence; what asked is given up without waiting. */
 /* The request that goes first is on its way: nobody asks meanwhile. If it is lost, then. */
 static void crossing_request_is_lost(void **state)
@@ -690,6 +705,7 @@ int main(void)
         RC_TEST(connects_anew_unheard),
         RC_TEST(refused_while_nobody_listens),
         RC_TEST(another_process_at_that_port),
+        RC_TEST(last_ports),
         RC_TEST(crossing_request_is_lost),
         RC_TEST(arrives_by_another_device),
         RC_TEST(connects_under_load),

@@ -26,6 +26,10 @@
 /* us between two looks whether the application is there, when nothing is due: so long a peer that was never heard waits
  * for an answer, at most. */
 #define ANSWER_PERIOD 1000000
+/* us after the system refused the thread; twice as long after each time that follows, up to
+ * RETRY_MOST. */
+#define RETRY_PAUSE 100000
+#define RETRY_MOST  60000000
 /* Bytes of stack: ours takes a few kB, but what all libraries keep for each thread is taken off. */
 #define STACK_SIZE (256 * 1024)
 
@@ -235,17 +239,20 @@ static void at_exit(void)
     btl_ib_kicker_stop();
 }
 
-/* Make the thread, with all signals blocked: they are for the application's own. */
+/* Make the thread, with all signals blocked: they are for the application's own. Returns 0 or an
+ * errno. */
 static int make_thread(btl_ib_kicker_t *kicker)
 {
-    const size_t least = (size_t) sysconf(_SC_THREAD_STACK_MIN);
+    const long least = sysconf(_SC_THREAD_STACK_MIN);
     pthread_attr_t attr;
     sigset_t all;
     sigset_t before;
-    int rc;
+    int rc = pthread_attr_init(&attr);
 
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, least > STACK_SIZE ? least : STACK_SIZE);
+    if (0 != rc) {
+        return rc;
+    }
+    pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&kicker->thread, &attr, run, NULL);
@@ -254,21 +261,38 @@ static int make_thread(btl_ib_kicker_t *kicker)
     return rc;
 }
 
-static int start(btl_ib_kicker_t *kicker)
+/* Both stay until the process ends, or the component is closed. Returns 0 or an errno. */
+static int prepare_for_ends(btl_ib_kicker_t *kicker, const char **what)
 {
-    int rc = kicker->prepared ? 0 : pthread_atfork(NULL, NULL, in_child);
+    int rc = 0;
+
+    if (!kicker->for_fork) {
+        *what = "pthread_atfork";
+        rc = pthread_atfork(NULL, NULL, in_child);
+        kicker->for_fork = 0 == rc;
+    }
+    if (0 == rc && !kicker->for_exit) {
+        *what = "atexit";
+        kicker->for_exit = 0 == atexit(at_exit);
+        rc = kicker->for_exit ? 0 : ENOMEM;
+    }
+    return rc;
+}
+
+/* Returns 0 or an errno, *what says of which call. */
+static int start(btl_ib_kicker_t *kicker, const char **what)
+{
+    int rc = prepare_for_ends(kicker, what);
 
     if (0 != rc) {
         return rc;
     }
-    if (!kicker->prepared && 0 != atexit(at_exit)) {
-        return ENOMEM;
-    }
-    kicker->prepared = true;
+    *what = "eventfd";
     kicker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (kicker->wake_fd < 0) {
         return errno;
     }
+    *what = "pthread_create";
     rc = make_thread(kicker);
     if (0 != rc) {
         close(kicker->wake_fd);
@@ -276,6 +300,67 @@ static int start(btl_ib_kicker_t *kicker)
     }
     kicker->started = true;
     return 0;
+}
+
+/* What to look at when the system refuses a thread or a descriptor. */
+static const char *limit_of(int error)
+{
+    switch (error) {
+    case EAGAIN:
+        return "the limits on processes and threads (ulimit -u, pids.max of the cgroup)";
+    case EMFILE:
+        return "the limit on open files (ulimit -n)";
+    case ENFILE:
+        return "the system's limit on open files (fs.file-max)";
+    default:
+        return "the memory that there is and may be used (ulimit -v, memory.max of the cgroup)";
+    }
+}
+
+/* It cannot be made. Who computes for long pays for that, so the user is told, but only once. */
+static void refused(btl_ib_kicker_t *kicker, const char *what, int error)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    uint64_t pause = RETRY_PAUSE;
+
+    for (uint32_t i = 0; i < kicker->failures && pause < RETRY_MOST; ++i) {
+        pause *= 2;
+    }
+    pause = pause < RETRY_MOST ? pause : RETRY_MOST;
+    kicker->retry_at = btl_ib_now() + pause;
+    if (0 == kicker->failures++) {
+        opal_output(0,
+                    "btl:ib: rank %u on host %s: no helper thread: %s: %s. Until there is one, "
+                    "nothing is sent again or acknowledged, and no window is served, while this "
+                    "rank computes without calling MPI: peers may have to wait that long. It is "
+                    "tried again by itself. Please look at %s.",
+                    component->name.vpid, opal_process_info.nodename, what, strerror(error),
+                    limit_of(error));
+    }
+    BTL_IB_VERBOSE(1, "no helper thread: %s: %s; tried %u times, again in %.1f s", what,
+                   strerror(error), kicker->failures, (double) pause * 1e-6);
+}
+
+/* Make it, unless it is too soon after a failure: it stays asleep then, so that we are called
+ * again. */
+static void make_if_due(btl_ib_kicker_t *kicker, const btl_ib_engine_t *engine)
+{
+    const char *what;
+
+    if (btl_ib_engine_turned_at(engine) < kicker->retry_at) {
+        return;
+    }
+    const int rc = start(kicker, &what);
+    if (0 != rc) {
+        refused(kicker, what, rc);
+        return;
+    }
+    kicker->asleep = false;
+    kicker->listening = false;
+    if (kicker->failures > 0) {
+        BTL_IB_VERBOSE(1, "there is a helper thread now, which was refused %u times",
+                       kicker->failures);
+    }
 }
 
 static void ring(const btl_ib_kicker_t *kicker)
@@ -293,23 +378,22 @@ void btl_ib_kicker_prepare(void)
     kicker->on = mca_btl_ib_component.params.kicker;
     kicker->asleep = kicker->on;
     kicker->answers = false;
+    kicker->failures = 0;
+    kicker->retry_at = 0;
     atomic_store(&kicker->leave, false);
 }
 
 bool btl_ib_kicker_answer(void)
 {
     btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
-    int rc;
+    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
 
-    if (!kicker->on || !btl_ib_engine_answers(mca_btl_ib_component.engine)) {
+    if (!kicker->on || !btl_ib_engine_answers(engine)) {
         return false;
     }
-    kicker->answers = true;
-    rc = start(kicker);
-    if (0 != rc) {
-        BTL_IB_VERBOSE(1,
-                       "no kicker yet: who calls while the application computes waits for it: %s",
-                       strerror(rc));
+    kicker->answers = true; /* it looks at that from its beginning */
+    make_if_due(kicker, engine);
+    if (!kicker->started) { /* if it is made later nobody knows of it */
         kicker->answers = false;
     }
     return kicker->answers;
@@ -319,23 +403,18 @@ void btl_ib_kicker_wake(void)
 {
     btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
     const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
-    int rc;
 
     if (NULL == engine || !is_needed(engine)
         || (kicker->listening && UINT64_MAX == btl_ib_engine_kick_due(engine))) {
         return;
     }
-    kicker->asleep = false;
-    kicker->listening = false;
-    if (kicker->started) {
-        ring(kicker);
+    if (!kicker->started) {
+        make_if_due(kicker, engine);
         return;
     }
-    rc = start(kicker);
-    if (0 != rc) {
-        BTL_IB_VERBOSE(1, "no kicker: what is lost while the application computes waits for it: %s",
-                       strerror(rc));
-    }
+    kicker->asleep = false;
+    kicker->listening = false;
+    ring(kicker);
 }
 
 void btl_ib_kicker_stop(void)

@@ -20,6 +20,9 @@
  * While memory is registered for peers (MPI windows) it serves them, too, though nothing is due here:
  * once the application is away, the devices wake it if they can (wait_fd), and it sleeps deeply until
  * one does; else it kicks every btl_ib_kicker_ms, and every millisecond while somebody is served.
+ *
+ * A system that refuses the thread (a limit on threads or files) may let it be later: it is asked
+ * again as long as something is due, after 0.1 s, 0.2 s, and so on, at last each minute.
  */
 
 #ifndef BTL_IB_KICKER_H
@@ -28,18 +31,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct btl_ib_kicker {
     bool on;           /* wanted; does not change while there are modules */
     bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
     bool started;      /* there is a thread; lock */
-    bool answers; /* it looks for peers that nobody here knows of; does not change once it runs */
-    bool prepared;     /* for fork and exit, as long as the component is loaded; lock */
+    bool answers;      /* it looks for peers that nobody here knows of; does not change once it runs */
+    bool for_fork;     /* prepared for that, as long as the component is loaded; lock */
+    bool for_exit;     /* the same; lock */
     bool listening;    /* devices wake it; lock */
     bool kicking;      /* lock */
     int wake_fd;       /* an eventfd */
     atomic_bool leave; /* it is to end */
     pthread_t thread;
+    /* The system did not let it be made: */
+    uint32_t failures; /* so often; lock */
+    uint64_t retry_at; /* us: not again before then; lock */
 } btl_ib_kicker_t;
 
 /* From now on there may be a kicker, if the parameters want it. */
@@ -51,7 +59,9 @@ void btl_ib_kicker_prepare(void);
  */
 bool btl_ib_kicker_answer(void);
 
-/* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. */
+/* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. If it
+ * cannot be made the user is told once, and it stays asleep: this tries again, after a pause that
+ * grows. */
 void btl_ib_kicker_wake(void);
 
 /* End it. Called with the lock held, or when the process ends; returns when the thread is gone. */

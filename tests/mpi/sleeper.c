@@ -8,18 +8,42 @@
  * without ever waking up when nothing was on the way for a while, a child of fork() can end without
  * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
  * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
- * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize ends its
- * kicker first (each rank says so; mpirun takes that for an error of the job)
+ * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize
+ * ends its kicker first (each rank says so; mpirun takes that for an error of the job); refused=0:
+ * the system refuses the thread so often before there is one, and it is asked again, later each time
  */
+
+#define _GNU_SOURCE /* RTLD_NEXT, dladdr() */
 
 #include "common.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define NAME "btl_ib kicker"
+
+static int refusals_wanted, refusals;
+static double refused_at[16]; /* s */
+
+/* The system's, which refuses threads of btl ib for a while. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    int (*system_create)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+    Dl_info info;
+
+    if (refusals < refusals_wanted && 0 != dladdr((void *) (size_t) run, &info)
+        && NULL != strstr(info.dli_fname, "mca_btl_ib")) {
+        refused_at[refusals++ % 16] = seconds_now();
+        return EAGAIN;
+    }
+    *(void **) (void *) &system_create = dlsym(RTLD_NEXT, "pthread_create");
+    return system_create(thread, attr, run, arg);
+}
 
 /* One line of a file of a thread of ours into `line`. False if there is none that begins so. */
 static int read_line(const char *thread, const char *file, const char *begin, char *line, int room)
@@ -111,6 +135,34 @@ static void exchange(void)
     }
 }
 
+/* The job goes on without the thread until all have it, and the pauses between two attempts to make
+ * it grow. */
+static void must_ask_again(void)
+{
+    const double end = seconds_now() + 20;
+    char thread[300];
+    int have, all;
+
+    do {
+        exchange();
+        have = find_kicker(thread, sizeof(thread));
+        MPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+        if (seconds_now() > end) {
+            fail("no kicker after %d refusals", refusals);
+        }
+    } while (!all);
+    if (refusals != refusals_wanted) {
+        fail("%d refusals instead of %d", refusals, refusals_wanted);
+    }
+    for (int i = 2; i < refusals && i < 16; i++) {
+        const double before = refused_at[i - 1] - refused_at[i - 2];
+        const double pause = refused_at[i] - refused_at[i - 1];
+        if (pause < 1.5 * before) {
+            fail("asked again after %.3f s, and then after %.3f s", before, pause);
+        }
+    }
+}
+
 /* Over btl ib nothing wakes the kicker more often than each btl_ib_kicker_ms (10) while no peer wants
  * anything. */
 static void must_be_calm_with_a_window(const char *thread)
@@ -165,10 +217,14 @@ int main(int argc, char **argv)
     if (just_exit && 0 != atexit(must_have_ended)) {
         return 1;
     }
+    refusals_wanted = (int) arg(argc, argv, "refused", 0);
     begin(&argc, &argv, "sleeper");
     need_ranks(2);
     int wanted = 0 != arg(argc, argv, "kicker", 1);
     exchange();
+    if (refusals_wanted > 0) {
+        must_ask_again();
+    }
     /* It names itself when it first runs. */
     for (int i = 0; i < (wanted ? 500 : 10) && !find_kicker(thread, sizeof(thread)); i++) {
         compute_for(0.01);

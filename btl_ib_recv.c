@@ -234,11 +234,12 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     }
 }
 
-/* The device of a rail is gone: say so, whether or not anybody is lost with it. */
+/* The device of a rail is gone: say so, whether or not anybody is lost with it. While MPI_Finalize
+ * takes leave the rail has no module any more. */
 static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
 {
     const btl_ib_component_t *component = context;
-    const char *name = component->modules[rail]->name;
+    const char *name = btl_ib_engine_rail_name(component->engine, rail);
     char our_rank[16];
     char went_on[16];
     char ended[16];

@@ -243,6 +243,11 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     return (int) engine->rail_count++;
 }
 
+const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail)
+{
+    return engine->rails[rail]->transport->name;
+}
+
 void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_ib_peer_info_t *info)
 {
     const btl_ib_transport_t *transport = engine->rails[rail]->transport;

@@ -199,6 +199,9 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
 bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out,
                                 size_t len);
 
+/* The name of the transport of a rail, as long as there is the engine. */
+const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail);
+
 /* What to publish of our rail. */
 void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
                              btl_ib_peer_info_t *info);

@@ -295,6 +295,7 @@ mpi_programs = \
     tests/mpi/incast \
     tests/mpi/killed \
     tests/mpi/lockstep \
+    tests/mpi/lost_device \
     tests/mpi/mixed \
     tests/mpi/onesided \
     tests/mpi/pages \
@@ -321,7 +322,7 @@ endif
 
 # They are plain MPI programs, so that they can be compared over any BTL: none of our flags. Those that call
 # the BTL themselves get more.
-mpi_module_programs = tests/mpi/direct tests/mpi/parting tests/mpi/sends
+mpi_module_programs = tests/mpi/direct tests/mpi/lost_device tests/mpi/parting tests/mpi/sends
 mpi_opal =
 mpi_opal_libs =
 mpi_verbs_libs =
@@ -331,6 +332,7 @@ $(mpi_programs) $(mpi_verbs_programs): %: %.c $(mpi_headers)
 	    -o $@ $< $(MPI_LIBS) $(mpi_opal_libs) $(mpi_verbs_libs) -lpthread $(LIBS)
 $(mpi_module_programs): mpi_opal = $(BTL_IB_OPAL_CPPFLAGS) $(BTL_IB_OPAL_CFLAGS) -D_GNU_SOURCE
 $(mpi_module_programs): mpi_opal_libs = $(BTL_IB_OPAL_LIBS)
+tests/mpi/lost_device: mpi_opal += $(component_cppflags) -std=gnu11
 $(mpi_verbs_programs): mpi_verbs_libs = -libverbs
 
 mpi-programs: $(mpi_programs) $(mpi_verbs_programs)

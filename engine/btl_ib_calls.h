@@ -85,6 +85,9 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn);
 /* Something sequenced came or went. */
 void btl_ib_conn_active(btl_ib_conn_t *conn);
 
+/* Segments of the size that it sends now that go through both hosts as one, at least 1. */
+uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn);
+
 /* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
  * whether it keeps the order. */
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn);

@@ -66,8 +66,7 @@ static void bury(const btl_ib_conn_t *conn)
     }
 }
 
-/* Segments that go through both hosts as one, at least 1. */
-static uint32_t train_of(const btl_ib_conn_t *conn)
+uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn)
 {
     const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
 
@@ -102,7 +101,8 @@ static void begin_rx(btl_ib_conn_t *conn)
 
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
 {
-    btl_ib_cc_init(&conn->cc, conn->via->cc, conn->engine->config.depth_peer, train_of(conn));
+    btl_ib_cc_init(&conn->cc, conn->via->cc, conn->engine->config.depth_peer,
+                   btl_ib_conn_train(conn));
     conn->pace_at = 0;
     conn->reorder_scale = 0;
     conn->reorder_calm = 0;

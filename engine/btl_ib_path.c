@@ -49,6 +49,13 @@ static bool is_awaited(const btl_ib_sizes_t *sizes, const btl_ib_segment_t *segm
            && segment->seq == sizes->probe_seq;
 }
 
+/* What is sent from now on is no larger. */
+static void resize(btl_ib_conn_t *conn, uint32_t size)
+{
+    conn->datagram_max = size;
+    conn->cc.train = btl_ib_conn_train(conn);
+}
+
 void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t most)
 {
     conn->datagram_max = most;
@@ -92,7 +99,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 {
     btl_ib_sizes_t *sizes = &conn->sizes;
 
-    conn->datagram_max = btl_ib_max_u32(size, btl_ib_engine_datagram_min(conn->engine->guard.kind));
+    resize(conn, btl_ib_max_u32(size, btl_ib_engine_datagram_min(conn->engine->guard.kind)));
     sizes->parts = true;
     sizes->losses = 0;
     sizes->asked = false;
@@ -313,7 +320,7 @@ static void grow(btl_ib_conn_t *conn, uint32_t size)
     sizes->probing = false;
     sizes->failures = 0;
     sizes->next = 0;
-    conn->datagram_max = btl_ib_max_u32(conn->datagram_max, size);
+    resize(conn, btl_ib_max_u32(conn->datagram_max, size));
     if (conn->datagram_max == sizes->most) {
         sizes->search_at = UINT64_MAX;
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes again",

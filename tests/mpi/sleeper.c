@@ -10,7 +10,8 @@
  * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
  * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize
  * ends its kicker first (each rank says so; mpirun takes that for an error of the job); refused=0:
- * the system refuses the thread so often before there is one, and it is asked again, later each time
+ * the system refuses the thread so often before there is one, and it is asked again, later each
+ * time
  */
 
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr() */

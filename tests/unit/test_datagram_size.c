@@ -206,6 +206,28 @@ static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
     bench_flow(bench);
 }
 
+/* As many segments go as one as have room in what is joined, also when they become smaller or
+ * larger. */
+static void trains_follow_the_path(void **state)
+{
+    bench_t *bench = two_rails(WIDE);
+    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
+
+    (void) state;
+    assert_int_equal(conn->cc.train, 65487 / WIDE);
+    narrow(bench, 0, NARROW);
+    assert_int_equal(conn->cc.train, 65487 / NARROW);
+    conn->sizes.search_at = bench->now;
+    for (int i = 0; i < 10; i++) {
+        bench_send(bench, 0, 1, 100, 1);
+        assert_true(bench_settle(bench, SECOND));
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(conn->datagram_max, WIDE);
+    assert_int_equal(conn->cc.train, 65487 / WIDE);
+    end(bench);
+}
+
 /* Host 0 tries whether its first rail carries WIDE bytes again. Returns the acknowledgement of
  * that, which host 0 has not got yet: as one that comes by the second rail. */
 static bench_datagram_t *answer_to_probe(bench_t *bench)
@@ -264,9 +286,10 @@ static void probes_count_for_their_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_is_used),   cmocka_unit_test(trains_have_bounds),
-        cmocka_unit_test(a_path_that_is_none), cmocka_unit_test(credits_by_size),
-        cmocka_unit_test(credits_are_limited), cmocka_unit_test(probes_count_for_their_way),
+        cmocka_unit_test(each_path_is_used),      cmocka_unit_test(trains_have_bounds),
+        cmocka_unit_test(a_path_that_is_none),    cmocka_unit_test(credits_by_size),
+        cmocka_unit_test(credits_are_limited),    cmocka_unit_test(probes_count_for_their_way),
+        cmocka_unit_test(trains_follow_the_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails
+ *   btl_ib_quote.c    may what the network says be believed?
  *   btl_ib_validation.c  does a pair of rails lead to the peer at all?
  */
 
@@ -480,6 +481,11 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 
 /* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
+
+/* ---- btl_ib_quote.c ---- */
+
+/* May a REFUSED or PATH be believed? Else it is counted and logged. Changes nothing else. */
+bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* ---- btl_ib_failover.c ---- */
 

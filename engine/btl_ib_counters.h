@@ -74,6 +74,8 @@
     X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
     X(rejected_right, "requests of peers for what they may not do with a region")                  \
     X(rejected_aligned, "atomic operations of peers on words that are not aligned")                \
+    X(rejected_icmp, "ICMP messages about datagrams that no connection sent in its present life")  \
+    X(rejected_icmp_short, "ICMP messages that quote too little of a datagram to be checked")      \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
     X(dropped_checksum, "datagrams whose checksum is wrong")                                       \

@@ -276,8 +276,16 @@ void btl_ib_rail_look(btl_ib_rail_t *rail)
     }
 }
 
+static bool is_of_a_peer(const btl_ib_event_t *event)
+{
+    return event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH;
+}
+
 void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
+    if (is_of_a_peer(event) && !btl_ib_quote_proves(rail, event)) {
+        return;
+    }
     switch (event->type) {
     case BTL_IB_EVENT_REFUSED:
         refused(rail, event->from);

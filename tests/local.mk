@@ -91,6 +91,7 @@ unit_tests = \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
+    tests/unit/test_quote \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
     tests/unit/test_refusal \

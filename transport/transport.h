@@ -84,22 +84,45 @@ typedef struct btl_ib_tx {
 typedef enum btl_ib_event_type {
     BTL_IB_EVENT_RECV,    /* a datagram: data, size, from, buffer */
     BTL_IB_EVENT_SENT,    /* the memory of a send is free again: context */
-    BTL_IB_EVENT_REFUSED, /* evidence that nobody is at `from`; error is the errno (ECONNREFUSED) */
+    BTL_IB_EVENT_REFUSED, /* nobody is at `from`, says `origin`; error: ECONNREFUSED */
     BTL_IB_EVENT_BROKEN, /* a connection to `from` ended: what was sent and not acknowledged may be lost */
-    BTL_IB_EVENT_PATH,   /* the path to `from` carries no more than `size` bytes in one datagram */
+    BTL_IB_EVENT_PATH,   /* the path to `from` carries no more than `size` bytes in one datagram,
+                          * says `origin` */
     BTL_IB_EVENT_FAILED, /* the device itself is gone; error is the errno */
     BTL_IB_EVENT_DOWN, /* its port is down, but may come back: send() answers ENETDOWN till then */
     BTL_IB_EVENT_UP,   /* it is back */
     BTL_IB_EVENT_RDMA, /* an operation on memory is over: context; error, see btl_ib_rdma_ops_t */
 } btl_ib_event_type_t;
 
+/* Who says so, of REFUSED and PATH. An event that does not tell is not to be believed without a
+ * proof. */
+typedef enum btl_ib_origin {
+    BTL_IB_ORIGIN_NETWORK, /* a message from the network, which anybody can forge (ICMP): what it
+                            * quotes of our datagram is the proof */
+    BTL_IB_ORIGIN_LOCAL,   /* this host's kernel, or the device by a protocol of its own */
+} btl_ib_origin_t;
+
+/* Bytes that an event quotes of a datagram at most: its beginning, as it was handed to send(). */
+#define BTL_IB_QUOTED_MAX 16u
+
 typedef struct btl_ib_event {
     btl_ib_event_type_t type;
     int error;
     uint32_t size;
-    btl_ib_addr_t from; /* BTL_IB_ADDR_UNKNOWN if it cannot tell */
-    uint8_t *data;      /* the datagram, the transport's own until repost(), aligned to 8 bytes */
-    void *buffer;       /* for repost() */
+    uint8_t origin;      /* btl_ib_origin_t */
+    uint8_t quoted_size; /* bytes of `quoted`, 0..BTL_IB_QUOTED_MAX */
+    btl_ib_addr_t from;  /* BTL_IB_ADDR_UNKNOWN if it cannot tell */
+
+    union {
+        struct { /* RECV */
+            uint8_t
+                *data;    /* the datagram, the transport's own until repost(), aligned to 8 bytes */
+            void *buffer; /* for repost() */
+        };
+
+        uint8_t quoted[BTL_IB_QUOTED_MAX]; /* REFUSED, PATH of the network */
+    };
+
     void *context;
 } btl_ib_event_t;
 

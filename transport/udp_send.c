@@ -236,6 +236,9 @@ static int why_refused(btl_ib_udp_t *udp, const call_t *call, const btl_ib_tx_t 
         return 0;
     }
     if (call->datagrams[0] > 1 && !is_full(error)) {
+        if (error == EMSGSIZE) { /* of one before, perhaps: no later call would tell it */
+            (void) btl_ib_udp_errors(udp, call->socket, tx->to);
+        }
         refused_joined(udp, error);
         *join = false;
         return 0;

@@ -72,7 +72,9 @@ static void size_buffers(btl_ib_udp_t *udp, int fd, uint32_t wanted)
     }
 }
 
-/* Errors of the path are to be told, fragments never made. */
+/* Errors of the path are to be told, fragments never made. What the path carries is the engine's
+ * business (IP_PMTUDISC_PROBE): with IP_PMTUDISC_DO the kernel would refuse what is larger than an
+ * ICMP message said, of which it compares addresses and ports only. */
 static int set_options(const btl_ib_udp_t *udp, int fd)
 {
     const bool v4 = udp->family == AF_INET;
@@ -85,9 +87,9 @@ static int set_options(const btl_ib_udp_t *udp, int fd)
         return failed(udp, "setsockopt IPV6_V6ONLY");
     }
     if (v4) {
-        (void) set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+        (void) set(fd, SOL_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
     } else {
-        (void) set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+        (void) set(fd, SOL_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
     }
     return 0;
 }

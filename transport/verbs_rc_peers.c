@@ -134,7 +134,11 @@ int btl_ib_rc_peers_emit(btl_ib_rc_peers_t *peers, btl_ib_event_t *events, int m
             count++;
         } else if (peer->refused != 0) {
             *event = (btl_ib_event_t){
-                .type = BTL_IB_EVENT_REFUSED, .from = peer->index, .error = peer->refused};
+                .type = BTL_IB_EVENT_REFUSED,
+                .error = peer->refused,
+                .origin = BTL_IB_ORIGIN_LOCAL,
+                .from = peer->index,
+            };
             peer->refused = 0;
             count++;
         } else {

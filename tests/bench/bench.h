@@ -94,6 +94,9 @@ typedef struct bench_rail {
     uint32_t busy;    /* refuse this many sends */
     bool refusal;     /* a REFUSED event waits */
     uint32_t refused; /* of this address */
+    bool by_icmp;     /* REFUSED and `news` are of the network, and quote: */
+    uint8_t quoted[BTL_IB_QUOTED_MAX];
+    uint32_t quoted_size;
     bool broken;      /* a BROKEN event waits, of the same */
     bool failure;     /* a FAILED event waits */
     bool news;        /* an event waits: */

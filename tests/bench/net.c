@@ -150,6 +150,17 @@ static void give_datagram(bench_rail_t *rail, btl_ib_event_t *event)
     rail->held++;
 }
 
+/* An event of the device, or what it quotes. */
+static btl_ib_event_t say(const bench_rail_t *rail, btl_ib_event_t event)
+{
+    event.origin = rail->by_icmp ? BTL_IB_ORIGIN_NETWORK : BTL_IB_ORIGIN_LOCAL;
+    if (rail->by_icmp) {
+        event.quoted_size = (uint8_t) rail->quoted_size;
+        memcpy(event.quoted, rail->quoted, rail->quoted_size);
+    }
+    return event;
+}
+
 static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
 {
     if (rail->failure) {
@@ -161,15 +172,16 @@ static bool give_event(bench_rail_t *rail, btl_ib_event_t *event)
     } else if (rail->refusal) {
         bool known = rail->refused < BENCH_HOSTS * BENCH_RAILS && rail->refs[rail->refused] > 0;
         rail->refusal = false;
-        *event = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_REFUSED,
-            .error = ECONNREFUSED,
-            .from = known ? HANDLE(rail->refused) : BTL_IB_ADDR_UNKNOWN,
-        };
+        *event = say(rail, (btl_ib_event_t){
+                               .type = BTL_IB_EVENT_REFUSED,
+                               .error = ECONNREFUSED,
+                               .from = known ? HANDLE(rail->refused) : BTL_IB_ADDR_UNKNOWN,
+                           });
     } else if (rail->news) {
         rail->news = false;
-        *event =
-            (btl_ib_event_t){.type = rail->what, .from = HANDLE(rail->about), .size = rail->size};
+        *event = say(
+            rail,
+            (btl_ib_event_t){.type = rail->what, .from = HANDLE(rail->about), .size = rail->size});
     } else if (rail->reading != NULL) {
         bench_reading_t *reading = rail->reading;
         rail->reading = reading->next;

@@ -22,7 +22,9 @@ import sys
 import time
 
 ETH_P_IP = 0x0800
-PROTO_UDP = 17
+PROTO_ICMP, PROTO_UDP = 1, 17
+UNREACHABLE, PORT_UNREACHABLE, TOO_LARGE = 3, 3, 4
+QUOTED_MTU = 600  # that messages of too large a datagram claim
 LONGEST = 1472
 WAIT_MAX = 30  # seconds that a job may take to begin
 
@@ -180,6 +182,18 @@ def sealed(rng, payload):
     return (payload[:16] + whole[16:] if make is close else whole) + trailer
 
 
+# ---- messages of the network about datagrams of this host, none of which is one that it sent ----
+
+def quoted(rng, payload):
+    """What somebody knows who knows all of a header but its token."""
+    return payload[:TOKEN.start] + rng.randbytes(8) + payload[TOKEN.stop:]
+
+
+def unquoted(_rng, _payload):
+    """No more than the header of UDP, as RFC 792 has it: nothing that could be checked."""
+    return b""
+
+
 # ---- one-sided operations ----
 
 def region_of(rng, payload):
@@ -313,7 +327,11 @@ CLASSES = {
     "clocks": (clocks, "", False, ()),
     "bits": (bits, "checksum forged replay", False, ()),
     "sealed": (sealed, "forged replay", False, ()),
+    "icmp": (quoted, "icmp", False, ()),
+    "icmp8": (unquoted, "icmp_short", False, ()),
 }
+# Of these, the ones that are quoted by ICMP messages.
+ICMP_CLASSES = ("icmp", "icmp8")
 
 
 def own_ports():
@@ -340,6 +358,26 @@ def own_addresses(net):
     return addresses
 
 
+def ip_header(source, target, protocol, length):
+    return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, 64, protocol, 0,
+                       socket.inet_aton(source[0]), socket.inet_aton(target[0]))
+
+
+def udp_packet(source, target, payload):
+    length = 8 + len(payload)
+    # Checksum 0: none was made.
+    udp = struct.pack("!HHHH", source[1], target[1], length, 0)
+    return ip_header(source, target, PROTO_UDP, length) + udp + payload
+
+
+def internet_checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data[:len(data) & ~1]))
+    total += data[-1] << 8 if len(data) % 2 else 0
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
 class Thrower:
     def __init__(self, rng):
         self.rng = rng
@@ -347,12 +385,17 @@ class Thrower:
 
     def throw(self, source, target, payload):
         """A datagram that claims to come from `source`."""
-        length = 8 + len(payload)
-        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, 64, PROTO_UDP, 0,
-                         socket.inet_aton(source[0]), socket.inet_aton(target[0]))
-        # Checksum 0: none was made.
-        udp = struct.pack("!HHHH", source[1], target[1], length, 0)
-        self.raw.sendto(ip + udp + payload, (target[0], 0))
+        self.raw.sendto(udp_packet(source, target, payload), (target[0], 0))
+
+    def throw_icmp(self, source, target, payload):
+        """The host of `source` claims that nobody is there, or the way to it that a datagram is too
+        large, and quotes one that `target` is said to have sent."""
+        code, mtu = self.rng.choice(((PORT_UNREACHABLE, 0), (TOO_LARGE, QUOTED_MTU)))
+        body = struct.pack("!HH", 0, mtu) + udp_packet(target, source, payload)[:548]
+        checksum = internet_checksum(struct.pack("!BBH", UNREACHABLE, code, 0) + body)
+        icmp = struct.pack("!BBH", UNREACHABLE, code, checksum) + body
+        header = ip_header(source, target, PROTO_ICMP, len(icmp))
+        self.raw.sendto(header + icmp, (target[0], 0))
 
 
 def udp_of(frame):
@@ -437,8 +480,9 @@ def throw_all(listener, thrower, names, options, earlier):
             bad = make(rng, payload)
             if bad is None:
                 continue
+            throw = thrower.throw_icmp if name in ICMP_CLASSES else thrower.throw
             try:
-                thrower.throw(source, target, bad[:LONGEST])
+                throw(source, target, bad[:LONGEST])
             except OSError:
                 continue
             thrown[name] += 1

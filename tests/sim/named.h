@@ -58,6 +58,8 @@ void never_added(sim_t *sim);
 void burst_of_strangers(sim_t *sim);
 void restart(sim_t *sim);
 void refused(sim_t *sim);
+void forged_refusals(sim_t *sim);
+void late_refusals(sim_t *sim);
 void device_failure(sim_t *sim);
 void close_and_reopen(sim_t *sim);
 

@@ -5,6 +5,7 @@
 
 /* Scenarios of first contact, farewell, restarts: lives of connections. */
 
+#include "btl_ib_calls.h"
 #include "named.h"
 
 static bool drop_closes(sim_t *sim, const datagram_t *d)
@@ -141,6 +142,78 @@ void refused(sim_t *sim)
     must_be_within(sim, "the refusal was believed after ns", sim->now - from, SIM_MS(600));
     sim_run_until(sim, from + SIM_S(6));
     say(sim, 0, 1, 100, 1000);
+    finish(sim);
+}
+
+/* It has been silent, so that a row of refusals would be its death. */
+static void must_live(sim_t *sim, uint64_t told)
+{
+    const btl_ib_counters_t *count = sim_counters(sim, 0);
+
+    if (sim->applied[F_DEATH] != 0) {
+        sim_fail(sim, "a peer was given up for what nobody had proved");
+    }
+    if (proc_link(&sim->procs[0], 1, 0)->conn->datagram_max < 1000) {
+        sim_fail(sim, "the path was believed to carry less");
+    }
+    if (count->rejected_icmp + count->rejected_icmp_short != told) {
+        sim_fail(sim, "%llu of %llu messages of the network were counted as rejected",
+                 (unsigned long long) (count->rejected_icmp + count->rejected_icmp_short),
+                 (unsigned long long) told);
+    }
+}
+
+void forged_refusals(sim_t *sim)
+{
+    for (forgery_t how = FORGERY_RANDOM; how < FORGERIES; how++) {
+        uint64_t told = 0;
+
+        sim_procs(sim, 3, 1);
+        run_defaults(sim);
+        run_start(sim);
+        warm_up(sim, 0, 1);
+        warm_up(sim, 0, 2);
+        warm_up(sim, 2, 1);
+        proc_compute(&sim->procs[1], sim->now + SIM_S(2));
+        say(sim, 0, 1, 100, 1000);
+        say(sim, 0, 1, 30000, 1000);
+        for (; told < 300; told += 2) {
+            sim_run_until(sim, sim->now + SIM_MS(10));
+            net_forge(sim, sim->procs[0].rails[0], rail_address(sim->procs[1].rails[0]), how);
+        }
+        sim_run_until(sim, sim->now + SIM_MS(10));
+        must_live(sim, told);
+        finish(sim);
+        if (how + 1 < FORGERIES) {
+            again(sim, how + 2);
+        }
+    }
+}
+
+/* The peer closes and is silent then: what the life before sent is refused late, and proves nothing
+ * of this one. */
+void late_refusals(sim_t *sim)
+{
+    const uint64_t told = 40;
+
+    two(sim);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    rail_t *rail = sim->procs[0].rails[0];
+    const uint32_t address = rail_address(sim->procs[1].rails[0]);
+    const quote_t before = rail_quote(rail, address);
+    app_close(&sim->procs[1], 0, 0, true);
+    run_settle(sim, SIM_S(2));
+    warm_up(sim, 0, 1);
+    proc_compute(&sim->procs[1], sim->now + SIM_S(2));
+    say(sim, 0, 1, 100, 1000);
+    for (uint64_t i = 0; i < told / 2; i++) {
+        sim_run_until(sim, sim->now + SIM_MS(50));
+        rail_told(rail, address, 0, before, true);
+        rail_told(rail, address, 600, before, true);
+    }
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    must_live(sim, told);
     finish(sim);
 }
 

@@ -308,7 +308,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
     fault_applied(sim, F_RX_STARVED);
     if ((sim->refuses || rejected) && back != NULL) {
         fault_applied(sim, F_REFUSED);
-        rail_refused(back, d->dst);
+        rail_refused(back, d->dst, quote_of(d->data, d->size));
     }
     free(d);
 }
@@ -429,6 +429,55 @@ void net_garbage(sim_t *sim, uint32_t to)
     }
     fault_applied(sim, F_GARBAGE);
     schedule(sim, d, sim->delay);
+}
+
+/* Something that another process sent. */
+static quote_t quote_of_another(sim_t *sim, const proc_t *proc)
+{
+    quote_t quote = {0};
+
+    for (uint32_t i = 0; i < sim->nprocs && quote.size == 0; i++) {
+        for (uint32_t address = 0; address < sim->addresses && quote.size == 0; address++) {
+            if (&sim->procs[i] != proc && sim->procs[i].rails[0] != NULL) {
+                quote = rail_quote(sim->procs[i].rails[0], address);
+            }
+        }
+    }
+    return quote;
+}
+
+static quote_t forge(sim_t *sim, const proc_t *proc, quote_t right, forgery_t how)
+{
+    const size_t token = offsetof(btl_ib_wire_header_t, token);
+    quote_t quote = how == FORGERY_OTHER ? quote_of_another(sim, proc) : right;
+
+    switch (how) {
+    case FORGERY_OTHER:
+        break;
+    case FORGERY_TOKEN:
+        quote.bytes[token + rng_range(&sim->rng, 0, 7)] ^= (uint8_t) rng_range(&sim->rng, 1, 255);
+        break;
+    case FORGERY_SHORT:
+        quote.size = (uint32_t) rng_range(&sim->rng, 0, sizeof(quote.bytes) - 1);
+        break;
+    default:
+        quote.size = sizeof(quote.bytes);
+        for (uint32_t i = 0; i < quote.size; i++) {
+            quote.bytes[i] = (uint8_t) rng_next(&sim->rng);
+        }
+    }
+    return quote;
+}
+
+void net_forge(sim_t *sim, rail_t *rail, uint32_t address, forgery_t how)
+{
+    const proc_t *proc = rail_proc(rail);
+    const quote_t right = rail_quote(rail, address);
+
+    for (uint32_t size = 0; size <= 600; size += 600) {
+        fault_applied(sim, F_FORGED);
+        rail_told(rail, address, size, forge(sim, proc, right, how), true);
+    }
 }
 
 datagram_t *net_copy(const datagram_t *d)

@@ -397,6 +397,7 @@ void proc_start(proc_t *proc, bool new_address)
     sim_t *sim = proc->sim;
 
     proc->life++;
+    proc->forged = 0;
     proc->secret = (btl_ib_secret_t){{rng_next(&sim->rng), rng_next(&sim->rng)}};
     for (size_t i = 0; i < sizeof(proc->key.bytes); i++) {
         proc->key.bytes[i] = (uint8_t) rng_next(&sim->rng);

@@ -33,6 +33,8 @@ typedef struct refusal {
     struct refusal *next;
     uint32_t address;
     uint32_t size; /* the path carries no more; 0: nobody is there */
+    bool forged;
+    quote_t quote;
 } refusal_t;
 
 struct rail {
@@ -45,6 +47,7 @@ struct rail {
     uint32_t address;
     uint32_t id;    /* so that late events find out that this rail is gone */
     uint32_t *refs; /* by address: how often it was added */
+    quote_t *sent;  /* by address: of the latest datagram that was sent there */
     uint32_t refs_cap;
     datagram_t *rx_first, **rx_last;
     uint32_t rx_count, held;
@@ -266,6 +269,7 @@ static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
     d->rail = wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
     d->dst_life = proc_link(rail->proc, d->to, d->rail)->peer_life;
     d->closings = proc_link(rail->proc, d->to, d->rail)->closings;
+    rail->sent[d->dst] = quote_of(d->data, d->size);
     if (error != 0) {
         free(d);
         return;
@@ -413,6 +417,9 @@ static void give_refusal(rail_t *rail, btl_ib_event_t *event)
     if (refusal->address < rail->refs_cap && rail->refs[refusal->address] > 0) {
         event->from = HANDLE(refusal->address);
     }
+    rail->proc->forged += refusal->forged;
+    event->quoted_size = (uint8_t) refusal->quote.size;
+    memcpy(event->quoted, refusal->quote.bytes, refusal->quote.size);
     free(refusal);
 }
 
@@ -478,7 +485,9 @@ static int rail_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, b
     if (address >= rail->refs_cap) {
         uint32_t cap = rail->sim->addresses + 64;
         rail->refs = realloc(rail->refs, cap * sizeof(*rail->refs));
+        rail->sent = realloc(rail->sent, cap * sizeof(*rail->sent));
         memset(rail->refs + rail->refs_cap, 0, (cap - rail->refs_cap) * sizeof(*rail->refs));
+        memset(rail->sent + rail->refs_cap, 0, (cap - rail->refs_cap) * sizeof(*rail->sent));
         rail->refs_cap = cap;
     }
     rail->refs[address]++;
@@ -605,6 +614,7 @@ static void rail_close(btl_ib_transport_t *t)
     rail->proc->rails[rail->index] = NULL;
     device_close(rail->device);
     free(rail->refs);
+    free(rail->sent);
     free(rail);
 }
 
@@ -697,23 +707,44 @@ void rail_deliver(rail_t *rail, datagram_t *d)
     proc_stir(rail->proc);
 }
 
-static void say_of(rail_t *rail, uint32_t address, uint32_t size)
+quote_t quote_of(const uint8_t *data, uint32_t size)
+{
+    quote_t quote = {.size = size < sizeof(quote.bytes) ? size : sizeof(quote.bytes)};
+
+    memcpy(quote.bytes, data, quote.size);
+    return quote;
+}
+
+void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, bool forged)
 {
     refusal_t *refusal = malloc(sizeof(*refusal));
 
-    *refusal = (refusal_t){.next = rail->refusals, .address = address, .size = size};
+    *refusal = (refusal_t){
+        .next = rail->refusals,
+        .address = address,
+        .size = size,
+        .forged = forged,
+        .quote = quote,
+    };
     rail->refusals = refusal;
     proc_wake(rail->proc, rail->sim->now + 100);
 }
 
-void rail_refused(rail_t *rail, uint32_t address)
+void rail_refused(rail_t *rail, uint32_t address, quote_t quote)
 {
-    say_of(rail, address, 0);
+    rail_told(rail, address, 0, quote, false);
 }
 
 void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size)
 {
-    say_of(rail, address, size);
+    rail_told(rail, address, size, rail_quote(rail, address), false);
+}
+
+quote_t rail_quote(const rail_t *rail, uint32_t address)
+{
+    const quote_t none = {0};
+
+    return address < rail->refs_cap ? rail->sent[address] : none;
 }
 
 void rail_fail_device(rail_t *rail)
@@ -728,6 +759,11 @@ void rail_set_port(rail_t *rail, bool up)
     rail->down = !up;
     fault_applied(rail->sim, F_DEVICE);
     proc_wake(rail->proc, rail->sim->now + 100);
+}
+
+const proc_t *rail_proc(const rail_t *rail)
+{
+    return rail->proc;
 }
 
 bool rail_failed(const rail_t *rail)

@@ -242,6 +242,18 @@ static void replay_event(sim_t *sim, void *arg, uint64_t value)
     net_replay(sim);
 }
 
+/* About any process that this one has sent something to, or any other address. */
+static void forge_event(sim_t *sim, void *arg, uint64_t value)
+{
+    rail_t *rail = sim->procs[value].rails[0];
+
+    (void) arg;
+    if (rail != NULL && sim->procs[value].engine != NULL) {
+        const uint32_t address = (uint32_t) rng_range(&sim->rng, 0, sim->addresses - 1);
+        net_forge(sim, rail, address, (forgery_t) rng_range(&sim->rng, 0, FORGERIES - 1));
+    }
+}
+
 static void add_noise(sim_t *sim, plan_t *plan)
 {
     bool replay = rng_chance(&sim->rng, 500000);
@@ -249,6 +261,7 @@ static void add_noise(sim_t *sim, plan_t *plan)
     for (int i = 0; i < 40; i++) {
         uint64_t at = sim->now + rng_range(&sim->rng, 0, plan->active * 2);
         sim_at(sim, at, replay ? replay_event : garbage_event, NULL, any_proc(sim));
+        sim_at(sim, at, forge_event, NULL, any_proc(sim));
     }
     uint64_t end = sim->now + plan->active * 2;
     plan->end = end > plan->end ? end : plan->end;

@@ -176,6 +176,10 @@ static void check_counters(sim_t *sim, const proc_t *proc)
                  (unsigned long long) count->received_datagrams,
                  (unsigned long long) bench_counted(count));
     }
+    if (count->rejected_icmp + count->rejected_icmp_short < proc->forged) {
+        sim_fail(sim, "p%u was told %llu forged messages of the network, and believed some",
+                 proc->index, (unsigned long long) proc->forged);
+    }
     if (sim->guard.kind != BTL_IB_GUARD_NONE
         && count->direct_puts + count->direct_gets + count->direct_atomics != 0) {
         sim_fail(sim, "p%u: its device did operations although there is a guard", proc->index);

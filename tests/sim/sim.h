@@ -85,6 +85,7 @@ uint64_t mix64(uint64_t x);
     X(RX_OVERFLOW, "datagrams lost to a full receive buffer")                                      \
     X(RX_STARVED, "datagrams lost: a process got a new life")                                      \
     X(REFUSED, "refusals reported")                                                                \
+    X(FORGED, "messages of the network forged")                                                    \
     X(TX_PARTIAL, "sends taken in part")                                                           \
     X(TX_EAGAIN, "sends refused, EAGAIN")                                                          \
     X(TX_ENOBUFS, "sends refused, ENOBUFS")                                                        \
@@ -368,6 +369,7 @@ struct proc {
     uint32_t unanswered_heard; /* of these, those whose datagrams come here */
     int burst;
     int received_in_progress;
+    uint64_t forged; /* messages of the network that its engine was told in this life */
     bool in_progress;
     uint64_t idle_poll; /* ns, 0: only when due */
     uint64_t step;      /* ns between two polls with something to do */
@@ -415,6 +417,12 @@ typedef struct datagram {
     uint32_t size;
     uint8_t data[] __attribute__((aligned(8)));
 } datagram_t;
+
+/* What a message of the network quotes of a datagram. */
+typedef struct quote {
+    uint32_t size;
+    uint8_t bytes[BTL_IB_QUOTED_MAX];
+} quote_t;
 
 #define SIM_REPLAYS      32
 #define SIM_DATAGRAM_MAX 66000
@@ -549,6 +557,18 @@ fault_t *fault_active(sim_t *sim, fault_kind_t kind, uint32_t src, uint32_t dst)
 void fault_applied(sim_t *sim, fault_kind_t kind);
 void net_send(sim_t *sim, datagram_t *d);
 void net_garbage(sim_t *sim, uint32_t to);
+
+typedef enum forgery {
+    FORGERY_RANDOM, /* any bytes */
+    FORGERY_TOKEN,  /* of a datagram that was sent there, but for the token */
+    FORGERY_OTHER,  /* of a datagram of another process */
+    FORGERY_SHORT,  /* the beginning of one that was sent there, without all of its token */
+    FORGERIES,
+} forgery_t;
+
+/* Messages of the network that somebody made up, who does not know the tokens: nobody is at that
+ * address, and the path there carries little. */
+void net_forge(sim_t *sim, rail_t *rail, uint32_t address, forgery_t how);
 void net_replay(sim_t *sim);
 /* The same bytes, to be freed by the caller; and once more on its way as they are. */
 datagram_t *net_copy(const datagram_t *d);
@@ -566,13 +586,21 @@ bool links_is_event(event_fn_t fn);
 rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
 btl_ib_transport_t *rail_transport(rail_t *rail);
 void rail_deliver(rail_t *rail, datagram_t *d);
-void rail_refused(rail_t *rail, uint32_t address);
-/* The network says that the path there carries datagrams of `size` bytes only. */
+quote_t quote_of(const uint8_t *data, uint32_t size);
+/* Of the latest datagram that it sent there; none: size 0. */
+quote_t rail_quote(const rail_t *rail, uint32_t address);
+/* Nobody is there, says the network of that datagram. */
+void rail_refused(rail_t *rail, uint32_t address, quote_t quote);
+/* The path there carries datagrams of `size` bytes only, says the network of the latest that was
+ * sent there. */
 void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size);
+/* One of both (size 0: the first), with whatever quotation; `forged`: the engine must reject it. */
+void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, bool forged);
 void rail_fail_device(rail_t *rail);
 /* Its port goes down, or comes back. */
 void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);
+const proc_t *rail_proc(const rail_t *rail);
 bool rail_failed(const rail_t *rail);
 uint32_t rail_held(const rail_t *rail);
 uint32_t rail_address(const rail_t *rail);

@@ -150,6 +150,7 @@ int look(int i)
             break;
         case BTL_IB_EVENT_REFUSED:
             assert_int_equal(events[k].error, ECONNREFUSED);
+            assert_int_equal(events[k].origin, BTL_IB_ORIGIN_LOCAL); /* no ICMP message */
             side->refused++;
             break;
         case BTL_IB_EVENT_RDMA:

@@ -15,6 +15,9 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +56,24 @@ static btl_ib_addr_t add_gone(btl_ib_transport_t *t)
     return addr;
 }
 
+/* How the datagrams of the last send_to() begin. */
+static struct {
+    uint8_t bytes[BTL_IB_QUOTED_MAX];
+} sent[BATCH_MAX];
+static int sent_count;
+
+static void assert_quotes(const btl_ib_event_t *event)
+{
+    bool found = false;
+
+    assert_int_equal(event->origin, BTL_IB_ORIGIN_NETWORK); /* also of this host: by its loopback */
+    assert_int_equal(event->quoted_size, BTL_IB_QUOTED_MAX);
+    for (int i = 0; i < sent_count; i++) {
+        found |= memcmp(event->quoted, sent[i].bytes, BTL_IB_QUOTED_MAX) == 0;
+    }
+    assert_true(found);
+}
+
 static void assert_refused(btl_ib_transport_t *t, btl_ib_addr_t from)
 {
     const btl_ib_event_t event = wait_event(t);
@@ -60,6 +81,15 @@ static void assert_refused(btl_ib_transport_t *t, btl_ib_addr_t from)
     assert_int_equal(event.type, BTL_IB_EVENT_REFUSED);
     assert_int_equal(event.error, ECONNREFUSED);
     assert_int_equal(event.from, from);
+    assert_quotes(&event);
+}
+
+static void remember(const btl_ib_tx_t *batch, int n)
+{
+    sent_count = n;
+    for (int i = 0; i < n; i++) {
+        memcpy(sent[i].bytes, batch[i].iov[0].iov_base, BTL_IB_QUOTED_MAX);
+    }
 }
 
 static void send_to(const pair_t *pair, btl_ib_addr_t to, int n)
@@ -70,6 +100,7 @@ static void send_to(const pair_t *pair, btl_ib_addr_t to, int n)
     for (int i = 0; i < n; i++) {
         batch[i].to = to;
     }
+    remember(batch, n);
     assert_int_equal(send_all(pair->a, batch, n), 0);
 }
 
@@ -117,6 +148,7 @@ static void test_refused_between(void **state)
     make_row(&pair, batch, 6, 300);
     batch[1].to = gone;
     batch[3].to = gone;
+    remember(batch, 6);
     assert_int_equal(send_all(pair.a, batch, 6), 0);
     for (uint32_t i = 0; i < 6; i++) {
         if (i != 1 && i != 3) {
@@ -308,6 +340,7 @@ static void test_errors_without_end(void **state)
         batch[i].size = 100 - (uint32_t) i % 2; /* none is joined with its neighbour's neighbour */
         batch[i].iov[0].iov_len = batch[i].size;
     }
+    remember(batch, 40);
     const int took = pair.a->ops->send(pair.a, batch, 40, &error);
     assert_in_range(took, 1, 40);
     assert_true(40 == took || EAGAIN == error);
@@ -409,6 +442,7 @@ static void shrink(sa_family_t family, bool joined, bool connected)
         event = wait_event(pair.a);
         assert_int_equal(event.type, BTL_IB_EVENT_PATH);
         assert_int_equal(event.from, pair.b_at_a);
+        assert_int_equal(event.origin, BTL_IB_ORIGIN_LOCAL);
         assert_int_equal(event.size, carries);
         assert_idle(pair.a);
     }
@@ -452,6 +486,125 @@ static void test_path_connected_ipv6(void **state)
     shrink(AF_INET6, true, true);
 }
 
+/* ---- messages that somebody made up ---- */
+
+/* As the kernel takes them: an ICMP message with the headers of a datagram from `a` to `b`, and
+ * `size` bytes of it. */
+typedef struct forgery {
+    struct icmphdr icmp;
+    struct iphdr ip;
+    struct udphdr udp;
+    uint8_t quoted[BTL_IB_QUOTED_MAX + 4];
+} forgery_t;
+
+static uint16_t internet_checksum(const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i + 1 < size; i += 2) {
+        sum += (uint32_t) at[i] << 8 | at[i + 1];
+    }
+    while (sum >> 16 != 0) {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    return htons((uint16_t) ~sum);
+}
+
+/* Throw one that quotes so many bytes, each its own index. */
+static void forge(const pair_t *pair, uint8_t code, uint32_t size)
+{
+    const btl_ib_udp_name_t *from = &btl_ib_udp_of(pair->a)->own;
+    const btl_ib_udp_name_t *to = &btl_ib_udp_of(pair->b)->own;
+    const size_t whole = offsetof(forgery_t, quoted) + size;
+    const int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    forgery_t forgery = {
+        .icmp = {.type = ICMP_DEST_UNREACH, .code = code},
+        .ip = {.version = 4,
+               .ihl = 5,
+               .tot_len = htons(1000),
+               .ttl = 64,
+               .protocol = IPPROTO_UDP,
+               .saddr = from->v4.sin_addr.s_addr,
+               .daddr = to->v4.sin_addr.s_addr},
+        .udp = {.source = from->v4.sin_port, .dest = to->v4.sin_port, .len = htons(980)},
+    };
+
+    assert_in_range(fd, 0, INT32_MAX);
+    forgery.icmp.un.frag.mtu = htons(code == ICMP_FRAG_NEEDED ? 600 : 0);
+    for (uint32_t i = 0; i < size; i++) {
+        forgery.quoted[i] = (uint8_t) i;
+    }
+    forgery.icmp.checksum = internet_checksum(&forgery, whole);
+    assert_int_equal(sendto(fd, &forgery, whole, 0, &from->any, sizeof(from->v4)), whole);
+    close(fd);
+}
+
+static void assert_forged(const pair_t *pair, btl_ib_event_type_t type, uint32_t size)
+{
+    const btl_ib_event_t event = wait_event(pair->a);
+
+    assert_int_equal(event.type, type);
+    assert_int_equal(event.from, pair->b_at_a);
+    assert_int_equal(event.origin, BTL_IB_ORIGIN_NETWORK);
+    assert_int_equal(event.quoted_size, size < BTL_IB_QUOTED_MAX ? size : BTL_IB_QUOTED_MAX);
+    for (uint32_t i = 0; i < event.quoted_size; i++) {
+        assert_int_equal(event.quoted[i], i);
+    }
+}
+
+/* The engine gets what they quote, and no errno of a call stands for them. What they say of the
+ * path does not keep the kernel from sending what is larger. What may be over soon is no news at
+ * all. */
+static void forged(bool connected)
+{
+    static const uint8_t passing[] = {ICMP_NET_UNREACH, ICMP_HOST_UNREACH, ICMP_NET_ANO,
+                                      ICMP_HOST_ANO, ICMP_PKT_FILTERED};
+    static const uint32_t sizes[] = {0, 2, 8, 14, BTL_IB_QUOTED_MAX, BTL_IB_QUOTED_MAX + 4};
+    btl_ib_tx_t batch[7];
+
+    need_fresh_network();
+    need_udp(AF_INET);
+    btl_ib_open_params_t params = heard_params();
+    params.connected_max = connected;
+    pair_t pair = open_pair(params);
+    if (connected) {
+        make_hot(pair.a, pair.b_at_a, pair.b);
+    }
+    make_row(&pair, batch, 7, pair.a->attr.max_datagram);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        forge(&pair, ICMP_PORT_UNREACH, sizes[i]);
+        exchange(&pair, batch, 7, 7);
+        assert_forged(&pair, BTL_IB_EVENT_REFUSED, sizes[i]);
+        forge(&pair, ICMP_FRAG_NEEDED, sizes[i]);
+        exchange(&pair, batch, 7, 7);
+        assert_forged(&pair, BTL_IB_EVENT_PATH, sizes[i]);
+    }
+    for (size_t i = 0; i < sizeof(passing); i++) {
+        forge(&pair, passing[i], BTL_IB_QUOTED_MAX);
+        assert_idle(pair.a);
+    }
+    /* Of several the one that can be checked best. */
+    forge(&pair, ICMP_PORT_UNREACH, BTL_IB_QUOTED_MAX);
+    forge(&pair, ICMP_PORT_UNREACH, 0);
+    exchange(&pair, batch, 7, 7);
+    assert_forged(&pair, BTL_IB_EVENT_REFUSED, BTL_IB_QUOTED_MAX);
+    assert_idle(pair.a);
+    close_pair(&pair);
+}
+
+static void test_forged(void **state)
+{
+    (void) state;
+    forged(false);
+}
+
+static void test_forged_connected(void **state)
+{
+    (void) state;
+    forged(true);
+}
+
 /* The error was of one before: this one goes whole, and nothing is said of its path. A socket that is full
  * is no path that is narrow. */
 static void test_not_the_path(void **state)
@@ -493,6 +646,8 @@ int main(void)
         cmocka_unit_test(test_path_ipv6),
         cmocka_unit_test(test_path_connected),
         cmocka_unit_test(test_path_connected_ipv6),
+        cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_forged_connected),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

@@ -1,0 +1,290 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What the network says of datagrams that an engine sent: nobody is there, or the path carries
+ * less. Only what quotes the token of a connection that goes there counts; two messages of anybody
+ * else, however far apart, end nothing.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+#include "support.h"
+
+enum {
+    VERSION_AT = offsetof(btl_ib_wire_header_t, version_type),
+    CONNECTION_AT = offsetof(btl_ib_wire_header_t, connection),
+    TOKEN_AT = offsetof(btl_ib_wire_header_t, token),
+    NARROW = 600,
+    APART = 150000, /* us: two refusals are a row that lasts long enough to be believed */
+};
+
+static test_random_t numbers = TEST_RANDOM_SEED;
+
+/* The beginning of a datagram. */
+typedef struct quote {
+    uint8_t bytes[BTL_IB_QUOTED_MAX];
+    uint32_t size;
+} quote_t;
+
+static quote_t quote(const bench_datagram_t *datagram)
+{
+    quote_t q = {.size = sizeof(q.bytes)};
+
+    memcpy(q.bytes, datagram->data, sizeof(q.bytes));
+    return q;
+}
+
+/* Of one that host 0 sends to another, and that gets there. */
+static quote_t sent_to(bench_t *bench, uint32_t to)
+{
+    bench_send(bench, 0, to, 100, 1);
+    const quote_t q = quote(bench->wire.first);
+
+    assert_true(bench_settle(bench, SECOND));
+    bench_run(bench, 3000);
+    return q;
+}
+
+/* An ICMP message about what host 0 sent to another by its rail `rail`. */
+static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t about, uint32_t rail_index,
+                 const quote_t *q)
+{
+    bench_rail_t *rail = &bench->hosts[0].rails[rail_index];
+
+    rail->by_icmp = true;
+    memcpy(rail->quoted, q->bytes, q->size);
+    rail->quoted_size = q->size;
+    rail->what = what;
+    rail->about = bench_address(about, rail_index);
+    rail->size = NARROW;
+    rail->news = true;
+    bench_turn(bench, 0);
+}
+
+/* It changes nothing but the counter of its cause, the second time as little as the first. */
+static void in_vain(bench_t *bench, uint32_t about, const quote_t *q, const char *cause)
+{
+    static const btl_ib_event_type_t events[] = {BTL_IB_EVENT_REFUSED, BTL_IB_EVENT_PATH};
+
+    for (int i = 0; i < 4; i++) {
+        bench_watch_t watch;
+        bench_watch(&bench->hosts[0], true, &watch);
+        tell(bench, events[i % 2], about, 0, q);
+        bench_unchanged(&watch, cause, 1);
+        assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 0);
+        if (i == 1) {
+            bench_run(bench, APART);
+        }
+    }
+}
+
+static void believed(bench_t *bench, uint32_t about, uint32_t rail, const quote_t *q)
+{
+    tell(bench, BTL_IB_EVENT_REFUSED, about, rail, q);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 0);
+    bench_run(bench, APART);
+    tell(bench, BTL_IB_EVENT_REFUSED, about, rail, q);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 1);
+}
+
+/* ---- what is ours ---- */
+
+/* With every guard: the token is in the clear. */
+static void genuine(void **state)
+{
+    (void) state;
+    for (uint32_t guard = 0; guard < BTL_IB_GUARD_KINDS; guard++) {
+        bench_t *bench = new_bench();
+        if (!bench_guard(bench, (btl_ib_guard_kind_t) guard)) {
+            end(bench);
+            continue;
+        }
+        acquaint(bench);
+        quote_t q = sent_to(bench, 1);
+        tell(bench, BTL_IB_EVENT_PATH, 1, 0, &q);
+        assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
+        q.bytes[TOKEN_AT] ^= 1;
+        in_vain(bench, 1, &q, "rejected_icmp");
+        q.bytes[TOKEN_AT] ^= 1;
+        believed(bench, 1, 0, &q);
+        assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 4);
+        end(bench);
+    }
+}
+
+static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    (void) datagram;
+    return true;
+}
+
+/* A first contact names no connection of the peer's yet: nobody was ever there. */
+static void first_contact(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 100, 1);
+    const quote_t q = quote(bench->wire.first);
+    bench->loses = loses_all;
+    uint32_t connection;
+    memcpy(&connection, q.bytes + CONNECTION_AT, sizeof(connection));
+    assert_int_equal(connection, 0);
+    believed(bench, 1, 0, &q);
+    end(bench);
+}
+
+static void connect_by_rail_1(bench_t *bench, uint32_t from, uint32_t to)
+{
+    const btl_ib_peer_info_t info = bench_info(bench, to, 1);
+    btl_ib_conn_t *conn = NULL;
+
+    assert_int_equal(
+        btl_ib_conn_create(bench->hosts[from].engine, 1, &info, &bench->hosts[to], &conn), 0);
+}
+
+/* What went by another rail, because its own failed. */
+static void by_another_rail(void **state)
+{
+    bench_t *bench = new_bench();
+
+    (void) state;
+    bench->rails = 2;
+    acquaint(bench);
+    connect_by_rail_1(bench, 0, 1);
+    connect_by_rail_1(bench, 1, 0);
+    bench->hosts[0].rails[0].failure = true;
+    bench_turn(bench, 0);
+    assert_true(bench_settle(bench, SECOND));
+    const quote_t q = sent_to(bench, 1);
+    assert_int_equal(bench_conn(bench, 0, 1)->via->index, 1);
+    tell(bench, BTL_IB_EVENT_PATH, 1, 1, &q);
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
+    assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
+    end(bench);
+}
+
+/* ---- what is not ---- */
+
+static void of_nothing_that_was_sent(void **state)
+{
+    bench_t *bench = job();
+    const quote_t right = sent_to(bench, 1);
+    quote_t q = right;
+
+    (void) state;
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        q.bytes[TOKEN_AT + bit / 8] ^= (uint8_t) (1u << bit % 8);
+        in_vain(bench, 1, &q, "rejected_icmp");
+        q = right;
+    }
+    q.bytes[VERSION_AT] ^= 0x10;
+    in_vain(bench, 1, &q, "rejected_icmp");
+    q = right;
+    q.bytes[CONNECTION_AT] ^= 1;
+    in_vain(bench, 1, &q, "rejected_icmp");
+    for (int i = 0; i < 100; i++) {
+        for (uint32_t k = 0; k < q.size; k++) {
+            q.bytes[k] = (uint8_t) test_random64(&numbers);
+        }
+        in_vain(bench, 1, &q, "rejected_icmp");
+    }
+    still_works(bench);
+    end(bench);
+}
+
+/* RFC 792: nothing behind the header of UDP; and all else that does not hold the token. */
+static void too_short(void **state)
+{
+    bench_t *bench = job();
+    quote_t q = sent_to(bench, 1);
+
+    (void) state;
+    for (q.size = 0; q.size < TOKEN_AT + sizeof(uint64_t); q.size++) {
+        in_vain(bench, 1, &q, "rejected_icmp_short");
+    }
+    still_works(bench);
+    end(bench);
+}
+
+/* What was sent to one peer says that it is not there, not that another is not. */
+static void of_another_connection(void **state)
+{
+    bench_t *bench = job();
+    const quote_t other = sent_to(bench, 2);
+    const quote_t right = sent_to(bench, 1);
+
+    (void) state;
+    in_vain(bench, 1, &other, "rejected_icmp");
+    in_vain(bench, 2, &right, "rejected_icmp");
+    still_works(bench);
+    believed(bench, 2, 0, &other);
+    end(bench);
+}
+
+/* The peer closed: what the life before sent proves nothing of this one. */
+static void of_an_earlier_life(void **state)
+{
+    bench_t *bench = job();
+    const quote_t before = sent_to(bench, 1);
+
+    (void) state;
+    btl_ib_conn_destroy(bench_conn(bench, 1, 0), bench->now);
+    bench_run(bench, 5000);
+    const quote_t right = sent_to(bench, 1);
+    in_vain(bench, 1, &before, "rejected_icmp");
+    believed(bench, 1, 0, &right);
+    end(bench);
+}
+
+/* An address that nobody has any more. */
+static void of_nobody(void **state)
+{
+    bench_t *bench = job();
+    const quote_t right = sent_to(bench, 1);
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        rail->by_icmp = true;
+        memcpy(rail->quoted, right.bytes, right.size);
+        rail->quoted_size = right.size;
+        rail->refused = BENCH_STRANGER;
+        rail->refusal = true;
+        bench_turn(bench, 0);
+        bench_run(bench, APART);
+    }
+    assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 2);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_REFUSED], 0);
+    still_works(bench);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(genuine),
+        cmocka_unit_test(first_contact),
+        cmocka_unit_test(by_another_rail),
+        cmocka_unit_test(of_nothing_that_was_sent),
+        cmocka_unit_test(too_short),
+        cmocka_unit_test(of_another_connection),
+        cmocka_unit_test(of_an_earlier_life),
+        cmocka_unit_test(of_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,9 +4,10 @@
  */
 
 /*
- * What a datagram can carry on the way to a peer. The kernel knows: a connected socket tells the MTU of its route
- * (IP_MTU, ip(7)), which is that of the interface that it leaves by, or less where a route, or an earlier ICMP
- * message, says so. Between processes of one host that is the loopback device, whatever interface they are bound to.
+ * What a datagram can carry on the way to a peer. The kernel knows: a connected socket tells the
+ * MTU of its route (IP_MTU, ip(7)), which is that of the interface that it leaves by, or less where
+ * a route says so (or an ICMP message, which is not believed: see udp_route.c). Between processes
+ * of one host that is the loopback device, whatever interface they are bound to.
  */
 
 #include "udp_state.h"
@@ -72,10 +73,11 @@ uint32_t btl_ib_udp_path(const btl_ib_udp_name_t *own, const btl_ib_udp_name_t *
     }
     (void) setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &no_port, sizeof(no_port));
     const bool within = bind_address(fd, to);
-    const uint32_t mtu = within || bind_address(fd, own) ? route_mtu(fd, to) : 0;
-    (void) close(fd);
-    if (mtu == 0) {
-        return beyond;
+    const uint32_t most = within ? LARGEST_WITHIN : beyond;
+    uint32_t mtu = within || bind_address(fd, own) ? route_mtu(fd, to) : 0;
+    if (mtu != 0 && btl_ib_udp_datagram(family, mtu) < most) {
+        mtu = btl_ib_udp_route_mtu(fd, within ? to : own, to, mtu);
     }
-    return at_most(btl_ib_udp_datagram(family, mtu), within ? LARGEST_WITHIN : beyond);
+    (void) close(fd);
+    return mtu == 0 ? beyond : at_most(btl_ib_udp_datagram(family, mtu), most);
 }

@@ -8,6 +8,7 @@
  *
  *   udp_devices.c  which interfaces there are, and what they carry
  *   udp_path.c     what the path to a peer carries
+ *   udp_route.c    the same, without what was only learned
  *   udp_peers.c    addresses of peers: as published, as handles, as found in what arrives
  *   udp_socket.c   making sockets: their options and buffers, and what the kernel can do
  *   udp_hot.c      which peers have sockets of their own
@@ -195,6 +196,13 @@ uint32_t btl_ib_udp_datagram(sa_family_t family, uint32_t mtu);
  * interface carries, which counts if it is on another host; also the answer if the kernel does not know. */
 uint32_t btl_ib_udp_path(const btl_ib_udp_name_t *own, const btl_ib_udp_name_t *to,
                          uint32_t beyond);
+
+/* ---- udp_route.c ---- */
+
+/* The MTU of the route between two addresses of one family, where a socket tells that it is `told`:
+ * more than that if it had only been learned from an ICMP message. `fd`: any socket. */
+uint32_t btl_ib_udp_route_mtu(int fd, const btl_ib_udp_name_t *from, const btl_ib_udp_name_t *to,
+                              uint32_t told);
 
 /* ---- udp_socket.c ---- */
 

@@ -102,16 +102,10 @@ void add_route(const char *network, uint32_t mtu)
     ask_kernel(&request);
 }
 
-static bool have;
-
-void need_fresh_network(void)
-{
-    have = false;
-    need_own_network();
-}
-
 void need_own_network(void)
 {
+    static bool have;
+
     if (!have && 0 != unshare(CLONE_NEWNET) && 0 != unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
         print_message("skipped: no network namespace of its own: %s\n", strerror(errno));
         skip();

@@ -14,9 +14,6 @@
  * have one. The loopback device is up, with its usual MTU. */
 void need_own_network(void);
 
-/* The same, and nobody has told the kernel anything of its paths. */
-void need_fresh_network(void);
-
 void set_lo_mtu(int mtu);
 
 /* Datagrams to a network of 16 bits ("10.9.0.0") leave by the loopback device; `mtu` 0: its own. */

@@ -563,7 +563,7 @@ static void forged(bool connected)
     static const uint32_t sizes[] = {0, 2, 8, 14, BTL_IB_QUOTED_MAX, BTL_IB_QUOTED_MAX + 4};
     btl_ib_tx_t batch[7];
 
-    need_fresh_network();
+    need_own_network();
     need_udp(AF_INET);
     btl_ib_open_params_t params = heard_params();
     params.connected_max = connected;
@@ -571,7 +571,8 @@ static void forged(bool connected)
     if (connected) {
         make_hot(pair.a, pair.b_at_a, pair.b);
     }
-    make_row(&pair, batch, 7, pair.a->attr.max_datagram);
+    const uint32_t before = pair.a->attr.max_datagram;
+    make_row(&pair, batch, 7, before);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         forge(&pair, ICMP_PORT_UNREACH, sizes[i]);
         exchange(&pair, batch, 7, 7);
@@ -590,6 +591,9 @@ static void forged(bool connected)
     exchange(&pair, batch, 7, 7);
     assert_forged(&pair, BTL_IB_EVENT_REFUSED, BTL_IB_QUOTED_MAX);
     assert_idle(pair.a);
+    /* Nor does what the kernel learned from it count for peers that are added later. */
+    const btl_ib_udp_name_t *own = &btl_ib_udp_of(pair.a)->own;
+    assert_int_equal(btl_ib_udp_path(own, own, before), before);
     close_pair(&pair);
 }
 

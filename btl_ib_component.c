@@ -162,6 +162,7 @@ static uint32_t message_max(const mca_btl_base_module_t *limits)
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
     self->message_max = message_max(limits);
+    self->where = btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
     snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);
     for (char *c = self->host; '\0' != *c; ++c) {
         if (*c <= ' ' || *c > '~') {

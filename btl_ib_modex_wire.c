@@ -271,6 +271,8 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size)
     put_uint(&w, modex->answers, 1);
     put_uint(&w, modex->message_max, 4);
     put_block(&w, modex->host, strnlen(modex->host, sizeof(modex->host) - 1));
+    put_uint(&w, modex->where.machine, 8);
+    put_uint(&w, modex->where.network, 8);
     put_uint(&w, modex->rail_count, 1);
     for (uint32_t i = 0; i < modex->rail_count; ++i) {
         put_rail(&w, &modex->rails[i]);
@@ -302,6 +304,8 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     modex->answers = 0 != get_range(&r, 1, 0, 1);
     modex->message_max = (uint32_t) get_uint(&r, 4);
     get_text(&r, modex->host, sizeof(modex->host));
+    modex->where.machine = get_uint(&r, 8);
+    modex->where.network = get_uint(&r, 8);
     modex->rail_count = get_range(&r, 1, 1, BTL_IB_RAILS_MAX);
     for (uint32_t i = 0; i < modex->rail_count && !r.bad; ++i) {
         get_rail(&r, &modex->rails[i]);
@@ -324,15 +328,51 @@ bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_r
     return 0 == rest || 0 == (a->ip[whole] ^ b->ip[whole]) >> (8 - rest);
 }
 
-static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b, bool same_host)
+/* What two processes have in common. */
+typedef struct vicinity {
+    bool machine;
+    bool network;
+} vicinity_t;
+
+static bool in_common(uint64_t a, uint64_t b, bool otherwise)
+{
+    return 0 != a && 0 != b ? a == b : otherwise;
+}
+
+static bool same_address(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
+{
+    return 0 != a->family && 0 == memcmp(a->ip, b->ip, ip_bytes(a->family));
+}
+
+/* Equal addresses on different hosts are those of networks within each: what is sent there reaches
+ * the sender's own host. An InfiniBand port has one name in the world, and in all containers of its
+ * machine. */
+static bool leads_there(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
+                        const vicinity_t *near)
+{
+    if (near->network) {
+        return true;
+    }
+    if (a->loopback) {
+        return false;
+    }
+    return !same_address(a, b) || (near->machine && 0 == strcmp(a->transport, "verbs"));
+}
+
+static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
+                       const vicinity_t *near)
 {
     return 0 == strcmp(a->transport, b->transport) && 0 == strcmp(a->provider, b->provider)
-           && a->family == b->family && a->loopback == b->loopback && (!a->loopback || same_host);
+           && a->family == b->family && a->loopback == b->loopback && leads_there(a, b, near);
 }
 
 void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
                         int choice[BTL_IB_RAILS_MAX])
 {
+    const vicinity_t near = {
+        .machine = in_common(ours->where.machine, theirs->where.machine, same_host),
+        .network = in_common(ours->where.network, theirs->where.network, same_host),
+    };
     bool taken[BTL_IB_RAILS_MAX] = {false};
     bool found = false;
 
@@ -342,7 +382,7 @@ void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs
     for (int pass = 0; pass < 2 && !found; ++pass) {
         for (uint32_t i = 0; i < ours->rail_count; ++i) {
             for (uint32_t j = 0; j < theirs->rail_count && choice[i] < 0; ++j) {
-                if (!taken[j] && compatible(&ours->rails[i], &theirs->rails[j], same_host)
+                if (!taken[j] && compatible(&ours->rails[i], &theirs->rails[j], &near)
                     && (1 == pass
                         || btl_ib_modex_same_subnet(&ours->rails[i], &theirs->rails[j]))) {
                     choice[i] = (int) j;

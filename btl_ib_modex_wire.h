@@ -10,7 +10,8 @@
  *
  * All numbers big endian:
  *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
- *   16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1), u32 message_max, u8 length of the host name, the name
+ *   16 bytes secret, u8 guard, 32 bytes key if that is keyed, u8 answers (0 or 1), u32 message_max,
+ *   u8 length of the host name, the name, u64 machine, u64 network
  *   u8 rails, and for each rail
  *     u8 length, transport; u8 length, provider; u8 length, address
  *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
@@ -26,6 +27,7 @@
 #include <stdint.h>
 
 #include "btl_ib_engine.h"
+#include "btl_ib_host.h"
 
 #define BTL_IB_MODEX_MAGIC   0x42744962u
 #define BTL_IB_MODEX_VERSION 2u
@@ -68,6 +70,7 @@ typedef struct btl_ib_modex {
     bool answers;              /* it answers a first contact also while its owner computes */
     uint32_t message_max;      /* bytes: the longest message it sends or accepts */
     char host[64];             /* cut to fit */
+    btl_ib_host_t where;       /* what tells hosts apart */
     uint32_t rail_count;       /* 1..BTL_IB_RAILS_MAX */
     btl_ib_modex_rail_t rails[BTL_IB_RAILS_MAX];
 } btl_ib_modex_t;
@@ -93,9 +96,11 @@ bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_r
 
 /*
  * Which rail of `theirs` does each rail of ours talk to? choice[i] is for our rail i, -1: none.
- * Only rails of one transport and provider fit; loopback only with loopback and on one host. Rails
+ * Only rails of one transport and provider fit; loopback only with loopback and on one host, equal
+ * IP addresses only on one host (of RDMA ports: one machine, as its containers share them). Rails
  * of one subnet are paired first, and only if there is no such pair at all rails that would have
  * to be routed between. No rail of theirs serves twice. Both sides come to matching results.
+ * `same_host` is the runtime's opinion, which counts where either side does not know its host.
  */
 void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
                         int choice[BTL_IB_RAILS_MAX]);

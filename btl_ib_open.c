@@ -18,6 +18,7 @@
 #include "btl_ib_pin_limit.h"
 #include "btl_ib_wires.h"
 #include "devices.h"
+#include "links.h"
 
 /* Bytes: what is longer a device that can is to fetch from where it is: in messages it is copied on both sides. */
 #define EAGER_BY_DEVICE (12 * 1024)
@@ -355,6 +356,7 @@ static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
         BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
         return;
     }
+    btl_ib_links_mark(list, count, &btl_ib_logger);
     wanted = btl_ib_devices_select(list, count, &opening->filter, &btl_ib_logger);
     for (int i = 0; i < wanted && component->module_count < BTL_IB_RAILS_MAX; ++i) {
         btl_ib_transport_t *transport = open_device(opening, type, &list[i], &table);

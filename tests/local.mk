@@ -77,10 +77,12 @@ unit_tests = \
     tests/unit/test_graves \
     tests/unit/test_guard \
     tests/unit/test_hostile \
+    tests/unit/test_host \
     tests/unit/test_hotel \
     tests/unit/test_insider \
     tests/unit/test_insider_claims \
     tests/unit/test_insider_onesided \
+    tests/unit/test_links \
     tests/unit/test_list \
     tests/unit/test_modex \
     tests/unit/test_onesided \
@@ -160,6 +162,9 @@ endif
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_host_SOURCES = tests/unit/test_host.c btl_ib_host.c
+tests_unit_test_host_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_links_SOURCES = tests/unit/test_links.c tests/unit/own_network.c
 tests_unit_test_gate_SOURCES = tests/unit/test_gate.c btl_ib_gate.c
 tests_unit_test_gate_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c

@@ -266,6 +266,12 @@ static const char *lonely(btl_ib_device_filter_t *filter, const btl_ib_device_t 
     return device->loopback ? "it reaches this host only, and there are others" : NULL;
 }
 
+static const char *inward(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
+{
+    (void) filter;
+    return device->inward;
+}
+
 /* Sort those for which `why_not` has an answer behind the others. Returns how many others. */
 static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                      const char *(*why_not)(btl_ib_device_filter_t *, const btl_ib_device_t *),
@@ -372,17 +378,22 @@ static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log)
 {
-    bool far = false;
+    bool others = false;
+    bool outward = false;
     int wanted;
 
     find_torn(&filter->include, list, count);
     tell_unmatched(&filter->include, list, count, log);
     wanted = partition(list, count, filter, turned_down, log);
     for (int i = 0; i < wanted; i++) {
-        far = far || !list[i].loopback;
+        others = others || !list[i].loopback;
+        outward = outward || (!list[i].loopback && NULL == list[i].inward);
     }
-    if (far && 0 == filter->include.count) {
+    if (others && 0 == filter->include.count) {
         wanted = partition(list, wanted, filter, lonely, log);
+    }
+    if (outward && 0 == filter->include.count) {
+        wanted = partition(list, wanted, filter, inward, log);
     }
     return without_doubles(list, wanted, log);
 }

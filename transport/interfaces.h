@@ -26,6 +26,9 @@ uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 /* An IPv6 address that means another interface on each host. */
 bool btl_ib_ip_link_local(const struct sockaddr *address);
 
+/* The same of IPv4 (169.254.0.0/16): what management processors often have, equal on all hosts. */
+bool btl_ib_ip_link_local4(const struct sockaddr *address);
+
 /* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's. Returns 0 or -1, as
  * ioctl(2) does. */
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);

@@ -213,25 +213,29 @@ static const struct {
     const char *name, *interface, *ip;
     bool loopback, plain;
     uint8_t port;
+    const char *inward;
 } machine[] = {
-    {"lo", "lo", "127.0.0.1", true, true, 0},
-    {"eth0", "eth0", "10.77.0.5", false, true, 0},
-    {"mlx5_0", "ib0", "10.78.129.1", false, false, 0},
-    {"eth6", "eth6", "fd00:0:0:1::5", false, true, 0},
-    {"usnic_0", "", "", false, false, 0},
-    {"usnic_1", "", "", false, false, 0},
-    {"eth0b", "eth0", "10.79.0.5", false, true, 0},
-    {"eth0v6", "eth0", "fd00:0:0:9::5", false, true, 0},
-    {"lo6", "lo", "::1", true, true, 0},
-    {"mlx5_1:1", "", "", false, false, 1},
-    {"mlx5_1:2", "", "", false, false, 2},
-    {"rxe0", "", "10.80.0.1", false, false, 1},
-    {"rxe0", "", "fd00::80:1", false, false, 1},
+    {"lo", "lo", "127.0.0.1", true, true, 0, NULL},
+    {"eth0", "eth0", "10.77.0.5", false, true, 0, NULL},
+    {"mlx5_0", "ib0", "10.78.129.1", false, false, 0, NULL},
+    {"eth6", "eth6", "fd00:0:0:1::5", false, true, 0, NULL},
+    {"usnic_0", "", "", false, false, 0, NULL},
+    {"usnic_1", "", "", false, false, 0, NULL},
+    {"eth0b", "eth0", "10.79.0.5", false, true, 0, NULL},
+    {"eth0v6", "eth0", "fd00:0:0:9::5", false, true, 0, NULL},
+    {"lo6", "lo", "::1", true, true, 0, NULL},
+    {"mlx5_1:1", "", "", false, false, 1, NULL},
+    {"mlx5_1:2", "", "", false, false, 2, NULL},
+    {"rxe0", "", "10.80.0.1", false, false, 1, NULL},
+    {"rxe0", "", "fd00::80:1", false, false, 1, NULL},
+    {"docker0", "docker0", "172.17.0.1", false, true, 0, "it is a bridge"},
+    {"virbr0", "virbr0", "192.168.122.1", false, true, 0, "it is a bridge"},
 };
 
 /* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic, another one (V), eth0's Other
- * addresses (O, P), lo's (l), two ports of mlx5_1 (A, B), rxe0 with two addresses (R, S). */
-static const char letters[] = "LEM6UVOPlABRS";
+ * addresses (O, P), lo's (l), two ports of mlx5_1 (A, B), rxe0 with two addresses (R, S),
+ * Docker0 and virbr0 (W), which lead to no other host. */
+static const char letters[] = "LEM6UVOPlABRSDW";
 
 typedef struct choice {
     const char *there, *include, *exclude, *chosen;
@@ -244,6 +248,16 @@ static const choice_t choices[] = {
     {"ELM", "", "", "EM", 0},
     {"L", "", "", "L", 0},
     {"", "", "", "", 0},
+    /* What leads to no other host: only if nothing does, or if it is wanted. */
+    {"LDEMW", "", "", "EM", 0},
+    {"DLW", "", "", "DW", 0},
+    {"LD", "", "", "D", 0},
+    {"LDE", "", "eth0", "D", 0},
+    {"LDEW", "docker0", "", "D", 0},
+    {"LDEW", "eth0,docker0", "", "DE", 0},
+    {"LDEW", "172.16.0.0/12", "", "D", 0},
+    {"LDEW", "", "docker0", "E", 0},
+    {"LDEW", "", "eth0,192.168.0.0/16", "D", 0},
     /* By name, by interface; the machine's order stays. */
     {"LEM6U", "mlx5_0", "", "M", 0},
     {"LEM6U", "ib0", "", "M", 0},
@@ -314,7 +328,8 @@ static const choice_t choices[] = {
 
 static const choice_t rdma_choices[] = {
     {"LEM6UV", "", "", "MUV", 0},    {"LE6", "", "", "", 0},           {"L", "", "", "", 0},
-    {"LEM6U", "mlx5_0", "", "M", 0}, {"LEM6U", "", "usnic_0", "M", 0},
+    {"LEM6U", "mlx5_0", "", "M", 0}, {"LEM6U", "", "usnic_0", "M", 0}, {"DEMW", "", "", "M", 0},
+    {"DEW", "", "", "", 0},
 };
 
 static char turned_down[16];
@@ -359,6 +374,7 @@ static void add_device(btl_ib_device_t *device, size_t which)
     device->loopback = machine[which].loopback;
     device->plain = machine[which].plain;
     device->port = machine[which].port;
+    device->inward = machine[which].inward;
     device->handle = (void *) (uintptr_t) &letters[which];
 }
 

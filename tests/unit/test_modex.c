@@ -27,7 +27,8 @@
 #define AT_SIZE     8
 #define AT_MSG_MAX  29
 #define AT_HOST     33
-#define AT_RAILS(n) (34 + (n)) /* n: length of the host's name */
+#define AT_WHERE(n) (34 + (n)) /* n: length of the host's name */
+#define AT_RAILS(n) (AT_WHERE(n) + 16)
 
 static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a, uint8_t b,
                      uint8_t c, uint8_t d, uint8_t bits)
@@ -63,6 +64,8 @@ static btl_ib_modex_t *make(uint32_t rails)
     modex->answers = true;
     modex->message_max = 66048;
     snprintf(modex->host, sizeof(modex->host), "node7");
+    modex->where.machine = UINT64_C(0x2122232425262728);
+    modex->where.network = UINT64_C(0x3132333435363738);
     modex->rail_count = rails;
     for (uint32_t i = 0; i < rails; ++i) {
         set_rail(&modex->rails[i], "udp", 10, (uint8_t) i, 0, 7, 16);
@@ -148,7 +151,7 @@ static void test_every_field_full(void **state)
 /* The bytes are the same on every machine. */
 static void test_byte_order(void **state)
 {
-    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 1, 0, 0};
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 2, 0, 0};
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
@@ -161,6 +164,8 @@ static void test_byte_order(void **state)
     assert_int_equal(0x18, bytes[27]);
     assert_int_equal(0x02, bytes[AT_MSG_MAX + 2]); /* 66048 = 0x00010200 */
     assert_int_equal(5, bytes[AT_HOST]);
+    assert_int_equal(0x21, bytes[AT_WHERE(5)]);
+    assert_int_equal(0x38, bytes[AT_WHERE(5) + 15]);
     assert_int_equal(1, bytes[AT_RAILS(5)]);
     free(in);
 }
@@ -368,6 +373,19 @@ static void test_same_subnet(void **state)
     assert_true(btl_ib_modex_same_subnet(&a, &b));
 }
 
+/* Of another host than make() says, with addresses of its own. */
+static btl_ib_modex_t *make_far(uint32_t rails)
+{
+    btl_ib_modex_t *modex = make(rails);
+
+    modex->where.machine++;
+    modex->where.network++;
+    for (uint32_t i = 0; i < rails; ++i) {
+        modex->rails[i].ip[3]++;
+    }
+    return modex;
+}
+
 static void assert_choice(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
                           int first, int second)
 {
@@ -384,7 +402,7 @@ static void assert_choice(const btl_ib_modex_t *ours, const btl_ib_modex_t *thei
 static void test_match_subnets(void **state)
 {
     btl_ib_modex_t *ours = make(2);
-    btl_ib_modex_t *theirs = make(2);
+    btl_ib_modex_t *theirs = make_far(2);
 
     (void) state;
     assert_choice(ours, theirs, false, 0, 1);
@@ -406,7 +424,7 @@ static void test_match_subnets(void **state)
 static void test_match_same_subnet_twice(void **state)
 {
     btl_ib_modex_t *ours = make(2);
-    btl_ib_modex_t *theirs = make(2);
+    btl_ib_modex_t *theirs = make_far(2);
 
     (void) state;
     ours->rails[1].ip[1] = 0;
@@ -419,7 +437,7 @@ static void test_match_same_subnet_twice(void **state)
 static void test_match_kinds(void **state)
 {
     btl_ib_modex_t *ours = make(2);
-    btl_ib_modex_t *theirs = make(2);
+    btl_ib_modex_t *theirs = make_far(2);
 
     (void) state;
     set_rail(&theirs->rails[0], "verbs", 10, 0, 0, 9, 16);
@@ -440,7 +458,106 @@ static void test_match_loopback(void **state)
     assert_choice(ours, theirs, true, -1, -1);
     set_rail(&theirs->rails[0], "udp", 127, 0, 0, 1, 8);
     assert_choice(ours, theirs, true, 0, -1);
+    assert_choice(ours, theirs, false, 0, -1); /* they know better than the runtime */
+    theirs->where.network++;                   /* a container with a lo of its own */
+    assert_choice(ours, theirs, true, -1, -1);
+    theirs->where.network = 0; /* the runtime knows */
+    assert_choice(ours, theirs, true, 0, -1);
     assert_choice(ours, theirs, false, -1, -1);
+    free(ours);
+    free(theirs);
+}
+
+/* docker0 has one address everywhere. */
+static void test_match_equal_addresses(void **state)
+{
+    btl_ib_modex_t *ours = make(2);
+    btl_ib_modex_t *theirs = make(2);
+
+    (void) state;
+    assert_choice(ours, theirs, false, 0, 1); /* two processes of one host */
+    theirs->where.network++;
+    theirs->rails[0].ip[3]++;
+    assert_choice(ours, theirs, true, 0, -1);
+    assert_choice(theirs, ours, true, 0, -1);
+    theirs->where.network = 0;
+    assert_choice(ours, theirs, false, 0, -1);
+    assert_choice(ours, theirs, true, 0, 1);
+    theirs->where.network = 1;
+    theirs->rails[0].ip[3]--; /* nothing else is there: not even what would have to be routed */
+    assert_choice(ours, theirs, false, 1, 0);
+    ours->rail_count = theirs->rail_count = 1;
+    assert_choice(ours, theirs, false, -1, -1);
+    theirs->rails[0].prefix_bits = 24; /* equal all the same */
+    assert_choice(ours, theirs, false, -1, -1);
+    free(ours);
+    free(theirs);
+}
+
+/* A port of InfiniBand has one name, also for containers of its machine, and it reaches itself. */
+static void test_match_shared_port(void **state)
+{
+    btl_ib_modex_t *ours = make(1);
+    btl_ib_modex_t *theirs = make(1);
+
+    (void) state;
+    theirs->where.network++;
+    for (int verbs = 0; verbs < 2; ++verbs) {
+        const char *transport = verbs ? "verbs" : "udp";
+
+        snprintf(ours->rails[0].transport, sizeof(ours->rails[0].transport), "%s", transport);
+        snprintf(theirs->rails[0].transport, sizeof(theirs->rails[0].transport), "%s", transport);
+        assert_choice(ours, theirs, false, verbs ? 0 : -1, -1);
+    }
+    theirs->where.machine++;
+    assert_choice(ours, theirs, false, -1, -1);
+    free(ours);
+    free(theirs);
+}
+
+/* Rails without an IP address have none that could be equal. */
+static void test_match_no_address(void **state)
+{
+    btl_ib_modex_t *ours = make(1);
+    btl_ib_modex_t *theirs = make_far(1);
+
+    (void) state;
+    ours->rails[0].family = theirs->rails[0].family = 0;
+    ours->rails[0].prefix_bits = theirs->rails[0].prefix_bits = 0;
+    memset(ours->rails[0].ip, 0, sizeof(ours->rails[0].ip));
+    memset(theirs->rails[0].ip, 0, sizeof(theirs->rails[0].ip));
+    assert_choice(ours, theirs, false, 0, -1);
+    free(ours);
+    free(theirs);
+}
+
+/* Four rails, two subnets, few addresses: whatever they are, both sides join the same rails. */
+static void test_match_both_ways(void **state)
+{
+    btl_ib_modex_t *ours = make(4);
+    btl_ib_modex_t *theirs = make(4);
+    uint32_t seed = 7;
+
+    (void) state;
+    theirs->where.network++;
+    for (int round = 0; round < 200000; ++round) {
+        int there[BTL_IB_RAILS_MAX];
+        int back[BTL_IB_RAILS_MAX];
+
+        for (int i = 0; i < 8; ++i) {
+            btl_ib_modex_rail_t *rail = i < 4 ? &ours->rails[i] : &theirs->rails[i - 4];
+
+            seed = seed * 1664525 + 1013904223;
+            rail->ip[1] = seed >> 31;
+            rail->ip[3] = (uint8_t) (seed >> 29 & 3);
+        }
+        btl_ib_modex_match(ours, theirs, false, there);
+        btl_ib_modex_match(theirs, ours, false, back);
+        for (int i = 0; i < 4; ++i) {
+            assert_true(there[i] < 0 || back[there[i]] == i);
+            assert_true(back[i] < 0 || there[back[i]] == i);
+        }
+    }
     free(ours);
     free(theirs);
 }
@@ -461,6 +578,10 @@ int main(void)
         cmocka_unit_test(test_match_same_subnet_twice),
         cmocka_unit_test(test_match_kinds),
         cmocka_unit_test(test_match_loopback),
+        cmocka_unit_test(test_match_equal_addresses),
+        cmocka_unit_test(test_match_shared_port),
+        cmocka_unit_test(test_match_no_address),
+        cmocka_unit_test(test_match_both_ways),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

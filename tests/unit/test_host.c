@@ -1,0 +1,124 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What tells hosts apart: equal for processes that share a kernel and a network, and for no others.
+ * */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "btl_ib_host.h"
+
+static btl_ib_host_t here(void)
+{
+    return btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
+}
+
+/* What a child that goes elsewhere first finds. Returns whether it could go. */
+static int in_child(int flags, btl_ib_host_t *found)
+{
+    int pipe_ends[2];
+    int status;
+
+    assert_int_equal(pipe(pipe_ends), 0);
+    const pid_t child = fork();
+    if (0 == child) {
+        const int gone = 0 == flags || 0 == unshare(flags) || 0 == unshare(flags | CLONE_NEWUSER);
+        const btl_ib_host_t host = here();
+
+        _exit(gone && sizeof(host) == write(pipe_ends[1], &host, sizeof(host)) ? 0 : 1);
+    }
+    close(pipe_ends[1]);
+    const ssize_t size = read(pipe_ends[0], found, sizeof(*found));
+    close(pipe_ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return sizeof(*found) == size;
+}
+
+static void test_same(void **state)
+{
+    const btl_ib_host_t host = here();
+    btl_ib_host_t other;
+
+    (void) state;
+    assert_int_not_equal(host.machine, 0);
+    assert_int_not_equal(host.network, 0);
+    assert_int_not_equal(host.network, host.machine);
+    assert_true(in_child(0, &other));
+    assert_memory_equal(&host, &other, sizeof(host));
+}
+
+static void test_own_network(void **state)
+{
+    const btl_ib_host_t host = here();
+    btl_ib_host_t other;
+
+    (void) state;
+    if (!in_child(CLONE_NEWNET, &other)) {
+        print_message("skipped: no network namespace of its own\n");
+        skip();
+    }
+    assert_true(host.machine == other.machine);
+    assert_int_not_equal(other.network, 0);
+    assert_true(host.network != other.network);
+}
+
+/* Another kernel; also where it numbers its namespaces alike. */
+static void test_other_machine(void **state)
+{
+    static const char *const ids[] = {"11111111-2222-3333-4444-555555555555\n",
+                                      "11111111-2222-3333-4444-555555555556\n"};
+    btl_ib_host_t hosts[2];
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        char name[] = "/tmp/btl_ib_host.XXXXXX";
+        const int fd = mkstemp(name);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, ids[i], strlen(ids[i])), strlen(ids[i]));
+        close(fd);
+        hosts[i] = btl_ib_host(name, BTL_IB_HOST_NETWORK);
+        unlink(name);
+        assert_int_not_equal(hosts[i].machine, 0);
+        assert_int_not_equal(hosts[i].network, 0);
+    }
+    assert_true(hosts[0].machine != hosts[1].machine);
+    assert_true(hosts[0].network != hosts[1].network);
+}
+
+static void test_not_told(void **state)
+{
+    btl_ib_host_t host = btl_ib_host("/nowhere", BTL_IB_HOST_NETWORK);
+
+    (void) state;
+    assert_true(0 == host.machine && 0 == host.network);
+    host = btl_ib_host("/dev/null", BTL_IB_HOST_NETWORK);
+    assert_true(0 == host.machine && 0 == host.network);
+    host = btl_ib_host(BTL_IB_HOST_BOOT_ID, "/nowhere");
+    assert_true(here().machine == host.machine && 0 == host.network);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_own_network),
+        cmocka_unit_test(test_other_machine),
+        cmocka_unit_test(test_not_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "links.h"
+
+#include <errno.h>
+#include <linux/if_link.h>
+#include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "interfaces.h"
+
+enum {
+    ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */
+};
+
+/* ---- what they are ---- */
+
+static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        if (index != 0 && links->link[i].index == index) {
+            return &links->link[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_one_of(const btl_ib_link_t *link, const char *const *kinds)
+{
+    while (*kinds != NULL && strcmp(link->kind, *kinds) != 0) {
+        kinds++;
+    }
+    return *kinds != NULL;
+}
+
+static bool is_pair(const btl_ib_link_t *link)
+{
+    static const char *const kinds[] = {"veth", "netkit", NULL};
+
+    return is_one_of(link, kinds);
+}
+
+static const char *why_inward(const btl_ib_links_t *links, btl_ib_link_t *link);
+
+/* A pair with both ends here leads where the bridge does that the other end is a member of. */
+static const char *why_inward_pair(const btl_ib_links_t *links, const btl_ib_link_t *link)
+{
+    const btl_ib_link_t *peer = link->lower_far ? NULL : by_index(links, link->lower);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    btl_ib_link_t *master = by_index(links, peer->master);
+    return master != NULL && why_inward(links, master) == NULL
+               ? NULL
+               : "both of its ends (veth) are on this host";
+}
+
+/* Does a bridge lead off this host by that member? Its taps, and veths with an end in another
+ * namespace, are those of guests and containers. */
+static bool leads_out_of_bridge(const btl_ib_links_t *links, btl_ib_link_t *member)
+{
+    if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_far)) {
+        return false;
+    }
+    return why_inward(links, member) == NULL;
+}
+
+static const char *why_inward_bridge(const btl_ib_links_t *links, const btl_ib_link_t *bridge)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        btl_ib_link_t *member = &links->link[i];
+
+        if (member->master == bridge->index && leads_out_of_bridge(links, member)) {
+            return NULL;
+        }
+    }
+    return "it is a bridge of containers or virtual machines: no member leads off this host";
+}
+
+/* Drivers of virtual machines whose interfaces have no kind, and always these names. */
+static bool is_host_only(const btl_ib_link_t *link)
+{
+    return link->kind[0] == '\0'
+           && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
+}
+
+static const char *why_inward(const btl_ib_links_t *links, btl_ib_link_t *link)
+{
+    static const char *const dummies[] = {"dummy", "ifb", NULL};
+    static const char *const stacked[] = {"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", NULL};
+
+    if (link->seen) {
+        return "it leads back to itself";
+    }
+    link->seen = true;
+    if (strcmp(link->kind, "bridge") == 0) {
+        return why_inward_bridge(links, link);
+    }
+    if (is_pair(link)) {
+        return why_inward_pair(links, link);
+    }
+    if (is_one_of(link, dummies)) {
+        return "it is a dummy interface";
+    }
+    /* A tap without that header may be that of a VPN; and VPNs have it on what is no tap. */
+    if ((link->tap && link->vnet_hdr) || is_host_only(link)) {
+        return "it is a network of virtual machines on this host";
+    }
+    if (is_one_of(link, stacked) && !link->lower_far) {
+        btl_ib_link_t *lower = by_index(links, link->lower);
+
+        if (lower != NULL && why_inward(links, lower) != NULL) {
+            return "it is on an interface that does not lead off this host";
+        }
+    }
+    return NULL;
+}
+
+const char *btl_ib_links_inward(const btl_ib_links_t *links, const char *name)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        links->link[i].seen = false;
+    }
+    for (size_t i = 0; i < links->count; i++) {
+        if (strcmp(links->link[i].name, name) == 0) {
+            return why_inward(links, &links->link[i]);
+        }
+    }
+    return NULL;
+}
+
+/* ---- what the kernel says ---- */
+
+static uint32_t get_u32(const struct rtattr *attribute)
+{
+    uint32_t value = 0;
+
+    if (RTA_PAYLOAD(attribute) >= sizeof(value)) {
+        memcpy(&value, RTA_DATA(attribute), sizeof(value));
+    }
+    return value;
+}
+
+static uint8_t get_u8(const struct rtattr *attribute)
+{
+    return RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute) : 0;
+}
+
+static void get_text(const struct rtattr *attribute, char *out, size_t size)
+{
+    const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
+
+    memset(out, 0, size);
+    memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
+}
+
+typedef void (*take_fn_t)(btl_ib_link_t *link, const struct rtattr *attribute);
+
+static void each(btl_ib_link_t *link, const void *first, size_t len, take_fn_t take)
+{
+    int left = (int) len;
+
+    for (const struct rtattr *a = first; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+        take(link, a);
+    }
+}
+
+static void take_tun(btl_ib_link_t *link, const struct rtattr *attribute)
+{
+    if (attribute->rta_type == IFLA_TUN_VNET_HDR) {
+        link->vnet_hdr = get_u8(attribute) != 0;
+    } else if (attribute->rta_type == IFLA_TUN_TYPE) {
+        link->tap = get_u8(attribute) == IFF_TAP;
+    }
+}
+
+/* The kind comes before what only that kind has. */
+static void take_info(btl_ib_link_t *link, const struct rtattr *attribute)
+{
+    if (attribute->rta_type == IFLA_INFO_KIND) {
+        get_text(attribute, link->kind, sizeof(link->kind));
+    } else if ((attribute->rta_type & NLA_TYPE_MASK) == IFLA_INFO_DATA
+               && strcmp(link->kind, "tun") == 0) {
+        each(link, RTA_DATA(attribute), RTA_PAYLOAD(attribute), take_tun);
+    }
+}
+
+static void take(btl_ib_link_t *link, const struct rtattr *attribute)
+{
+    switch (attribute->rta_type & NLA_TYPE_MASK) {
+    case IFLA_IFNAME:
+        get_text(attribute, link->name, sizeof(link->name));
+        break;
+    case IFLA_MASTER:
+        link->master = get_u32(attribute);
+        break;
+    case IFLA_LINK:
+        link->lower = get_u32(attribute);
+        break;
+    case IFLA_LINK_NETNSID:
+        link->lower_far = true;
+        break;
+    case IFLA_LINKINFO:
+        each(link, RTA_DATA(attribute), RTA_PAYLOAD(attribute), take_info);
+        break;
+    default:
+        break;
+    }
+}
+
+static int append(btl_ib_links_t *links, const struct nlmsghdr *message)
+{
+    const struct ifinfomsg *info = NLMSG_DATA(message);
+    btl_ib_link_t *all = realloc(links->link, (links->count + 1) * sizeof(*all));
+
+    if (all == NULL) {
+        return -ENOMEM;
+    }
+    links->link = all;
+    btl_ib_link_t *link = &all[links->count++];
+    memset(link, 0, sizeof(*link));
+    link->index = (uint32_t) info->ifi_index;
+    each(link, IFLA_RTA(info), IFLA_PAYLOAD(message), take);
+    return 0;
+}
+
+/* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
+static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
+{
+    int left = (int) size;
+    int rc = 1;
+
+    for (const struct nlmsghdr *m = answer; NLMSG_OK(m, left) && rc == 1; m = NLMSG_NEXT(m, left)) {
+        if (m->nlmsg_type == NLMSG_DONE) {
+            return 0;
+        }
+        if (m->nlmsg_type == NLMSG_ERROR) {
+            const struct nlmsgerr *error = NLMSG_DATA(m);
+
+            return error->error < 0 ? error->error : -EPROTO;
+        }
+        if (m->nlmsg_type == RTM_NEWLINK && m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))
+            && append(links, m) != 0) {
+            rc = -ENOMEM;
+        }
+    }
+    return rc;
+}
+
+static int ask(int fd)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct ifinfomsg info;
+    } request = {
+        .head = {.nlmsg_len = sizeof(request),
+                 .nlmsg_type = RTM_GETLINK,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .info = {.ifi_family = AF_UNSPEC},
+    };
+
+    return send(fd, &request, sizeof(request), 0) == (ssize_t) sizeof(request) ? 1 : -errno;
+}
+
+int btl_ib_links_read(btl_ib_links_t *links)
+{
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    void *answer = malloc(ANSWER);
+    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : ask(fd);
+
+    memset(links, 0, sizeof(*links));
+    while (rc == 1) {
+        const ssize_t size = recv(fd, answer, ANSWER, 0);
+
+        if (size > 0) {
+            rc = append_all(links, answer, (size_t) size);
+        } else if (size == 0 || errno != EINTR) {
+            rc = size == 0 ? -EPROTO : -errno;
+        }
+    }
+    free(answer);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    if (rc != 0) {
+        btl_ib_links_free(links);
+    }
+    return rc;
+}
+
+void btl_ib_links_free(btl_ib_links_t *links)
+{
+    free(links->link);
+    memset(links, 0, sizeof(*links));
+}
+
+/* ---- devices ---- */
+
+void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
+{
+    btl_ib_links_t links;
+    const int rc = btl_ib_links_read(&links);
+
+    if (rc != 0 && log->print != NULL) {
+        log->print(log->context, 10,
+                   "what the network interfaces are cannot be asked, so all may lead off this host:"
+                   " %s",
+                   strerror(-rc));
+    }
+    for (int i = 0; i < count; i++) {
+        btl_ib_device_t *device = &list[i];
+
+        device->inward = btl_ib_links_inward(&links, device->interface);
+        if (device->inward == NULL
+            && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {
+            device->inward = "its address is link-local";
+        }
+    }
+    btl_ib_links_free(&links);
+}

@@ -89,6 +89,7 @@ typedef struct btl_ib_component {
     bool told_atomics;       /* that a peer leaves the changing of words to others */
     bool told_network;       /* that a peer has no device that fits one of ours */
     btl_ib_reported_t unanswered; /* hosts of which it was told that they do not answer */
+    bool told_local;         /* that ib carries what shared memory could */
     uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */
     uint32_t late_troubles;  /* bits: those that the kicker heard of, which are to be told */
     btl_ib_late_trouble_t late_trouble[BTL_IB_TROUBLES];

@@ -59,6 +59,7 @@ bool btl_ib_compat_same_series(const char *version);
 
 #define BTL_IB_MODEX_SCOPE             PMIX_GLOBAL
 #define BTL_IB_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+#define BTL_IB_SHARED_MEMORY           "sm" /* the BTL within a host */
 
 /* Hand a received message up, which lies in `count` segments. */
 static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
@@ -81,7 +82,8 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 #else
 
 #define BTL_IB_MODEX_SCOPE             OPAL_PMIX_GLOBAL
-#define BTL_IB_FLAGS_REMOTE_COMPLETION 0 /* there is no other */
+#define BTL_IB_FLAGS_REMOTE_COMPLETION 0       /* there is no other */
+#define BTL_IB_SHARED_MEMORY           "vader" /* the BTL within a host */
 #define BTL_IB_HAVE_FT_EVENT           1
 
 /* Hand a received message up, which lies in `count` segments. */

@@ -180,6 +180,38 @@ static uint32_t first_rail(const btl_ib_modex_t *peer, const int choice[BTL_IB_R
     return i;
 }
 
+/* Does a BTL for shared memory take what is for processes of this host? */
+static bool shared_memory_selected(const btl_ib_module_t *module)
+{
+    mca_btl_base_selected_module_t *each;
+
+    OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (0 == strcmp(each->btl_component->btl_version.mca_component_name, BTL_IB_SHARED_MEMORY)
+            && each->btl_module->btl_exclusivity >= module->super.btl_exclusivity) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whoever has several processes on a host wants shared memory there, and may not know that it has
+ * to be named. */
+static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (component->told_local || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
+        || shared_memory_selected(module)) {
+        return;
+    }
+    component->told_local = true;
+    BTL_IB_VERBOSE(1,
+                   "messages to processes of this host (as %s) go by ib, as no BTL for shared "
+                   "memory is selected: --mca btl ib," BTL_IB_SHARED_MEMORY ",self is faster there",
+                   opal_process_name_print(proc->proc_name));
+}
+
 /* An endpoint for `proc`, or NULL if this module cannot reach it. */
 static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *proc,
                                    const btl_ib_modex_t *peer)
@@ -227,6 +259,7 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,
                    NULL != conn ? ", it had connected already" : "");
+    tell_local(module, proc);
     return endpoint;
 }
 

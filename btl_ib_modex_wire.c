@@ -366,13 +366,26 @@ static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *
            && a->family == b->family && a->loopback == b->loopback && leads_there(a, b, near);
 }
 
-void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
-                        int choice[BTL_IB_RAILS_MAX])
+static vicinity_t vicinity(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host)
 {
-    const vicinity_t near = {
+    return (vicinity_t){
         .machine = in_common(ours->where.machine, theirs->where.machine, same_host),
         .network = in_common(ours->where.network, theirs->where.network, same_host),
     };
+}
+
+bool btl_ib_modex_fits(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
+                       uint32_t remote_rail, bool same_host)
+{
+    const vicinity_t near = vicinity(ours, theirs, same_host);
+
+    return compatible(&ours->rails[rail], &theirs->rails[remote_rail], &near);
+}
+
+void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
+                        int choice[BTL_IB_RAILS_MAX])
+{
+    const vicinity_t near = vicinity(ours, theirs, same_host);
     bool taken[BTL_IB_RAILS_MAX] = {false};
     bool found = false;
 

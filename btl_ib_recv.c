@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
@@ -45,8 +44,7 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
 
         fits = modex->message_max == component->self->message_max
                && modex->guard == component->self->guard && ours->atomics == theirs->atomics
-               && 0 == strcmp(ours->transport, theirs->transport)
-               && 0 == strcmp(ours->provider, theirs->provider);
+               && btl_ib_modex_fits(component->self, rail, modex, remote_rail, true);
         btl_ib_modex_peer_info(modex, &peer, remote_rail, info);
     }
     free(modex);

@@ -3,7 +3,8 @@
 #
 # Lets every mpirun of this shell find the component ib beside this file, help texts included:
 #   . build/env.sh
-#   mpirun --mca btl ib,self ...
+#   mpirun --mca pml ob1 --mca btl "$BTL_IB_BTLS" ...
+# BTL_IB_BTLS are ib, the shared memory of this Open MPI for messages within a host, and self. An interactive shell is told.
 # Works where the tree was moved to, too: the directory is that of this file. bash and zsh know it;
 # for other shells it is that of the file env.sh which the shell is just reading.
 if [ -n "${BASH_SOURCE:-}" ]; then
@@ -26,6 +27,10 @@ if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
     *) OMPI_MCA_mca_base_component_path=$_btl_ib_dir/plugin:$OMPI_MCA_mca_base_component_path ;;
     esac
     export OMPI_MCA_mca_base_component_path
+    export BTL_IB_BTLS=ib,@SHARED_MEMORY@,self
+    case $- in
+    *i*) echo "For jobs:  mpirun --mca pml ob1 --mca btl $BTL_IB_BTLS ./program" ;;
+    esac
 else
     echo "env.sh: no component in ${_btl_ib_dir:-this directory}/plugin" >&2
 fi

@@ -114,6 +114,14 @@ prepare_configure() {
     }
 }
 
+# The BTL of shared memory: Open MPI 5 calls it sm.
+make_env() {
+    local series
+    series=$(mpicc --showme:version | sed -n 's/.*Open MPI \([0-9]*\).*/\1/p')
+    sed "s/@SHARED_MEMORY@/$( ((${series:-4} < 5)) && echo vader || echo sm)/" "$root/tools/env.sh" >"$build/env.sh.new"
+    mv "$build/env.sh.new" "$build/env.sh"
+}
+
 # Builds the component in build/ and leaves build/env.sh. One at a time for each tree.
 build_component() { # [TARGET]: besides the component
     [[ $root != *[:,]* ]] || die "Open MPI cannot load components from a path with ':' or ',': $root"
@@ -124,7 +132,7 @@ build_component() { # [TARGET]: besides the component
         configure_in "$build"
         say "building"
         make_in "$build" all ${1:+"$1"}
-        install -m 644 "$root/tools/env.sh" "$build/env.sh"
+        make_env
     } 9>"$build/.lock"
 }
 

@@ -266,10 +266,10 @@ static const char *lonely(btl_ib_device_filter_t *filter, const btl_ib_device_t 
     return device->loopback ? "it reaches this host only, and there are others" : NULL;
 }
 
-static const char *inward(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
+static const char *last_resort(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
 {
     (void) filter;
-    return device->inward;
+    return device->why_last;
 }
 
 /* Sort those for which `why_not` has an answer behind the others. Returns how many others. */
@@ -379,7 +379,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
                           const btl_ib_log_t *log)
 {
     bool others = false;
-    bool outward = false;
+    bool better = false;
     int wanted;
 
     find_torn(&filter->include, list, count);
@@ -387,13 +387,13 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     wanted = partition(list, count, filter, turned_down, log);
     for (int i = 0; i < wanted; i++) {
         others = others || !list[i].loopback;
-        outward = outward || (!list[i].loopback && NULL == list[i].inward);
+        better = better || (!list[i].loopback && NULL == list[i].why_last);
     }
     if (others && 0 == filter->include.count) {
         wanted = partition(list, wanted, filter, lonely, log);
     }
-    if (outward && 0 == filter->include.count) {
-        wanted = partition(list, wanted, filter, inward, log);
+    if (better && 0 == filter->include.count) {
+        wanted = partition(list, wanted, filter, last_resort, log);
     }
     return without_doubles(list, wanted, log);
 }

@@ -301,7 +301,8 @@ typedef struct btl_ib_device {
     uint8_t prefix_bits;        /* of that address's subnet */
     uint8_t port;  /* of an RDMA device; `name` ends with it (":1") if there are several. 0: none */
     bool loopback; /* reaches this host only */
-    const char *inward; /* why it cannot lead off this host, in words (a literal); NULL: it may */
+    const char
+        *why_last;      /* why others are taken before it (a literal); NULL: it is as good as any */
     bool plain;         /* no RDMA device: goes through the kernel's network stack */
     uint32_t bandwidth; /* Mbit/s, 0: unknown */
     void *handle;       /* the transport type's own */

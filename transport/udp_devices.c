@@ -34,8 +34,8 @@ static const char *why_not(const struct ifaddrs *i)
     if (!(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) {
         return "it has no carrier";
     }
-    if (i->ifa_netmask == NULL || i->ifa_flags & IFF_POINTOPOINT) {
-        return "it leads to one other host only";
+    if (i->ifa_netmask == NULL) {
+        return "its address is in no network";
     }
     if (btl_ib_ip_link_local(i->ifa_addr)) {
         return "its address is link-local";
@@ -54,6 +54,10 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
+    /* Of a VPN, which most often goes by another interface of this host. */
+    if (i->ifa_flags & IFF_POINTOPOINT) {
+        device->why_last = "it is a tunnel, or leads to one other host only (point to point)";
+    }
     device->loopback = i->ifa_flags & IFF_LOOPBACK;
     device->bandwidth = device->loopback ? 0 : btl_ib_interface_speed(i->ifa_name);
 }

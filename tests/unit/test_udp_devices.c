@@ -185,15 +185,17 @@ static const struct {
     {"mute0", "10.9.0.3", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
     {"down0", "10.9.0.4", "255.0.0.0", IFF_RUNNING, "no carrier", 0, 0},
     {"idle0", "10.9.0.5", "255.0.0.0", IFF_UP, "no carrier", 0, 0},
-    {"line0", "10.9.0.6", "255.0.0.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, "one other host", 0,
+    {"line0", "10.9.0.6", "255.255.255.255", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 32, 0},
+    {"tun0", "10.9.0.8", "255.255.255.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 24, 0},
+    {"tun0", "fd00::8", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 64,
      0},
-    {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "one other host", 0, 0},
+    {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "in no network", 0, 0},
     {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, NULL, 0, 0},
 };
 
 enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
 
-static const int listed[] = {2, 3, 4, 0}; /* of them, IPv4 first */
+static const int listed[] = {2, 3, 4, 7, 8, 0, 9}; /* of them, IPv4 first */
 
 static void pretend(struct ifaddrs *list, btl_ib_udp_name_t *ips, btl_ib_udp_name_t *masks)
 {
@@ -244,6 +246,8 @@ static void test_interfaces(void **state)
         assert_int_equal(got[i].prefix_bits, interfaces[which].bits);
         assert_int_equal(got[i].bandwidth, interfaces[which].bandwidth);
         assert_false(got[i].loopback);
+        assert_int_equal(NULL != got[i].why_last,
+                         0 == strcmp(got[i].name, "line0") || 0 == strcmp(got[i].name, "tun0"));
     }
     const char *said = turned_down;
     for (int family = 0; family < 2; family++) {

@@ -25,9 +25,10 @@
 #define AT_VERSION  4
 #define AT_RESERVED 6
 #define AT_SIZE     8
-#define AT_MSG_MAX  29
-#define AT_HOST     33
-#define AT_WHERE(n) (34 + (n)) /* n: length of the host's name */
+#define AT_ANSWERS  29
+#define AT_MSG_MAX  30
+#define AT_HOST     34
+#define AT_WHERE(n) (35 + (n)) /* n: length of the host's name */
 #define AT_RAILS(n) (AT_WHERE(n) + 16)
 
 static void set_rail(btl_ib_modex_rail_t *rail, const char *provider, uint8_t a, uint8_t b,
@@ -162,6 +163,7 @@ static void test_byte_order(void **state)
                                | bytes[AT_SIZE + 3]);
     assert_int_equal(0x01, bytes[12]);
     assert_int_equal(0x18, bytes[27]);
+    assert_int_equal(1, bytes[AT_ANSWERS]);
     assert_int_equal(0x02, bytes[AT_MSG_MAX + 2]); /* 66048 = 0x00010200 */
     assert_int_equal(5, bytes[AT_HOST]);
     assert_int_equal(0x21, bytes[AT_WHERE(5)]);

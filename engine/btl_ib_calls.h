@@ -479,6 +479,9 @@ void btl_ib_validation_answered(btl_ib_conn_t *conn);
 /* A probe is due, not in a kick. If the peer never answered for long that is told. True if it is to be given up. */
 bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 
+/* Something would be sent by them if the peer had answered: ask, but not too often. */
+void btl_ib_validation_ask(btl_ib_conn_t *conn);
+
 /* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 

@@ -197,6 +197,7 @@ typedef struct btl_ib_validation {
     bool told;           /* that it does not */
     uint64_t refused_at; /* us: when refusals by them were last believed; 0: not since */
     uint64_t asked_at;   /* awake: the first probe, if nothing had got there; 0: none */
+    uint64_t question_at; /* us: the last question that was no probe; 0: none */
 } btl_ib_validation_t;
 
 struct btl_ib_conn {

@@ -138,6 +138,11 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     }
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        /* Who is declined goes by another rail, and perhaps never queues anything that would ask. */
+        btl_ib_validation_ask(conn);
+        return NULL;
+    }
     if (!btl_ib_list_empty(&tx->pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
         || btl_ib_tx_window_reserve(&tx->window, 1, &conn->engine->mem) != 0) {
         return NULL;

@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions of who has nothing queued */
+
 void btl_ib_validation_passed(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.valid;
@@ -42,6 +44,17 @@ bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
 {
     return !conn->validation.valid && conn->via == conn->rail
            && !conn->rail->transport->attr.reliable && btl_ib_failover_has_valid(conn);
+}
+
+void btl_ib_validation_ask(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const uint64_t now = conn->engine->now;
+
+    if (validation->question_at == 0 || now - validation->question_at >= ASK_PAUSE) {
+        validation->question_at = now;
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
 }
 
 /* ---- answers ---- */

@@ -155,7 +155,7 @@ static void must_ask_again(void)
     if (refusals != refusals_wanted) {
         fail("%d refusals instead of %d", refusals, refusals_wanted);
     }
-    for (int i = 2; i < refusals && i < 16; i++) {
+    for (int i = 3; i < refusals && i < 16; i++) { /* MPI_Init asks first, and takes its time */
         const double before = refused_at[i - 1] - refused_at[i - 2];
         const double pause = refused_at[i] - refused_at[i - 1];
         if (pause < 1.5 * before) {

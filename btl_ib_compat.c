@@ -119,3 +119,114 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
     }
     return rc;
 }
+
+/* ---- parameters ---- */
+
+/* In the environment, which is where mpirun puts what it was told. */
+static const char *text_in_environment(const char *name, char *where, size_t size)
+{
+    const char *text = NULL;
+    char *variable = NULL;
+
+    if (OPAL_SUCCESS == mca_base_var_env_name(name, &variable)) {
+        text = getenv(variable);
+        snprintf(where, size, "the environment or by --mca (%s)", variable);
+        free(variable);
+    }
+    return text;
+}
+
+const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
+                                     char *where, size_t size)
+{
+    const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
+                                        component->mca_component_name, name);
+    const mca_base_var_t *var = NULL;
+    const mca_base_var_file_value_t *line;
+    const char *text;
+
+    snprintf(where, size, "(nowhere)");
+    if (0 > index || OPAL_SUCCESS != mca_base_var_get(index, &var)
+        || MCA_BASE_VAR_SOURCE_DEFAULT == var->mbv_source) {
+        return NULL;
+    }
+    line = var->mbv_file_value;
+    /* If mpirun has read the file the text is in the environment, and the file's name, too. */
+    if ((MCA_BASE_VAR_SOURCE_FILE == var->mbv_source
+         || MCA_BASE_VAR_SOURCE_OVERRIDE == var->mbv_source)
+        && NULL != line && NULL == var->mbv_source_file) {
+        snprintf(where, size, "%s", line->mbvfv_file);
+        return NULL != line->mbvfv_value ? line->mbvfv_value : "";
+    }
+    text = text_in_environment(var->mbv_long_name, where, size);
+    if (NULL == text) {
+        text = text_in_environment(var->mbv_full_name, where, size);
+    }
+    if (NULL != text && NULL != var->mbv_source_file) {
+        snprintf(where, size, "%s", var->mbv_source_file);
+    }
+    return text;
+}
+
+static int time_count(mca_base_var_enum_t *self, int *count)
+{
+    (void) self;
+    *count = 0;
+    return OPAL_SUCCESS;
+}
+
+static int time_item(mca_base_var_enum_t *self, int index, int *value, const char **text)
+{
+    (void) self;
+    (void) index;
+    (void) value;
+    (void) text;
+    return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
+}
+
+static int time_from_text(mca_base_var_enum_t *self, const char *text, int *value)
+{
+    (void) self;
+    (void) text;
+    *value = 0;
+    return OPAL_SUCCESS;
+}
+
+static int time_to_text(mca_base_var_enum_t *self, const int value, char **text)
+{
+    char number[16];
+
+    (void) self;
+    if (NULL == text) {
+        return OPAL_SUCCESS;
+    }
+    snprintf(number, sizeof(number), "%d", value);
+    *text = strdup(number);
+    return NULL != *text ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+static int time_dump(mca_base_var_enum_t *self, char **text
+#if OPAL_MAJOR_VERSION >= 5
+                     ,
+                     mca_base_var_enum_dump_type_t type
+#endif
+)
+{
+#if OPAL_MAJOR_VERSION >= 5
+    (void) type;
+#endif
+    (void) self;
+    *text = strdup("a whole number, also with us, ms, s or min after it");
+    return NULL != *text ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+mca_base_var_enum_t btl_ib_compat_time_enum = {
+    .super = OPAL_OBJ_STATIC_INIT(opal_object_t),
+    .enum_is_static = true,
+    .enum_name = (char *) "time",
+    .get_count = time_count,
+    .get_value = time_item,
+    .value_from_string = time_from_text,
+    .string_from_value = time_to_text,
+    .dump = time_dump,
+};

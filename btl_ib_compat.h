@@ -20,6 +20,7 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_framework.h"
+#include "opal/mca/base/mca_base_vari.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/mca/hwloc/hwloc-internal.h"
@@ -122,6 +123,21 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
 /* How many processes the runtime has places for, in all jobs that it started and may start: the same for those
  * that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_compat_universe_size(void);
+
+/*
+ * The text that somebody gave for the parameter `name` of `component`, as it was before Open MPI
+ * made a value of it: NULL if nobody did. It is Open MPI's or the environment's, good until either
+ * changes. `where` says in words where it was given.
+ */
+const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
+                                     char *where, size_t size);
+
+/*
+ * For integers that Open MPI's own parser is not to see, as it refuses "3000ms": that is 3000 MiB
+ * to it. Takes any text for 0, so that the value has to be set after registration. To MPI_T it is
+ * an enumeration without items.
+ */
+extern mca_base_var_enum_t btl_ib_compat_time_enum;
 
 /* Publish. Returns an OPAL status. */
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);

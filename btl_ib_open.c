@@ -55,8 +55,8 @@ static bool parse_queues(opening_t *opening)
     if (error.queue > 0) {
         snprintf(queue, sizeof(queue), "%u", error.queue);
     }
-    BTL_IB_SHOW_HELP("bad receive_queues", spec, queue, error.field, error.value, error.column,
-                     error.expected);
+    BTL_IB_SHOW_HELP("bad receive_queues", opal_process_info.nodename, spec, queue, error.field,
+                     error.value, error.column, error.expected);
     return false;
 }
 
@@ -67,8 +67,8 @@ static bool parse_list(const char *name, const char *value, btl_ib_device_list_t
     if (0 == btl_ib_devices_parse(value, list, &error)) {
         return true;
     }
-    BTL_IB_SHOW_HELP("bad device list", name, value, error.position, error.entry, error.problem,
-                     error.expected);
+    BTL_IB_SHOW_HELP("bad device list", name, opal_process_info.nodename, value, error.position,
+                     error.entry, error.problem, error.expected);
     return false;
 }
 

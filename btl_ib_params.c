@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_pin_limit.h"
+#include "btl_ib_params_rules.h"
+#include "btl_ib_values.h"
 
-/* A parameter that is a number. */
+/* A parameter of ours that is a number. */
 typedef struct number {
     const char *name;
     const char *help; /* without range and default */
@@ -165,27 +166,109 @@ static const number_t numbers[] = {
 
 #define NUMBER_COUNT (sizeof(numbers) / sizeof(numbers[0]))
 
+#define BOOL_RULE(field, name, standard)                                                           \
+    {                                                                                              \
+        name, BTL_IB_RULE_BOOL, false, offsetof(btl_ib_params_t, field), "", 0, 1, standard, 0     \
+    }
+#define LIMIT_RULE(field, type, unit, low, high, standard)                                         \
+    {                                                                                              \
+#field, BTL_IB_RULE_##type, true, offsetof(mca_btl_base_module_t, btl_##field), unit, low, \
+            high, standard, 0                                                                      \
+    }
+
+/* clang-format off */
+/* Of all others that are no text: what their help texts tell. */
+static const btl_ib_rule_t rules[] = {
+    BOOL_RULE(use_auto, "auto", "0"),
+    BOOL_RULE(stats, "stats", "0"),
+    BOOL_RULE(kicker, "kicker", "1"),
+    BOOL_RULE(fork_safe, "fork_safe", "1"),
+    BOOL_RULE(bulk_apart, "bulk_apart", "1"),
+    BOOL_RULE(atomics_all, "atomics_all", "0"),
+    /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
+    LIMIT_RULE(eager_limit, SIZE, "bytes", 256, 1 << 20,
+               "66560; 12288 where the device moves registered memory by itself"),
+    LIMIT_RULE(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20, "12288"),
+    LIMIT_RULE(max_send_size, SIZE, "bytes", 256, 1 << 20, "65536"),
+    LIMIT_RULE(get_limit, SIZE, "bytes", 4096, SIZE_MAX, "18446744073709551615"),
+    LIMIT_RULE(put_limit, SIZE, "bytes", 4096, SIZE_MAX, "18446744073709551615"),
+    LIMIT_RULE(get_alignment, SIZE, "bytes", 0, 0, "0"),
+    LIMIT_RULE(put_alignment, SIZE, "bytes", 0, 0, "0"),
+    LIMIT_RULE(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30, "0"),
+    LIMIT_RULE(rdma_pipeline_frag_size, SIZE, "bytes", 0, 1 << 30, "4194304"),
+    LIMIT_RULE(min_rdma_pipeline_size, SIZE, "bytes", 0, 1 << 30,
+               "0, raised to btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length"),
+    LIMIT_RULE(exclusivity, UNSIGNED, "rank", 0, 65536, "1024"),
+    LIMIT_RULE(latency, UNSIGNED, "microseconds", 1, 1000000, "10"),
+    LIMIT_RULE(bandwidth, UNSIGNED, "Mbit/s", 0, 4000000, "0, what the device says"),
+    LIMIT_RULE(flags, FLAGS, "", 0, 0, "all of these"),
+};
+/* clang-format on */
+
+#define RULE_COUNT (sizeof(rules) / sizeof(rules[0]))
+
+bool btl_ib_params_rule(size_t i, btl_ib_rule_t *rule)
+{
+    if (i >= NUMBER_COUNT) {
+        *rule = i < NUMBER_COUNT + RULE_COUNT ? rules[i - NUMBER_COUNT] : (btl_ib_rule_t){0};
+        return i < NUMBER_COUNT + RULE_COUNT;
+    }
+    *rule = (btl_ib_rule_t){
+        .name = numbers[i].name,
+        .type = numbers[i].is_size ? BTL_IB_RULE_SIZE : BTL_IB_RULE_INT,
+        .offset = numbers[i].offset,
+        .unit = numbers[i].unit,
+        .low = numbers[i].low,
+        .high = (uint64_t) numbers[i].high,
+        .standard_number = numbers[i].standard,
+    };
+    return true;
+}
+
 static const mca_base_component_t *component_version(void)
 {
     return &mca_btl_ib_component.super.btl_version;
 }
 
+/* Is it registered? A text that Open MPI itself refused leaves the default, which is told later. */
+static bool registered(int index)
+{
+    return 0 <= index || OPAL_ERR_VALUE_OUT_OF_BOUNDS == index || OPAL_ERR_BAD_PARAM == index;
+}
+
+/* What ompi_info says of the unit. */
+static const char *unit_shown(const char *unit)
+{
+    switch (btl_ib_value_unit(unit)) {
+    case BTL_IB_VALUE_BYTES:
+        return " or with k, M, G";
+    case BTL_IB_VALUE_COUNT:
+        return "";
+    default:
+        return " or with us, ms, s, min";
+    }
+}
+
 static bool register_number(btl_ib_params_t *params, const number_t *number)
 {
     void *storage = (char *) params + number->offset;
+    const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
+    const bool is_time = BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit;
     char help[512];
 
-    snprintf(help, sizeof(help), "%s (%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")",
-             number->help, number->unit, number->low, number->high, number->standard);
+    snprintf(help, sizeof(help), "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")",
+             number->help, number->unit, unit_shown(number->unit), number->low, number->high,
+             number->standard);
     if (number->is_size) {
         *(size_t *) storage = (size_t) number->standard;
     } else {
         *(int *) storage = (int) number->standard;
     }
-    return 0 <= mca_base_component_var_register(
-               component_version(), number->name, help,
-               number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
-               number->level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return registered(mca_base_component_var_register(
+        component_version(), number->name, help,
+        number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT,
+        is_time && !number->is_size ? &btl_ib_compat_time_enum : NULL, 0, 0, number->level,
+        MCA_BASE_VAR_SCOPE_READONLY, storage));
 }
 
 /* Returns the variable's index, negative on error. */
@@ -200,9 +283,9 @@ static int register_string(char **storage, const char *name, const char *help,
 static bool register_bool(bool *storage, const char *name, const char *help,
                           mca_base_var_info_lvl_t level)
 {
-    return 0 <= mca_base_component_var_register(component_version(), name, help,
-                                                MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, level,
-                                                MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return registered(mca_base_component_var_register(component_version(), name, help,
+                                                      MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, level,
+                                                      MCA_BASE_VAR_SCOPE_READONLY, storage));
 }
 
 /* Did somebody set this variable, or is it the default? */
@@ -225,8 +308,8 @@ static bool register_device_strings(btl_ib_params_t *params)
             &params->max_pinned, "max_pinned",
             "Memory that each process keeps registered with RDMA devices at most, in use or "
             "cached; "
-            "processors move what is more (text: a number of bytes, 0 to 18446744073709551615, or "
-            "a part of the host's "
+            "processors move what is more (text: a number of bytes, 0 to 18446744073709551615, "
+            "also with k, M, G, or a part of the host's "
             "memory, "
             "that the processes of the job there share, 0% to 100%; never more than may be locked; "
             "default: 50%)",
@@ -366,8 +449,9 @@ static void default_limits(mca_btl_base_module_t *limits, bool all_atomics)
 static bool register_limit(const char *name, const char *help, mca_base_var_type_t type,
                            mca_base_var_info_lvl_t level, void *storage)
 {
-    return 0 <= mca_base_component_var_register(component_version(), name, help, type, NULL, 0, 0,
-                                                level, MCA_BASE_VAR_SCOPE_READONLY, storage);
+    return registered(mca_base_component_var_register(component_version(), name, help, type, NULL,
+                                                      0, 0, level, MCA_BASE_VAR_SCOPE_READONLY,
+                                                      storage));
 }
 
 /* For ob1's pipeline of puts, which it takes if btl_ib_flags has no get, or without
@@ -375,24 +459,24 @@ static bool register_limit(const char *name, const char *help, mca_base_var_type
 static bool register_pipeline(mca_btl_base_module_t *limits)
 {
     const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
-    bool ok =
-        register_limit("rdma_pipeline_send_length",
-                       "Of a long message that goes by put, send this much in fragments "
-                       "(bytes, 0 to 1073741824, default: 0: registration costs nothing where "
-                       "processors move memory, and what RDMA devices know is cached)",
-                       size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
+    bool ok = register_limit(
+        "rdma_pipeline_send_length",
+        "Of a long message that goes by put, send this much in fragments "
+        "(bytes or with k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
+        "processors move memory, and what RDMA devices know is cached)",
+        size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
 
-    ok = register_limit("rdma_pipeline_frag_size",
-                        "Put a long message in pieces of at most this size, four at a time "
-                        "(bytes, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)",
-                        size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_frag_size)
+    ok = register_limit(
+             "rdma_pipeline_frag_size",
+             "Put a long message in pieces of at most this size, four at a time "
+             "(bytes or with k, M, G, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)",
+             size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_frag_size)
          && ok;
-    return register_limit(
-               "min_rdma_pipeline_size",
-               "Send messages below this size in fragments instead of the pipeline of "
-               "puts (bytes, 0 to 1073741824, default: 0, raised to btl_ib_eager_limit + "
-               "btl_ib_rdma_pipeline_send_length)",
-               size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
+    return register_limit("min_rdma_pipeline_size",
+                          "Send messages below this size in fragments instead of the pipeline of "
+                          "puts (bytes or with k, M, G, 0 to 1073741824, default: 0, raised to "
+                          "btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length)",
+                          size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
            && ok;
 }
 
@@ -407,7 +491,7 @@ static bool register_abilities(mca_btl_base_module_t *limits)
 
     snprintf(get, sizeof(get), text, "gets");
     snprintf(put, sizeof(put), text, "puts");
-    return 0 <= mca_base_component_var_register(
+    return registered(mca_base_component_var_register(
                version, "flags",
                "What Open MPI may use (names with commas: send, which is needed, put, get, "
                "atomics, "
@@ -415,13 +499,13 @@ static bool register_abilities(mca_btl_base_module_t *limits)
                "messages "
                "go in fragments, without all but send there are no MPI windows by osc/rdma)",
                MCA_BASE_VAR_TYPE_UNSIGNED_INT, &mca_btl_base_flag_enum->super, 0, 0,
-               OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_flags)
-           && 0 <= mca_base_component_var_register(
-                  version, "get_alignment", get, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
-                  OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_get_alignment)
-           && 0 <= mca_base_component_var_register(
-                  version, "put_alignment", put, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0,
-                  OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_put_alignment);
+               OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_flags))
+           && registered(mca_base_component_var_register(
+               version, "get_alignment", get, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_9,
+               MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_get_alignment))
+           && registered(mca_base_component_var_register(
+               version, "put_alignment", put, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_9,
+               MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_put_alignment));
 }
 
 /* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
@@ -439,30 +523,30 @@ static bool register_limits(btl_ib_params_t *params, mca_btl_base_module_t *limi
         component_version(), "eager_limit",
         "Send messages up to this size at once, without asking whether the "
         "receiver is ready; the PML's header counts, the size of a datagram does "
-        "not matter; the same on all hosts (bytes, 256 to 1048576, default: 66560; 12288 where "
-        "the device moves registered memory by itself)",
+        "not matter; the same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 66560; "
+        "12288 where the device moves registered memory by itself)",
         size, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_eager_limit);
     ok = 0 <= eager && ok;
     params->eager_by_user = set_by_user(eager);
-    ok =
-        register_limit("rndv_eager_limit",
-                       "Of a longer message send this much together with the question, and no more "
-                       "than btl_ib_eager_limit (bytes, 0 to 1048576, default: 12288)",
-                       size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
-        && ok;
+    ok = register_limit(
+             "rndv_eager_limit",
+             "Of a longer message send this much together with the question, and no more "
+             "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288)",
+             size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
+         && ok;
     ok = register_limit("max_send_size",
                         "Cut the rest of a longer message into fragments of at most this size; the "
-                        "same on all hosts (bytes, 256 to 1048576, default: 65536)",
+                        "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 65536)",
                         size, OPAL_INFO_LVL_4, &limits->btl_max_send_size)
          && ok;
     ok = register_limit("get_limit",
                         "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                        "(bytes, from 4096, default: 18446744073709551615)",
+                        "(bytes or with k, M, G, from 4096, default: 18446744073709551615)",
                         size, OPAL_INFO_LVL_6, &limits->btl_get_limit)
          && ok;
     ok = register_limit("put_limit",
                         "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                        "(bytes, from 4096, default: 18446744073709551615)",
+                        "(bytes or with k, M, G, from 4096, default: 18446744073709551615)",
                         size, OPAL_INFO_LVL_6, &limits->btl_put_limit)
          && ok;
     ok = register_pipeline(limits) && ok;
@@ -471,12 +555,12 @@ static bool register_limits(btl_ib_params_t *params, mca_btl_base_module_t *limi
                         "used (rank, 0 to 65536, default: 1024)",
                         number, OPAL_INFO_LVL_7, &limits->btl_exclusivity)
          && ok;
-    ok =
-        register_limit("latency",
-                       "How this BTL ranks among others that reach the same peer, the lowest wins; "
-                       "the same for all devices (microseconds, 1 to 1000000, default: 10)",
-                       number, OPAL_INFO_LVL_5, &limits->btl_latency)
-        && ok;
+    ok = register_limit(
+             "latency",
+             "How this BTL ranks among others that reach the same peer, the lowest wins; "
+             "the same for all devices (microseconds or with us, ms, s, 1 to 1000000, default: 10)",
+             number, OPAL_INFO_LVL_5, &limits->btl_latency)
+         && ok;
     ok = register_limit("bandwidth",
                         "Bandwidth of each device, by which long messages are divided among them "
                         "(Mbit/s, 0 to 4000000, default: 0, what the device says)",
@@ -541,190 +625,8 @@ int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limit
         ok = register_number(params, &numbers[i]) && ok;
     }
     ok = register_limits(params, limits) && ok;
-    params->registered = ok;
+    btl_ib_params_read(params, limits);
+    /* Open MPI looked at its own values when it registered them. */
+    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && ok;
     return OPAL_SUCCESS;
-}
-
-static bool check_range(const char *name, const char *unit, int64_t value, int64_t low,
-                        int64_t high)
-{
-    char value_text[32];
-    char low_text[32];
-    char high_text[32];
-
-    if (value >= low && value <= high) {
-        return true;
-    }
-    snprintf(value_text, sizeof(value_text), "%" PRId64, value);
-    snprintf(low_text, sizeof(low_text), "%" PRId64, low);
-    snprintf(high_text, sizeof(high_text), "%" PRId64, high);
-    BTL_IB_SHOW_HELP("value out of range", name, value_text, low_text, high_text, unit);
-    return false;
-}
-
-/* For sizes without an upper bound. */
-static bool check_least(const char *name, size_t value, size_t low)
-{
-    return value > INT64_MAX
-           || check_range(name, "bytes", (int64_t) value, (int64_t) low, INT64_MAX);
-}
-
-static bool check_number(const btl_ib_params_t *params, const number_t *number)
-{
-    const void *storage = (const char *) params + number->offset;
-    const int64_t value =
-        number->is_size ? (int64_t) * (const size_t *) storage : (int64_t) * (const int *) storage;
-
-    return check_range(number->name, number->unit, value, number->low, number->high);
-}
-
-static bool check_order(const char *smaller, int64_t small_value, const char *larger,
-                        int64_t large_value)
-{
-    char small_text[32];
-    char large_text[32];
-
-    if (small_value <= large_value) {
-        return true;
-    }
-    snprintf(small_text, sizeof(small_text), "%" PRId64, small_value);
-    snprintf(large_text, sizeof(large_text), "%" PRId64, large_value);
-    BTL_IB_SHOW_HELP("values contradict", smaller, small_text, larger, large_text, smaller, larger);
-    return false;
-}
-
-static const char *text_of(const char *value)
-{
-    return NULL != value ? value : "";
-}
-
-static bool check_choice(const char *name, const char *value, const char *const *choices)
-{
-    char expected[64] = "";
-
-    for (size_t i = 0; NULL != choices[i]; ++i) {
-        const size_t len = strlen(expected);
-
-        if (0 == strcmp(text_of(value), choices[i])) {
-            return true;
-        }
-        snprintf(expected + len, sizeof(expected) - len, "%s%s", len > 0 ? ", " : "", choices[i]);
-    }
-    BTL_IB_SHOW_HELP("unknown choice", name, text_of(value), expected);
-    return false;
-}
-
-static bool check_choices(const btl_ib_params_t *params)
-{
-    const btl_ib_pin_host_t host = btl_ib_pin_host(1);
-    uint64_t bytes;
-    static const char *const checksums[] = {"none", "crc32c", NULL};
-    static const char *const wires[] = {"auto", "ud", "rc", NULL};
-    static const char *const orderings[] = {"strict", "relaxed", NULL};
-    static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
-    static const char *const atomics[] = {"auto", "device", "host", NULL};
-
-    if (!check_choice("wire", params->wire, wires)
-        || !check_choice("memory_ordering", params->ordering, orderings)
-        || !check_choice("checksum", params->checksum, checksums)
-        || !check_choice("auth", params->auth, auths)
-        || !check_choice("atomics", params->atomics, atomics)) {
-        return false;
-    }
-    if (!btl_ib_pin_limit(text_of(params->max_pinned), &host, &bytes)) {
-        BTL_IB_SHOW_HELP("unknown choice", "max_pinned", text_of(params->max_pinned),
-                         "a number of bytes, or of percent with a %");
-        return false;
-    }
-    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed && !btl_ib_aead_available()) {
-        BTL_IB_SHOW_HELP("no cryptography", params->auth);
-        return false;
-    }
-    return true;
-}
-
-btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
-{
-    if (0 == strcmp(params->auth, "integrity")) {
-        return BTL_IB_GUARD_INTEGRITY;
-    }
-    if (0 == strcmp(params->auth, "encrypt")) {
-        return BTL_IB_GUARD_ENCRYPT;
-    }
-    return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
-}
-
-/* What the user wants: Open MPI has raised it to what is below. */
-static int64_t least_pipeline(const mca_btl_base_module_t *limits)
-{
-    const size_t raised = limits->btl_eager_limit + limits->btl_rdma_pipeline_send_length;
-
-    return limits->btl_min_rdma_pipeline_size <= raised
-               ? 0
-               : (int64_t) limits->btl_min_rdma_pipeline_size;
-}
-
-/* What ob1 and osc/rdma were told that they may use must be there, and what they use must do. */
-static bool check_one_sided(const mca_btl_base_module_t *limits)
-{
-    const uint32_t unknown = limits->btl_flags & ~BTL_IB_FLAGS;
-    const int64_t max = 1 << 30;
-    char text[40];
-
-    if (0 != unknown) {
-        snprintf(text, sizeof(text), "flags too many: 0x%x", unknown);
-        BTL_IB_SHOW_HELP("unsupported flags", text);
-        return false;
-    }
-    if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
-        BTL_IB_SHOW_HELP("unsupported flags", "send is missing");
-        return false;
-    }
-    return check_least("get_limit", limits->btl_get_limit, 4096)
-           && check_least("put_limit", limits->btl_put_limit, 4096)
-           && (0 == limits->btl_rdma_pipeline_frag_size
-               || check_range("rdma_pipeline_frag_size", "bytes",
-                              (int64_t) limits->btl_rdma_pipeline_frag_size, 4096, max))
-           && check_range("rdma_pipeline_send_length", "bytes",
-                          (int64_t) limits->btl_rdma_pipeline_send_length, 0, max)
-           && check_range("min_rdma_pipeline_size", "bytes", least_pipeline(limits), 0, max);
-}
-
-/* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
-static bool check_limits(const mca_btl_base_module_t *limits)
-{
-    const int64_t max = 1 << 20;
-
-    return check_range("eager_limit", "bytes", (int64_t) limits->btl_eager_limit, 256, max)
-           && check_range("rndv_eager_limit", "bytes", (int64_t) limits->btl_rndv_eager_limit, 0,
-                          max)
-           && check_range("max_send_size", "bytes", (int64_t) limits->btl_max_send_size, 256, max)
-           && check_range("exclusivity", "rank", limits->btl_exclusivity, 0, 65536)
-           && check_range("latency", "microseconds", limits->btl_latency, 1, 1000000)
-           && check_range("bandwidth", "Mbit/s", limits->btl_bandwidth, 0, 4000000);
-}
-
-bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
-{
-    btl_ib_cc_kind_t kind;
-
-    for (size_t i = 0; i < NUMBER_COUNT; ++i) {
-        if (!check_number(params, &numbers[i])) {
-            return false;
-        }
-    }
-    if (NULL != params->if_include && '\0' != params->if_include[0] && NULL != params->if_exclude
-        && '\0' != params->if_exclude[0]) {
-        BTL_IB_SHOW_HELP("include and exclude", params->if_include, params->if_exclude);
-        return false;
-    }
-    if (!btl_ib_cc_parse(params->cc, &kind)) {
-        BTL_IB_SHOW_HELP("unknown congestion control", params->cc);
-        return false;
-    }
-    return params->registered && check_choices(params) && check_limits(limits)
-           && check_one_sided(limits)
-           && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
-           && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
-           && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);
 }

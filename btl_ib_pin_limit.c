@@ -5,32 +5,35 @@
 
 #include "btl_ib_pin_limit.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-bool btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes)
-{
-    char *end;
+#include "btl_ib_values.h"
 
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || 0 != errno) {
-        return false;
-    }
-    if (0 == strcmp(end, "%") && value <= 100) {
-        *bytes = host->memory / 100 * value / host->processes;
-    } else if ('\0' == *end) {
-        *bytes = value;
+const char *btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes)
+{
+    static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
+    static const btl_ib_value_range_t parts = {BTL_IB_VALUE_COUNT, 0, 100};
+    const size_t len = strlen(text);
+    char number[32];
+    uint64_t value = 0;
+    const char *problem;
+
+    if (0 == len || '%' != text[len - 1]) {
+        problem = btl_ib_value_number(text, &any, &value);
+    } else if (len > sizeof(number)) {
+        problem = "it is too long";
     } else {
-        return false;
+        memcpy(number, text, len - 1);
+        number[len - 1] = '\0';
+        problem = btl_ib_value_number(number, &parts, &value);
+        value = host->memory / 100 * value / host->processes;
     }
-    if (*bytes > host->lockable) {
-        *bytes = host->lockable;
+    if (NULL == problem) {
+        *bytes = value < host->lockable ? value : host->lockable;
     }
-    return true;
+    return problem;
 }
 
 btl_ib_pin_host_t btl_ib_pin_host(uint32_t processes)

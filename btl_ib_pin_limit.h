@@ -19,11 +19,12 @@ typedef struct btl_ib_pin_host {
 } btl_ib_pin_host_t;
 
 /*
- * Bytes that a process may pin: `text` is a number of bytes (0 to 2^64 - 1), or a part of the host's memory, which the
- * processes share, as "50%" (0% to 100%). Never more than it may lock. Returns false if `text` is no such thing; *bytes
- * is as before then.
+ * Bytes that a process may pin: `text` is a number of bytes (0 to 2^64 - 1, also with a unit, see
+ * btl_ib_values.h), or a part of the host's memory, which the processes share, as "50%" (0% to
+ * 100%). Never more than it may lock. Returns NULL; or what is wrong with `text`, a literal, and
+ * *bytes is as before then.
  */
-bool btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes);
+const char *btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes);
 
 /* This host, as its system tells. */
 btl_ib_pin_host_t btl_ib_pin_host(uint32_t processes);

@@ -112,6 +112,7 @@ unit_tests = \
     tests/unit/test_udp_path \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
+    tests/unit/test_values \
     tests/unit/test_window \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
@@ -169,8 +170,10 @@ tests_unit_test_gate_SOURCES = tests/unit/test_gate.c btl_ib_gate.c
 tests_unit_test_gate_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
 tests_unit_test_pace_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_pin_limit_SOURCES = tests/unit/test_pin_limit.c btl_ib_pin_limit.c
+tests_unit_test_pin_limit_SOURCES = tests/unit/test_pin_limit.c btl_ib_pin_limit.c btl_ib_values.c
 tests_unit_test_pin_limit_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_values_SOURCES = tests/unit/test_values.c btl_ib_values.c
+tests_unit_test_values_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_wires_SOURCES = tests/unit/test_wires.c btl_ib_wires.c
 tests_unit_test_wires_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
@@ -253,6 +256,7 @@ fuzz_targets = \
     tests/fuzz/fuzz_modex \
     tests/fuzz/fuzz_pair \
     tests/fuzz/fuzz_queues \
+    tests/fuzz/fuzz_values \
     tests/fuzz/fuzz_wire
 check_PROGRAMS += $(fuzz_targets)
 if BTL_IB_FUZZERS
@@ -279,6 +283,10 @@ tests_fuzz_fuzz_modex_LDADD = $(lower_layers)
 tests_fuzz_fuzz_queues_SOURCES = tests/fuzz/fuzz_queues.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_queues_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_queues_LDADD = $(lower_layers)
+tests_fuzz_fuzz_values_SOURCES = tests/fuzz/fuzz_values.c tests/fuzz/require.h btl_ib_values.c $(fuzz_main)
+tests_fuzz_fuzz_values_CPPFLAGS = $(lower_cppflags) -I$(srcdir)
+tests_fuzz_fuzz_values_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_values_LDADD = $(lower_layers)
 tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_wire_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_wire_LDADD = $(lower_layers)
@@ -294,6 +302,7 @@ mpi_programs = \
     tests/mpi/churn \
     tests/mpi/collectives \
     tests/mpi/compute \
+    tests/mpi/cvars \
     tests/mpi/datatypes \
     tests/mpi/direct \
     tests/mpi/early_finalize \

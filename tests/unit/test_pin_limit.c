@@ -19,7 +19,7 @@ static uint64_t limit(const char *text, const btl_ib_pin_host_t *host)
 {
     uint64_t bytes = 77;
 
-    assert_true(btl_ib_pin_limit(text, host, &bytes));
+    assert_null(btl_ib_pin_limit(text, host, &bytes));
     return bytes;
 }
 
@@ -31,6 +31,9 @@ static void test_amounts(void **state)
     assert_int_equal(5, limit("5", &large));
     assert_int_equal(1000000, limit("1000000", &large));
     assert_true(UINT64_MAX == limit("18446744073709551615", &large));
+    assert_int_equal(5, limit("0x5", &large));
+    assert_int_equal(65536, limit("64k", &large));
+    assert_true(UINT64_C(8) << 30 == limit("8GiB", &large));
     assert_int_equal(0, limit("0%", &large));
     assert_int_equal(50000, limit("50%", &large));
     assert_int_equal(100000, limit("100%", &large));
@@ -50,14 +53,21 @@ static void test_what_may_be_locked_is_the_most(void **state)
 static void test_nonsense(void **state)
 {
     static const char *const texts[] = {
-        "",     "%",   "101%", "5x", "-1", "+1", " 1", "50%%", "50 %", "18446744073709551616",
-        "half", "0x5", "1.5",
+        "",     "%",
+        "101%", "5x",
+        "-1",   "+1",
+        " 1",   "50%%",
+        "50 %", "18446744073709551616",
+        "half", "1.5",
+        "-1%",  "5k%",
+        "1kB",  "00%",
+        "%%",   "1000000000000000000000000000000000%",
     };
     uint64_t bytes = 77;
 
     (void) state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
-        assert_false(btl_ib_pin_limit(texts[i], &large, &bytes));
+        assert_non_null(btl_ib_pin_limit(texts[i], &large, &bytes));
         assert_int_equal(77, bytes);
     }
 }

@@ -1,0 +1,269 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_values.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define EMPTY     "it is empty"
+#define NO_NUMBER "it is no number"
+
+/* A unit that may follow a number: so many bytes or microseconds. */
+typedef struct suffix {
+    const char *text;
+    uint64_t factor;
+} suffix_t;
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
+
+/* Not kB, which is 1000 bytes for some and 1024 for others. */
+static const suffix_t sizes[] = {
+    {"k", KIB}, {"K", KIB}, {"KiB", KIB}, {"m", MIB}, {"M", MIB},   {"MiB", MIB},
+    {"g", GIB}, {"G", GIB}, {"GiB", GIB}, {"T", TIB}, {"TiB", TIB}, {NULL, 0},
+};
+
+/* Not m, which is a minute for some and a millisecond for others. */
+static const suffix_t times[] = {
+    {"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {NULL, 0},
+};
+
+/* What is to be known of each unit, by btl_ib_value_unit_t. */
+static const struct {
+    const char *word;
+    const suffix_t *suffixes;
+    uint64_t factor; /* of a number without one */
+    const char *help;
+    const char *fraction; /* what is wrong with less than one */
+} units[] = {
+    [BTL_IB_VALUE_COUNT] = {"", NULL, 1, "", NO_NUMBER},
+    [BTL_IB_VALUE_BYTES] = {"bytes", sizes, 1, ", or with k, M, G or KiB, MiB, GiB after it",
+                            NO_NUMBER},
+    [BTL_IB_VALUE_MICROSECONDS] = {"microseconds", times, 1, ", or with us, ms, s or min after it",
+                                   NO_NUMBER},
+    [BTL_IB_VALUE_MILLISECONDS] = {"milliseconds", times, 1000,
+                                   ", or with us, ms, s or min after it",
+                                   "it is no whole number of milliseconds"},
+    [BTL_IB_VALUE_SECONDS] = {"seconds", times, 1000000, ", or with us, ms, s or min after it",
+                              "it is no whole number of seconds"},
+};
+
+#define UNITS (sizeof(units) / sizeof(units[0]))
+
+btl_ib_value_unit_t btl_ib_value_unit(const char *word)
+{
+    for (size_t i = 1; i < UNITS; ++i) {
+        if (0 == strcmp(word, units[i].word)) {
+            return (btl_ib_value_unit_t) i;
+        }
+    }
+    return BTL_IB_VALUE_COUNT;
+}
+
+const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit)
+{
+    return units[unit].help;
+}
+
+/* ---- numbers ---- */
+
+/* Not isdigit(), which asks the locale. */
+static unsigned digit_of(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return (unsigned) (c - '0');
+    }
+    if (c >= 'a' && c <= 'f') {
+        return (unsigned) (c - 'a') + 10;
+    }
+    return c >= 'A' && c <= 'F' ? (unsigned) (c - 'A') + 10 : 16;
+}
+
+/* The digits at *at, and what follows them. What is too large becomes `UINT64_MAX`, and *overflow
+ * is set. */
+static const char *digits(const char **at, uint64_t *value, bool *overflow)
+{
+    const bool hexadecimal = '0' == (*at)[0] && ('x' == (*at)[1] || 'X' == (*at)[1]);
+    const unsigned base = hexadecimal ? 16 : 10;
+    const char *first = *at + (hexadecimal ? 2 : 0);
+    const char *c = first;
+
+    *value = 0;
+    *overflow = false;
+    for (; digit_of(*c) < base; ++c) {
+        const unsigned digit = digit_of(*c);
+
+        if (*overflow || *value > (UINT64_MAX - digit) / base) {
+            *overflow = true;
+            *value = UINT64_MAX;
+        } else {
+            *value = *value * base + digit;
+        }
+    }
+    if (c == first) {
+        return NO_NUMBER;
+    }
+    if (!hexadecimal && '0' == first[0] && c > first + 1) {
+        return "it begins with 0, which may be meant as octal";
+    }
+    *at = c;
+    return NULL;
+}
+
+/* What `text` after a number stands for; 0 if it is no unit. */
+static uint64_t factor_of(const char *text, btl_ib_value_unit_t unit)
+{
+    const suffix_t *suffix = units[unit].suffixes;
+
+    if ('\0' == *text) {
+        return units[unit].factor;
+    }
+    while (NULL != suffix && NULL != suffix->text && 0 != strcmp(text, suffix->text)) {
+        ++suffix;
+    }
+    return NULL != suffix ? suffix->factor : 0;
+}
+
+/* What is wrong with where a number lies. */
+static const char *misplaced(const btl_ib_value_range_t *range, uint64_t magnitude, bool negative)
+{
+    if (negative && magnitude > 0) {
+        const uint64_t most = range->low < 0 ? -(uint64_t) range->low : 0;
+
+        return magnitude > most ? "it is too small" : NULL;
+    }
+    if (range->low > 0 && magnitude < (uint64_t) range->low) {
+        return "it is too small";
+    }
+    return magnitude > range->high ? "it is too large" : NULL;
+}
+
+const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
+                                uint64_t *value)
+{
+    const bool negative = '-' == text[0];
+    const char *at = text + (negative ? 1 : 0);
+    uint64_t magnitude;
+    uint64_t factor;
+    bool overflow;
+    const char *problem;
+
+    if ('\0' == *text) {
+        return EMPTY;
+    }
+    problem = digits(&at, &magnitude, &overflow);
+    if (NULL != problem) {
+        return problem;
+    }
+    factor = factor_of(at, range->unit);
+    if (0 == factor) {
+        return BTL_IB_VALUE_COUNT == range->unit ? "something follows the number"
+                                                 : "what follows the number is none of its units";
+    }
+    if (overflow || magnitude > UINT64_MAX / factor) {
+        return negative ? "it is too small" : "it is too large";
+    }
+    magnitude *= factor;
+    if (0 != magnitude % units[range->unit].factor) {
+        return units[range->unit].fraction;
+    }
+    magnitude /= units[range->unit].factor;
+    problem = misplaced(range, magnitude, negative);
+    if (NULL == problem) {
+        *value = negative ? -magnitude : magnitude;
+    }
+    return problem;
+}
+
+/* ---- others ---- */
+
+const char *btl_ib_value_bool(const char *text, bool *value)
+{
+    /* What Open MPI takes, except for numbers beyond 1. */
+    static const char *const words[2][6] = {
+        {"0", "f", "false", "n", "no", "disabled"},
+        {"1", "t", "true", "y", "yes", "enabled"},
+    };
+
+    if ('\0' == *text) {
+        return EMPTY;
+    }
+    for (size_t truth = 0; truth < 2; ++truth) {
+        for (size_t i = 0; i < sizeof(words[0]) / sizeof(words[0][0]); ++i) {
+            if (0 == strcmp(text, words[truth][i])) {
+                *value = 1 == truth;
+                return NULL;
+            }
+        }
+    }
+    return "it is none of these";
+}
+
+/* One entry, with `len` characters. Returns whether it is one; its bits are added then. */
+static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *flags,
+                     uint32_t *value)
+{
+    static const btl_ib_value_range_t any = {BTL_IB_VALUE_COUNT, 0, UINT32_MAX};
+    uint32_t known = 0;
+    uint64_t number;
+    char text[16];
+
+    for (; NULL != flags->name; ++flags) {
+        if (len == strlen(flags->name) && 0 == strncasecmp(entry, flags->name, len)) {
+            *value |= flags->bit;
+            return true;
+        }
+        known |= flags->bit;
+    }
+    if (len >= sizeof(text)) {
+        return false;
+    }
+    memcpy(text, entry, len);
+    text[len] = '\0';
+    if (NULL != btl_ib_value_number(text, &any, &number) || 0 != (number & ~(uint64_t) known)) {
+        return false;
+    }
+    *value |= (uint32_t) number;
+    return true;
+}
+
+const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flags, uint32_t *value)
+{
+    uint32_t sum = 0;
+
+    if ('\0' == *text) {
+        return EMPTY;
+    }
+    for (;;) {
+        const size_t len = strcspn(text, ",");
+
+        if (!add_flag(text, len, flags, &sum)) {
+            return "an entry is none of these";
+        }
+        if ('\0' == text[len]) {
+            *value = sum;
+            return NULL;
+        }
+        text += len + 1;
+    }
+}
+
+void btl_ib_value_show(const char *text, char *out, size_t size)
+{
+    size_t i = 0;
+
+    for (; '\0' != text[i] && i + 1 < size; ++i) {
+        const bool control = (unsigned char) text[i] < ' ' || '\177' == text[i];
+
+        out[i] = control ? '?' : text[i];
+    }
+    out[i] = '\0';
+    if ('\0' != text[i]) {
+        memcpy(out + size - 4, "...", 4);
+    }
+}

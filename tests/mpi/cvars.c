@@ -1,0 +1,88 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What tools see of a parameter by MPI_T: "<name> <type> = <value>, <n> items", where n counts
+ * those of its enumeration.
+ *
+ *   name=btl_ib_ack_delay    which
+ */
+
+#include "common.h"
+
+#include <inttypes.h>
+
+typedef union value {
+    int number;
+    unsigned positive;
+    size_t large;
+    char text[4096];
+} value_t;
+
+static int find(const char *wanted)
+{
+    int index;
+
+    if (MPI_SUCCESS != MPI_T_cvar_get_index(wanted, &index)) {
+        fail("MPI_T knows no %s", wanted);
+    }
+    return index;
+}
+
+/* Of enumerations: how many items, 0 if it is none. */
+static int items_of(MPI_T_enum type)
+{
+    char name[64];
+    int length = sizeof(name);
+    int items = 0;
+
+    if (MPI_T_ENUM_NULL != type
+        && MPI_SUCCESS != MPI_T_enum_get_info(type, &items, name, &length)) {
+        fail("an enumeration without a name");
+    }
+    return items;
+}
+
+static void show(const char *wanted)
+{
+    char name[128];
+    int length = sizeof(name);
+    int level, bind, scope, count;
+    MPI_Datatype type;
+    MPI_T_enum items;
+    MPI_T_cvar_handle handle;
+    value_t value;
+    const int index = find(wanted);
+
+    if (MPI_SUCCESS
+            != MPI_T_cvar_get_info(index, name, &length, &level, &type, &items, NULL, NULL, &bind,
+                                   &scope)
+        || MPI_SUCCESS != MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)
+        || (size_t) count > sizeof(value) || MPI_SUCCESS != MPI_T_cvar_read(handle, &value)) {
+        fail("%s cannot be read", wanted);
+    }
+    if (MPI_INT == type) {
+        printf("%s int = %d, %d items\n", name, value.number, items_of(items));
+    } else if (MPI_UNSIGNED == type) {
+        printf("%s unsigned = %u, %d items\n", name, value.positive, items_of(items));
+    } else if (MPI_CHAR == type) {
+        printf("%s char = %s, %d items\n", name, value.text, items_of(items));
+    } else {
+        printf("%s size_t = %zu, %d items\n", name, value.large, items_of(items));
+    }
+    MPI_T_cvar_handle_free(&handle);
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    begin(&argc, &argv, "cvars");
+    show(arg_text(argc, argv, "name", "btl_ib_ack_delay"));
+    MPI_T_finalize(); /* after MPI_Finalize() Open MPI 4.1 crashes in it, over any BTL */
+    finish();
+    return 0;
+}

@@ -101,6 +101,7 @@ unit_tests = \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
+    tests/unit/test_seen \
     tests/unit/test_store \
     tests/unit/test_table \
     tests/unit/test_token \
@@ -172,6 +173,8 @@ tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
 tests_unit_test_pace_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_pin_limit_SOURCES = tests/unit/test_pin_limit.c btl_ib_pin_limit.c btl_ib_values.c
 tests_unit_test_pin_limit_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_seen_SOURCES = tests/unit/test_seen.c btl_ib_seen.c
+tests_unit_test_seen_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_values_SOURCES = tests/unit/test_values.c btl_ib_values.c
 tests_unit_test_values_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
 tests_unit_test_wires_SOURCES = tests/unit/test_wires.c btl_ib_wires.c

@@ -272,6 +272,20 @@ static const char *last_resort(btl_ib_device_filter_t *filter, const btl_ib_devi
     return device->why_last;
 }
 
+void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
+                              const char *reason)
+{
+    const bool named = '\0' != device[0];
+
+    if (NULL != log->print) {
+        log->print(log->context, 10, "%s %s turned down: %s", named ? "device" : "transport",
+                   named ? device : transport, reason);
+    }
+    if (NULL != log->turned_down) {
+        log->turned_down(log->context, transport, device, reason);
+    }
+}
+
 /* Sort those for which `why_not` has an answer behind the others. Returns how many others. */
 static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                      const char *(*why_not)(btl_ib_device_filter_t *, const btl_ib_device_t *),
@@ -286,8 +300,8 @@ static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *f
         if (NULL == reason) {
             memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
             list[wanted++] = device;
-        } else if (NULL != log->print) {
-            log->print(log->context, 10, "device %s turned down: %s", device.name, reason);
+        } else {
+            btl_ib_devices_turn_down(log, device.transport, device.name, reason);
         }
     }
     return wanted;

@@ -64,6 +64,11 @@ typedef struct btl_ib_devices_error {
 int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
                          btl_ib_devices_error_t *error);
 
+/* A device of `transport`, or the transport itself (""), is not used: tell it at level 10, and to
+ * whoever collects such devices. */
+void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
+                              const char *reason);
+
 /*
  * Move the devices that are wanted to the front of `list`, in the order that they had; the others
  * follow, so that the list can be given back whole. Without an include list devices with

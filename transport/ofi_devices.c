@@ -17,6 +17,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "devices.h"
 #include "interfaces.h"
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
@@ -187,10 +188,11 @@ static int best_rank(const struct fi_info *all, const struct ifaddrs *interfaces
 
 static void tell_turned_down(const struct fi_info *info, const char *why, const btl_ib_log_t *log)
 {
-    if (log->print != NULL) {
-        log->print(log->context, 10, "ofi/%s:%s on %s turned down: %s",
-                   info->fabric_attr->prov_name, device_name(info), info->fabric_attr->name, why);
-    }
+    char name[160];
+
+    snprintf(name, sizeof(name), "%s:%s on %s", info->fabric_attr->prov_name, device_name(info),
+             info->fabric_attr->name);
+    btl_ib_devices_turn_down(log, "ofi", name, why);
 }
 
 /* Put a device on the list unless it is there with an address as good. Returns the new count. */
@@ -242,6 +244,7 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
     struct fi_info *hints = btl_ib_ofi_hints(provider);
     struct ifaddrs *interfaces = NULL;
     struct fi_info *all = NULL;
+    char reason[192];
     int total = 0;
 
     if (hints == NULL) {
@@ -250,11 +253,10 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
     int rc = fi_getinfo(BTL_IB_OFI_VERSION, NULL, NULL, 0, hints, &all);
     fi_freeinfo(hints);
     if (rc != 0) {
-        if (log->print != NULL) {
-            log->print(log->context, 10, "ofi: no datagram provider%s%s: fi_getinfo: %s",
-                       provider != NULL && provider[0] != '\0' ? " named " : "",
-                       provider != NULL ? provider : "", fi_strerror(-rc));
-        }
+        snprintf(reason, sizeof(reason), "no datagram provider%s%.64s: fi_getinfo: %s",
+                 provider != NULL && provider[0] != '\0' ? " named " : "",
+                 provider != NULL ? provider : "", fi_strerror(-rc));
+        btl_ib_devices_turn_down(log, "ofi", "", reason);
         return rc == -FI_ENODATA ? 0 : -EIO;
     }
     for (struct fi_info *info = all; info != NULL; info = info->next) {

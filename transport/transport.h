@@ -285,9 +285,15 @@ typedef enum btl_ib_trouble {
 typedef void (*btl_ib_trouble_fn_t)(void *context, btl_ib_trouble_t what, const char *device,
                                     const char *detail);
 
+/* A device of `transport`, or the transport itself (""), is not used. `reason` is text, good for the
+ * time of the call. */
+typedef void (*btl_ib_turned_down_fn_t)(void *context, const char *transport, const char *device,
+                                        const char *reason);
+
 typedef struct btl_ib_log {
     btl_ib_log_fn_t print;       /* NULL: nobody listens */
     btl_ib_trouble_fn_t trouble; /* NULL: the same */
+    btl_ib_turned_down_fn_t turned_down; /* NULL: the same */
     void *context;
 } btl_ib_log_t;
 

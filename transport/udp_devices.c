@@ -5,6 +5,7 @@
 
 /* Which network interfaces there are, and what they carry. */
 
+#include "devices.h"
 #include "interfaces.h"
 #include "udp_state.h"
 
@@ -31,7 +32,10 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
  * host. */
 static const char *why_not(const struct ifaddrs *i)
 {
-    if (!(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING)) {
+    if (!(i->ifa_flags & IFF_UP)) {
+        return "it is down";
+    }
+    if (!(i->ifa_flags & IFF_RUNNING)) {
         return "it has no carrier";
     }
     if (i->ifa_netmask == NULL) {
@@ -73,11 +77,36 @@ static int collect(const struct ifaddrs *all, sa_family_t family, const btl_ib_l
         const char *why = why_not(i);
         if (why == NULL) {
             describe(i, &list[count++]);
-        } else if (log->print != NULL) {
-            log->print(log->context, 10, "device %s turned down: %s", i->ifa_name, why);
+        } else {
+            btl_ib_devices_turn_down(log, "udp", i->ifa_name, why);
         }
     }
     return count;
+}
+
+static bool has_ip(const struct ifaddrs *all, const char *name)
+{
+    size_t len;
+    const struct ifaddrs *i = all;
+
+    while (i != NULL
+           && (i->ifa_addr == NULL || btl_ib_ip_bytes(i->ifa_addr, &len) == NULL
+               || strcmp(i->ifa_name, name) != 0)) {
+        i = i->ifa_next;
+    }
+    return i != NULL;
+}
+
+/* Interfaces without an IP address, which are seen by their hardware address, or by none. */
+static void tell_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        if (!has_ip(all, i->ifa_name)) {
+            btl_ib_devices_turn_down(log, "udp", i->ifa_name,
+                                     i->ifa_flags & IFF_UP ? "it has no IP address"
+                                                           : "it is down and has no IP address");
+        }
+    }
 }
 
 int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
@@ -103,6 +132,7 @@ int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     count = collect(all, AF_INET, &search->log, *list, 0);
     count = collect(all, AF_INET6, &search->log, *list, count);
+    tell_without_ip(all, &search->log);
     freeifaddrs(all);
     return count;
 }

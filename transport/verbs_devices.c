@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "interfaces.h"
 
 /* The list as it grows. */
@@ -24,11 +25,7 @@ typedef struct found {
 
 static void turn_down(const found_t *found, const char *name, const char *why)
 {
-    const btl_ib_log_t *log = &found->search->log;
-
-    if (log->print != NULL) {
-        log->print(log->context, 10, "device %s turned down: %s", name, why);
-    }
+    btl_ib_devices_turn_down(&found->search->log, "verbs", name, why);
 }
 
 /* Mbit/s of one lane, by the code of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
@@ -205,6 +202,12 @@ int btl_ib_verbs_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     if (count == 0
         && btl_ib_rdma_present()) { /* without files of theirs they are not in the list */
         btl_ib_verbs_trouble_open(&search->log, "all", "", ENOENT);
+    }
+    if (count == 0) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "",
+                                 btl_ib_rdma_present()
+                                     ? "/dev/infiniband lacks what is in /sys/class/infiniband"
+                                     : BTL_IB_VERBS_NO_DEVICE);
     }
     if (all == NULL) {
         return error == ENOSYS ? 0 : -error; /* ENOSYS: the kernel knows nothing of RDMA */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "devices.h"
 #include "interfaces.h"
 
 typedef struct found {
@@ -39,10 +40,10 @@ static void tell_ignored(const found_t *found)
 
 static void turn_down(const found_t *found, const char *name, const char *why)
 {
-    if (found->search->log.print != NULL) {
-        found->search->log.print(found->search->log.context, 10, "device %s for RC turned down: %s",
-                                 name, why);
-    }
+    char reason[128];
+
+    snprintf(reason, sizeof(reason), "for RC: %s", why);
+    btl_ib_devices_turn_down(&found->search->log, "verbs", name, reason);
 }
 
 static bool of_family(const struct ifaddrs *i, sa_family_t family)
@@ -139,9 +140,12 @@ int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int rc = 0;
 
     *list = NULL;
-    if ((search->provider != NULL
-         && search->provider[0] != '\0') /* of libfabric's was asked for one */
-        || !btl_ib_rdma_present()) {
+    if (search->provider != NULL
+        && search->provider[0] != '\0') { /* of libfabric's was asked for one */
+        return 0;
+    }
+    if (!btl_ib_rdma_present()) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
         return 0;
     }
     btl_ib_verbs_prepare_fork(search);
@@ -168,6 +172,11 @@ int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     if (rc != 0) {
         btl_ib_verbs_devices_free(found.list, found.count);
         return rc;
+    }
+    if (found.count == 0) {
+        btl_ib_devices_turn_down(
+            &search->log, "verbs", "",
+            "for RC: no interface that is up and has an IP address belongs to an RDMA device");
     }
     tell_ignored(&found);
     *list = found.list;

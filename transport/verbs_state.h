@@ -32,6 +32,9 @@ enum {
     BTL_IB_VERBS_PKEY_FULL = 0x8000,   /* a member that may talk to all others */
 };
 
+/* Why there is nothing to list. */
+#define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
+
 /* One address of a port. */
 typedef struct btl_ib_verbs_gid {
     union ibv_gid gid;

@@ -183,14 +183,15 @@ static const struct {
     {"fast0", "10.9.0.1", "255.255.240.0", IFF_UP | IFF_RUNNING, NULL, 20, SPEED},
     {"slow0", "10.9.0.2", "255.255.255.255", IFF_UP | IFF_RUNNING, NULL, 32, 0},
     {"mute0", "10.9.0.3", "255.0.0.0", IFF_UP | IFF_RUNNING, NULL, 8, 0},
-    {"down0", "10.9.0.4", "255.0.0.0", IFF_RUNNING, "no carrier", 0, 0},
+    {"down0", "10.9.0.4", "255.0.0.0", IFF_RUNNING, "it is down", 0, 0},
     {"idle0", "10.9.0.5", "255.0.0.0", IFF_UP, "no carrier", 0, 0},
     {"line0", "10.9.0.6", "255.255.255.255", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 32, 0},
     {"tun0", "10.9.0.8", "255.255.255.0", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 24, 0},
     {"tun0", "fd00::8", "ffff:ffff:ffff:ffff::", IFF_UP | IFF_RUNNING | IFF_POINTOPOINT, NULL, 64,
      0},
     {"bare0", "10.9.0.7", NULL, IFF_UP | IFF_RUNNING, "in no network", 0, 0},
-    {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, NULL, 0, 0},
+    {"none0", NULL, NULL, IFF_UP | IFF_RUNNING, "it has no IP address", 0, 0},
+    {"void0", NULL, NULL, 0, "it is down and has no IP address", 0, 0},
 };
 
 enum { INTERFACES = sizeof(interfaces) / sizeof(interfaces[0]) };
@@ -252,13 +253,21 @@ static void test_interfaces(void **state)
     const char *said = turned_down;
     for (int family = 0; family < 2; family++) {
         for (int i = 0; i < INTERFACES; i++) {
-            if (NULL != interfaces[i].turned_down
+            if (NULL != interfaces[i].turned_down && NULL != interfaces[i].ip
                 && (0 == family) == (AF_INET == ips[i].any.sa_family)) {
                 said = strstr(said, interfaces[i].name);
                 assert_non_null(said);
                 said = strstr(said, interfaces[i].turned_down);
                 assert_non_null(said);
             }
+        }
+    }
+    for (int i = 0; i < INTERFACES; i++) {
+        if (NULL == interfaces[i].ip) { /* those without an address come last */
+            said = strstr(said, interfaces[i].name);
+            assert_non_null(said);
+            said = strstr(said, interfaces[i].turned_down);
+            assert_non_null(said);
         }
     }
     bed.type->devices_free(got, n);

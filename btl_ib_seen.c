@@ -1,0 +1,70 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_seen.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+void btl_ib_seen_add(btl_ib_seen_t *seen, const char *transport, const char *device,
+                     const char *reason)
+{
+    const bool named = NULL != device && '\0' != device[0];
+    btl_ib_seen_device_t entry;
+
+    snprintf(entry.name, sizeof(entry.name), "%s%s%s", transport, named ? "/" : "",
+             named ? device : "");
+    snprintf(entry.reason, sizeof(entry.reason), "%s", reason);
+    for (uint32_t i = 0; i < seen->count; ++i) {
+        if (0 == strcmp(seen->device[i].name, entry.name)
+            && 0 == strcmp(seen->device[i].reason, entry.reason)) {
+            return;
+        }
+    }
+    if (BTL_IB_SEEN_MAX == seen->count) {
+        ++seen->more;
+        return;
+    }
+    seen->device[seen->count++] = entry;
+}
+
+/* Returns whether the line fits, and what is before is kept if it does not. */
+__attribute__((format(printf, 4, 5))) static bool add_line(char *out, size_t size, size_t *len,
+                                                           const char *format, ...)
+{
+    va_list args;
+    int added;
+
+    va_start(args, format);
+    added = vsnprintf(out + *len, size - *len, format, args);
+    va_end(args);
+    if (added < 0 || (size_t) added >= size - *len) {
+        out[*len] = '\0';
+        return false;
+    }
+    *len += (size_t) added;
+    return true;
+}
+
+void btl_ib_seen_format(const btl_ib_seen_t *seen, char *out, size_t size)
+{
+    size_t len = 0;
+    bool fits = true;
+
+    out[0] = '\0';
+    if (0 == seen->count) {
+        (void) add_line(out, size, &len, "  (nothing)\n");
+    }
+    for (uint32_t i = 0; i < seen->count && fits; ++i) {
+        fits =
+            add_line(out, size, &len, "  %s: %s\n", seen->device[i].name, seen->device[i].reason);
+    }
+    if (fits && seen->more > 0) {
+        (void) add_line(out, size, &len, "  and %" PRIu32 " more\n", seen->more);
+    }
+}

@@ -1,0 +1,102 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The list of devices that were turned down. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_seen.h"
+
+static char out[16384];
+
+static const char *format(const btl_ib_seen_t *seen, size_t size)
+{
+    memset(out, 'x', sizeof(out));
+    btl_ib_seen_format(seen, out, size);
+    assert_true(strlen(out) < size);
+    return out;
+}
+
+static void test_lines(void **state)
+{
+    btl_ib_seen_t seen = {0};
+
+    (void) state;
+    assert_string_equal(format(&seen, sizeof(out)), "  (nothing)\n");
+    btl_ib_seen_add(&seen, "udp", "eth0", "it is down");
+    btl_ib_seen_add(&seen, "verbs", NULL, "no device");
+    btl_ib_seen_add(&seen, "verbs", "", "none at all");
+    assert_string_equal(format(&seen, sizeof(out)),
+                        "  udp/eth0: it is down\n  verbs: no device\n  verbs: none at all\n");
+}
+
+/* A device has several addresses and is looked at several times. */
+static void test_once(void **state)
+{
+    btl_ib_seen_t seen = {0};
+
+    (void) state;
+    for (int i = 0; i < 3; ++i) {
+        btl_ib_seen_add(&seen, "udp", "eth0", "it is down");
+        btl_ib_seen_add(&seen, "udp", "eth0", "its address is link-local");
+        btl_ib_seen_add(&seen, "ofi", "eth0", "it is down");
+    }
+    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.more, 0);
+}
+
+static void test_many(void **state)
+{
+    btl_ib_seen_t seen = {0};
+    char name[16];
+
+    (void) state;
+    for (int i = 0; i < BTL_IB_SEEN_MAX + 5; ++i) {
+        snprintf(name, sizeof(name), "veth%d", i);
+        btl_ib_seen_add(&seen, "udp", name, "it has no IP address");
+    }
+    assert_int_equal(seen.count, BTL_IB_SEEN_MAX);
+    assert_non_null(strstr(format(&seen, sizeof(out)), "\n  and 5 more\n"));
+}
+
+/* Long texts are cut; what does not fit is left out in whole lines. */
+static void test_bounds(void **state)
+{
+    btl_ib_seen_t seen = {0};
+    char text[1000];
+
+    (void) state;
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    btl_ib_seen_add(&seen, "udp", "eth0", "down");
+    btl_ib_seen_add(&seen, text, text, text);
+    assert_int_equal(strlen(seen.device[1].name), sizeof(seen.device[1].name) - 1);
+    assert_int_equal(strlen(seen.device[1].reason), sizeof(seen.device[1].reason) - 1);
+    for (size_t size = 1; size < 300; ++size) {
+        const char *all = format(&seen, size);
+
+        assert_true('\0' == all[0] || '\n' == all[strlen(all) - 1]);
+    }
+    assert_string_equal(format(&seen, strlen("  udp/eth0: down\n") + 1), "  udp/eth0: down\n");
+    assert_string_equal(format(&seen, strlen("  udp/eth0: down\n")), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

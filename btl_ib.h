@@ -75,6 +75,7 @@ typedef struct btl_ib_late_trouble {
 typedef struct btl_ib_component {
     mca_btl_base_component_t super; /* first: Open MPI casts */
     btl_ib_params_t params;
+    bool named;                   /* in the selection of BTLs: who asks for ib wants to hear */
     mca_btl_base_module_t limits; /* what the parameters set; every module begins as a copy */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth wants one */

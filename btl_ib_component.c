@@ -305,7 +305,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     (void) progress_threads;
     (void) mpi_threads;
     *count = 0;
-    if (!named_by_user() && !component->params.use_auto) {
+    component->named = named_by_user();
+    if (!component->named && !component->params.use_auto) {
         BTL_IB_VERBOSE(1, "not used: neither named (--mca btl ib,self) nor btl_ib_auto");
         return NULL;
     }

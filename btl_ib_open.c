@@ -10,7 +10,9 @@
 
 #include "btl_ib_open.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +37,42 @@ typedef struct opening {
     uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
+    bool ports_taken;     /* of those that may be used: nothing else is tried */
+    btl_ib_seen_t seen;   /* devices that were turned down */
+    btl_ib_seen_t failed; /* those that could not be opened */
 } opening_t;
+
+/* A btl_ib_turned_down_fn_t. */
+static void collect(void *context, const char *transport, const char *device, const char *reason)
+{
+    opening_t *opening = context;
+
+    btl_ib_seen_add(&opening->seen, transport, device, reason);
+}
+
+/* For the search: what it says is collected. */
+static btl_ib_log_t search_log(opening_t *opening)
+{
+    btl_ib_log_t log = btl_ib_logger;
+
+    log.turned_down = collect;
+    log.context = opening;
+    return log;
+}
+
+/* A device that was found cannot be used. */
+__attribute__((format(printf, 3, 4))) static void
+turn_down(opening_t *opening, const btl_ib_device_t *device, const char *format, ...)
+{
+    char reason[160];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
+    BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name, reason);
+    btl_ib_seen_add(&opening->seen, device->transport, device->name, reason);
+}
 
 static bool parse_queues(opening_t *opening)
 {
@@ -82,15 +119,13 @@ static bool device_queues(opening_t *opening, const btl_ib_transport_type_t *typ
     char used[512];
 
     if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
-        BTL_IB_VERBOSE(1, "device %s turned down: its datagrams carry only %u bytes", device->name,
-                       max_datagram);
+        turn_down(opening, device, "its datagrams carry only %u bytes", max_datagram);
         return false;
     }
     if (params->queues_by_user) {
         *table = opening->user_queues;
     } else if (0 != btl_ib_queues_parse(type->default_queues, table, &error)) {
-        BTL_IB_VERBOSE(1, "device %s turned down: transport %s has no valid queues", device->name,
-                       type->name);
+        turn_down(opening, device, "transport %s has no valid queues", type->name);
         return false;
     }
     if (btl_ib_queues_clamp(table, max_datagram) > 0 && params->queues_by_user
@@ -177,6 +212,40 @@ static btl_ib_open_rc_t rc_params(const btl_ib_params_t *params)
     };
 }
 
+/*
+ * A range of ports is for a firewall: what lies outside of it would only fail later. So that there
+ * is no port is an error, not a reason to use something else.
+ */
+static bool out_of_ports(const btl_ib_params_t *params, const btl_ib_device_t *device, int error)
+{
+    return 0 != params->port_min && (EADDRINUSE == error || (EACCES == error && device->plain));
+}
+
+/* A device that ought to work does not. */
+static void open_failed(opening_t *opening, const btl_ib_device_t *device, const char *wire,
+                        int error)
+{
+    const btl_ib_params_t *params = &opening->component->params;
+    char reason[128];
+
+    if (out_of_ports(params, device, error)) {
+        opening->ports_taken = true;
+        btl_ib_open_tell_ports(params, device, error);
+        return;
+    }
+    snprintf(reason, sizeof(reason), "%s%s%s", NULL != wire ? wire : "", NULL != wire ? ": " : "",
+             strerror(error));
+    btl_ib_seen_add(&opening->failed, device->transport, device->name, reason);
+    turn_down(opening, device, "it could not be opened: %s", reason);
+}
+
+/* Those that the kernel's stack stands for take any port. */
+static bool heeds_ports(const btl_ib_params_t *params, const btl_ib_transport_type_t *type,
+                        const btl_ib_device_t *device)
+{
+    return 0 == params->port_min || !device->plain || 0 != strcmp(type->name, "ofi");
+}
+
 static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transport_type_t *type,
                                        const btl_ib_device_t *device, btl_ib_queue_table_t *table)
 {
@@ -186,7 +255,11 @@ static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transpor
     int rc = type->query(device, &attr);
 
     if (0 != rc) {
-        BTL_IB_VERBOSE(1, "device %s turned down: query: %s", device->name, strerror(-rc));
+        turn_down(opening, device, "it cannot be asked: %s", strerror(-rc));
+        return NULL;
+    }
+    if (!heeds_ports(&opening->component->params, type, device)) {
+        turn_down(opening, device, "libfabric chooses its port, and btl_ib_port_min is set");
         return NULL;
     }
     if (!device_queues(opening, type, device, attr.max_datagram, table)) {
@@ -194,10 +267,10 @@ static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transpor
     }
     if (opening->sized > 0
         && !btl_ib_wires_suffices(attr.connections_max, opening->sized, table->count)) {
-        BTL_IB_VERBOSE(1,
-                       "device %s turned down for %s: it has %u connections, too few if all of %u "
-                       "processes were on this host (btl_ib_wire rc takes it nevertheless)",
-                       device->name, type->wire, attr.connections_max, opening->sized);
+        turn_down(opening, device,
+                  "for %s it has %u connections, too few if all of %u processes were on this host "
+                  "(btl_ib_wire rc takes it nevertheless)",
+                  type->wire, attr.connections_max, opening->sized);
         return NULL;
     }
     BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
@@ -214,7 +287,7 @@ static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transpor
     open.rc = rc_params(&opening->component->params);
     rc = type->open(device, &open, &transport);
     if (0 != rc) {
-        BTL_IB_VERBOSE(1, "device %s turned down: open: %s", device->name, strerror(-rc));
+        open_failed(opening, device, type->wire, -rc);
         return NULL;
     }
     tell_limit(opening, transport);
@@ -321,8 +394,7 @@ static void add_module(opening_t *opening, const btl_ib_device_t *device,
     }
     rail = btl_ib_engine_add_rail(component->engine, transport, table);
     if (rail != (int) component->module_count) {
-        BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name,
-                       strerror(rail < 0 ? -rail : 0));
+        open_failed(opening, device, NULL, rail < 0 ? -rail : EINVAL);
         btl_ib_module_destroy(module);
         transport->ops->close(transport);
         return;
@@ -347,18 +419,26 @@ static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
         .provider = component->params.ofi_provider,
         .fork_safe = component->params.fork_safe,
         .gid_index = component->params.gid_index,
-        .log = btl_ib_logger,
+        .log = search_log(opening),
     };
     int count = type->devices(&search, &list);
     int wanted;
 
     if (count < 0) {
         BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
+        btl_ib_seen_add(&opening->seen, type->name, NULL, strerror(-count));
+        btl_ib_seen_add(&opening->failed, type->name, NULL, strerror(-count));
         return;
     }
-    btl_ib_links_mark(list, count, &btl_ib_logger);
-    wanted = btl_ib_devices_select(list, count, &opening->filter, &btl_ib_logger);
-    for (int i = 0; i < wanted && component->module_count < BTL_IB_RAILS_MAX; ++i) {
+    if (0 == count && btl_ib_open_named_provider(&component->params)
+        && 0 != strcmp("ofi", type->name)) {
+        btl_ib_seen_add(&opening->seen, type->name, NULL,
+                        "btl_ib_ofi_provider is set, which only transport ofi has");
+    }
+    btl_ib_links_mark(list, count, &search.log);
+    wanted = btl_ib_devices_select(list, count, &opening->filter, &search.log);
+    for (int i = 0;
+         i < wanted && component->module_count < BTL_IB_RAILS_MAX && !opening->ports_taken; ++i) {
         btl_ib_transport_t *transport = open_device(opening, type, &list[i], &table);
 
         if (NULL != transport) {
@@ -368,17 +448,16 @@ static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
     type->devices_free(list, count);
 }
 
-static bool any_transport(const btl_ib_params_t *params)
+/* Is there nothing yet, and may more be tried? */
+static bool still_none(const opening_t *opening)
 {
-    return NULL == params->transport || '\0' == params->transport[0]
-           || 0 == strcmp(params->transport, "auto");
+    return 0 == opening->component->module_count && !opening->ports_taken;
 }
 
 /* Open a transport that has several wires. */
 static void open_wires(opening_t *opening, const char *name)
 {
-    const btl_ib_component_t *component = opening->component;
-    const btl_ib_params_t *params = &component->params;
+    const btl_ib_params_t *params = &opening->component->params;
     const uint32_t processes = btl_ib_compat_universe_size();
     btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES];
     const int count =
@@ -386,7 +465,7 @@ static void open_wires(opening_t *opening, const char *name)
 
     for (int pass = 0; pass < count; ++pass) {
         opening->sized = tries[pass].sized ? processes : 0;
-        for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+        for (size_t i = 0; NULL != btl_ib_transport_types[i] && still_none(opening); ++i) {
             const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
             if (0 == strcmp(name, type->name) && 0 == strcmp(tries[pass].wire, type->wire)) {
@@ -397,20 +476,17 @@ static void open_wires(opening_t *opening, const char *name)
     opening->sized = 0;
 }
 
-/* Open transports of that name (NULL: any) until one has something to open. Returns whether there is one. */
-static bool open_types(opening_t *opening, const char *name)
+/* Open transports of that name (NULL: any) until one has something to open. */
+static void open_types(opening_t *opening, const char *name)
 {
-    const btl_ib_component_t *component = opening->component;
     const char *last = "";
-    bool known = false;
 
-    for (size_t i = 0; NULL != btl_ib_transport_types[i] && 0 == component->module_count; ++i) {
+    for (size_t i = 0; NULL != btl_ib_transport_types[i] && still_none(opening); ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
         if (0 == strcmp(last, type->name) || (NULL != name && 0 != strcmp(name, type->name))) {
             continue;
         }
-        known = true;
         last = type->name;
         if (NULL == type->wire) {
             open_type(opening, type);
@@ -418,67 +494,30 @@ static bool open_types(opening_t *opening, const char *name)
             open_wires(opening, type->name);
         }
     }
-    return known;
 }
 
 /* Open the first transport that has something to open: RDMA devices before others. */
 static void open_any(opening_t *opening)
 {
-    const btl_ib_component_t *component = opening->component;
-
     for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
         opening->filter.rdma_only = 0 == pass;
-        if (0 == component->module_count) {
-            (void) open_types(opening, NULL);
+        if (still_none(opening)) {
+            opening->seen.count = 0; /* what the first pass turned down the second looks at again */
+            opening->seen.more = 0;
+            open_types(opening, NULL);
         }
     }
 }
 
-/* Open the transport that was asked for. Returns whether there is such a one. */
-static bool open_named(opening_t *opening, const char *wanted)
-{
-    char known[128] = "";
-    const char *last = "";
-
-    if (open_types(opening, wanted)) {
-        return true;
-    }
-    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
-        const char *name = btl_ib_transport_types[i]->name;
-        const size_t len = strlen(known);
-
-        if (0 != strcmp(last, name)) {
-            snprintf(known + len, sizeof(known) - len, ", %s", name);
-        }
-        last = name;
-    }
-    BTL_IB_SHOW_HELP("unknown transport", wanted, known);
-    return false;
-}
-
-static bool open_transports(opening_t *opening)
+static void open_transports(opening_t *opening)
 {
     const btl_ib_params_t *params = &opening->component->params;
 
-    if (!any_transport(params)) {
-        return open_named(opening, params->transport);
+    if (btl_ib_open_any_transport(params)) {
+        open_any(opening);
+    } else {
+        open_types(opening, params->transport);
     }
-    open_any(opening);
-    return true;
-}
-
-static const char *shown(const char *value)
-{
-    return NULL != value && '\0' != value[0] ? value : "(not set)";
-}
-
-/* Did the user want certain devices? Whoever has none without having asked hears nothing. */
-static bool asked_for_device(const opening_t *opening)
-{
-    const btl_ib_params_t *params = &opening->component->params;
-
-    return opening->filter.include.count > 0 || !any_transport(params)
-           || (NULL != params->ofi_provider && '\0' != params->ofi_provider[0]);
 }
 
 /* Name the entries of if_include that matched nothing, although others did. */
@@ -502,19 +541,18 @@ bool btl_ib_open_devices(btl_ib_component_t *component)
     (void) btl_ib_pin_limit(params->max_pinned, &host, &component->pinned_max); /* was checked */
     if (!parse_queues(&opening)
         || !parse_list("if_include", params->if_include, &opening.filter.include)
-        || !parse_list("if_exclude", params->if_exclude, &opening.filter.exclude)
-        || !open_transports(&opening)) {
+        || !parse_list("if_exclude", params->if_exclude, &opening.filter.exclude)) {
+        return false;
+    }
+    open_transports(&opening);
+    if (opening.ports_taken) {
         return false;
     }
     if (0 == component->module_count) {
-        if (asked_for_device(&opening)) {
-            BTL_IB_SHOW_HELP("no such device", opal_process_info.nodename,
-                             shown(params->if_include), shown(params->transport),
-                             shown(params->ofi_provider));
-        }
-        BTL_IB_VERBOSE(1, "no device fits: not used");
+        btl_ib_open_tell_nothing(component, &opening.seen, &opening.failed);
         return false;
     }
+    btl_ib_open_tell_failed(component, &opening.failed);
     tell_unmatched(&opening);
     return true;
 }

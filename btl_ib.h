@@ -171,6 +171,7 @@ struct mca_btl_base_registration_handle_t {
     uint16_t rail;       /* of the owner's */
     uint8_t pinned; /* BTL_IB_ACCESS_*: what it may be asked for; 0: processors move the region */
     uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
+    uint64_t check;        /* of all before: osc/rdma reads some while their owner moves them */
 };
 
 /* Of devices: by themselves they know no others. */

@@ -414,12 +414,13 @@ static void print_stats(const btl_ib_component_t *component)
             " spurious), timeouts %" PRIu64 ", failovers %" PRIu64 ", kicks %" PRIu64
             ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64 ", by device: puts %" PRIu64
             " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64 ", not pinned %" PRIu64
-            ", blocked %s, rejected %s, dropped %s\n",
+            ", served elsewhere %" PRIu64 ", blocked %s, rejected %s, dropped %s\n",
             component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
             c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
             c->timeouts, c->failovers, c->kicks, c->started_puts, c->started_gets,
             c->started_atomics, c->direct_puts, c->direct_gets, c->direct_atomics,
-            c->direct_returned, component->not_pinned, blocked, rejected, dropped);
+            c->direct_returned, component->not_pinned, c->served_elsewhere, blocked, rejected,
+            dropped);
 }
 
 void btl_ib_component_stop(void)

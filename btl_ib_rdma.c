@@ -11,12 +11,23 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "btl_ib_self.h"
 
+#define HANDLE_WORDS (sizeof(struct mca_btl_base_registration_handle_t) / sizeof(uint64_t))
+
 static_assert(sizeof(struct mca_btl_base_registration_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
               "it must fit into the packets of ob1");
+static_assert(offsetof(struct mca_btl_base_registration_handle_t, check)
+                  == (HANDLE_WORDS - 1) * sizeof(uint64_t),
+              "the check covers all that is before it, and is the last");
+
+/* us that a handle may be half of one and half of another: its owner may lose the processor while
+ * it moves it. */
+enum { HANDLE_PATIENCE = 1000 * 1000 };
 
 #define REMOTE_ACCESS                                                                              \
     (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
@@ -130,12 +141,22 @@ static bool is_global(const btl_ib_module_t *module)
     return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB);
 }
 
+/*
+ * Is it memory of a window, for all peers? osc/rdma of 4.1, 5.0 and 6.0 registers all that peers
+ * may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers a
+ * message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
+ * detector of dead processes.
+ */
+static bool is_window(const struct mca_btl_base_endpoint_t *endpoint, uint32_t flags)
+{
+    return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
+}
+
 /* Let the engine serve it; but words that are the device's alone are changed by no engine, whatever a peer asks for. */
 static int add_region(const btl_ib_module_t *module, btl_ib_registration_t *registration,
-                      char *from, size_t size, uint32_t flags)
+                      char *from, size_t size, uint32_t access)
 {
     struct mca_btl_base_registration_handle_t *handle = &registration->handle;
-    uint32_t access = access_of(flags);
     int rc;
 
     if (0 != handle->device_atomic && !is_global(module)) {
@@ -145,6 +166,53 @@ static int add_region(const btl_ib_module_t *module, btl_ib_registration_t *regi
     rc = btl_ib_region_add(mca_btl_ib_component.engine, from, size, access, &handle->key);
     btl_ib_unlock();
     return rc;
+}
+
+/* Odd factors, one for each word: halves of two handles do not fit together. */
+static uint64_t check_of(const struct mca_btl_base_registration_handle_t *handle)
+{
+    uint64_t words[HANDLE_WORDS];
+    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sum = 0;
+
+    memcpy(words, handle, sizeof(words));
+    for (size_t i = 0; i < HANDLE_WORDS - 1; ++i, factor *= UINT64_C(0xd1342543de82ef95)) {
+        sum += words[i] * factor;
+    }
+    return sum;
+}
+
+/*
+ * From now on *handle (if it is not NULL) is a copy of the peer's, as it was at one moment.
+ * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
+ * reads them there without a lock while their owner attaches and detaches memory: what is read may
+ * be another region's (docs/architecture.md, chapter 14), or a part of one and a part of another.
+ * The latter would name memory that nobody meant, and passes in a moment.
+ */
+static int read_handle(const struct mca_btl_base_registration_handle_t **handle,
+                       struct mca_btl_base_registration_handle_t *copy)
+{
+    uint64_t begun = 0;
+
+    if (NULL == *handle) {
+        return OPAL_SUCCESS;
+    }
+    for (;;) {
+        memcpy(copy, *handle, sizeof(*copy));
+        atomic_signal_fence(memory_order_seq_cst); /* what is checked is what is used */
+        if (OPAL_LIKELY(check_of(copy) == copy->check)) {
+            *handle = copy;
+            return OPAL_SUCCESS;
+        }
+        if (0 == begun) {
+            begun = btl_ib_now();
+        } else if (btl_ib_now() - begun > HANDLE_PATIENCE) {
+            BTL_IB_VERBOSE(1, "a registration handle of region %" PRIx64 " is damaged",
+                           copy->key.id);
+            return OPAL_ERR_BAD_PARAM;
+        }
+        sched_yield();
+    }
 }
 
 struct mca_btl_base_registration_handle_t *
@@ -157,7 +225,6 @@ btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
     char *from = base;
     int rc = 0;
 
-    (void) endpoint;
     if (OPAL_UNLIKELY(NULL == registration)) {
         return NULL;
     }
@@ -169,7 +236,8 @@ btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
     registration->handle.base = (uint64_t) (uintptr_t) from;
     pin(module, registration, from, size, flags);
     if (registration->remote) {
-        rc = add_region(module, registration, from, size, flags);
+        rc = add_region(module, registration, from, size,
+                        access_of(flags) | (is_window(endpoint, flags) ? BTL_IB_ACCESS_WINDOW : 0));
     }
     if (OPAL_UNLIKELY(0 != rc)) {
         BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
@@ -177,6 +245,7 @@ btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
         opal_free_list_return(&module->registrations, &registration->super);
         return NULL;
     }
+    registration->handle.check = check_of(&registration->handle);
     return &registration->handle;
 }
 
@@ -222,7 +291,7 @@ static void show_refusal(const btl_ib_rdma_t *rdma)
 
     snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
     snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
-    snprintf(offset, sizeof(offset), "%" PRIu64, rdma->op.offset);
+    snprintf(offset, sizeof(offset), "%" PRId64, (int64_t) rdma->op.offset);
     btl_ib_compat_show_help(BTL_IB_HELP_FILE, "operation refused", our_rank,
                             opal_process_info.nodename, rank, endpoint->host,
                             kind_names[rdma->op.kind], rdma_size(rdma), offset);
@@ -246,7 +315,8 @@ static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int stat
     endpoint->told_lost = true;
     snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
     snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
-    snprintf(region, sizeof(region), "%" PRIx64 ", offset %" PRIu64, op->key.id, op->offset);
+    snprintf(region, sizeof(region), "%" PRIx64 ", offset %" PRId64, op->key.id,
+             (int64_t) op->offset);
     btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomic lost", our_rank, opal_process_info.nodename,
                             rank, endpoint->host, endpoint->module->name, region,
                             strerror(-status));
@@ -274,8 +344,8 @@ static void report_failure(const btl_ib_rdma_t *rdma, int status)
         show_refusal(rdma);
     }
 
-    BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRIu64 " of region %" PRIx64 " of %s on %s: %s",
-                   kind_names[op->kind], rdma_size(rdma), op->offset, op->key.id,
+    BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRId64 " of region %" PRIx64 " of %s on %s: %s",
+                   kind_names[op->kind], rdma_size(rdma), (int64_t) op->offset, op->key.id,
                    opal_process_name_print(rdma->endpoint->proc->proc_name), rdma->endpoint->host,
                    strerror(-status));
 }
@@ -420,7 +490,7 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     rdma->here = NULL;
     if (NULL != remote_handle) {
         rdma->op.key = remote_handle->key;
-        /* May wrap around: the target compares it with what it registered. */
+        /* May be negative, or beyond the region: the target compares it with what it registered. */
         rdma->op.offset = remote_address - remote_handle->base;
     } else {
         rdma->here = (void *) (uintptr_t) remote_address;
@@ -474,11 +544,16 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
                     const struct mca_btl_base_registration_handle_t *remote_handle, size_t size,
                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
+    struct mca_btl_base_registration_handle_t copy;
     btl_ib_rdma_t *rdma;
     int rc;
 
     if (OPAL_UNLIKELY(size > limit)) {
         return OPAL_ERR_NOT_AVAILABLE;
+    }
+    rc = read_handle(&remote_handle, &copy);
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        return rc;
     }
     rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
                  remote_handle, &rdma);
@@ -593,9 +668,13 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
                         void *cbcontext, void *cbdata)
 {
     const btl_ib_atomic_type_t type = atomic_type(atomic->flags);
+    struct mca_btl_base_registration_handle_t copy;
     btl_ib_rdma_t *rdma;
-    int rc;
+    int rc = read_handle(&remote_handle, &copy);
 
+    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
+        return rc;
+    }
     if (!is_offered(module, atomic) || 0 != remote_address % btl_ib_atomic_size(type)
         || !fits(module, atomic, remote_handle)) {
         return OPAL_ERR_NOT_SUPPORTED;

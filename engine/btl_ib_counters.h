@@ -70,6 +70,7 @@
     X(placed_puts, "segments of puts placed in registered memory")                                 \
     X(served_gets, "gets of peers that were begun")                                                \
     X(served_atomics, "atomic operations executed for peers")                                      \
+    X(served_elsewhere, "requests of peers served in another region of a window than they named")  \
     X(rejected_region, "requests of peers for a region that is not, or no longer, registered")     \
     X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
     X(rejected_right, "requests of peers for what they may not do with a region")                  \

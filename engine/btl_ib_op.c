@@ -81,14 +81,20 @@ static void release_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
 
 /* ---- beginning ---- */
 
+/* Do so many bytes from there on, which may be before the region, end where an offset can be? */
+static bool has_end(uint64_t offset, uint64_t size)
+{
+    return size <= (uint64_t) INT64_MAX - offset;
+}
+
 static bool is_valid(const btl_ib_op_t *op)
 {
     if (op->kind == BTL_IB_OP_ATOMIC) {
         return btl_ib_atomic_supported(op->code, op->type)
-               && op->offset <= UINT64_MAX - btl_ib_atomic_size(op->type);
+               && has_end(op->offset, btl_ib_atomic_size(op->type));
     }
-    return (op->kind == BTL_IB_OP_PUT || op->kind == BTL_IB_OP_GET)
-           && op->size <= UINT64_MAX - op->offset && op->size <= UINTPTR_MAX - (uintptr_t) op->local
+    return (op->kind == BTL_IB_OP_PUT || op->kind == BTL_IB_OP_GET) && has_end(op->offset, op->size)
+           && op->size <= UINTPTR_MAX - (uintptr_t) op->local
            && (op->local != NULL || op->size == 0);
 }
 
@@ -355,8 +361,8 @@ void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key
 {
     uint8_t *memory;
 
-    return BTL_IB_REGION_OK
-                   == btl_ib_regions_check(&engine->regions, key, offset, size, access, &memory)
+    return btl_ib_region_allows(
+               btl_ib_regions_check(&engine->regions, key, offset, size, access, &memory))
                ? memory
                : NULL;
 }

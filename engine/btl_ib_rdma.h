@@ -31,20 +31,25 @@ enum {
     BTL_IB_ACCESS_WRITE = 2,  /* PUT */
     BTL_IB_ACCESS_ATOMIC = 4, /* ATOMIC */
     BTL_IB_ACCESS_ALL = 7,
+    /* Beside those: it is of a window, that is open to all peers. The key of one such region is
+     * good for the bytes that lie wholly inside another one, if that is open to the same operation:
+     * osc/rdma of Open MPI takes the wrong one of a window's handles at times
+     * (docs/architecture.md, chapter 14). */
+    BTL_IB_ACCESS_WINDOW = 8,
 };
 
 /* What a peer must know of a region to use it, from any rail. It means nothing to other processes than
- * the one that registered it, and never means another region, whatever is registered later. */
+ * the one that registered it, and never names another region, whatever is registered later. */
 typedef struct btl_ib_region_key {
     uint64_t id;
     uint64_t secret;
 } btl_ib_region_key_t;
 
 /*
- * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*). The
- * memory stays the caller's and must be there until btl_ib_region_remove(). Returns 0 and *key, -ENOMEM,
- * -ENOSPC (2^24 regions), or -EINVAL: no access, or one that does not exist, or a region beyond the
- * end of the address space.
+ * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*, one
+ * of the first three at least). The memory stays the caller's and must be there until
+ * btl_ib_region_remove(). Returns 0 and *key, -ENOMEM, -ENOSPC (2^24 regions), or -EINVAL: no
+ * access, or one that does not exist, or a region beyond the end of the address space.
  */
 int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
                       btl_ib_region_key_t *key);
@@ -54,7 +59,7 @@ int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key);
 
 /* Where `offset` of one of our own regions is, for an owner who serves itself; NULL if a peer would be
- * refused `access` (one of BTL_IB_ACCESS_*) to the `size` bytes there. */
+ * refused `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size` bytes there. */
 void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key, uint64_t offset,
                          uint64_t size, uint32_t access);
 
@@ -85,7 +90,7 @@ typedef struct btl_ib_place {
 typedef struct btl_ib_op {
     btl_ib_op_kind_t kind;
     btl_ib_region_key_t key;
-    uint64_t offset; /* bytes into the region */
+    uint64_t offset; /* bytes into the region, two's complement: beyond it there may be another one */
     void *local;     /* PUT: only read; GET: undefined after an error; may be NULL if size is 0 */
     uint64_t size;   /* bytes, PUT and GET; 0 is checked like any other */
 
@@ -111,10 +116,11 @@ typedef struct btl_ib_op {
 } btl_ib_op_t;
 
 /*
- * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a negative
- * errno and the operation is the caller's: -EPIPE (the connection is dead, closed or draining),
- * -EINVAL (no such kind, code or type; offset + size wraps; local memory that is NULL or goes beyond the
- * end of the address space), -EOPNOTSUPP (ATOMIC that only a device may do, and none can).
+ * Start an operation. Returns 0: `op_done` comes exactly once, perhaps before this returns; or a
+ * negative errno and the operation is the caller's: -EPIPE (the connection is dead, closed or
+ * draining), -EINVAL (no such kind, code or type; offset + size is beyond 2^63 - 1; local memory
+ * that is NULL or goes beyond the end of the address space), -EOPNOTSUPP (ATOMIC that only a device
+ * may do, and none can).
  *
  * The status of op_done:
  *   0           done: all bytes placed in the region, or in local memory; the word changed

@@ -38,7 +38,7 @@ static int grow(btl_ib_regions_t *regions)
         memcpy(slots, regions->slots, regions->count * sizeof(*slots));
     }
     for (uint32_t i = count; i > regions->count; i--) {
-        slots[i - 1].next_free = regions->free;
+        slots[i - 1].next = regions->free;
         regions->free = i;
     }
     btl_ib_free(regions->mem, regions->slots);
@@ -47,22 +47,94 @@ static int grow(btl_ib_regions_t *regions)
     return 0;
 }
 
+/* ---- the list of windows ---- */
+
+static void enlist(btl_ib_regions_t *regions, uint32_t slot)
+{
+    btl_ib_region_t *region = &regions->slots[slot];
+
+    region->next = regions->windows;
+    if (region->next != 0) {
+        regions->slots[region->next - 1].previous = slot + 1;
+    }
+    regions->windows = slot + 1;
+}
+
+static void delist(btl_ib_regions_t *regions, const btl_ib_region_t *region)
+{
+    if (region->next != 0) {
+        regions->slots[region->next - 1].previous = region->previous;
+    }
+    if (region->previous != 0) {
+        regions->slots[region->previous - 1].next = region->next;
+    } else {
+        regions->windows = region->next;
+    }
+}
+
+/* ---- removed regions of windows ---- */
+
+static bool is_retired(const btl_ib_region_t *region)
+{
+    return region->access == BTL_IB_ACCESS_WINDOW;
+}
+
+static void release(btl_ib_regions_t *regions, uint32_t slot)
+{
+    regions->slots[slot] = (btl_ib_region_t){.next = regions->free};
+    regions->free = slot + 1;
+}
+
+static void forget_oldest(btl_ib_regions_t *regions)
+{
+    const uint32_t oldest = regions->retired_first - 1;
+
+    regions->retired_first = regions->slots[oldest].next;
+    regions->retired--;
+    release(regions, oldest);
+}
+
+static void retire(btl_ib_regions_t *regions, uint32_t slot)
+{
+    btl_ib_region_t *region = &regions->slots[slot];
+
+    *region = (btl_ib_region_t){
+        .id = region->id,
+        .secret = region->secret,
+        .base = region->base,
+        .access = BTL_IB_ACCESS_WINDOW,
+    };
+    if (regions->retired == 0) {
+        regions->retired_first = slot + 1;
+    } else {
+        regions->slots[regions->retired_last - 1].next = slot + 1;
+    }
+    regions->retired_last = slot + 1;
+    if (++regions->retired > BTL_IB_REGIONS_RETIRED_MAX) {
+        forget_oldest(regions);
+    }
+}
+
+/* ---- regions come and go ---- */
+
 int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uint32_t access,
                        btl_ib_region_key_t *key)
 {
-    if (access == 0 || (access & ~(uint32_t) BTL_IB_ACCESS_ALL) != 0
+    if ((access & BTL_IB_ACCESS_ALL) == 0
+        || (access & ~(uint32_t) (BTL_IB_ACCESS_ALL | BTL_IB_ACCESS_WINDOW)) != 0
         || size > UINTPTR_MAX - (uintptr_t) base) {
         return -EINVAL;
     }
-    if (regions->free == 0) {
-        int rc = grow(regions);
-        if (rc != 0) {
-            return rc;
-        }
+    int rc = regions->free == 0 ? grow(regions) : 0;
+    if (rc != 0 && regions->retired == 0) {
+        return rc;
+    }
+    if (rc != 0) {
+        forget_oldest(regions);
     }
     uint32_t slot = regions->free - 1;
     btl_ib_region_t *region = &regions->slots[slot];
-    regions->free = region->next_free;
+    regions->free = region->next;
     uint64_t id = ++regions->serial << BTL_IB_REGION_SLOT_BITS | slot;
     *region = (btl_ib_region_t){
         .id = id,
@@ -71,6 +143,9 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
         .size = size,
         .access = access,
     };
+    if (access & BTL_IB_ACCESS_WINDOW) {
+        enlist(regions, slot);
+    }
     *key = (btl_ib_region_key_t){.id = id, .secret = region->secret};
     regions->used++;
     return 0;
@@ -90,12 +165,18 @@ static btl_ib_region_t *find(const btl_ib_regions_t *regions, const btl_ib_regio
 
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key)
 {
-    btl_ib_region_t *region = find(regions, key);
+    const btl_ib_region_t *region = find(regions, key);
 
-    if (region != NULL) {
-        *region = (btl_ib_region_t){.next_free = regions->free};
-        regions->free = (uint32_t) (region - regions->slots) + 1;
-        regions->used--;
+    if (region == NULL || is_retired(region)) {
+        return;
+    }
+    const uint32_t slot = (uint32_t) (region - regions->slots);
+    regions->used--;
+    if (region->access & BTL_IB_ACCESS_WINDOW) {
+        delist(regions, region);
+        retire(regions, slot);
+    } else {
+        release(regions, slot);
     }
 }
 
@@ -121,21 +202,98 @@ bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_ke
     return region != NULL && region->lent > 0;
 }
 
+/* ---- what peers may do ---- */
+
+static bool is_within(const btl_ib_region_t *region, uint64_t offset, uint64_t size)
+{
+    return offset <= region->size && size <= region->size - offset;
+}
+
+static bool allows(const btl_ib_region_t *region, uint64_t offset, uint64_t size, uint32_t access)
+{
+    return (region->access & access) && is_within(region, offset, size);
+}
+
+/*
+ * The bytes are not all in `named`. If that is, or was, of a window: the region of a window that
+ * they are all in, and that is open to `access`; or NULL.
+ */
+static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
+                                         const btl_ib_region_t *named, uint64_t offset,
+                                         uint64_t size, uint32_t access)
+{
+    const uint64_t base = (uintptr_t) named->base;
+    const bool below = offset >> 63 != 0;
+
+    if (!(named->access & BTL_IB_ACCESS_WINDOW)
+        || (below ? -offset > base : offset > UINTPTR_MAX - base)) {
+        return NULL;
+    }
+    for (uint32_t slot = regions->windows; slot != 0; slot = regions->slots[slot - 1].next) {
+        const btl_ib_region_t *region = &regions->slots[slot - 1];
+
+        /* Bytes before it: the difference wraps to more than any region has. */
+        if (allows(region, base + offset - (uintptr_t) region->base, size, access)) {
+            return region;
+        }
+    }
+    return NULL;
+}
+
+/* Of the same bytes, in the other region. */
+static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *named,
+                          uint64_t offset)
+{
+    return (uintptr_t) named->base + offset - (uintptr_t) other->base;
+}
+
+/* `named` does not do. Rare, and out of the way of those that name the right region. */
+static __attribute__((noinline)) btl_ib_region_result_t
+look_elsewhere(const btl_ib_regions_t *regions, const btl_ib_region_t *named, uint64_t offset,
+               uint64_t size, uint32_t access, uint8_t **memory)
+{
+    const bool own = !is_retired(named) && is_within(named, offset, size);
+    const btl_ib_region_t *other = own ? NULL : find_other(regions, named, offset, size, access);
+
+    if (other != NULL) {
+        *memory = other->base + offset_in(other, named, offset);
+        return BTL_IB_REGION_ELSEWHERE;
+    }
+    if (is_retired(named)) {
+        return BTL_IB_REGION_UNKNOWN;
+    }
+    return named->access & access ? BTL_IB_REGION_BOUNDS : BTL_IB_REGION_RIGHT;
+}
+
 btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory)
 {
-    const btl_ib_region_t *region = find(regions, key);
+    const btl_ib_region_t *named = find(regions, key);
 
-    if (region == NULL) {
+    if (named == NULL) {
         return BTL_IB_REGION_UNKNOWN;
     }
-    if (!(region->access & access)) {
-        return BTL_IB_REGION_RIGHT;
+    if (!allows(named, offset, size, access)) {
+        return look_elsewhere(regions, named, offset, size, access, memory);
     }
-    if (offset > region->size || size > region->size - offset) {
-        return BTL_IB_REGION_BOUNDS;
-    }
-    *memory = region->base + offset;
+    *memory = named->base + offset;
     return BTL_IB_REGION_OK;
+}
+
+btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
+                                              btl_ib_region_key_t *key, uint64_t *offset,
+                                              uint64_t size, uint32_t access, uint8_t **memory)
+{
+    const btl_ib_region_result_t result =
+        btl_ib_regions_check(regions, key, *offset, size, access, memory);
+
+    if (result == BTL_IB_REGION_ELSEWHERE) {
+        const btl_ib_region_t *named = find(regions, key);
+        const btl_ib_region_t *other = find_other(regions, named, *offset, size, access);
+
+        *offset = offset_in(other, named, *offset);
+        *key = (btl_ib_region_key_t){.id = other->id, .secret = other->secret};
+    }
+    return result;
 }

@@ -11,6 +11,11 @@
  *   secret  = SipHash of the id, under a key that no other process knows
  *
  * A request names id, secret and offset. Only what this table holds becomes an address.
+ *
+ * Regions of windows (BTL_IB_ACCESS_WINDOW) are also in a list. An offset that leads out of the one
+ * that is named may lead into another of them (btl_ib_rdma.h); only such a request has that list
+ * searched, which takes time in proportion to their number. One that was removed is remembered for
+ * a while as a name for others: it is "retired", with no byte and no right of its own.
  */
 
 #ifndef BTL_IB_REGION_H
@@ -24,31 +29,42 @@
 
 #define BTL_IB_REGION_SLOT_BITS 24
 
+/* How many removed regions of windows are remembered. A process that attaches and detaches memory
+ * for all of another's time slice (some ms; each takes 2 us) comes to so many. */
+#define BTL_IB_REGIONS_RETIRED_MAX 4096u
+
 typedef struct btl_ib_region {
     uint64_t id; /* 0: the slot is free */
     uint64_t secret;
     uint8_t *base;
     uint64_t size;
-    uint32_t access;
-    uint32_t lent;      /* segments in flight that are sent from it */
-    uint32_t next_free; /* slot + 1 of the next free one; 0: none */
+    uint32_t access; /* only BTL_IB_ACCESS_WINDOW: retired */
+    uint32_t lent;   /* segments in flight that are sent from it */
+    /* In the list of free slots, of windows, or of retired ones: slot + 1 of neighbours; 0: none. */
+    uint32_t next;
+    uint32_t previous; /* of windows only */
 } btl_ib_region_t;
 
 typedef struct btl_ib_regions {
     const btl_ib_mem_t *mem;
     btl_ib_secret_t secret;
     btl_ib_region_t *slots;
-    uint32_t count;  /* slots that there are */
-    uint32_t free;   /* slot + 1 of the first free one; 0: none */
-    uint32_t used;   /* slots that hold a region */
-    uint64_t serial; /* of the last registration */
+    uint32_t count;         /* slots that there are */
+    uint32_t free;          /* slot + 1 of the first free one; 0: none */
+    uint32_t used;          /* slots that hold a region */
+    uint32_t windows;       /* slot + 1 of the first region of a window; 0: none */
+    uint32_t retired;       /* slots that hold one that is retired */
+    uint32_t retired_first; /* slot + 1; the oldest; 0: none */
+    uint32_t retired_last;  /* slot + 1 */
+    uint64_t serial;        /* of the last registration */
 } btl_ib_regions_t;
 
 typedef enum btl_ib_region_result {
     BTL_IB_REGION_OK,
-    BTL_IB_REGION_UNKNOWN, /* no region has this id and secret (any more) */
-    BTL_IB_REGION_BOUNDS,  /* not all of the bytes are in it */
-    BTL_IB_REGION_RIGHT,   /* peers may not do that with it */
+    BTL_IB_REGION_ELSEWHERE, /* it may, but the bytes are in another region of a window */
+    BTL_IB_REGION_UNKNOWN,   /* no region has this id and secret (any more) */
+    BTL_IB_REGION_BOUNDS,    /* not all of the bytes are in it, nor in another that would do */
+    BTL_IB_REGION_RIGHT,     /* peers may not do that with it */
 } btl_ib_region_result_t;
 
 void btl_ib_regions_init(btl_ib_regions_t *regions, const btl_ib_mem_t *mem,
@@ -67,10 +83,24 @@ void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id);
 /* Are any? */
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
-/* May a peer do `access` (one of BTL_IB_ACCESS_*) to the `size` bytes at `offset`? Then *memory
- * is where they are. All but `access` may be anything. */
+/*
+ * May a peer do `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size` bytes at
+ * `offset`, a number in two's complement? If BTL_IB_REGION_OK or _ELSEWHERE *memory is where they
+ * are. All but `access` may be anything.
+ */
 btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory);
+
+/* The same, and *key and *offset then name the region that the bytes are in, whichever they named
+ * before. */
+btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
+                                              btl_ib_region_key_t *key, uint64_t *offset,
+                                              uint64_t size, uint32_t access, uint8_t **memory);
+
+static inline bool btl_ib_region_allows(btl_ib_region_result_t result)
+{
+    return result <= BTL_IB_REGION_ELSEWHERE;
+}
 
 #endif

@@ -89,10 +89,11 @@ static bool judge(btl_ib_conn_t *conn, btl_ib_region_result_t result)
 {
     btl_ib_counters_t *count = &conn->engine->count;
 
+    count->served_elsewhere += result == BTL_IB_REGION_ELSEWHERE;
     count->rejected_region += result == BTL_IB_REGION_UNKNOWN;
     count->rejected_bounds += result == BTL_IB_REGION_BOUNDS;
     count->rejected_right += result == BTL_IB_REGION_RIGHT;
-    return result == BTL_IB_REGION_OK;
+    return btl_ib_region_allows(result);
 }
 
 /* ---- PUT ---- */
@@ -145,8 +146,6 @@ bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 static void begin_stream(btl_ib_conn_t *conn, btl_ib_stream_t *stream, const btl_ib_view_t *view)
 {
-    stream->key = view->op.key;
-    stream->offset = view->op.offset;
     stream->id = view->op.id;
     stream->out = (btl_ib_out_t){
         .conn = conn,
@@ -162,16 +161,20 @@ static void begin_stream(btl_ib_conn_t *conn, btl_ib_stream_t *stream, const btl
 bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    uint64_t size = view->op.end - view->op.offset;
+    const uint64_t size = view->op.end - view->op.offset;
+    /* It goes on as a stream from the region that the bytes are in: that is lent, and may be
+     * removed. */
+    btl_ib_region_key_t key = view->op.key;
+    uint64_t offset = view->op.offset;
     btl_ib_stream_t *stream = NULL;
     uint8_t *memory;
 
     if (!has_room(conn)) {
         return false;
     }
-    btl_ib_region_result_t result = btl_ib_regions_check(
-        &engine->regions, &view->op.key, view->op.offset, size, BTL_IB_ACCESS_READ, &memory);
-    if (result == BTL_IB_REGION_OK && size > 0) {
+    const btl_ib_region_result_t result =
+        btl_ib_regions_resolve(&engine->regions, &key, &offset, size, BTL_IB_ACCESS_READ, &memory);
+    if (btl_ib_region_allows(result) && size > 0) {
         stream = btl_ib_zalloc(&engine->mem, sizeof(*stream));
         if (stream == NULL) {
             engine->count.refused_no_memory++;
@@ -188,6 +191,8 @@ bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (stream == NULL) {
         reply(conn, view->op.id, BTL_IB_REPLY_DONE, 0);
     } else {
+        stream->key = key;
+        stream->offset = offset;
         begin_stream(conn, stream, view);
     }
     return true;

@@ -100,6 +100,14 @@ static uint64_t from_halves(uint32_t low, uint32_t high)
     return (uint64_t) BTL_IB_LE32(high) << 32 | BTL_IB_LE32(low);
 }
 
+/* Offsets into regions are numbers in two's complement. */
+static bool is_before(uint64_t a, uint64_t b)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+
+    return (a ^ sign) < (b ^ sign);
+}
+
 /* What a PUT brings lies within what the whole of it says that it is. */
 static btl_ib_wire_error_t parse_target(btl_ib_view_t *view)
 {
@@ -119,7 +127,7 @@ static btl_ib_wire_error_t parse_target(btl_ib_view_t *view)
     if (target.reserved != 0) {
         return BTL_IB_WIRE_TYPE_UNKNOWN;
     }
-    if (view->op.end < view->op.offset) {
+    if (is_before(view->op.end, view->op.offset)) {
         return BTL_IB_WIRE_OP_WRONG;
     }
     if (view->type == BTL_IB_TYPE_GET) {

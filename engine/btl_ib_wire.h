@@ -66,7 +66,7 @@
  * are named (else 0); limit is 0.
  *
  * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so that
- * none of a PUT that goes beyond its region is placed
+ * none of a PUT that goes beyond all regions is placed. Both are in two's complement
  *   +------+------+------+------+------+------+------+------+
  * 0 |                         region                        |
  *   +------+------+------+------+------+------+------+------+
@@ -86,7 +86,7 @@
  * 8 |                         secret                        |
  *   +------+------+------+------+------+------+------+------+
  * 16|                         offset                        |
- *   +------+------+------+------+------+------+------+------+
+ *   +------+------+------+------+------+------+------+------+  as in target
  * 24|                         operand                       |
  *   +------+------+------+------+------+------+------+------+
  * 32|                         compare                       |

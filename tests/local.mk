@@ -115,6 +115,7 @@ unit_tests = \
     tests/unit/test_udp_socket \
     tests/unit/test_values \
     tests/unit/test_window \
+    tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops \
@@ -310,8 +311,10 @@ mpi_programs = \
     tests/mpi/direct \
     tests/mpi/early_finalize \
     tests/mpi/floor \
+    tests/mpi/handles \
     tests/mpi/incast \
     tests/mpi/killed \
+    tests/mpi/lists \
     tests/mpi/lockstep \
     tests/mpi/lost_device \
     tests/mpi/mixed \
@@ -340,7 +343,8 @@ endif
 
 # They are plain MPI programs, so that they can be compared over any BTL: none of our flags. Those that call
 # the BTL themselves get more.
-mpi_module_programs = tests/mpi/direct tests/mpi/lost_device tests/mpi/parting tests/mpi/sends
+mpi_module_programs = tests/mpi/direct tests/mpi/handles tests/mpi/lost_device tests/mpi/parting \
+    tests/mpi/sends
 mpi_opal =
 mpi_opal_libs =
 mpi_verbs_libs =

@@ -470,6 +470,7 @@ static void refusals(int target, bool stale)
     for (size_t i = 0; i < KEY_BYTES; i++) { /* a guess at the engine's key, and at the device's */
         offers[target].handle[DATA][KEY_AT + i] ^= 1;
         offers[target].handle[DATA][DEVICE_KEY_AT + i % 4] ^= 1;
+        seal_handle(offers[target].handle[DATA]);
         refuse_transfers(target, DATA, 0, 100, false);
         offers[target] = saved;
     }

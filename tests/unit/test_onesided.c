@@ -63,7 +63,7 @@ static void test_impossible_operations(void **state)
         {.op = {.kind = (btl_ib_op_kind_t) 3, .local = local, .size = 8}},
         {.op = {.kind = BTL_IB_OP_PUT, .size = 1}},
         {.op = {.kind = BTL_IB_OP_GET, .size = 1}},
-        {.op = {.kind = BTL_IB_OP_PUT, .local = local, .offset = UINT64_MAX, .size = 1}},
+        {.op = {.kind = BTL_IB_OP_PUT, .local = local, .offset = INT64_MAX, .size = 1}},
         {.op = {.kind = BTL_IB_OP_GET, .local = local, .offset = 8, .size = UINT64_MAX - 7}},
         {.op = {.kind = BTL_IB_OP_PUT, .local = local, .size = UINT64_MAX - 100}},
         {.op = {.kind = BTL_IB_OP_ATOMIC, .type = BTL_IB_ATOMIC_INT64}},
@@ -71,7 +71,7 @@ static void test_impossible_operations(void **state)
         {.op = {.kind = BTL_IB_OP_ATOMIC,
                 .code = BTL_IB_ATOMIC_ADD,
                 .type = BTL_IB_ATOMIC_INT64,
-                .offset = UINT64_MAX - 6}},
+                .offset = INT64_MAX - 6}},
     };
 
     (void) state;
@@ -251,8 +251,10 @@ static void test_lying_put(void **state)
                   {SIZE, SIZE + 8},
                   {SIZE + 1, SIZE + 9},
                   {UINT64_MAX - 8, UINT64_MAX},
-                  {0, UINT64_MAX},
-                  {(uint64_t) -SIZE, UINT64_MAX}};
+                  {0, INT64_MAX},
+                  {(uint64_t) INT64_MIN, INT64_MAX},
+                  {(uint64_t) -SIZE, UINT64_MAX},
+                  {(uint64_t) -4, 4}};
     bench_t *bench = registered();
     const btl_ib_counters_t *count = bench_counters(bench, 0);
     uint64_t zero = 0;
@@ -263,6 +265,9 @@ static void test_lying_put(void **state)
         bench_append(&forgery, &zero, sizeof(zero));
         refused(bench, &forgery, &count->rejected_bounds);
     }
+    bench_forgery_t backwards = request(bench, BTL_IB_TYPE_PUT, 0, UINT64_MAX);
+    bench_append(&backwards, &zero, sizeof(zero));
+    refused(bench, &backwards, &count->dropped_op);
     bench_forgery_t forgery = request(bench, BTL_IB_TYPE_PUT, 0, 7); /* more than it says */
     bench_append(&forgery, &zero, sizeof(zero));
     refused(bench, &forgery, &count->dropped_op);

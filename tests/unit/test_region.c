@@ -41,7 +41,7 @@ static uint32_t registered(void)
     uint32_t sum = 0;
 
     for (uint32_t i = 0; i < regions.count; i++) {
-        sum += regions.slots[i].id != 0;
+        sum += regions.slots[i].id != 0 && regions.slots[i].access != BTL_IB_ACCESS_WINDOW;
     }
     assert_int_equal(regions.used, sum);
     return sum;
@@ -152,7 +152,8 @@ static void test_bad_regions(void **state)
 
     (void) state;
     assert_int_equal(btl_ib_regions_add(&regions, memory, 8, 0, &key), -EINVAL);
-    assert_int_equal(btl_ib_regions_add(&regions, memory, 8, 8, &key), -EINVAL);
+    assert_int_equal(btl_ib_regions_add(&regions, memory, 8, BTL_IB_ACCESS_WINDOW, &key), -EINVAL);
+    assert_int_equal(btl_ib_regions_add(&regions, memory, 8, 16, &key), -EINVAL);
     assert_int_equal(btl_ib_regions_add(&regions, high, 11, BTL_IB_ACCESS_READ, &key), -EINVAL);
     assert_int_equal(btl_ib_regions_add(&regions, high, UINT64_MAX, BTL_IB_ACCESS_READ, &key),
                      -EINVAL);
@@ -201,6 +202,237 @@ static void test_no_memory(void **state)
     keys[16] = add(memory, 8, BTL_IB_ACCESS_READ);
 }
 
+/* ---- windows ---- */
+
+enum { WINDOW = BTL_IB_ACCESS_ALL | BTL_IB_ACCESS_WINDOW };
+
+/* Asked by check() and by resolve(): `to` is what they find, or NULL. */
+static void asked(btl_ib_region_key_t key, uint64_t offset, uint64_t size, uint32_t access,
+                  btl_ib_region_result_t expected, const void *to)
+{
+    btl_ib_region_key_t resolved = key;
+    uint64_t where = offset;
+    uint8_t *found = NULL, *again = NULL;
+
+    assert_int_equal(btl_ib_regions_check(&regions, &key, offset, size, access, &found), expected);
+    assert_ptr_equal(found, to);
+    assert_int_equal(btl_ib_regions_resolve(&regions, &resolved, &where, size, access, &again),
+                     expected);
+    assert_ptr_equal(again, to);
+    if (to == NULL) {
+        assert_int_equal(resolved.id, key.id);
+        assert_int_equal(where, offset);
+        return;
+    }
+    assert_int_equal(resolved.id != key.id, expected == BTL_IB_REGION_ELSEWHERE);
+    assert_int_equal(btl_ib_regions_check(&regions, &resolved, where, size, access, &found),
+                     BTL_IB_REGION_OK);
+    assert_ptr_equal(found, to);
+}
+
+static void refused(btl_ib_region_key_t key, uint64_t offset, uint64_t size, uint32_t access)
+{
+    asked(key, offset, size, access, BTL_IB_REGION_BOUNDS, NULL);
+}
+
+static void served(btl_ib_region_key_t key, uint64_t offset, uint64_t size, const void *to)
+{
+    asked(key, offset, size, BTL_IB_ACCESS_READ, BTL_IB_REGION_ELSEWHERE, to);
+    asked(key, offset, size, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_ELSEWHERE, to);
+    asked(key, offset, size, BTL_IB_ACCESS_ATOMIC, BTL_IB_REGION_ELSEWHERE, to);
+}
+
+/* Before and behind the named region, to the byte. */
+static void test_other_window(void **state)
+{
+    btl_ib_region_key_t low = add(memory + 100, 100, WINDOW);
+    btl_ib_region_key_t high = add(memory + 500, 100, WINDOW);
+
+    (void) state;
+    asked(low, 0, 100, BTL_IB_ACCESS_READ, BTL_IB_REGION_OK, memory + 100);
+    served(low, 400, 100, memory + 500);
+    served(low, 499, 1, memory + 599);
+    served(high, (uint64_t) -400, 100, memory + 100);
+    served(high, (uint64_t) -301, 1, memory + 199);
+    served(low, 500, 0, memory + 600);
+    refused(low, 399, 8, BTL_IB_ACCESS_READ);
+    refused(low, 493, 8, BTL_IB_ACCESS_WRITE);
+    refused(low, 400, 101, BTL_IB_ACCESS_WRITE);
+    refused(high, (uint64_t) -401, 8, BTL_IB_ACCESS_READ);
+    refused(high, (uint64_t) -307, 8, BTL_IB_ACCESS_ATOMIC);
+    refused(low, 200, 8, BTL_IB_ACCESS_READ);  /* between them */
+    refused(low, 0, 500, BTL_IB_ACCESS_READ);  /* both, and the gap */
+    refused(low, 50, 100, BTL_IB_ACCESS_READ); /* out of it into the gap */
+}
+
+/* Regions that touch are two regions; one that covers the seam has it all. */
+static void test_seam(void **state)
+{
+    btl_ib_region_key_t low = add(memory, 100, WINDOW);
+    btl_ib_region_key_t high = add(memory + 100, 100, WINDOW);
+
+    (void) state;
+    refused(low, 96, 8, BTL_IB_ACCESS_READ);
+    refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
+    btl_ib_region_key_t both = add(memory + 50, 100, WINDOW);
+    served(low, 96, 8, memory + 96);
+    served(high, (uint64_t) -4, 8, memory + 96); /* from before its beginning to behind it */
+    btl_ib_regions_remove(&regions, &both);
+    refused(high, (uint64_t) -4, 8, BTL_IB_ACCESS_READ);
+}
+
+static void test_ends_of_the_address_space(void **state)
+{
+    uint8_t *top = (uint8_t *) (UINTPTR_MAX - 15);
+    btl_ib_region_key_t near = add(top - 100, 8, WINDOW);
+    btl_ib_region_key_t last = add(top, 15, WINDOW);
+    btl_ib_region_key_t first = add(NULL, 8, WINDOW);
+    btl_ib_region_key_t second = add((void *) (uintptr_t) 100, 8, WINDOW);
+    btl_ib_region_key_t key = add(memory, 8, WINDOW);
+    const uint64_t base = (uintptr_t) memory;
+
+    (void) state;
+    served(near, 100, 15, top);
+    served(second, (uint64_t) -96, 4, (void *) (uintptr_t) 4);
+    served(key, -base + 4, 4, (void *) (uintptr_t) 4);
+    refused(near, 100, 16, BTL_IB_ACCESS_READ);
+    refused(near, 100, UINT64_MAX, BTL_IB_ACCESS_READ);
+    refused(near, 116, 1, BTL_IB_ACCESS_READ); /* would wrap to address 0 */
+    refused(near, 120, 4, BTL_IB_ACCESS_READ);
+    refused(last, 16, 8, BTL_IB_ACCESS_READ);
+    refused(first, (uint64_t) -8, 8, BTL_IB_ACCESS_READ); /* to the highest addresses */
+    refused(second, (uint64_t) -110, 8, BTL_IB_ACCESS_READ);
+    refused(key, -base - 16, 8, BTL_IB_ACCESS_READ);
+    refused(key, (uintptr_t) top - base, 8, BTL_IB_ACCESS_READ); /* further than an offset leads */
+    refused(key, UINT64_C(1) << 63, 8, BTL_IB_ACCESS_READ);
+    refused(key, UINT64_C(1) << 63, UINT64_C(1) << 63, BTL_IB_ACCESS_READ);
+    refused(key, INT64_MAX, 8, BTL_IB_ACCESS_READ);
+    refused(key, 8, UINT64_MAX - 8, BTL_IB_ACCESS_READ);
+}
+
+/* Registered for one message, or not for that: neither a way in nor a way out. */
+static void test_not_a_window(void **state)
+{
+    btl_ib_region_key_t window = add(memory, 100, WINDOW);
+    btl_ib_region_key_t message = add(memory + 200, 100, BTL_IB_ACCESS_ALL);
+    btl_ib_region_key_t constant =
+        add(memory + 400, 100, BTL_IB_ACCESS_READ | BTL_IB_ACCESS_WINDOW);
+
+    (void) state;
+    refused(window, 200, 8, BTL_IB_ACCESS_READ);
+    refused(message, (uint64_t) -200, 8, BTL_IB_ACCESS_READ);
+    refused(message, 200, 8, BTL_IB_ACCESS_READ);
+    asked(window, 400, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_ELSEWHERE, memory + 400);
+    refused(window, 400, 8, BTL_IB_ACCESS_WRITE);
+    refused(window, 400, 8, BTL_IB_ACCESS_ATOMIC);
+    /* Bytes of its own are its own matter, and where it leads the other one's rights count. */
+    btl_ib_region_key_t same = add(memory + 400, 100, WINDOW);
+    asked(constant, 0, 8, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_RIGHT, NULL);
+    asked(window, 400, 8, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_ELSEWHERE, memory + 400);
+    asked(constant, (uint64_t) -400, 8, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_ELSEWHERE, memory);
+    asked(constant, (uint64_t) -300, 8, BTL_IB_ACCESS_WRITE, BTL_IB_REGION_RIGHT, NULL);
+    btl_ib_regions_remove(&regions, &same);
+    refused(window, 400, 8, BTL_IB_ACCESS_WRITE);
+    /* The secret is needed as ever. */
+    window.secret ^= 1;
+    asked(window, 400, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+}
+
+/* Of a window that was removed the key leads to others for a while, never to its own bytes. */
+static void test_retired(void **state)
+{
+    btl_ib_region_key_t gone = add(memory, 100, WINDOW);
+    btl_ib_region_key_t live = add(memory + 200, 100, WINDOW);
+    btl_ib_region_key_t message = add(memory + 400, 100, BTL_IB_ACCESS_ALL);
+
+    (void) state;
+    btl_ib_regions_remove(&regions, &gone);
+    btl_ib_regions_remove(&regions, &gone);
+    btl_ib_regions_remove(&regions, &message);
+    assert_int_equal(registered(), 1);
+    asked(gone, 0, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+    asked(gone, 0, 0, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+    asked(gone, 400, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+    asked(message, (uint64_t) -200, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+    served(gone, 200, 100, memory + 200);
+    for (uint32_t i = 1; i < BTL_IB_REGIONS_RETIRED_MAX; i++) {
+        btl_ib_region_key_t key = add(memory, 100, WINDOW);
+        btl_ib_regions_remove(&regions, &key);
+    }
+    served(gone, 200, 100, memory + 200);
+    btl_ib_regions_remove(&regions, &live);
+    asked(gone, 200, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL);
+    live = add(memory + 200, 100, WINDOW);
+    asked(gone, 200, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_UNKNOWN, NULL); /* forgotten */
+    asked(live, 0, 8, BTL_IB_ACCESS_READ, BTL_IB_REGION_OK, memory + 200);
+    assert_int_equal(regions.retired, BTL_IB_REGIONS_RETIRED_MAX);
+}
+
+/* What is remembered gives way to what is needed. */
+static void test_retired_without_memory(void **state)
+{
+    btl_ib_region_key_t keys[16];
+
+    (void) state;
+    for (int i = 0; i < 16; i++) {
+        keys[i] = add(memory + 8 * i, 8, WINDOW);
+    }
+    heap.allowed = 0;
+    for (int i = 0; i < 16; i++) {
+        btl_ib_regions_remove(&regions, &keys[i]);
+        keys[i] = add(memory + 8 * i, 8, WINDOW);
+    }
+    assert_int_equal(regions.retired, 0);
+    assert_int_equal(registered(), 16);
+    assert_int_equal(btl_ib_regions_add(&regions, memory, 8, WINDOW, &keys[0]), -ENOMEM);
+    for (int i = 1; i < 16; i++) {
+        served(keys[i], (uint64_t) (-8 * i), 8, memory);
+    }
+}
+
+/* Windows and others come and go at random; who is found is compared with who is there. */
+static void test_random_windows(void **state)
+{
+    enum { MOST = 40 };
+    struct {
+        btl_ib_region_key_t key;
+        uint64_t at, size;
+        bool there, window;
+    } all[MOST] = {0};
+    uint32_t dice = 12345, elsewhere = 0;
+
+    (void) state;
+    for (int round = 0; round < 20000; round++) {
+        dice = dice * 1664525 + 1013904223;
+        const uint32_t one = dice >> 8, i = one % MOST, other = one / MOST % MOST;
+        if (!all[i].there) {
+            all[i].at = (one >> 3) % 900;
+            all[i].size = (one >> 5) % 100;
+            all[i].window = one / MOST % 3 != 0;
+            all[i].key = add(memory + all[i].at, all[i].size,
+                             all[i].window ? (uint32_t) WINDOW : (uint32_t) BTL_IB_ACCESS_ALL);
+            all[i].there = true;
+        } else if (one / MOST % 4 == 0) {
+            btl_ib_regions_remove(&regions, &all[i].key);
+            all[i].there = false;
+        } else {
+            const uint64_t from = all[other].at, size = 1 + one % 20;
+            bool own = from >= all[i].at && from + size <= all[i].at + all[i].size, found = own;
+            for (int k = 0; k < MOST && all[i].window; k++) {
+                found |= all[k].there && all[k].window && from >= all[k].at
+                         && from + size <= all[k].at + all[k].size;
+            }
+            elsewhere += found && !own;
+            asked(all[i].key, from - all[i].at, size, BTL_IB_ACCESS_READ,
+                  own     ? BTL_IB_REGION_OK
+                  : found ? BTL_IB_REGION_ELSEWHERE
+                          : BTL_IB_REGION_BOUNDS,
+                  found ? memory + from : NULL);
+        }
+    }
+    assert_true(elsewhere > 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +443,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bad_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_seam, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ends_of_the_address_space, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_not_a_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_retired, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_retired_without_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_random_windows, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,12 @@ static void test_put_arithmetic(void **state)
     assert_int_equal(parse_put(5, 4, 0), BTL_IB_WIRE_OP_WRONG);
     assert_int_equal(parse_put(UINT64_MAX - 5, UINT64_MAX, 5), BTL_IB_WIRE_OK);
     assert_int_equal(parse_put(UINT64_MAX - 5, UINT64_MAX, 6), BTL_IB_WIRE_OP_WRONG);
-    assert_int_equal(parse_put(UINT64_MAX - 5, 4, 10), BTL_IB_WIRE_OP_WRONG);
+    /* Both are in two's complement: from 6 bytes before the region to its 4th byte. */
+    assert_int_equal(parse_put(UINT64_MAX - 5, 4, 10), BTL_IB_WIRE_OK);
+    assert_int_equal(parse_put(UINT64_MAX - 5, 4, 11), BTL_IB_WIRE_OP_WRONG);
+    assert_int_equal(parse_put(4, UINT64_MAX - 5, 1), BTL_IB_WIRE_OP_WRONG);
+    assert_int_equal(parse_put(INT64_MAX - 5, (uint64_t) INT64_MIN + 4, 10), BTL_IB_WIRE_OP_WRONG);
+    assert_int_equal(parse_put((uint64_t) INT64_MIN, INT64_MAX, 10), BTL_IB_WIRE_OK);
     begin_op(BTL_IB_TYPE_PUT, false);
     put_target(0, 8, 1);
     put(0, 8);

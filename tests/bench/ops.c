@@ -38,9 +38,9 @@ void bench_register(bench_host_t *host)
         host->memory[i] = constant(host->index, i);
     }
     host->cells = 0;
-    BENCH_REQUIRE(
-        btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY, BTL_IB_ACCESS_ALL, &host->key)
-        == 0);
+    BENCH_REQUIRE(btl_ib_region_add(host->engine, host->memory, BENCH_MEMORY,
+                                    BTL_IB_ACCESS_ALL | BTL_IB_ACCESS_WINDOW, &host->key)
+                  == 0);
 }
 
 /* Which bytes of the target: an operation of `size` bytes where none can be in another's way. */

@@ -10,7 +10,7 @@
  * its owner's memory move up in the table that osc/rdma keeps of them; between them pages come and
  * go that are in no list, so that the regions above move up and down again while others look for
  * them.
- * rounds=N (12) windows, elements=N (1500) of each rank in a window, spare=N (8) pages that come
+ * rounds=N (20) windows, elements=N (1500) of each rank in a window, spare=N (8) pages that come
  * and go, moves=N (128) of them after each element, seed=N (1)
  */
 
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 {
     begin(&argc, &argv, "lists");
     need_ranks(2);
-    const int rounds = (int) arg(argc, argv, "rounds", 12);
+    const int rounds = (int) arg(argc, argv, "rounds", 20);
     const size_t count = (size_t) arg(argc, argv, "elements", 1500);
 
     spare = (size_t) arg(argc, argv, "spare", 8);

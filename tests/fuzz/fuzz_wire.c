@@ -60,11 +60,13 @@ static void check_op(const btl_ib_view_t *view, size_t body)
     switch (view->type) {
     case BTL_IB_TYPE_PUT:
         REQUIRE(view->size == body - sizeof(btl_ib_wire_target_t));
-        REQUIRE(view->op.offset <= view->op.end && view->size <= view->op.end - view->op.offset);
+        REQUIRE((int64_t) view->op.offset <= (int64_t) view->op.end);
+        REQUIRE(view->size <= view->op.end - view->op.offset);
         REQUIRE(view->size > 0 || view->op.offset == view->op.end);
         break;
     case BTL_IB_TYPE_GET:
-        REQUIRE(body == sizeof(btl_ib_wire_target_t) && view->op.offset <= view->op.end);
+        REQUIRE(body == sizeof(btl_ib_wire_target_t));
+        REQUIRE((int64_t) view->op.offset <= (int64_t) view->op.end);
         break;
     case BTL_IB_TYPE_ATOMIC:
         REQUIRE(body == sizeof(btl_ib_wire_atomic_t));

@@ -233,13 +233,20 @@ static int append(btl_ib_links_t *links, const struct nlmsghdr *message)
     return 0;
 }
 
+/* As NLMSG_OK(), which compares signed and unsigned numbers. */
+static bool is_whole(const struct nlmsghdr *m, int left)
+{
+    return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
+           && m->nlmsg_len <= (uint32_t) left;
+}
+
 /* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
 static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
 {
     int left = (int) size;
     int rc = 1;
 
-    for (const struct nlmsghdr *m = answer; NLMSG_OK(m, left) && rc == 1; m = NLMSG_NEXT(m, left)) {
+    for (const struct nlmsghdr *m = answer; is_whole(m, left) && rc == 1; m = NLMSG_NEXT(m, left)) {
         if (m->nlmsg_type == NLMSG_DONE) {
             return 0;
         }

@@ -11,12 +11,31 @@
 
 #include "opal_config.h"
 
-#include "module.h"
-
 #define btl_ib_free btl_ib_mem_free /* the engine's, which is static; the component has one, too */
 #include "btl_ib_state.h"
 #undef btl_ib_free
 #include "btl_ib.h"
+
+#include "common.h"
+
+#include "opal/mca/btl/base/base.h"
+
+/* The component that this process runs, whose symbols are hidden. */
+static btl_ib_component_t *find_component(void)
+{
+    mca_btl_base_selected_module_t *item;
+
+    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        mca_btl_base_component_t *component = item->btl_module->btl_component;
+
+        if (0 == strcmp("ib", component->btl_version.mca_component_name)) {
+            return (btl_ib_component_t *) component;
+        }
+    }
+    fail("there is no module of ib");
+    return NULL;
+}
 
 static int fails(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
 {
@@ -34,8 +53,7 @@ int main(int argc, char **argv)
     static btl_ib_transport_ops_t ops;
 
     begin(&argc, &argv, "lost_device");
-    find_module();
-    btl_ib_component_t *component = (btl_ib_component_t *) btl->btl_component;
+    btl_ib_component_t *component = find_component();
     btl_ib_module_t *module = component->modules[0];
     btl_ib_rail_t *rail = component->engine->rails[0];
 

@@ -63,7 +63,7 @@ static btl_ib_region_result_t check(btl_ib_region_key_t key, uint64_t offset, ui
         btl_ib_regions_check(&regions, &key, offset, size, access, &where);
 
     if (result == BTL_IB_REGION_OK) {
-        assert_ptr_equal(where, memory + offset);
+        assert_int_equal((uintptr_t) where, (uintptr_t) memory + (uintptr_t) offset);
     } else {
         assert_null(where);
     }

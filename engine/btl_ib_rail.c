@@ -48,8 +48,9 @@ static bool is_believed(btl_ib_conn_t *conn)
     return now - conn->refused_since >= REFUSED_LONG;
 }
 
-/* A process of another job left, and nobody waits for anything of it: that is an end, and no death. */
-static bool is_ended(const btl_ib_conn_t *conn)
+/* A process of another job may leave when it likes, and nobody waits for anything of it: that is no death. But it may as
+ * well be there, and have something for us on the way: all is kept for that. */
+static bool may_leave(const btl_ib_conn_t *conn)
 {
     return conn->name >> 32 != conn->engine->config.name >> 32 && btl_ib_conn_is_quiet(conn);
 }
@@ -66,12 +67,6 @@ static bool refused_one(btl_ib_conn_t *conn)
         return true;
     }
     const bool believed = is_believed(conn);
-    if (believed && is_ended(conn)) {
-        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: of another job, has left",
-                   BTL_IB_NAME_ARGS(conn->name));
-        btl_ib_conn_reset(conn);
-        return true;
-    }
     if (!believed && btl_ib_failover_is_valid(conn)) {
         return true;
     }
@@ -80,7 +75,7 @@ static bool refused_one(btl_ib_conn_t *conn)
         return true;
     }
     conn->refused_since = since;
-    if (!believed || conn->engine->kicking) {
+    if (!believed || conn->engine->kicking || may_leave(conn)) {
         return true;
     }
     btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);

@@ -225,6 +225,32 @@ void job_has_left(sim_t *sim)
     finish(sim);
 }
 
+static bool from_the_first(sim_t *sim, const datagram_t *d)
+{
+    (void) sim;
+    return d->from == 0;
+}
+
+/* What it gives back of credits is refused for a while; the other, of another job, is there, and has more to say. */
+void job_refused_for_a_while(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->procs[1].name ^= UINT64_C(1) << 40;
+    run_start(sim);
+    traffic(sim);
+    run_settle(sim, SIM_MS(50));
+    sim->reject = from_the_first;
+    sim_run_until(sim, sim->now + SIM_S(60));
+    if (sim->applied[F_REFUSED] < 2) {
+        sim_fail(sim, "nothing was refused");
+    }
+    sim->reject = NULL;
+    say(sim, 1, 0, 100, 1000);
+    say(sim, 1, 0, 20000, 2000);
+    finish(sim);
+}
+
 void rank_has_left(sim_t *sim)
 {
     sim_procs(sim, 2, 1);

@@ -512,6 +512,9 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
         return false;
     }
     uint64_t lately = engine->awake - engine->config.silence_limit / 2;
+    if (!conn->bound && conn->heard_at > lately) {
+        return false; /* it lives, and says only that (PATH_RESPONSE) while its owner computes */
+    }
     if (conn->heard_at <= lately) {
         *reason = BTL_IB_DEATH_SILENCE;
     } else {

@@ -262,6 +262,8 @@ const named_scenario_t named_scenarios[] = {
     {"job_has_left", "a process of another job left, and its CLOSEs were lost", job_has_left},
     {"job_refused_for_a_while", "what goes to another job is refused for a while",
      job_refused_for_a_while},
+    {"contact_while_it_computes_for_long", "first contact with who computes beyond the silence limit",
+     contact_while_it_computes_for_long},
     {"rank_has_left", "the same of our own job is a death", rank_has_left},
     {"close_and_reopen", "connections are closed in many states and made again", close_and_reopen},
     {"closes_lost", "no CLOSE arrives, and the peer's new life has nothing to say", closes_lost},

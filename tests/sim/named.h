@@ -162,6 +162,7 @@ void contact_not_promised(sim_t *sim);
 void contact_one_way(sim_t *sim);
 void job_has_left(sim_t *sim);
 void job_refused_for_a_while(sim_t *sim);
+void contact_while_it_computes_for_long(sim_t *sim);
 void rank_has_left(sim_t *sim);
 
 /* named_refused.c */

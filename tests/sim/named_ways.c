@@ -311,6 +311,20 @@ void contact_while_it_computes(sim_t *sim)
     }
 }
 
+/* Beyond the silence limit: a peer that says that it is there is not silent. */
+void contact_while_it_computes_for_long(sim_t *sim)
+{
+    two(sim);
+    two_that_answer(sim, true);
+    run_start(sim);
+    sim_run_until(sim, SIM_MS(2));
+    proc_compute(&sim->procs[1], sim->now + SIM_S(1500));
+    say(sim, 0, 1, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_S(1500));
+    must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+    finish(sim);
+}
+
 static bool to_the_second(sim_t *sim, const datagram_t *d)
 {
     (void) sim;

@@ -22,7 +22,8 @@ void btl_ib_validation_passed(btl_ib_conn_t *conn)
 
     conn->validation.valid = true;
     conn->validation.refused_at = 0;
-    if (first) { /* perhaps data waited for this */
+    if (first) { /* perhaps data waited for this; what they wait for from now on is something else */
+        conn->blocked_since = 0;
         btl_ib_conn_ready(conn);
     }
 }

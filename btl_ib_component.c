@@ -255,7 +255,9 @@ static bool start_modules(btl_ib_component_t *component)
     if (!btl_ib_open_devices(component)) {
         return false;
     }
+    btl_ib_lock(); /* from here on the thread looks at what this notes */
     component->self->answers = btl_ib_kicker_answer();
+    btl_ib_unlock();
     return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
 }
 

@@ -55,7 +55,7 @@ void btl_ib_kicker_prepare(void);
 
 /*
  * Make it, and let it answer peers that were never heard whatever the application does (btl_ib_engine_answers()). Called
- * when all devices are open. Returns whether it will: that may be published.
+ * with the lock held, when all devices are open. Returns whether it will: that may be published.
  */
 bool btl_ib_kicker_answer(void);
 

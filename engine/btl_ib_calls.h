@@ -115,7 +115,7 @@ void btl_ib_conn_free(btl_ib_conn_t *conn);
  */
 btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
-/* What came in kicks and could not be looked up is looked at now. */
+/* What came in kicks and could not be looked up is looked at now, a batch of it. */
 void btl_ib_contact_unidentified(btl_ib_engine_t *engine);
 
 /* Our token on what goes to the peer, for the connection's current epoch. */
@@ -454,18 +454,34 @@ void btl_ib_rail_mourn(btl_ib_rail_t *rail);
 /* us: refusals that follow each other so soon are one row, and so long they count after the last. */
 #define BTL_IB_REFUSED_ROW 10000000u
 
-/* Something of the peer's came by the connection's own two rails for the first time, or after refusals. */
+/* us of nothing but refusals: believe them. A port may be late. */
+#define BTL_IB_REFUSED_LONG 100000u
+
+/* A new life of the connection. What is known of its rails stays. */
+void btl_ib_validation_begin(btl_ib_conn_t *conn);
+
+/* Something of the peer's came by the connection's own two rails for the first time. */
 void btl_ib_validation_passed(btl_ib_conn_t *conn);
 
-/* Something of the peer's came by them. */
+/* Something of the peer's came by them. That what is sent by them gets there it proves only where it is an answer. */
 static inline void btl_ib_validation_heard(btl_ib_conn_t *conn)
 {
-    if (!conn->validation.valid || conn->validation.refused_at != 0) {
+    if (!conn->validation.valid) {
         btl_ib_validation_passed(conn);
     }
 }
 
-/* It is believed that nobody is there, by them; and was that said lately, with nothing coming since? */
+/* After refusals: does it show that something gets there by the present way? */
+void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The present way was refused once more: is it to be left, because nothing got there for BTL_IB_REFUSED_LONG? */
+bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
+
+/* The connection takes another way; and: a question goes by its own two rails. */
+void btl_ib_validation_moved(btl_ib_conn_t *conn);
+void btl_ib_validation_asked(btl_ib_conn_t *conn);
+
+/* It is believed that nobody is there, by them; and was that said lately, with nothing getting there since? */
 void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 

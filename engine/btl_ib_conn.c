@@ -130,6 +130,7 @@ static void begin(btl_ib_conn_t *conn)
     conn->idle = true;
     conn->active_at = conn->engine->now;
     btl_ib_path_begin(conn);
+    btl_ib_validation_begin(conn);
     btl_ib_contact_begin(conn);
 }
 

@@ -247,7 +247,8 @@ void btl_ib_contact_unidentified(btl_ib_engine_t *engine)
     btl_ib_stored_t *stored;
 
     engine->batch = ++engine->batches; /* their addresses become known with the first of them */
-    while ((stored = btl_ib_store_pop(&engine->unidentified)) != NULL) {
+    for (int i = 0; i < BTL_IB_BATCH && (stored = btl_ib_store_pop(&engine->unidentified)) != NULL;
+         i++) {
         engine->away = BTL_IB_AWAY_UNKNOWN;
         const btl_ib_event_t event = {
             .type = BTL_IB_EVENT_RECV,
@@ -260,6 +261,24 @@ void btl_ib_contact_unidentified(btl_ib_engine_t *engine)
     }
 }
 
+/* Is there room for another stranger, or is this one in place of a known peer; and time to look it up? */
+static bool may_be_taken_up(btl_ib_engine_t *engine, bool known)
+{
+    const uint32_t most = engine->config.passive_max;
+
+    if (known || engine->passive < most) {
+        return may_look_up(engine);
+    }
+    if (!engine->told_passive) {
+        engine->told_passive = true;
+        BTL_IB_LOG(engine, 0,
+                   "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
+                   "further ones wait until there are fewer",
+                   most);
+    }
+    return false;
+}
+
 /* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
  * then of a process that is no more; NULL: of none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
@@ -269,12 +288,15 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (!may_look_up(engine) || (old == NULL && engine->passive >= engine->config.passive_max)) {
-        engine->count.dropped_lookup++;
+    if (engine->kicking && !engine->refuse_new) {
+        put_off(rail, arrival);
         return NULL;
     }
-    if (engine->kicking) {
-        put_off(rail, arrival);
+    if (!may_be_taken_up(engine, old != NULL)) {
+        engine->count.dropped_lookup++;
+        if (!engine->refuse_new) {
+            btl_ib_validation_respond(rail, arrival); /* it is to wait, and not to give us up */
+        }
         return NULL;
     }
     if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
@@ -417,6 +439,8 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     } else if (arrival->view.token
                != btl_ib_token_of_response(&conn->secret, conn->tx_token, conn->id)) {
         count->dropped_token++;
+    } else if (conn->peer_knows) { /* a late copy, or somebody repeats it: there is better news */
+        count->dropped_stale++;
     } else if (is_source(conn, rail, arrival->from)) {
         count->received_responses++;
         btl_ib_validation_responded(conn, rail);

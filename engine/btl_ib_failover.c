@@ -136,6 +136,7 @@ static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
                BTL_IB_NAME_ARGS(conn->name), before->name, conn->via->transport->name);
     btl_ib_path_moved(conn, other);
+    btl_ib_validation_moved(conn);
     conn->moved_at = conn->engine->now;
     conn->engine->count.failovers++;
     measure_anew(conn);
@@ -266,6 +267,14 @@ bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail
            || by_rail(rail, conn->name, from) != NULL;
 }
 
+/* Is what we send by that rail refused, although the peer's comes by it? */
+static bool is_refused(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const btl_ib_conn_t *pair = rail == conn->rail ? conn : by_rail(rail, conn->name, from);
+
+    return pair != NULL && btl_ib_validation_refuses(pair);
+}
+
 void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
                             uint32_t stamp)
 {
@@ -275,7 +284,8 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     bool ours = engine->config.name < conn->name && conn->moved_at != 0
                 && btl_ib_rail_usable(conn->via) && engine->now - conn->moved_at < DECIDED;
 
-    if (rail != conn->via && btl_ib_rail_usable(rail) && !late && !ours) {
+    if (rail != conn->via && btl_ib_rail_usable(rail) && !late && !ours
+        && !is_refused(conn, rail, from)) {
         go_by(conn, rail, from);
     }
 }
@@ -291,6 +301,7 @@ static void ask_home(btl_ib_conn_t *conn)
     conn->via = conn->rail;
     conn->to = conn->address;
     conn->via_queues = conn->peer_queues;
+    btl_ib_validation_asked(conn);
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     conn->via = via;
     conn->to = to;
@@ -329,7 +340,7 @@ bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
         const btl_ib_conn_t *other =
             rail == conn->via ? NULL : by_rail(rail, conn->name, BTL_IB_ADDR_UNKNOWN);
         if (other != NULL && other->via == rail && other->heard_at > since
-            && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            && !btl_ib_validation_refuses(other) && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
             tell(conn);
             return true;
         }

@@ -16,8 +16,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum { REFUSED_LONG = 100 * 1000 }; /* us of nothing but refusals: believe them */
-
 /* The next living connection that goes by a rail, to any address if `from` is unknown. Whoever gives one up
  * must ask again from the start: the callback may have changed everything. */
 static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
@@ -36,8 +34,8 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
     return NULL;
 }
 
-/* Did the row of refusals that this one continues last for long? A port may be late. */
-static bool is_believed(btl_ib_conn_t *conn)
+/* Did the row of refusals that this one continues last for long, with nothing coming from the peer by any way? */
+static bool is_dead(btl_ib_conn_t *conn)
 {
     const uint64_t now = conn->engine->now;
 
@@ -45,7 +43,7 @@ static bool is_believed(btl_ib_conn_t *conn)
         conn->refused_since = now;
     }
     conn->refused_at = now;
-    return now - conn->refused_since >= REFUSED_LONG;
+    return now - conn->refused_since >= BTL_IB_REFUSED_LONG;
 }
 
 /* A process of another job may leave when it likes, and nobody waits for anything of it: that is no death. But it may as
@@ -66,8 +64,9 @@ static bool refused_one(btl_ib_conn_t *conn)
         btl_ib_conn_reset(conn);
         return true;
     }
-    const bool believed = is_believed(conn);
-    if (!believed && btl_ib_failover_is_valid(conn)) {
+    const bool leaves = btl_ib_validation_refused_again(conn);
+    const bool dead = is_dead(conn);
+    if (!leaves && btl_ib_failover_is_valid(conn)) {
         return true;
     }
     const uint64_t since = conn->refused_since;
@@ -75,7 +74,7 @@ static bool refused_one(btl_ib_conn_t *conn)
         return true;
     }
     conn->refused_since = since;
-    if (!believed || conn->engine->kicking || may_leave(conn)) {
+    if (!dead || conn->engine->kicking || may_leave(conn)) {
         return true;
     }
     btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);

@@ -69,6 +69,9 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_v
     if (rail == conn->rail) {
         btl_ib_validation_heard(conn);
     }
+    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
+        btl_ib_validation_echoed(conn, view);
+    }
     conn->heard_at = engine->awake;
     conn->refused_since = 0;
     conn->doubtful = false;

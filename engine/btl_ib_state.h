@@ -198,6 +198,7 @@ typedef struct btl_ib_validation {
     uint64_t refused_at; /* us: when refusals by them were last believed; 0: not since */
     uint64_t asked_at;   /* awake: the first probe, if nothing had got there; 0: none */
     uint64_t question_at; /* us: the last question that was no probe; 0: none */
+    uint64_t refused_row; /* us: the first refusal by the present way since something got there */
 } btl_ib_validation_t;
 
 struct btl_ib_conn {
@@ -403,6 +404,7 @@ struct btl_ib_engine {
     uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
     uint64_t lookups_at;
     bool refuse_new;
+    bool told_passive;      /* that there are passive_max */
     bool hurry;             /* in this turn trains of bulk wait, because a short message came */
     bool in_turn;           /* what waits is being sent */
     uint64_t short_at;      /* us: the last turn for short messages */

@@ -16,21 +16,67 @@
 
 enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions of who has nothing queued */
 
+void btl_ib_validation_begin(btl_ib_conn_t *conn)
+{
+    conn->validation.asked_at = 0;
+    conn->validation.refused_row = 0;
+}
+
 void btl_ib_validation_passed(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.valid;
 
     conn->validation.valid = true;
-    conn->validation.refused_at = 0;
     if (first) { /* perhaps data waited for this; what they wait for from now on is something else */
         conn->blocked_since = 0;
         btl_ib_conn_ready(conn);
     }
 }
 
+/* What comes in says nothing of the way out. An answer does: to anything that was sent by the connection's own rails
+ * after they refused; while it goes by others, to the question that goes there now and then. */
+void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const bool home = conn->via == conn->rail;
+
+    if (!(view->flags & BTL_IB_FLAG_ECHO)) {
+        return;
+    }
+    if (!btl_ib_seq_before(view->echo, (uint32_t) validation->refused_row)) {
+        validation->refused_row = 0;
+    }
+    if (home ? !btl_ib_seq_before(view->echo, (uint32_t) validation->refused_at)
+             : validation->question_at > validation->refused_at
+                   && view->echo == (uint32_t) validation->question_at) {
+        validation->refused_at = 0;
+    }
+}
+
 void btl_ib_validation_refused(btl_ib_conn_t *conn)
 {
     conn->validation.refused_at = conn->engine->now;
+}
+
+bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const uint64_t now = conn->engine->now;
+
+    if (validation->refused_row == 0 || now - conn->refused_at > BTL_IB_REFUSED_ROW) {
+        validation->refused_row = now;
+    }
+    return now - validation->refused_row >= BTL_IB_REFUSED_LONG;
+}
+
+void btl_ib_validation_moved(btl_ib_conn_t *conn)
+{
+    conn->validation.refused_row = 0;
+}
+
+void btl_ib_validation_asked(btl_ib_conn_t *conn)
+{
+    conn->validation.question_at = conn->engine->now;
 }
 
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
@@ -87,7 +133,11 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
         validation->asked_at = engine->awake;
     }
     const uint64_t waited = engine->awake - validation->asked_at;
-    if (waited < config->unanswered_after || btl_ib_failover_any_answered(conn)) {
+    if (waited < config->unanswered_after) {
+        return false;
+    }
+    if (btl_ib_failover_any_answered(conn)) {
+        validation->asked_at = engine->awake; /* should that rail fail, what waits begins anew */
         return false;
     }
     if (!validation->told) {
@@ -159,9 +209,8 @@ void btl_ib_validation_respond(btl_ib_rail_t *rail, const btl_ib_arrival_t *arri
     btl_ib_addr_t to = arrival->from;
 
     if (to == BTL_IB_ADDR_UNKNOWN) {
-        const uint32_t len = transport->ops->source == NULL
-                                 ? 0
-                                 : transport->ops->source(transport, arrival->event, source);
+        const bool tells = transport->ops->source != NULL && arrival->event->buffer != NULL;
+        const uint32_t len = tells ? transport->ops->source(transport, arrival->event, source) : 0;
         if (len == 0 || transport->ops->addr_add(transport, source, len, &to) != 0) {
             return;
         }

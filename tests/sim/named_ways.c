@@ -397,3 +397,98 @@ void ways_refused_and_silent(sim_t *sim)
     until_death(sim, SIM_S(15));
     stop_both(sim);
 }
+
+/* More ask who computes than it may look up in a second. */
+void contact_of_many(sim_t *sim)
+{
+    const uint32_t n = 30;
+
+    sim_procs(sim, n + 1, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i <= n; i++) {
+        sim->procs[i].kicker = SIM_MS(10);
+        sim->procs[i].answers = true;
+    }
+    sim->procs[0].config.lookups_max = 10;
+    run_start(sim);
+    sim_run_until(sim, SIM_MS(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(100));
+    for (uint32_t i = 1; i <= n; i++) {
+        say(sim, i, 0, 100, 1000 * i);
+    }
+    sim_run_until(sim, sim->now + SIM_S(100));
+    must_be_within(sim, "deaths of who computes", sim->applied[F_DEATH], 0);
+    finish(sim);
+}
+
+/* The same, and it has as many of whom it knows nothing more as it may. */
+void contact_beyond_passive(sim_t *sim)
+{
+    sim_procs(sim, 3, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i <= 2; i++) {
+        sim->procs[i].kicker = SIM_MS(10);
+        sim->procs[i].answers = true;
+    }
+    sim->procs[0].config.passive_max = 1;
+    run_start(sim);
+    say(sim, 1, 0, 100, 1000);
+    run_settle(sim, SIM_MS(50));
+    say(sim, 2, 0, 100, 1000);
+    sim_run_until(sim, sim->now + SIM_S(100));
+    must_be_within(sim, "deaths of who is there", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "messages that wait for room", sim->undelivered, 1);
+    for (uint32_t i = 0; i <= 2; i++) {
+        proc_stop(&sim->procs[i]);
+    }
+}
+
+static uint64_t failovers_of(sim_t *sim)
+{
+    return sim_counters(sim, 0)->failovers + sim_counters(sim, 1)->failovers;
+}
+
+/* A stream of single messages each way for 20 s, by the first rails. */
+static void murmur(sim_t *sim, uint32_t rails)
+{
+    for (uint32_t i = 0; i < 2000; i++) {
+        say(sim, i % 2, 1 - i % 2, 1000, SIM_MS(10) * i + 1000)->rail = i / 2 % rails;
+    }
+    sim_run_until(sim, sim->now + SIM_S(21));
+}
+
+/* A firewall refuses what one side sends by the first way; what the other sends comes by it all the time. */
+void way_refused_one_way_for_long(sim_t *sim)
+{
+    two_ways(sim);
+    two_that_answer(sim, true);
+    run_start(sim);
+    greet(sim);
+    sim->reject = out_by_first_way;
+    murmur(sim, 1);
+    must_be_within(sim, "connections lost with a way", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "times that a way was taken", failovers_of(sim), 10);
+    must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 400000);
+    sim->reject = NULL;
+    finish(sim);
+}
+
+static bool out_first_or_in_second(sim_t *sim, const datagram_t *d)
+{
+    return way_of(sim, d) == 0 ? d->from == 0 : d->from == 1;
+}
+
+/* Each way works in one direction only, not the same. */
+void ways_work_one_way_each(sim_t *sim)
+{
+    two_ways(sim);
+    two_that_answer(sim, true);
+    run_start(sim);
+    sim->reject = out_first_or_in_second;
+    murmur(sim, 2);
+    must_be_within(sim, "connections lost with a way", sim->applied[F_DEATH], 0);
+    must_be_within(sim, "times that a way was taken", failovers_of(sim), 40);
+    must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 2500000);
+    sim->reject = NULL;
+    finish(sim);
+}

@@ -102,7 +102,7 @@ static void a_forged_response(void **state)
     response.token = BTL_IB_LE64(conn->tx_token);
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_token");
     response.token = BTL_IB_LE64(right);
-    in_vain(bench, 0, BENCH_STRANGER, &response, sizeof(response), "dropped_source");
+    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stale");
     response.connection = BTL_IB_LE32(conn->id ^ 0x40000000u); /* an earlier user of its place */
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stranger");
     still_works(bench);

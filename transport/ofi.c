@@ -5,8 +5,10 @@
 
 #include "ofi.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +338,29 @@ static int ofi_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, bt
     return 0;
 }
 
+/* Of other formats only the provider knows what they mean. */
+static bool ofi_address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    const uint8_t *head = bytes;
+    struct sockaddr_in v4; /* unaligned in the blob */
+    struct sockaddr_in6 v6;
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    if (len == ADDRESS_HEAD + sizeof(v4) && head[1] == FI_SOCKADDR_IN) {
+        memcpy(&v4, head + ADDRESS_HEAD, sizeof(v4));
+        (void) inet_ntop(AF_INET, &v4.sin_addr, ip, sizeof(ip));
+        snprintf(out, out_len, "%s:%u", ip, ntohs(v4.sin_port));
+        return true;
+    }
+    if (len == ADDRESS_HEAD + sizeof(v6) && head[1] == FI_SOCKADDR_IN6) {
+        memcpy(&v6, head + ADDRESS_HEAD, sizeof(v6));
+        (void) inet_ntop(AF_INET6, &v6.sin6_addr, ip, sizeof(ip));
+        snprintf(out, out_len, "[%s]:%u", ip, ntohs(v6.sin6_port));
+        return true;
+    }
+    return false;
+}
+
 static void ofi_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     fi_addr_t gone = addr;
@@ -414,6 +439,7 @@ static const btl_ib_transport_ops_t ofi_ops = {
     .repost = ofi_repost,
     .addr_add = ofi_addr_add,
     .addr_remove = ofi_addr_remove,
+    .address_text = ofi_address_text,
     .mem_register = ofi_mem_register,
     .mem_deregister = ofi_mem_deregister,
     .wait_fd = ofi_wait_fd,

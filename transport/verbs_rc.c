@@ -58,6 +58,17 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     return 0;
 }
 
+static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    btl_ib_rc_name_t name;
+
+    if (btl_ib_rc_name_unpack(bytes, len, &name) != 0) {
+        return false;
+    }
+    (void) btl_ib_rc_name_format(&name, out, out_len);
+    return true;
+}
+
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
@@ -144,6 +155,7 @@ static const btl_ib_transport_ops_t rc_ops = {
     .repost = btl_ib_rc_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
+    .address_text = address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,

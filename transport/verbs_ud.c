@@ -6,6 +6,8 @@
 #include "verbs.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -47,12 +49,26 @@ static void close_ud(btl_ib_transport_t *t)
     free(ud);
 }
 
+static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    char gid[INET6_ADDRSTRLEN];
+    btl_ib_ud_address_t address;
+
+    if (btl_ib_ud_address_unpack(bytes, len, &address) != 0) {
+        return false;
+    }
+    snprintf(out, out_len, "%s, QPN 0x%06x",
+             btl_ib_verbs_gid_format(&address.gid, gid, sizeof(gid)), address.qpn[0]);
+    return true;
+}
+
 static const btl_ib_transport_ops_t ud_ops = {
     .send = btl_ib_ud_send,
     .poll = btl_ib_ud_poll,
     .repost = btl_ib_ud_repost,
     .addr_add = btl_ib_ud_addr_add,
     .addr_remove = btl_ib_ud_addr_remove,
+    .address_text = address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,

@@ -161,10 +161,38 @@ static void test_every_size(void **state)
     close_pair(&pair);
 }
 
+/* With the port, as far as it is an address of IP; what it is else only the provider knows. */
+static void test_address_text(void **state)
+{
+    uint8_t bytes[BTL_IB_ADDR_BYTES] = {1, (uint8_t) FI_SOCKADDR_IN};
+    const struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(5123), .sin_addr.s_addr = htonl(0x0a000001)};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(80), .sin6_addr.s6_addr = {0xfd, [15] = 7}};
+    char text[64];
+    pair_t pair;
+
+    (void) state;
+    need_device();
+    pair = open_pair((btl_ib_open_params_t){.rx_depth = 8});
+    memcpy(bytes + ADDRESS_HEAD, &v4, sizeof(v4));
+    assert_true(pair.a->ops->address_text(bytes, ADDRESS_HEAD + sizeof(v4), text, sizeof(text)));
+    assert_string_equal(text, "10.0.0.1:5123");
+    assert_false(pair.a->ops->address_text(bytes, ADDRESS_HEAD + sizeof(v6), text, sizeof(text)));
+    bytes[1] = (uint8_t) FI_SOCKADDR_IN6;
+    memcpy(bytes + ADDRESS_HEAD, &v6, sizeof(v6));
+    assert_true(pair.a->ops->address_text(bytes, ADDRESS_HEAD + sizeof(v6), text, sizeof(text)));
+    assert_string_equal(text, "[fd00::7]:80");
+    bytes[1] = (uint8_t) FI_ADDR_EFA;
+    assert_false(pair.a->ops->address_text(bytes, ADDRESS_HEAD + sizeof(v6), text, sizeof(text)));
+    close_pair(&pair);
+}
+
 static void test_garbage_address(void **state)
 {
     pair_t pair;
     uint8_t bytes[BTL_IB_ADDR_BYTES + 1] = {0};
+    char text[64];
     btl_ib_addr_t addr;
     uint32_t len;
 
@@ -179,6 +207,8 @@ static void test_garbage_address(void **state)
         }
     }
     assert_int_equal(pair.a->ops->addr_add(pair.a, NULL, 0, &addr), -EINVAL);
+    assert_false(pair.a->ops->address_text(bytes, 0, text, sizeof(text)));
+    assert_false(pair.a->ops->address_text(bytes, len + 1, text, sizeof(text)));
     /* Version, format of the address, its family. */
     for (uint32_t at = 0; at < ADDRESS_HEAD + sizeof(sa_family_t); at++) {
         for (unsigned flip = 1; flip < 256; flip++) {
@@ -429,11 +459,17 @@ static void test_close_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attributes),        cmocka_unit_test(test_no_such_provider),
-        cmocka_unit_test(test_every_size),        cmocka_unit_test(test_garbage_address),
-        cmocka_unit_test(test_oversize),          cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_duplicate_address), cmocka_unit_test(test_stranger),
-        cmocka_unit_test(test_strange_sizes),     cmocka_unit_test(test_buffers_are_held),
+        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_no_such_provider),
+        cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_address_text),
+        cmocka_unit_test(test_garbage_address),
+        cmocka_unit_test(test_oversize),
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_duplicate_address),
+        cmocka_unit_test(test_stranger),
+        cmocka_unit_test(test_strange_sizes),
+        cmocka_unit_test(test_buffers_are_held),
         cmocka_unit_test(test_close_under_way),
     };
     const struct CMUnitTest few_inline[] = {

@@ -662,6 +662,7 @@ static void addresses(void **state)
 {
     uint8_t bytes[BTL_IB_ADDR_BYTES];
     btl_ib_addr_t addr;
+    char text[64];
     btl_ib_transport_t *t = sides[0].t;
     const uint32_t len = sides[1].t->address_len;
 
@@ -673,6 +674,12 @@ static void addresses(void **state)
         assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
     }
     assert_int_equal(t->ops->addr_add(t, sides[1].t->address, len - 1, &addr), -EINVAL);
+    assert_false(t->ops->address_text(sides[1].t->address, len - 1, text, sizeof(text)));
+    memcpy(bytes, sides[1].t->address, len);
+    memcpy(bytes + 4, (const uint8_t[]){0x13, 0x88}, 2);
+    memcpy(bytes + 8, (const uint8_t[]){10, 0, 0, 1}, 4);
+    assert_true(t->ops->address_text(bytes, len, text, sizeof(text)));
+    assert_string_equal(text, "10.0.0.1:5000");
     memcpy(bytes, sides[1].t->address, len);
     memset(bytes + 4, 0, 2); /* port */
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);

@@ -223,6 +223,25 @@ static void test_other_mtu(void **state)
     close_one(t);
 }
 
+/* For people: what the port and the queue pair are known by. */
+static void test_address_text(void **state)
+{
+    uint8_t other[BTL_IB_ADDR_BYTES];
+    char text[64];
+    char expected[64];
+
+    (void) state;
+    btl_ib_transport_t *t = open_one(usual);
+    memcpy(other, t->address, t->address_len);
+    other[27] = 9; /* 10.0.0.9 */
+    snprintf(expected, sizeof(expected), "10.0.0.9, QPN 0x%06x",
+             ((btl_ib_ud_t *) t)->queue[0].qp->qp_num);
+    assert_true(t->ops->address_text(other, t->address_len, text, sizeof(text)));
+    assert_string_equal(text, expected);
+    assert_false(t->ops->address_text(other, t->address_len - 1, text, sizeof(text)));
+    close_one(t);
+}
+
 /* Who cannot be reached is refused, and named. */
 static void test_other_subnet(void **state)
 {
@@ -336,6 +355,7 @@ int main(void)
         UD_TEST(test_subnets),
         UD_TEST(test_other_mtu),
         UD_TEST(test_other_subnet),
+        UD_TEST(test_address_text),
         UD_TEST(test_grows_with_peers),
         UD_TEST(test_promises),
     };

@@ -9,6 +9,7 @@
 #include "btl_ib_calls.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -55,23 +56,49 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
     };
 }
 
-static bool config_is_possible(const btl_ib_engine_config_t *config)
+bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size)
 {
-    return config->eager_max > 0 && config->rto_min > 0 && config->rto_min <= config->rto_max
-           && config->rto_initial > 0 && config->depth_peer > 0 && config->depth_total > 0
-           && config->depth_bytes > 0 && config->window_max > 0
-           && config->window_max <= BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX && config->credit_init > 0
-           && config->ops_max > 0 && config->ops_max <= BTL_IB_OPS_MAX && config->idle_after > 0
-           && btl_ib_guard_ops(config->guard) != NULL
-           && (config->aead != NULL || !btl_ib_guard_ops(config->guard)->keyed);
+    const btl_ib_guard_ops_t *guard = btl_ib_guard_ops(config->guard);
+    const struct {
+        const char *name;
+        uint64_t value, low, high;
+    } limits[] = {
+        {"eager_max", config->eager_max, 1, UINT32_MAX},
+        {"rto_min", config->rto_min, 1, config->rto_max},
+        {"rto_initial", config->rto_initial, 1, UINT32_MAX},
+        {"depth_peer", config->depth_peer, 1, UINT32_MAX},
+        {"depth_total", config->depth_total, 1, UINT32_MAX},
+        {"depth_bytes", config->depth_bytes, 1, UINT64_MAX},
+        {"window_max", config->window_max, 1, BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX},
+        {"credit_init", config->credit_init, 1, UINT32_MAX},
+        {"ops_max", config->ops_max, 1, BTL_IB_OPS_MAX},
+        {"idle_after", config->idle_after, 1, UINT64_MAX},
+        {"guard", config->guard, 0, BTL_IB_GUARD_KINDS - 1},
+    };
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].value < limits[i].low || limits[i].value > limits[i].high) {
+            snprintf(problem, size, "the engine's %s is %llu, not %llu to %llu", limits[i].name,
+                     (unsigned long long) limits[i].value, (unsigned long long) limits[i].low,
+                     (unsigned long long) limits[i].high);
+            return false;
+        }
+    }
+    if (guard->keyed && config->aead == NULL) {
+        snprintf(problem, size, "the engine has no cipher for guard %s", guard->name);
+        return false;
+    }
+    return true;
 }
 
 btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
                                       const btl_ib_engine_ops_t *ops, void *ops_context)
 {
-    if (!config_is_possible(config)) {
+    char problem[128];
+
+    if (!btl_ib_engine_config_check(config, problem, sizeof(problem))) {
         if (config->log.print != NULL) {
-            config->log.print(config->log.context, 1, "the engine's limits are impossible");
+            config->log.print(config->log.context, 1, "%s", problem);
         }
         return NULL;
     }

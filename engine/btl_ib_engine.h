@@ -126,6 +126,13 @@ typedef struct btl_ib_engine_ops {
      * on being asked. `heard`: what it sends does get here. Told once for each connection. May be NULL. */
     void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
 
+    /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do,
+     * and nobody on the path says so: those sent from now on have at most `most` bytes, where
+     * the rail carries `carries`. Told at each time that it is found, in a kick as well. May be
+     * NULL. */
+    void (*black_hole)(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                       uint32_t carries);
+
     /* Our rail's device failed with that errno: `moved` connections go on by other rails, `left` are about to be
      * reported dead. Not before the next progress call if it was seen in a kick. May be NULL. */
     void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
@@ -175,6 +182,10 @@ typedef struct btl_ib_engine_config {
 } btl_ib_engine_config_t;
 
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config);
+
+/* Can an engine be made of that? If not, `problem` is what is wrong with it: text, with name,
+ * value and what is allowed. */
+bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size);
 
 /*
  * Make an engine. `ops` must outlive it. Returns NULL if memory is short or the configuration is

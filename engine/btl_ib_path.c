@@ -149,6 +149,9 @@ static void found_hole(btl_ib_conn_t *conn)
                "the path smaller, or does a firewall drop ICMP messages?",
                BTL_IB_NAME_ARGS(conn->name), suspect, conn->via->transport->name, sizes->most,
                size);
+    if (conn->engine->ops->black_hole != NULL) {
+        conn->engine->ops->black_hole(conn->engine->ops_context, conn, suspect, size, sizes->most);
+    }
     shrink(conn, size, conn->engine->now + SEARCH_SOON);
     btl_ib_loss_begin_row(conn); /* what goes now may well be answered: no long pauses */
 }

@@ -299,6 +299,18 @@ void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     proc->unanswered_heard += heard;
 }
 
+void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                    uint32_t carries)
+{
+    proc_t *proc = context;
+
+    (void) link_of(proc, conn); /* it is one of its own */
+    proc->holes_told++;
+    proc->hole_lost = lost;
+    proc->hole_most = most;
+    proc->hole_carries = carries;
+}
+
 static void destroy_event(sim_t *sim, void *arg, uint64_t value)
 {
     proc_t *proc = arg;

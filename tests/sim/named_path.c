@@ -59,6 +59,18 @@ static void chat(sim_t *sim, uint64_t time)
     run_settle(sim, time + SIM_S(1));
 }
 
+/* Whoever sends hears of it so often, with sizes on both sides of what gets through. */
+static void must_be_told(sim_t *sim, uint32_t times, uint32_t size)
+{
+    const proc_t *proc = &sim->procs[0];
+
+    if (proc->holes_told != times || proc->hole_lost <= size || proc->hole_most > size
+        || proc->hole_most == 0 || proc->hole_carries < proc->hole_lost) {
+        sim_fail(sim, "told %u times: %u bytes vanish, at most %u of %u are sent", proc->holes_told,
+                 proc->hole_lost, proc->hole_most, proc->hole_carries);
+    }
+}
+
 void hole(sim_t *sim)
 {
     begin(sim);
@@ -78,6 +90,7 @@ void hole(sim_t *sim)
     if (sim_counters(sim, 0)->black_holes != 1 || sim_counters(sim, 0)->sent_parts == 0) {
         sim_fail(sim, "%llu black holes", (unsigned long long) sim_counters(sim, 0)->black_holes);
     }
+    must_be_told(sim, 1, 1300);
     end(sim);
 }
 

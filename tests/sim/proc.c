@@ -92,6 +92,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .op_done = app_op_done,
     .dead = app_dead,
     .unanswered = app_unanswered,
+    .black_hole = app_black_hole,
     .zalloc = proc_zalloc,
     .free = proc_free,
 };

@@ -366,6 +366,10 @@ struct proc {
     uint32_t idle_left;
     uint32_t stuck;
     uint32_t unanswered;       /* peers of which it was told that they do not answer */
+    uint32_t holes_told;       /* times that it was told of large datagrams that vanish */
+    uint32_t hole_lost; /* the last time: bytes of these, of those that are sent from then on... */
+    uint32_t hole_most;
+    uint32_t hole_carries;     /* ...and what the rail carries */
     uint32_t unanswered_heard; /* of these, those whose datagrams come here */
     int burst;
     int received_in_progress;
@@ -675,6 +679,8 @@ void app_on_done(void *context, btl_ib_msg_t *msg, int status);
 void app_dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 void app_passive(void *context, btl_ib_conn_t *conn);
 void app_unanswered(void *context, btl_ib_conn_t *conn, bool heard);
+void app_black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                    uint32_t carries);
 bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                 btl_ib_peer_info_t *info);
 

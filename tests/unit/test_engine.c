@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -689,6 +690,36 @@ static void refusals_in_a_row(void **state)
     end(bench);
 }
 
+/* What is wrong with a configuration is said with its name, the value and what is allowed. */
+static void configurations(void **state)
+{
+    btl_ib_engine_config_t config;
+    char problem[128];
+    char expected[128];
+
+    btl_ib_engine_config_default(&config);
+    config.eager_max = 1000;
+    assert_true(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
+    config.rto_min = config.rto_max + 1;
+    assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
+    snprintf(expected, sizeof(expected), "the engine's rto_min is %u, not 1 to %u", config.rto_min,
+             config.rto_max);
+    assert_string_equal(problem, expected);
+    config.rto_min = config.rto_max;
+    config.ops_max = BTL_IB_OPS_MAX + 1;
+    assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
+    snprintf(expected, sizeof(expected), "the engine's ops_max is %u, not 1 to %u", config.ops_max,
+             (unsigned) BTL_IB_OPS_MAX);
+    assert_string_equal(problem, expected);
+    config.ops_max = 1;
+    config.guard = BTL_IB_GUARD_ENCRYPT;
+    assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
+    assert_string_equal(problem, "the engine has no cipher for guard encrypt");
+    config.guard = BTL_IB_GUARD_KINDS;
+    assert_false(btl_ib_engine_config_check(&config, problem, sizeof(problem)));
+    (void) state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +735,7 @@ int main(void)
         cmocka_unit_test(both_close_at_once),
         cmocka_unit_test(a_flooded_rail),
         cmocka_unit_test(calls_that_cannot_be),
+        cmocka_unit_test(configurations),
         cmocka_unit_test(chunks_of_one_size),
         cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),

@@ -70,6 +70,7 @@ typedef struct btl_ib_module {
 typedef struct btl_ib_late_trouble {
     char device[64];
     char detail[128];
+    char peer[96];
 } btl_ib_late_trouble_t;
 
 typedef struct btl_ib_component {
@@ -89,6 +90,8 @@ typedef struct btl_ib_component {
     bool told_guard;         /* that a peer protects its datagrams otherwise */
     bool told_atomics;       /* that a peer leaves the changing of words to others */
     bool told_network;       /* that a peer has no device that fits one of ours */
+    char adding[96];         /* "rank N on host H": whose address is given to the engine now */
+    btl_ib_report_hole_t hole;    /* that large datagrams vanish on the way to a peer */
     btl_ib_reported_t unanswered; /* hosts of which it was told that they do not answer */
     bool told_local;         /* that ib carries what shared memory could */
     uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */

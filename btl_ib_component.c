@@ -176,7 +176,17 @@ static bool random_bytes(void *out, size_t size)
     if (getrandom(out, size, 0) == (ssize_t) size) {
         return true;
     }
-    BTL_IB_VERBOSE(1, "the system gives no random numbers: not used");
+    btl_ib_report_cannot_start("the system gives no random numbers (getrandom)", errno,
+                               "Is the system call forbidden here (seccomp, a container's\n"
+                               "profile)?");
+    return false;
+}
+
+/* Always false, for the caller to return. */
+static bool no_memory(void)
+{
+    btl_ib_report_cannot_start("there is no memory", ENOMEM,
+                               "Is there a limit on it (ulimit -v, memory.max of the cgroup)?");
     return false;
 }
 
@@ -184,6 +194,7 @@ static bool random_bytes(void *out, size_t size)
 static bool make_secrets(btl_ib_component_t *component)
 {
     btl_ib_modex_t *self = component->self;
+    char cause[128];
 
     if (!random_bytes(&self->secret, sizeof(self->secret))) {
         return false;
@@ -193,72 +204,97 @@ static bool make_secrets(btl_ib_component_t *component)
     }
     component->aead = btl_ib_aead_open();
     if (NULL == component->aead) {
-        BTL_IB_VERBOSE(1, "libcrypto does not give what btl_ib_auth needs: not used");
+        snprintf(cause, sizeof(cause),
+                 "libcrypto does not give AES-256-GCM, which btl_ib_auth %s needs",
+                 component->params.auth);
+        btl_ib_report_cannot_start(cause, 0,
+                                   "\"openssl list -cipher-algorithms\" shows what it has; its\n"
+                                   "providers are chosen in openssl.cnf. btl_ib_auth none (the\n"
+                                   "default) goes without.");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));
 }
 
-static bool create_engine(btl_ib_component_t *component)
+/* What the parameters make of it. */
+static void configure(const btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
     const btl_ib_params_t *params = &component->params;
+
+    config->name = btl_ib_name_pack(component->name);
+    config->secret = component->self->secret;
+    config->guard = component->self->guard;
+    config->aead = component->aead;
+    config->key = component->self->key;
+    config->eager_max = component->self->message_max;
+    config->ack_delay = (uint32_t) params->ack_delay;
+    config->rto_min = (uint32_t) params->rto_min;
+    config->rto_max = (uint32_t) params->rto_max;
+    config->rto_initial = (uint32_t) params->rto_initial;
+    config->silence_limit = (uint64_t) params->silence_limit * 1000000u;
+    config->connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
+    config->down_limit = (uint64_t) params->down_limit * 1000000u;
+    config->depth_peer = (uint32_t) params->depth_peer;
+    config->depth_total = (uint32_t) params->depth_total;
+    config->depth_bytes = params->depth_bytes;
+    config->window_max = (uint32_t) params->window_max;
+    config->passive_max = (uint32_t) params->passive_max;
+    config->lookups_max = (uint32_t) params->lookups_max;
+    config->idle_after = (uint64_t) params->idle_ms * 1000u;
+    config->ops_max = (uint32_t) params->ops_max;
+    config->reassembly_max = (uint32_t) params->reassembly_max;
+    config->store_max = params->kicker_store;
+    config->credit_init = (uint32_t) params->credit_init;
+    config->credit_pool = (uint32_t) params->credit_pool;
+    (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
+    config->log = btl_ib_logger;
+}
+
+static bool create_engine(btl_ib_component_t *component)
+{
     btl_ib_engine_config_t config;
+    char problem[128];
 
     component->self = calloc(1, sizeof(*component->self));
     if (NULL == component->self) {
-        return false;
+        return no_memory();
     }
     describe_self(component->self, &component->limits);
-    component->self->guard = btl_ib_params_guard(params);
+    component->self->guard = btl_ib_params_guard(&component->params);
     btl_ib_engine_config_default(&config);
     if (!make_secrets(component)
         || !random_bytes(&config.region_secret, sizeof(config.region_secret))) {
         return false;
     }
-    config.name = btl_ib_name_pack(component->name);
-    config.secret = component->self->secret;
-    config.guard = component->self->guard;
-    config.aead = component->aead;
-    config.key = component->self->key;
-    config.eager_max = component->self->message_max;
-    config.ack_delay = (uint32_t) params->ack_delay;
-    config.rto_min = (uint32_t) params->rto_min;
-    config.rto_max = (uint32_t) params->rto_max;
-    config.rto_initial = (uint32_t) params->rto_initial;
-    config.silence_limit = (uint64_t) params->silence_limit * 1000000u;
-    config.connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
-    config.down_limit = (uint64_t) params->down_limit * 1000000u;
-    config.depth_peer = (uint32_t) params->depth_peer;
-    config.depth_total = (uint32_t) params->depth_total;
-    config.depth_bytes = params->depth_bytes;
-    config.window_max = (uint32_t) params->window_max;
-    config.passive_max = (uint32_t) params->passive_max;
-    config.lookups_max = (uint32_t) params->lookups_max;
-    config.idle_after = (uint64_t) params->idle_ms * 1000u;
-    config.ops_max = (uint32_t) params->ops_max;
-    config.reassembly_max = (uint32_t) params->reassembly_max;
-    config.store_max = params->kicker_store;
-    config.credit_init = (uint32_t) params->credit_init;
-    config.credit_pool = (uint32_t) params->credit_pool;
-    (void) btl_ib_cc_parse(params->cc, &config.cc); /* it was checked */
-    config.log = btl_ib_logger;
+    configure(component, &config);
+    if (!btl_ib_engine_config_check(&config, problem, sizeof(problem))) {
+        btl_ib_report_cannot_start(
+            problem, 0,
+            "The MCA parameters that it is made of do not fit together: does\n"
+            "it start without them?");
+        return false;
+    }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
-    return NULL != component->engine;
+    return NULL != component->engine || no_memory();
 }
 
 static bool start_modules(btl_ib_component_t *component)
 {
-    if (!create_engine(component)) {
-        BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename);
-        return false;
-    }
-    if (!btl_ib_open_devices(component)) {
+    int rc;
+
+    if (!create_engine(component) || !btl_ib_open_devices(component)) {
         return false;
     }
     btl_ib_lock(); /* from here on the thread looks at what this notes */
     component->self->answers = btl_ib_kicker_answer();
     btl_ib_unlock();
-    return OPAL_SUCCESS == btl_ib_modex_publish(component->self);
+    rc = btl_ib_modex_publish(component->self);
+    if (OPAL_SUCCESS != rc) {
+        btl_ib_report_cannot_start(opal_strerror(rc), 0,
+                                   "The runtime (PMIx) did not take what other processes have to\n"
+                                   "know: look at what it says, and at its daemons' memory.");
+    }
+    return OPAL_SUCCESS == rc;
 }
 
 /* The engine and what belongs to it, as far as there is any. */
@@ -323,7 +359,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     btl_ib_list_init(&component->departed);
     component->name = OPAL_PROC_MY_NAME;
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
-    if (NULL == modules || !start_modules(component)) {
+    if (NULL == modules ? !no_memory() : !start_modules(component)) {
         btl_ib_kicker_stop();
         stop_modules(component);
         free(modules);
@@ -354,6 +390,9 @@ __attribute__((noinline)) static int look(btl_ib_component_t *component)
         }
         if (OPAL_UNLIKELY(0 != component->late_troubles)) {
             btl_ib_log_late(component);
+        }
+        if (OPAL_UNLIKELY(component->hole.pending)) {
+            btl_ib_report_late();
         }
     }
     btl_ib_unlock();
@@ -432,6 +471,7 @@ void btl_ib_component_stop(void)
     btl_ib_kicker_stop();
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_linger();
+    btl_ib_report_late();
     btl_ib_report_rest();
     if (component->params.stats) {
         print_stats(component);

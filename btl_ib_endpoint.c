@@ -10,7 +10,6 @@
 #include "btl_ib_endpoint.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +58,7 @@ static int connect_endpoint(btl_ib_endpoint_t *endpoint, const btl_ib_modex_t *p
 }
 
 /* Do limits and protection agree? Says once of each if they do not. */
-static bool agrees(const btl_ib_modex_t *peer)
+static bool agrees(const struct opal_proc_t *proc, const btl_ib_modex_t *peer)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     const btl_ib_modex_t *self = component->self;
@@ -67,46 +66,25 @@ static bool agrees(const btl_ib_modex_t *peer)
     if (peer->message_max != self->message_max) {
         if (!component->told_limits) {
             component->told_limits = true;
-            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "limits differ", opal_process_info.nodename,
-                                    peer->host);
+            btl_ib_report_limits(proc, peer);
         }
         return false;
     }
     if (peer->guard != self->guard) {
         if (!component->told_guard) {
             component->told_guard = true;
-            btl_ib_compat_show_help(BTL_IB_HELP_FILE, "protection differs",
-                                    opal_process_info.nodename, btl_ib_guard_ops(self->guard)->name,
-                                    peer->host, btl_ib_guard_ops(peer->guard)->name);
+            btl_ib_report_protection(proc, peer);
         }
         return false;
     }
     return true;
 }
 
-/* What a process has, by name and address. */
-static void describe_rails(const btl_ib_modex_t *modex, char *out, size_t size)
-{
-    char address[INET6_ADDRSTRLEN];
-    size_t len = 0;
-
-    out[0] = '\0';
-    for (uint32_t i = 0; i < modex->rail_count && len < size; ++i) {
-        const btl_ib_modex_rail_t *rail = &modex->rails[i];
-
-        len +=
-            (size_t) snprintf(out + len, size - len, "%s%s%s%s (%s)", i > 0 ? ", " : "",
-                              rail->transport, '\0' != rail->provider[0] ? "/" : "", rail->provider,
-                              btl_ib_modex_ip_text(rail, address, sizeof(address)));
-    }
-}
-
 /* Without a rail in common another BTL, if there is one, will do, and nobody would know why. */
-static void tell_no_network(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
+static void tell_no_network(const struct opal_proc_t *proc, const btl_ib_modex_t *peer,
+                            const int choice[BTL_IB_RAILS_MAX])
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    char ours[256];
-    char theirs[256];
 
     for (uint32_t i = 0; i < component->self->rail_count; ++i) {
         if (choice[i] >= 0) {
@@ -115,10 +93,7 @@ static void tell_no_network(const btl_ib_modex_t *peer, const int choice[BTL_IB_
     }
     if (!component->told_network) {
         component->told_network = true;
-        describe_rails(component->self, ours, sizeof(ours));
-        describe_rails(peer, theirs, sizeof(theirs));
-        btl_ib_compat_show_help(BTL_IB_HELP_FILE, "no common network", opal_process_info.nodename,
-                                ours, peer->host, theirs);
+        btl_ib_report_no_network(proc, peer);
     }
 }
 
@@ -129,20 +104,17 @@ static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remo
 }
 
 /* The same; says so once if they do not. */
-static bool same_atomics(const btl_ib_module_t *module, const btl_ib_modex_t *peer, int remote_rail)
+static bool same_atomics(const btl_ib_module_t *module, const struct opal_proc_t *proc,
+                         const btl_ib_modex_t *peer, int remote_rail)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    const btl_ib_atomics_t ours = component->self->rails[module->rail].atomics;
-    const btl_ib_atomics_t theirs = peer->rails[remote_rail].atomics;
 
     if (agree_on_atomics(module->rail, peer, remote_rail)) {
         return true;
     }
     if (!component->told_atomics) {
         component->told_atomics = true;
-        btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomics differ", opal_process_info.nodename,
-                                module->name, btl_ib_atomics_string(ours), peer->host,
-                                btl_ib_atomics_string(theirs));
+        btl_ib_report_atomics(module, proc, peer, remote_rail);
     }
     return false;
 }
@@ -154,7 +126,7 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     const btl_ib_modex_t *self = mca_btl_ib_component.self;
     const bool same_host = OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags);
 
-    if (!agrees(peer)) {
+    if (!agrees(proc, peer)) {
         return -1;
     }
     btl_ib_modex_match(self, peer, same_host, choice);
@@ -162,8 +134,8 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
         BTL_IB_VERBOSE(10, "%s on %s is not reachable by rail %u (%s): none of its %u rails fits",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
                        module->name, peer->rail_count);
-        tell_no_network(peer, choice);
-    } else if (!same_atomics(module, peer, choice[module->rail])) {
+        tell_no_network(proc, peer, choice);
+    } else if (!same_atomics(module, proc, peer, choice[module->rail])) {
         return -1;
     }
     return choice[module->rail];
@@ -218,6 +190,7 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
 {
     int choice[BTL_IB_RAILS_MAX];
     const int remote_rail = choose_rail(module, proc, peer, choice);
+    btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *endpoint;
     btl_ib_conn_t *conn;
     int rc;
@@ -225,8 +198,8 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     if (remote_rail < 0) {
         return NULL;
     }
-    conn = btl_ib_conn_find(mca_btl_ib_component.engine, module->rail,
-                            btl_ib_name_pack(proc->proc_name), (uint32_t) remote_rail);
+    conn = btl_ib_conn_find(component->engine, module->rail, btl_ib_name_pack(proc->proc_name),
+                            (uint32_t) remote_rail);
     if (NULL != conn && NULL != btl_ib_conn_user(conn)) {
         return btl_ib_conn_user(conn);
     }
@@ -240,7 +213,10 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     endpoint->first_rail = first_rail(peer, choice);
     endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     snprintf(endpoint->host, sizeof(endpoint->host), "%s", peer->host);
+    snprintf(component->adding, sizeof(component->adding), "rank %u on host %s",
+             proc->proc_name.vpid, peer->host);
     rc = connect_endpoint(endpoint, peer);
+    component->adding[0] = '\0';
     if (0 != rc) {
         BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
@@ -254,7 +230,7 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
                              sizeof(endpoint->address));
     }
     opal_list_append(&module->endpoints, &endpoint->super);
-    ++mca_btl_ib_component.endpoint_count;
+    ++component->endpoint_count;
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,

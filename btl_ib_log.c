@@ -34,7 +34,10 @@ static void log_print(void *context, int level, const char *format, ...)
     BTL_IB_VERBOSE(level, "%s", line);
 }
 
-static void show_trouble(btl_ib_trouble_t what, const char *device, const char *detail)
+/* `peer`: who it is about, if that is anybody. What befalls a device one process of a host tells; with
+ * a peer the others may have nothing to do. */
+static void show_trouble(btl_ib_trouble_t what, const char *device, const char *detail,
+                         const char *peer)
 {
     static const char *const topics[BTL_IB_TROUBLES] = {
         [BTL_IB_TROUBLE_NO_FILES] = "no device file",
@@ -42,16 +45,23 @@ static void show_trouble(btl_ib_trouble_t what, const char *device, const char *
         [BTL_IB_TROUBLE_PORT_DOWN] = "port not active",
         [BTL_IB_TROUBLE_LOCKED_MEMORY] = "locked memory",
         [BTL_IB_TROUBLE_PARTITION] = "not in partition",
-        [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
-        [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
-        [BTL_IB_TROUBLE_MTU] = "MTU differs",
         [BTL_IB_TROUBLE_PORT_ERROR] = "port error",
         [BTL_IB_TROUBLE_IDENTITY] = "address lost",
         [BTL_IB_TROUBLE_FATAL] = "device error",
         [BTL_IB_TROUBLE_MIGRATED] = "path migrated",
     };
+    static const char *const peer_topics[BTL_IB_TROUBLES] = {
+        [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
+        [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
+        [BTL_IB_TROUBLE_MTU] = "MTU differs",
+    };
 
-    BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
+    if (NULL != peer_topics[what]) {
+        btl_ib_compat_show_help(BTL_IB_HELP_FILE, peer_topics[what], opal_process_info.nodename,
+                                device, peer, detail);
+    } else {
+        BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
+    }
 }
 
 /* Each trouble once. Ports without a cable are many machines' normal state: only who named a device, or
@@ -70,8 +80,9 @@ static void tell_trouble(void *context, btl_ib_trouble_t what, const char *devic
         return;
     }
     component->told_troubles |= 1u << what;
+    (void) btl_ib_report_peer_at(detail, late->peer, sizeof(late->peer));
     if (!component->kicker.kicking) {
-        show_trouble(what, device, detail);
+        show_trouble(what, device, detail, late->peer);
         return;
     }
     snprintf(late->device, sizeof(late->device), "%s", device);
@@ -87,7 +98,7 @@ void btl_ib_log_late(btl_ib_component_t *component)
     for (unsigned what = 0; what < BTL_IB_TROUBLES; ++what) {
         if (late & 1u << what) {
             show_trouble((btl_ib_trouble_t) what, component->late_trouble[what].device,
-                         component->late_trouble[what].detail);
+                         component->late_trouble[what].detail, component->late_trouble[what].peer);
         }
     }
 }

@@ -520,18 +520,6 @@ static void open_transports(opening_t *opening)
     }
 }
 
-/* Name the entries of if_include that matched nothing, although others did. */
-static void tell_unmatched(const opening_t *opening)
-{
-    const btl_ib_device_list_t *include = &opening->filter.include;
-
-    for (uint32_t i = 0; i < include->count; ++i) {
-        if (!include->entry[i].matched) {
-            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text);
-        }
-    }
-}
-
 bool btl_ib_open_devices(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
@@ -553,6 +541,6 @@ bool btl_ib_open_devices(btl_ib_component_t *component)
         return false;
     }
     btl_ib_open_tell_failed(component, &opening.failed);
-    tell_unmatched(&opening);
+    btl_ib_open_tell_unmatched(component, &opening.filter.include, &opening.seen);
     return true;
 }

@@ -12,6 +12,7 @@
 
 #include "btl_ib.h"
 #include "btl_ib_seen.h"
+#include "devices.h"
 
 /*
  * Open the devices that the parameters want, make each a rail of the engine and a module, and describe it in
@@ -32,6 +33,11 @@ bool btl_ib_open_named_provider(const btl_ib_params_t *params);
  * hears of it. */
 void btl_ib_open_tell_nothing(const btl_ib_component_t *component, const btl_ib_seen_t *seen,
                               const btl_ib_seen_t *failed);
+
+/* Which entries of btl_ib_if_include matched nothing, although others did; what is used, and
+ * what else was `seen`. */
+void btl_ib_open_tell_unmatched(const btl_ib_component_t *component,
+                                const btl_ib_device_list_t *include, const btl_ib_seen_t *seen);
 
 /* Some devices could not be opened, if there are any in `failed`; modules are made of others. */
 void btl_ib_open_tell_failed(const btl_ib_component_t *component, const btl_ib_seen_t *failed);

@@ -99,20 +99,42 @@ void btl_ib_open_tell_nothing(const btl_ib_component_t *component, const btl_ib_
                      shown(params->ofi_provider), list, advice(params, failed));
 }
 
+/* What is used, by name. */
+static void list_used(const btl_ib_component_t *component, char *out, size_t size)
+{
+    out[0] = '\0';
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        const size_t len = strlen(out);
+
+        snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", component->modules[i]->name);
+    }
+}
+
+void btl_ib_open_tell_unmatched(const btl_ib_component_t *component,
+                                const btl_ib_device_list_t *include, const btl_ib_seen_t *seen)
+{
+    char list[LIST_SIZE];
+    char used[512];
+
+    list_used(component, used, sizeof(used));
+    btl_ib_seen_format(seen, list, sizeof(list));
+    for (uint32_t i = 0; i < include->count; ++i) {
+        if (!include->entry[i].matched) {
+            BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text,
+                             component->params.if_include, used, list);
+        }
+    }
+}
+
 void btl_ib_open_tell_failed(const btl_ib_component_t *component, const btl_ib_seen_t *failed)
 {
     char list[LIST_SIZE];
-    char used[512] = "";
+    char used[512];
 
     if (0 == failed->count) {
         return;
     }
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        const size_t len = strlen(used);
-
-        snprintf(used + len, sizeof(used) - len, "%s%s", i > 0 ? ", " : "",
-                 component->modules[i]->name);
-    }
+    list_used(component, used, sizeof(used));
     btl_ib_seen_format(failed, list, sizeof(list));
     BTL_IB_SHOW_HELP("passed over", opal_process_info.nodename, used, list);
 }

@@ -272,14 +272,18 @@ static bool check_together(const btl_ib_params_t *params)
 static bool check_order(const char *smaller, int64_t small_value, const char *larger,
                         int64_t large_value)
 {
-    char small_text[32];
-    char large_text[32];
+    const btl_ib_rule_t small_rule = rule_of(smaller);
+    const btl_ib_rule_t large_rule = rule_of(larger);
+    char small_text[64];
+    char large_text[64];
 
     if (small_value <= large_value) {
         return true;
     }
-    snprintf(small_text, sizeof(small_text), "%" PRId64, small_value);
-    snprintf(large_text, sizeof(large_text), "%" PRId64, large_value);
+    snprintf(small_text, sizeof(small_text), "%" PRId64 " %s (default: %" PRId64 ")", small_value,
+             small_rule.unit, small_rule.standard_number);
+    snprintf(large_text, sizeof(large_text), "%" PRId64 " %s (default: %" PRId64 ")", large_value,
+             large_rule.unit, large_rule.standard_number);
     BTL_IB_SHOW_HELP("values contradict", opal_process_info.nodename, smaller, small_text, larger,
                      large_text, smaller, larger);
     return false;
@@ -326,7 +330,10 @@ bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_modul
         return false;
     }
     if (!params->registered) {
-        BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename);
+        btl_ib_report_cannot_start(
+            "Open MPI refused to register the component's MCA parameters", 0,
+            "Was it built for this Open MPI (ompi_info)? What Open MPI says\n"
+            "above may name the parameter.");
         return false;
     }
     return check_together(params) && check_limits(limits)

@@ -280,23 +280,6 @@ static size_t rdma_size(const btl_ib_rdma_t *rdma)
                                              : (size_t) rdma->op.size;
 }
 
-/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a user
- * sees: a refusal is shown to everybody, once for each target. */
-static void show_refusal(const btl_ib_rdma_t *rdma)
-{
-    const btl_ib_endpoint_t *endpoint = rdma->endpoint;
-    char rank[16];
-    char our_rank[16];
-    char offset[24];
-
-    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
-    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
-    snprintf(offset, sizeof(offset), "%" PRId64, (int64_t) rdma->op.offset);
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "operation refused", our_rank,
-                            opal_process_info.nodename, rank, endpoint->host,
-                            kind_names[rdma->op.kind], rdma_size(rdma), offset);
-}
-
 /*
  * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it. osc/rdma goes on without
  * its result, or repeats its lock for ever, so the job has to end, as for a dead peer. Called with the lock held, which is
@@ -305,21 +288,12 @@ static void show_refusal(const btl_ib_rdma_t *rdma)
 static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int status)
 {
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
-    char our_rank[16];
-    char rank[16];
-    char region[40];
 
     if (endpoint->told_lost) {
         return;
     }
     endpoint->told_lost = true;
-    snprintf(our_rank, sizeof(our_rank), "%u", mca_btl_ib_component.name.vpid);
-    snprintf(rank, sizeof(rank), "%u", endpoint->proc->proc_name.vpid);
-    snprintf(region, sizeof(region), "%" PRIx64 ", offset %" PRId64, op->key.id,
-             (int64_t) op->offset);
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomic lost", our_rank, opal_process_info.nodename,
-                            rank, endpoint->host, endpoint->module->name, region,
-                            strerror(-status));
+    btl_ib_report_atomic_lost(endpoint, op->key.id, (int64_t) op->offset, -status);
     if (NULL != error_cb) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
@@ -341,7 +315,10 @@ static void report_failure(const btl_ib_rdma_t *rdma, int status)
 
     if (-EACCES == status && !rdma->endpoint->told_refused) {
         rdma->endpoint->told_refused = true;
-        show_refusal(rdma);
+        /* osc/rdma drops the status of what it did not wait for, so that wrong results may be all
+         * that a user sees: a refusal is shown to everybody, once for each target. */
+        btl_ib_report_refused(rdma->endpoint, kind_names[op->kind], rdma_size(rdma),
+                              (int64_t) op->offset);
     }
 
     BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRId64 " of region %" PRIx64 " of %s on %s: %s",

@@ -232,6 +232,13 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     }
 }
 
+static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
+                       uint32_t carries)
+{
+    (void) context;
+    btl_ib_report_hole(conn, lost, most, carries);
+}
+
 /* The device of a rail is gone: say so, whether or not anybody is lost with it. While MPI_Finalize
  * takes leave the rail has no module any more. */
 static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
@@ -241,13 +248,15 @@ static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
     char our_rank[16];
     char went_on[16];
     char ended[16];
+    char address[64];
 
     snprintf(our_rank, sizeof(our_rank), "%u", component->name.vpid);
     snprintf(went_on, sizeof(went_on), "%u", moved);
     snprintf(ended, sizeof(ended), "%u", left);
+    btl_ib_report_own_address(rail, address, sizeof(address));
     if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "device failed", our_rank,
-                                 opal_process_info.nodename, name, strerror(error), went_on,
-                                 ended)) {
+                                 opal_process_info.nodename, name, address, strerror(error),
+                                 went_on, ended)) {
         opal_output(0,
                     "btl:ib: rank %s on host %s: device %s failed: %s; %s connections go on by "
                     "others, %s are lost",
@@ -277,6 +286,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .op_done = op_done,
     .dead = dead,
     .unanswered = unanswered,
+    .black_hole = black_hole,
     .rail_failed = rail_failed,
     .zalloc = zalloc,
     .free = release,

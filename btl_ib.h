@@ -155,6 +155,12 @@ static inline int btl_ib_turn(uint64_t now)
 /*
  * A help text about the configuration, which the processes of a host share: one of them prints it.
  */
+/* Does anybody see what is said at that level? For what costs something to find out. */
+static inline bool btl_ib_verbose(int level)
+{
+    return opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= level;
+}
+
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
         if (0 == opal_process_info.my_local_rank) {                                                \

@@ -248,6 +248,7 @@ static void configure(const btl_ib_component_t *component, btl_ib_engine_config_
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
     config->log = btl_ib_logger;
+    config->log.detailed = btl_ib_verbose(BTL_IB_LOG_DETAILED);
 }
 
 static bool create_engine(btl_ib_component_t *component)

@@ -28,6 +28,9 @@ static void log_print(void *context, int level, const char *format, ...)
     if (mca_btl_ib_component.kicker.kicking && !opal_using_threads()) {
         return;
     }
+    if (!btl_ib_verbose(level)) {
+        return;
+    }
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);

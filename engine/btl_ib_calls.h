@@ -16,6 +16,7 @@
  *   btl_ib_cut*.c     messages, operations, answers -> segments (btl_ib_cut.h says which file does what)
  *   btl_ib_datagram.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
+ *   btl_ib_drops.c    datagrams that were dropped, for whoever looks for a fault
  *   btl_ib_op.c       one-sided operations of ours
  *   btl_ib_direct.c   those of them that the device does by itself
  *   btl_ib_serve.c    one-sided operations of peers
@@ -310,6 +311,23 @@ void btl_ib_serve_drop(btl_ib_conn_t *conn);
 
 /* Free what idle connections do not need. */
 void btl_ib_serve_shrink(btl_ib_conn_t *conn);
+
+/* ---- btl_ib_drops.c ---- */
+
+/* Sets engine->drops if config.log wants details; without memory nothing is shown. */
+void btl_ib_drops_init(btl_ib_engine_t *engine);
+
+/* Prints what waits. */
+void btl_ib_drops_fini(btl_ib_engine_t *engine);
+
+/* The rest only where engine->drops is set. */
+
+/* A datagram was taken in, or dropped: of a counter that grew since the last one there is a line, 20 a second at
+ * most, in a kick with the next turn. The datagram's buffer is not reposted yet. */
+void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* In each turn of the owner's: what kicks left, and how many have no line. */
+void btl_ib_drops_turn(btl_ib_engine_t *engine);
 
 /* ---- btl_ib_rx.c ---- */
 

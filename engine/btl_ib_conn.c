@@ -329,6 +329,20 @@ static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     conn->validation.promised = info->answers;
 }
 
+static void tell_made(const btl_ib_conn_t *conn)
+{
+    char address[80] = "an address without a text";
+
+    if (conn->engine->config.log.detailed) {
+        (void) btl_ib_conn_address_text(conn, address, sizeof(address));
+        BTL_IB_LOG_DETAIL(conn->engine,
+                          "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of "
+                          "at most %u bytes",
+                          BTL_IB_NAME_ARGS(conn->name), conn->rail->transport->name,
+                          conn->remote_rail, address, conn->epoch, conn->datagram_max);
+    }
+}
+
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **out)
 {
@@ -351,6 +365,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
     engine->count.connections++;
+    tell_made(conn);
     *out = conn;
     return 0;
 }
@@ -388,6 +403,8 @@ void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
     if (!conn->adopted) {
         conn->adopted = true;
         conn->engine->passive--;
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
+                          BTL_IB_NAME_ARGS(conn->name));
     }
     conn->user = user;
 }
@@ -534,6 +551,8 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
                             &conn->id);
     conn->contacted = false;
     begin(conn);
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
+                      BTL_IB_NAME_ARGS(conn->name), conn->epoch);
 }
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
@@ -546,6 +565,9 @@ void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 
 void btl_ib_conn_drain(btl_ib_conn_t *conn)
 {
+    if (!conn->draining) {
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains", BTL_IB_NAME_ARGS(conn->name));
+    }
     conn->draining = true;
 }
 
@@ -641,6 +663,9 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_engine_clock(engine, now);
     engine->depth++;
     if (btl_ib_conn_alive(conn)) {
+        BTL_IB_LOG_DETAIL(engine, "peer %u.%u: closed here, %s%s", BTL_IB_NAME_ARGS(conn->name),
+                          btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
+                          tell ? ", it is told" : "");
         conn->state = BTL_IB_CONN_CLOSING;
         retire(conn, -ECANCELED);
     }

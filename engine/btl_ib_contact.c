@@ -315,6 +315,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     }
     engine->passive++;
     engine->count.connections_passive++;
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
+                      BTL_IB_NAME_ARGS(conn->name));
     bind_peer(conn, arrival);
     engine->ops->passive(engine->ops_context, conn);
     return conn;

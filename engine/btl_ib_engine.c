@@ -129,6 +129,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->gone);
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->tables);
+    btl_ib_drops_init(engine);
     return engine;
 }
 
@@ -156,6 +157,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;
 
+    btl_ib_drops_fini(engine);
     strip_all(engine);
     free_all(&engine->conns);
     free_all(&engine->closing);
@@ -571,6 +573,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     }
     if (!btl_ib_list_empty(&engine->acks)) {
         btl_ib_ack_turn(engine);
+    }
+    if (engine->drops != NULL) {
+        btl_ib_drops_turn(engine);
     }
     finished = engine->finished - finished;
     btl_ib_engine_leave(engine);

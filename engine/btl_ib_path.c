@@ -52,6 +52,10 @@ static bool is_awaited(const btl_ib_sizes_t *sizes, const btl_ib_segment_t *segm
 /* What is sent from now on is no larger. */
 static void resize(btl_ib_conn_t *conn, uint32_t size)
 {
+    if (size != conn->datagram_max) {
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: datagrams of at most %u bytes, before of %u",
+                          BTL_IB_NAME_ARGS(conn->name), size, conn->datagram_max);
+    }
     conn->datagram_max = size;
     conn->cc.train = btl_ib_conn_train(conn);
 }

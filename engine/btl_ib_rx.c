@@ -596,7 +596,7 @@ static void take(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_vi
     }
 }
 
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
     uint32_t trailer = engine->guard.ops->trailer;
@@ -626,5 +626,13 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
             btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
         }
         take(conn, rail, view, news);
+    }
+}
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    recv_datagram(rail, event);
+    if (rail->engine->drops != NULL) {
+        btl_ib_drops_note(rail, event);
     }
 }

@@ -371,6 +371,9 @@ typedef struct btl_ib_arrival {
     btl_ib_guard_way_t way; /* the keys that opened it, if it was a first contact */
 } btl_ib_arrival_t;
 
+/* Dropped datagrams that are to be shown: btl_ib_drops.c. */
+typedef struct btl_ib_drops btl_ib_drops_t;
+
 /* Queue tables of peers; most peers share one. */
 typedef struct btl_ib_table_entry {
     btl_ib_list_t link;
@@ -438,12 +441,21 @@ struct btl_ib_engine {
     uint32_t first_rail; /* polled first in this turn; wraps */
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
+    btl_ib_drops_t *drops; /* NULL: nobody listens, or no memory */
 };
 
 #define BTL_IB_LOG(engine, level, ...)                                                             \
     do {                                                                                           \
         if ((engine)->config.log.print != NULL) {                                                  \
             (engine)->config.log.print((engine)->config.log.context, (level), __VA_ARGS__);        \
+        }                                                                                          \
+    } while (0)
+
+/* At level BTL_IB_LOG_DETAILED. Nothing is computed if nobody listens to that. */
+#define BTL_IB_LOG_DETAIL(engine, ...)                                                             \
+    do {                                                                                           \
+        if ((engine)->config.log.detailed) {                                                       \
+            BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED, __VA_ARGS__);                                  \
         }                                                                                          \
     } while (0)
 

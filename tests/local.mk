@@ -71,6 +71,7 @@ unit_tests = \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_devices \
+    tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_events \
     tests/unit/test_gate \

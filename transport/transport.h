@@ -217,6 +217,11 @@ typedef struct btl_ib_transport_ops {
     uint32_t (*source)(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                        uint8_t address[BTL_IB_ADDR_BYTES]);
 
+    /* The same for people: the very address and port that it came from, whether anybody published it or not. False if
+     * that cannot be told. NULL: it never can. */
+    bool (*source_text)(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
+                        size_t len);
+
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);
 
@@ -259,7 +264,9 @@ typedef struct btl_ib_transport_ops {
 } btl_ib_transport_ops_t;
 
 /* Where facts for the log go: one line each, no newline at the end. Levels: 1 what was chosen and
- * why, 10 what was turned down, 100 each datagram. */
+ * why, 10 what was turned down, BTL_IB_LOG_DETAILED each dropped datagram and what becomes of each
+ * connection. */
+#define BTL_IB_LOG_DETAILED 100
 typedef void (*btl_ib_log_fn_t)(void *context, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -295,6 +302,7 @@ typedef struct btl_ib_log {
     btl_ib_trouble_fn_t trouble; /* NULL: the same */
     btl_ib_turned_down_fn_t turned_down; /* NULL: the same */
     void *context;
+    bool detailed; /* somebody listens to BTL_IB_LOG_DETAILED; else nothing is computed for it */
 } btl_ib_log_t;
 
 /* Something that a transport could be opened on. */

@@ -127,6 +127,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .send = btl_ib_udp_send,
     .poll = btl_ib_udp_poll,
     .source = btl_ib_udp_source,
+    .source_text = btl_ib_udp_source_text,
     .repost = btl_ib_udp_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,

@@ -136,6 +136,7 @@ static void arrived(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
         &udp->rest[(udp->rest_first + udp->rest_count++) % BTL_IB_UDP_CALL_MAX];
     buffer->users = 1;
     buffer->name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name);
+    buffer->quick = socket->quick;
     *rest = (btl_ib_udp_rest_t){
         .buffer = buffer,
         .end = len,
@@ -297,6 +298,20 @@ uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *ev
 
     (void) t;
     return btl_ib_udp_name_pack(&buffer->name, UINT16_MAX, false, address);
+}
+
+bool btl_ib_udp_source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
+                            size_t len)
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+    btl_ib_udp_name_t name = buffer->name;
+
+    (void) t;
+    if (buffer->quick) {
+        btl_ib_udp_name_set_port(&name, (uint16_t) (btl_ib_udp_name_port(&name) + 1));
+    }
+    (void) btl_ib_udp_name_format(&name, out, len);
+    return true;
 }
 
 int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)

@@ -83,6 +83,7 @@ typedef struct btl_ib_udp_buffer {
     struct btl_ib_udp_buffer *older; /* of all */
     uint32_t users; /* events handed up and not reposted, and one if there are more to come */
     btl_ib_udp_name_t name; /* who sent it all, as peers know it */
+    bool quick;             /* it came to that socket: the sender's port is the one above */
     _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
 } btl_ib_udp_buffer_t;
 
@@ -316,6 +317,8 @@ void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n);
 uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                            uint8_t address[BTL_IB_ADDR_BYTES]);
 
+bool btl_ib_udp_source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
+                            size_t len);
 /* Look once, at one socket; poll() hands up what was found. */
 void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from);
 void btl_ib_udp_buffers_free(btl_ib_udp_t *udp);

@@ -1,0 +1,160 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Datagrams that were dropped, one line each for whoever looks for a fault. Which and why the counters
+ * say, so that no line is needed where one is dropped. Only where somebody listens: engine->drops is
+ * NULL else.
+ */
+
+#include "btl_ib_calls.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LINES_MAX = 20, /* in a second; and that wait for the next turn of the engine's owner */
+    LINE_SIZE = 224,
+    SHOWN_BYTES = 16, /* of the datagram */
+    SECOND = 1000 * 1000,
+};
+
+struct btl_ib_drops {
+    btl_ib_counters_t seen; /* the engine's, when the last datagram had been taken in */
+    uint64_t second_at;     /* us: the second began, in which... */
+    uint32_t lines;         /* ...there were so many lines... */
+    uint64_t hidden;        /* ...and so many datagrams without one */
+    uint32_t waiting;       /* lines not printed yet: a kick may not print */
+    char line[LINES_MAX][LINE_SIZE];
+};
+
+void btl_ib_drops_init(btl_ib_engine_t *engine)
+{
+    if (engine->config.log.detailed && engine->config.log.print != NULL) {
+        engine->drops = btl_ib_zalloc(&engine->mem, sizeof(*engine->drops));
+    }
+}
+
+static void print_waiting(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    for (uint32_t i = 0; i < drops->waiting; i++) {
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED, "%s", drops->line[i]);
+    }
+    drops->waiting = 0;
+}
+
+static void print_hidden(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    if (drops->hidden > 0) {
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED,
+                   "%" PRIu64 " more datagrams were dropped than are shown (%u a second)",
+                   drops->hidden, (unsigned) LINES_MAX);
+    }
+    drops->hidden = 0;
+}
+
+void btl_ib_drops_fini(btl_ib_engine_t *engine)
+{
+    if (engine->drops != NULL) {
+        print_waiting(engine);
+        print_hidden(engine);
+        btl_ib_free(&engine->mem, engine->drops);
+        engine->drops = NULL;
+    }
+}
+
+void btl_ib_drops_turn(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    print_waiting(engine);
+    if (engine->now - drops->second_at >= SECOND) {
+        print_hidden(engine);
+    }
+}
+
+/* Of a transport that does not say where a datagram came from: the peer that has that address. */
+static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(conns);
+         from != BTL_IB_ADDR_UNKNOWN && item != NULL; item = btl_ib_list_next(conns, item)) {
+        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+
+        if ((conn->via == rail && conn->to == from)
+            || (conn->rail == rail && conn->address == from)) {
+            snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->name));
+            return;
+        }
+    }
+    snprintf(out, size, "unknown");
+}
+
+/* Of what was kept from a kick the transport has the buffer back. */
+static void source_of(const btl_ib_rail_t *rail, const btl_ib_event_t *event, char *out,
+                      size_t size)
+{
+    const btl_ib_transport_t *t = rail->transport;
+
+    if (t->ops->source_text == NULL || event->buffer == NULL
+        || !t->ops->source_text(t, event, out, size)) {
+        source_by_peer(rail, event->from, out, size);
+    }
+}
+
+static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)
+{
+    btl_ib_drops_t *drops = rail->engine->drops;
+    const uint32_t shown = event->size < SHOWN_BYTES ? event->size : SHOWN_BYTES;
+    char bytes[3 * SHOWN_BYTES + 1] = "";
+    char source[80];
+
+    if (drops->lines == LINES_MAX || drops->waiting == LINES_MAX) {
+        drops->hidden++;
+        return;
+    }
+    source_of(rail, event, source, sizeof(source));
+    for (uint32_t i = 0; i < shown; i++) {
+        snprintf(bytes + 3 * i, sizeof(bytes) - 3 * i, " %02x", event->data[i]);
+    }
+    snprintf(drops->line[drops->waiting++], LINE_SIZE, "%s: %s: %u bytes from %s:%s%s", counter,
+             rail->transport->name, event->size, source, bytes,
+             event->size > SHOWN_BYTES ? " ..." : "");
+    drops->lines++;
+}
+
+void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    static const char prefix[] = "dropped_";
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_drops_t *drops = engine->drops;
+
+    if (engine->now - drops->second_at >= SECOND) {
+        if (!engine->kicking) {
+            print_hidden(engine);
+        }
+        drops->second_at = engine->now;
+        drops->lines = 0;
+    }
+    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
+        const void *now = (const char *) &engine->count + info->offset;
+        const void *before = (const char *) &drops->seen + info->offset;
+
+        if (strncmp(info->name, prefix, sizeof(prefix) - 1) == 0
+            && *(const uint64_t *) now != *(const uint64_t *) before) {
+            append(rail, event, info->name);
+        }
+    }
+    drops->seen = engine->count;
+    if (!engine->kicking) {
+        print_waiting(engine);
+    }
+}

@@ -1,0 +1,206 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What whoever looks for a fault sees of dropped datagrams and of connections (level 100), and that
+ * nobody else pays for it.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum { LINES = 512, SHOWN = 20 };
+
+static char lines[LINES][320];
+static uint32_t line_count;
+
+__attribute__((format(printf, 3, 4))) static void listen_to(void *context, int level,
+                                                            const char *format, ...)
+{
+    va_list args;
+
+    (void) context;
+    if (level != BTL_IB_LOG_DETAILED) {
+        return;
+    }
+    assert_true(line_count < LINES);
+    va_start(args, format);
+    vsnprintf(lines[line_count++], sizeof(lines[0]), format, args);
+    va_end(args);
+}
+
+static uint32_t count_of(const char *text)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < line_count; i++) {
+        count += strstr(lines[i], text) != NULL;
+    }
+    return count;
+}
+
+/* Hosts 0 and 1, of which 1 is listened to. */
+static bench_t *listened(bool detailed)
+{
+    bench_t *bench = new_bench();
+
+    line_count = 0;
+    bench->hosts[1].config.log = (btl_ib_log_t){.print = listen_to, .detailed = detailed};
+    acquaint(bench);
+    line_count = 0;
+    return bench;
+}
+
+/* A datagram to host 1 with a token that is wrong. */
+static bench_datagram_t *forge(bench_t *bench)
+{
+    bench_send(bench, 0, 1, 100, 1);
+    bench_datagram_t *forgery = bench_copy(bench->wire.first);
+    forgery->data[offsetof(btl_ib_wire_header_t, token)] ^= 1;
+    assert_true(bench_settle(bench, SECOND));
+    return forgery;
+}
+
+/* So many of them. */
+static void throw_forged(bench_t *bench, uint32_t count)
+{
+    bench_datagram_t *forgery = forge(bench);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bench_throw(bench, 1, bench_address(0, 0), forgery->data, forgery->size);
+    }
+    free(forgery);
+}
+
+static void disconnect(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    btl_ib_conn_destroy(bench_conn(bench, i, peer), bench->now);
+}
+
+static void a_line_for_each(void **state)
+{
+    static const uint8_t garbage[] = {0x1f, 0xab, 0x00};
+    bench_t *bench = listened(true);
+
+    throw_forged(bench, 1);
+    assert_int_equal(line_count, 1);
+    /* reason, rail, size, source (by the address that the transport knows), 16 bytes */
+    assert_int_equal(strncmp(lines[0], "dropped_token: bench: ", 22), 0);
+    assert_non_null(strstr(lines[0], " bytes from peer 7.0: "));
+    const char *bytes = strstr(lines[0], "peer 7.0:") + strlen("peer 7.0:");
+    assert_int_equal(strlen(bytes), 16 * 3 + strlen(" ..."));
+    bench_throw(bench, 1, BENCH_STRANGER, garbage, sizeof(garbage));
+    assert_string_equal(lines[1], "dropped_short: bench: 3 bytes from unknown: 1f ab 00");
+    bench_throw(bench, 1, BENCH_STRANGER, garbage, 0);
+    assert_string_equal(lines[2], "dropped_short: bench: 0 bytes from unknown:");
+    assert_int_equal(line_count, 3);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+static void no_more_than_so_many(void **state)
+{
+    bench_t *bench = listened(true);
+
+    throw_forged(bench, SHOWN + 30);
+    assert_int_equal(count_of("dropped_token"), SHOWN);
+    assert_int_equal(count_of("more datagrams"), 0);
+    bench_run(bench, 2 * SECOND);
+    assert_int_equal(count_of("30 more datagrams were dropped than are shown (20 a second)"), 1);
+    assert_int_equal(line_count, SHOWN + 1);
+    throw_forged(bench, SHOWN + 5); /* another second */
+    assert_int_equal(count_of("dropped_token"), 2 * SHOWN);
+    end(bench); /* what is left is said at the end */
+    assert_int_equal(count_of("5 more datagrams were dropped than are shown"), 1);
+    (void) state;
+}
+
+static void nothing_without_a_listener(void **state)
+{
+    bench_t *bench = listened(false);
+
+    throw_forged(bench, 3);
+    assert_true(bench_counters(bench, 1)->dropped_token >= 3);
+    disconnect(bench, 1, 0);
+    bench_run(bench, 2 * SECOND);
+    end(bench);
+    assert_int_equal(line_count, 0);
+    (void) state;
+}
+
+/* A kick may not print: the next turn does. */
+static void dropped_in_a_kick(void **state)
+{
+    bench_t *bench = listened(true);
+    bench_host_t *host = &bench->hosts[1];
+    bench_datagram_t *forgery = forge(bench);
+
+    for (uint32_t i = 0; i < SHOWN + 7; i++) {
+        bench_deliver(bench, bench_copy(forgery));
+    }
+    free(forgery);
+    (void) btl_ib_engine_kick(host->engine, bench->now, 1000);
+    assert_int_equal(host->engine->count.dropped_token, SHOWN + 7);
+    assert_int_equal(line_count, 0);
+    bench->now += 2 * SECOND;
+    (void) btl_ib_engine_progress(host->engine, bench->now, 16);
+    assert_int_equal(count_of("dropped_token"), SHOWN);
+    assert_int_equal(count_of("7 more datagrams"), 1);
+    end(bench);
+    (void) state;
+}
+
+static void what_becomes_of_a_connection(void **state)
+{
+    bench_t *bench = new_bench();
+
+    line_count = 0;
+    bench->hosts[1].config.log = (btl_ib_log_t){.print = listen_to, .detailed = true};
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench_send(bench, 0, 1, 20, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(count_of("peer 7.0: made: from bench to its rail 0 at "), 1);
+    assert_int_equal(count_of("peer 7.0: passive"), 1);
+    bench_connect(bench, 1, 0);
+    assert_int_equal(count_of("peer 7.0: added"), 1);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    const uint32_t before = conn->datagram_max;
+    btl_ib_path_narrowed(conn, 1000);
+    char text[80];
+    snprintf(text, sizeof(text), "peer 7.0: datagrams of at most 1000 bytes, before of %u", before);
+    assert_int_equal(count_of(text), 1);
+    disconnect(bench, 0, 1);
+    bench_run(bench, SECOND);
+    assert_int_equal(count_of("peer 7.0: reset"), 1); /* the peer closed it */
+    btl_ib_conn_drain(conn);
+    assert_int_equal(count_of("peer 7.0: drains"), 1);
+    disconnect(bench, 1, 0);
+    assert_int_equal(count_of("peer 7.0: closed here, drained"), 1);
+    bench_run(bench, SECOND);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_for_each),
+        cmocka_unit_test(no_more_than_so_many),
+        cmocka_unit_test(nothing_without_a_listener),
+        cmocka_unit_test(dropped_in_a_kick),
+        cmocka_unit_test(what_becomes_of_a_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -147,20 +147,23 @@ static inline int btl_ib_turn(uint64_t now)
     return events;
 }
 
+/* Our version; configure.ac reads it here. */
+#define BTL_IB_VERSION "0.1.0"
+
 /* One fact for the verbose output: 1 what was chosen and why, 10 what was turned down, 100 each
  * datagram. To be called with a literal format. */
 #define BTL_IB_VERBOSE(level, ...)                                                                 \
     opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
 
-/*
- * A help text about the configuration, which the processes of a host share: one of them prints it.
- */
 /* Does anybody see what is said at that level? For what costs something to find out. */
 static inline bool btl_ib_verbose(int level)
 {
     return opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= level;
 }
 
+/*
+ * A help text about the configuration, which the processes of a host share: one of them prints it.
+ */
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
         if (0 == opal_process_info.my_local_rank) {                                                \

@@ -53,6 +53,10 @@
     BTL_IB_STRING(OPAL_MAJOR_VERSION) "." BTL_IB_STRING(OPAL_MINOR_VERSION)
 #endif
 
+/* The release, for the log only. */
+#define BTL_IB_BUILT_FOR_VERSION                                                                   \
+    BTL_IB_BUILT_FOR_SERIES "." BTL_IB_STRING(OPAL_RELEASE_VERSION) OPAL_GREEK_VERSION
+
 /* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
 bool btl_ib_compat_same_series(const char *version);
 

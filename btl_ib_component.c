@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "btl_ib_about.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_open.h"
@@ -352,6 +353,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
+    btl_ib_about_versions();
     if (!btl_ib_gate_init(&component->gate, true)) {
         BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
     }

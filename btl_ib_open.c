@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "btl_ib_about.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_pin_limit.h"
 #include "btl_ib_wires.h"
@@ -378,8 +379,9 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 }
 
 /* Make a module of an open device. Closes the device if it cannot. */
-static void add_module(opening_t *opening, const btl_ib_device_t *device,
-                       btl_ib_transport_t *transport, const btl_ib_queue_table_t *table)
+static void add_module(opening_t *opening, const btl_ib_transport_type_t *type,
+                       const btl_ib_device_t *device, btl_ib_transport_t *transport,
+                       const btl_ib_queue_table_t *table)
 {
     btl_ib_component_t *component = opening->component;
     const uint32_t bandwidth = device_bandwidth(component, device, transport);
@@ -407,6 +409,7 @@ static void add_module(opening_t *opening, const btl_ib_device_t *device,
     BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
                    transport->name, transport->attr.max_datagram, bandwidth,
                    device->loopback ? ", this host only" : "", queues);
+    btl_ib_about_device(type, device, (uint32_t) rail);
 }
 
 /* Open the devices of one type of transport that are wanted. */
@@ -442,7 +445,7 @@ static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
         btl_ib_transport_t *transport = open_device(opening, type, &list[i], &table);
 
         if (NULL != transport) {
-            add_module(opening, &list[i], transport, &table);
+            add_module(opening, type, &list[i], transport, &table);
         }
     }
     type->devices_free(list, count);

@@ -97,6 +97,10 @@ AC_DEFUN([_BTL_IB_CHECK_VERBS],[
             [AC_MSG_ERROR([rdma-core 32 or later was not found (Debian: libibverbs-dev librdmacm-dev)])])])
     AS_IF([test "$btl_ib_verbs_happy" = yes],[BTL_IB_VERBS_LIBS="-lrdmacm -libverbs"])
     AC_SUBST([BTL_IB_VERBS_LIBS])
+    # For the log only: no header tells it.
+    BTL_IB_VERBS_VERSION=`${PKG_CONFIG:-pkg-config} --modversion libibverbs 2>/dev/null`
+    AS_IF([test -z "$BTL_IB_VERBS_VERSION"],[BTL_IB_VERBS_VERSION=unknown])
+    AC_SUBST([BTL_IB_VERBS_VERSION])
 ])dnl
 
 # _BTL_IB_CHECK_OFI

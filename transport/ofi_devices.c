@@ -18,6 +18,7 @@
 #include <rdma/fi_errno.h>
 
 #include "devices.h"
+#include "facts.h"
 #include "interfaces.h"
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
@@ -235,6 +236,38 @@ static int collect(struct fi_info *all, btl_ib_device_t *list, const struct ifad
         count = enter(copy, list, count, interfaces);
     }
     return count;
+}
+
+/* Of hardware the provider knows, of other devices their network interface. */
+void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    const struct fi_info *info = device->handle;
+    const struct fid_nic *nic = info->nic;
+    btl_ib_facts_t facts = {.speed = device->bandwidth};
+    char text[192];
+
+    if (device->interface[0] != '\0') {
+        btl_ib_facts_interface(device->interface, &facts);
+    }
+    if (nic != NULL && nic->device_attr != NULL && nic->device_attr->driver != NULL) {
+        snprintf(facts.driver, sizeof(facts.driver), "%s", nic->device_attr->driver);
+    }
+    if (nic != NULL && nic->device_attr != NULL && nic->device_attr->firmware != NULL) {
+        snprintf(facts.firmware, sizeof(facts.firmware), "%s", nic->device_attr->firmware);
+    }
+    if (nic != NULL && nic->link_attr != NULL && nic->link_attr->mtu > 0) {
+        facts.mtu = (uint32_t) nic->link_attr->mtu;
+    }
+    btl_ib_facts_format(&facts, text, sizeof(text));
+    snprintf(out, len, "libfabric provider %s, %s", device->provider, text);
+}
+
+void btl_ib_ofi_library(char *out, size_t len)
+{
+    const uint32_t running = fi_version();
+
+    snprintf(out, len, "libfabric: built with %u.%u, running %u.%u", FI_MAJOR_VERSION,
+             FI_MINOR_VERSION, FI_MAJOR(running), FI_MINOR(running));
 }
 
 int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)

@@ -397,6 +397,12 @@ typedef struct btl_ib_transport_type {
     /* Open a device. Returns 0 and *out, or a negative errno after saying why in the log. */
     int (*open)(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                 btl_ib_transport_t **out);
+
+    /* For people: driver, firmware, link speed and MTU of a device that devices() listed. */
+    void (*describe)(const btl_ib_device_t *device, char *out, size_t len);
+
+    /* For people: the library that it goes through, as built with and as it runs. NULL: none but the C library. */
+    void (*library)(char *out, size_t len);
 } btl_ib_transport_type_t;
 
 /* All that were built in, in the order of preference; ends with NULL. */

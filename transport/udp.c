@@ -205,4 +205,5 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .devices_free = btl_ib_udp_devices_free,
     .query = query,
     .open = open_udp,
+    .describe = btl_ib_udp_describe,
 };

@@ -6,6 +6,7 @@
 /* Which network interfaces there are, and what they carry. */
 
 #include "devices.h"
+#include "facts.h"
 #include "interfaces.h"
 #include "udp_state.h"
 
@@ -107,6 +108,14 @@ static void tell_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
                                                            : "it is down and has no IP address");
         }
     }
+}
+
+void btl_ib_udp_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    btl_ib_facts_t facts;
+
+    btl_ib_facts_interface(device->interface, &facts);
+    btl_ib_facts_format(&facts, out, len);
 }
 
 int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)

@@ -183,6 +183,7 @@ static inline btl_ib_udp_t *btl_ib_udp_of(btl_ib_transport_t *t)
 
 int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list);
 void btl_ib_udp_devices_free(btl_ib_device_t *list, int count);
+void btl_ib_udp_describe(const btl_ib_device_t *device, char *out, size_t len);
 
 /* Bytes that one datagram can carry over a device's interface without being fragmented, 0 if nobody
  * knows. A multiple of 8. */
@@ -316,9 +317,9 @@ void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n);
 
 uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                            uint8_t address[BTL_IB_ADDR_BYTES]);
-
 bool btl_ib_udp_source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
                             size_t len);
+
 /* Look once, at one socket; poll() hands up what was found. */
 void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from);
 void btl_ib_udp_buffers_free(btl_ib_udp_t *udp);

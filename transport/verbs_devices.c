@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "devices.h"
+#include "facts.h"
 #include "interfaces.h"
 
 /* The list as it grows. */
@@ -20,6 +21,7 @@ typedef struct found {
     btl_ib_device_t *list;
     int count;
     int room;
+    const char *firmware; /* of the device in hand */
     const btl_ib_search_t *search;
 } found_t;
 
@@ -110,6 +112,7 @@ static int add(found_t *found, const char *name, const char *shown, uint8_t port
     handle->port = port;
     handle->gid = *gid;
     handle->mtu = 128u << attr->active_mtu; /* IBV_MTU_256 is 1 */
+    snprintf(handle->firmware, sizeof(handle->firmware), "%s", found->firmware);
     snprintf(device->transport, sizeof(device->transport), "verbs");
     snprintf(device->provider, sizeof(device->provider), "ud");
     snprintf(device->name, sizeof(device->name), "%s", shown);
@@ -172,6 +175,7 @@ static int add_device(found_t *found, struct ibv_device *device)
         btl_ib_verbs_trouble_open(&found->search->log, name, device->dev_name, error);
         attr.phys_port_cnt = 0;
     }
+    found->firmware = attr.fw_ver;
     for (unsigned port = 1; port <= attr.phys_port_cnt && rc == 0; port++) {
         if (attr.phys_port_cnt == 1) {
             snprintf(shown, sizeof(shown), "%s", name);
@@ -226,6 +230,35 @@ int btl_ib_verbs_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     }
     *list = found.list;
     return found.count;
+}
+
+/* Of what is no device of a bus (rxe, siw) that of its network interface. */
+void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    const btl_ib_verbs_device_t *handle = device->handle;
+    btl_ib_facts_t facts = {.speed = device->bandwidth, .mtu = handle->mtu};
+    btl_ib_facts_t below = {.speed = 0};
+    char text[192];
+
+    btl_ib_facts_driver("infiniband", handle->name, facts.driver, sizeof(facts.driver));
+    snprintf(facts.firmware, sizeof(facts.firmware), "%s", handle->firmware);
+    btl_ib_facts_format(&facts, text, sizeof(text));
+    if (device->interface[0] == '\0') {
+        snprintf(out, len, "%s", text);
+        return;
+    }
+    btl_ib_facts_interface(device->interface, &below);
+    snprintf(out, len, "%s, interface %s (driver %s, MTU %u)", text, device->interface,
+             below.driver[0] != '\0' ? below.driver : "unknown", below.mtu);
+}
+
+void btl_ib_verbs_library(char *out, size_t len)
+{
+    char file[64];
+
+    btl_ib_facts_library((const void *) (uintptr_t) ibv_get_device_list, file, sizeof(file));
+    snprintf(out, len, "rdma-core: built with libibverbs " BTL_IB_BUILT_FOR_VERBS ", running %s",
+             file);
 }
 
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count)

@@ -62,6 +62,7 @@ static void fill(btl_ib_device_t *device, btl_ib_verbs_device_t *handle, const s
     handle->port = id->port_num;
     handle->mtu = 128u << attr->active_mtu; /* IBV_MTU_256 is 1 */
     handle->max_qp = (uint32_t) all->max_qp;
+    snprintf(handle->firmware, sizeof(handle->firmware), "%s", all->fw_ver);
     device->handle = handle;
     snprintf(device->transport, sizeof(device->transport), "verbs");
     snprintf(device->provider, sizeof(device->provider), "rc");

@@ -52,6 +52,7 @@ typedef struct btl_ib_verbs_device {
     btl_ib_verbs_gid_t gid;
     uint32_t mtu;    /* bytes */
     uint32_t max_qp; /* queue pairs; known of devices for RC */
+    char firmware[64];
 } btl_ib_verbs_device_t;
 
 /* An open port. The transports' own structs start with this. */
@@ -88,6 +89,10 @@ static inline bool btl_ib_verbs_ethernet(const btl_ib_verbs_t *verbs)
  * As devices() of btl_ib_transport_type_t. */
 int btl_ib_verbs_devices(const btl_ib_search_t *search, btl_ib_device_t **list);
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
+
+/* As describe() and library() of btl_ib_transport_type_t. */
+void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
+void btl_ib_verbs_library(char *out, size_t len);
 
 /* Mbit/s of a port, 0: unknown. */
 uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr);

@@ -150,7 +150,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     *attr = (struct ibv_device_attr){.max_qp_wr = fake.max_qp_wr,
                                      .max_cqe = RING,
-                                     .phys_port_cnt = (uint8_t) device_of(context)->ports};
+                                     .phys_port_cnt = (uint8_t) device_of(context)->ports,
+                                     .fw_ver = "16.35.2000"};
     return 0;
 }
 

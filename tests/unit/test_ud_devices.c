@@ -31,6 +31,7 @@ static void test_devices(void **state)
     const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
     btl_ib_transport_attr_t attr;
     btl_ib_device_t *list;
+    char text[320];
 
     (void) state;
     fake.devices = 2;
@@ -48,6 +49,10 @@ static void test_devices(void **state)
     assert_string_equal(list[2].name, "mlx5_1:2");
     assert_int_equal(list[2].port, 2);
     assert_int_equal(list[2].prefix_bits, 64);
+    type->describe(&list[2], text, sizeof(text));
+    assert_string_equal(text, "driver unknown, firmware 16.35.2000, link 100000 Mbit/s, MTU 1024");
+    type->library(text, sizeof(text));
+    assert_memory_equal(text, "rdma-core: built with libibverbs ", 33);
     assert_int_equal(type->query(&list[0], &attr), 0);
     assert_int_equal(attr.max_datagram, 1024);
     assert_int_equal(attr.registered_page, sysconf(_SC_PAGESIZE));

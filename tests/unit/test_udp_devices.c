@@ -145,10 +145,16 @@ void freeifaddrs(struct ifaddrs *list)
 static int driver(const struct ifreq *request)
 {
     struct ethtool_link_settings *settings = (void *) request->ifr_data;
+    struct ethtool_drvinfo *info = (void *) request->ifr_data;
 
     if (0 != strcmp(request->ifr_name, "fast0") && 0 != strcmp(request->ifr_name, "slow0")) {
         errno = EOPNOTSUPP;
         return -1;
+    }
+    if (ETHTOOL_GDRVINFO == info->cmd) { /* of full length, as drivers may leave it */
+        memset(info->driver, 'd', sizeof(info->driver));
+        memcpy(info->fw_version, "22.31", sizeof("22.31"));
+        return 0;
     }
     assert_int_equal(settings->cmd, ETHTOOL_GLINKSETTINGS);
     if (WORDS != settings->link_mode_masks_nwords) {
@@ -277,6 +283,27 @@ static void test_interfaces(void **state)
     list_error = 0;
 }
 
+/* What a report of a fault is to tell of a device. */
+static void test_describe(void **state)
+{
+    struct ifaddrs none = {.ifa_name = NULL};
+    btl_ib_device_t device = {.interface = "fast0"};
+    char text[320];
+
+    (void) state;
+    pretended = &none; /* the drivers, too */
+    bed.type->describe(&device, text, sizeof(text));
+    assert_string_equal(text, "driver dddddddddddddddddddddddddddddddd, firmware 22.31, link 25000 "
+                              "Mbit/s, MTU unknown");
+    memcpy(device.interface, "mute0", sizeof("mute0"));
+    bed.type->describe(&device, text, sizeof(text));
+    assert_string_equal(text,
+                        "driver unknown, firmware unknown, link of unknown speed, MTU unknown");
+    pretended = NULL;
+    bed.type->describe(&device, text, 8); /* no more than there is room for */
+    assert_string_equal(text, "driver ");
+}
+
 static void test_datagram(void **state)
 {
     (void) state;
@@ -294,9 +321,8 @@ static void test_datagram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_provider),
-        cmocka_unit_test(test_interfaces),
+        cmocka_unit_test(test_devices),    cmocka_unit_test(test_provider),
+        cmocka_unit_test(test_interfaces), cmocka_unit_test(test_describe),
         cmocka_unit_test(test_datagram),
     };
 

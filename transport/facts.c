@@ -1,0 +1,92 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "facts.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "interfaces.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len)
+{
+    char link[PATH_MAX];
+    char target[PATH_MAX];
+
+    out[0] = '\0';
+    snprintf(link, sizeof(link), "/sys/class/%s/%s/device/driver", class, name);
+    const ssize_t size = readlink(link, target, sizeof(target) - 1);
+    if (size > 0) {
+        target[size] = '\0';
+        snprintf(out, len, "%s", base_name(target));
+    }
+}
+
+void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
+{
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (char *) &driver};
+
+    memset(facts, 0, sizeof(*facts));
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0) {
+        snprintf(facts->driver, sizeof(facts->driver), "%.*s", (int) sizeof(driver.driver),
+                 driver.driver);
+        snprintf(facts->firmware, sizeof(facts->firmware), "%.*s", (int) sizeof(driver.fw_version),
+                 driver.fw_version);
+    } else {
+        btl_ib_facts_driver("net", interface, facts->driver, sizeof(facts->driver));
+    }
+    facts->speed = btl_ib_interface_speed(interface);
+    request = (struct ifreq){.ifr_mtu = 0};
+    if (btl_ib_interface_ask(interface, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0) {
+        facts->mtu = (uint32_t) request.ifr_mtu;
+    }
+}
+
+static const char *shown(const char *text)
+{
+    return text[0] != '\0' && strcmp(text, "N/A") != 0 ? text : "unknown";
+}
+
+void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len)
+{
+    char speed[32] = "of unknown speed";
+    char mtu[16] = "unknown";
+
+    if (facts->speed > 0) {
+        snprintf(speed, sizeof(speed), "%u Mbit/s", facts->speed);
+    }
+    if (facts->mtu > 0) {
+        snprintf(mtu, sizeof(mtu), "%u", facts->mtu);
+    }
+    snprintf(out, len, "driver %s, firmware %s, link %s, MTU %s", shown(facts->driver),
+             shown(facts->firmware), speed, mtu);
+}
+
+void btl_ib_facts_library(const void *address, char *out, size_t len)
+{
+    Dl_info info;
+    char path[PATH_MAX];
+
+    if (dladdr(address, &info) == 0 || realpath(info.dli_fname, path) == NULL) {
+        snprintf(out, len, "unknown");
+        return;
+    }
+    snprintf(out, len, "%s", base_name(path));
+}

@@ -1,0 +1,36 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What devices and libraries say of themselves, as text for whoever looks for a fault. */
+
+#ifndef BTL_IB_FACTS_H
+#define BTL_IB_FACTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is known of a device. Texts may be empty, numbers 0: unknown. */
+typedef struct btl_ib_facts {
+    char driver[64];
+    char firmware[64];
+    uint32_t speed; /* Mbit/s */
+    uint32_t mtu;   /* bytes */
+} btl_ib_facts_t;
+
+/* What the kernel knows of a network interface. */
+void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts);
+
+/* The driver that the file system of devices names: of `name` in /sys/class/`class`. "" if none does: it is no
+ * device of a bus (rxe, siw, veth). */
+void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len);
+
+/* "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096" */
+void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len);
+
+/* The name of the file that the function at `address` was loaded from, symbolic links resolved:
+ * "libibverbs.so.1.14.44.0". "unknown" if that cannot be told. */
+void btl_ib_facts_library(const void *address, char *out, size_t len);
+
+#endif

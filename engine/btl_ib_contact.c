@@ -15,7 +15,10 @@
 
 #include <string.h>
 
-enum { SECOND = 1000 * 1000 };
+enum {
+    SECOND = 1000 * 1000,
+    RESPONSES = 8, /* for each look-up that is allowed */
+};
 
 void btl_ib_contact_begin(btl_ib_conn_t *conn)
 {
@@ -131,14 +134,27 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     return conn;
 }
 
-/* Looking somebody up costs time, and anybody can ask for it: not too often. */
-static bool may_look_up(btl_ib_engine_t *engine)
+static void begin_second(btl_ib_engine_t *engine)
 {
     if (engine->now - engine->lookups_at >= SECOND) {
         engine->lookups_at = engine->now;
         engine->lookups = 0;
+        engine->responses = 0;
     }
+}
+
+/* Looking somebody up costs time, and anybody can ask for it: not too often. */
+static bool may_look_up(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
     return !engine->refuse_new && engine->lookups++ < engine->config.lookups_max;
+}
+
+/* The same of responses, which cost less. */
+static bool may_respond(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
+    return engine->responses++ / RESPONSES < engine->config.lookups_max;
 }
 
 /* Is it of a life that has ended here already? Its sender's secret is `secret`. */
@@ -239,7 +255,10 @@ static void put_off(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     } else {
         rail->engine->count.dropped_lookup++;
     }
-    btl_ib_validation_respond(rail, arrival);
+    if (stored != NULL
+        || may_respond(rail->engine)) { /* who asks for the first time is not left out */
+        btl_ib_validation_respond(rail, arrival);
+    }
 }
 
 void btl_ib_contact_unidentified(btl_ib_engine_t *engine)
@@ -294,7 +313,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     }
     if (!may_be_taken_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
-        if (!engine->refuse_new) {
+        if (old == NULL && !engine->refuse_new && may_respond(engine)) {
             btl_ib_validation_respond(rail, arrival); /* it is to wait, and not to give us up */
         }
         return NULL;

@@ -405,6 +405,7 @@ struct btl_ib_engine {
     uint32_t passive;       /* connections that nobody has adopted */
     uint32_t lively;        /* connections that are not idle: each has a timer to become so */
     uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
+    uint32_t responses;     /* to them, in the same second */
     uint64_t lookups_at;
     bool refuse_new;
     bool told_passive;      /* that there are passive_max */

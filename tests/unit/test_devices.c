@@ -40,8 +40,8 @@ static void parse(const char *text, btl_ib_device_list_t *list)
     btl_ib_devices_error_t error = {.problem = ""};
 
     if (0 != btl_ib_devices_parse(text, list, &error)) {
-        fail_msg("%s: entry %u, %s: %s; expected %s", text, error.position, error.entry,
-                 error.problem, error.expected);
+        fail_msg("%s: entry %u, %s: %s; expected %s", text != NULL ? text : "", error.position,
+                 error.entry, error.problem, error.expected);
     }
 }
 

@@ -116,9 +116,6 @@ void btl_ib_conn_free(btl_ib_conn_t *conn);
  */
 btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
-/* What came in kicks and could not be looked up is looked at now, a batch of it. */
-void btl_ib_contact_unidentified(btl_ib_engine_t *engine);
-
 /* Our token on what goes to the peer, for the connection's current epoch. */
 void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
@@ -516,6 +513,9 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 /* Something would be sent by them if the peer had answered: ask, but not too often. */
 void btl_ib_validation_ask(btl_ib_conn_t *conn);
 
+/* A probe went by them, while they are not validated. */
+void btl_ib_validation_probed(btl_ib_conn_t *conn);
+
 /* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
@@ -532,6 +532,9 @@ bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn);
 /* Did anything of ours get to that process, by any rail? Was any way to it refused lately? */
 bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn);
 bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn);
+
+/* The peer is there: by pairs of rails that are not validated it is asked anew, with short pauses. */
+void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn);
 
 /* Is what carries it now validated? */
 bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn);

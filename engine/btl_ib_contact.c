@@ -261,25 +261,6 @@ static void put_off(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
 }
 
-void btl_ib_contact_unidentified(btl_ib_engine_t *engine)
-{
-    btl_ib_stored_t *stored;
-
-    engine->batch = ++engine->batches; /* their addresses become known with the first of them */
-    for (int i = 0; i < BTL_IB_BATCH && (stored = btl_ib_store_pop(&engine->unidentified)) != NULL;
-         i++) {
-        engine->away = BTL_IB_AWAY_UNKNOWN;
-        const btl_ib_event_t event = {
-            .type = BTL_IB_EVENT_RECV,
-            .size = stored->size,
-            .from = BTL_IB_ADDR_UNKNOWN,
-            .data = stored->data,
-        };
-        btl_ib_recv(engine->rails[stored->tag], &event);
-        btl_ib_store_put(&engine->unidentified, stored);
-    }
-}
-
 /* Is there room for another stranger, or is this one in place of a known peer; and time to look it up? */
 static bool may_be_taken_up(btl_ib_engine_t *engine, bool known)
 {

@@ -330,25 +330,23 @@ static void take_in_rdma(const btl_ib_rail_t *rail, const btl_ib_event_t *events
     }
 }
 
-/* Take in one batch. Returns how many events there were; *datagrams counts. */
-static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
-{
-    btl_ib_transport_t *transport = rail->transport;
-    btl_ib_event_t events[BTL_IB_BATCH];
-    void *buffers[BTL_IB_BATCH];
-    int received = 0;
-    int count = transport->ops->poll(transport, events, max);
-    btl_ib_engine_t *engine = rail->engine;
-    const uint32_t batch = ++engine->batches;
-    const uint32_t away = away_from(rail);
+/* Events of one batch, which may have lain there for `away` us. */
+typedef struct batch_of {
+    uint32_t number;
+    uint32_t away;
+} batch_of_t;
 
-    if (count == 0) {
-        rail->empty_at = engine->now;
-    }
-    take_in_rdma(rail, events, count);
+/* Take events in. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams go through here, also
+ * those that were kept: what has one caller is compiled into it. */
+static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
+                   const batch_of_t *of, void **buffers)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    int received = 0;
+
     for (int i = 0; i < count; i++) {
-        engine->batch = batch; /* a callback may have polled, or let another thread do so */
-        engine->away = away;
+        engine->batch = of->number; /* a callback may have polled, or let another thread do so */
+        engine->away = of->away;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             btl_ib_recv(rail, &events[i]);
@@ -363,6 +361,24 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
             btl_ib_rail_event(rail, &events[i]);
         }
     }
+    return received;
+}
+
+/* Take in one batch of what the transport has. Returns how many events there were; *datagrams counts. */
+static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    btl_ib_event_t events[BTL_IB_BATCH];
+    void *buffers[BTL_IB_BATCH];
+    int count = transport->ops->poll(transport, events, max);
+    btl_ib_engine_t *engine = rail->engine;
+
+    if (count == 0) {
+        rail->empty_at = engine->now;
+    }
+    take_in_rdma(rail, events, count);
+    const batch_of_t of = {.number = ++engine->batches, .away = away_from(rail)};
+    const int received = take_in(rail, events, count, &of, buffers);
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
         if (!engine->kicking) {
@@ -371,6 +387,27 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     }
     *datagrams += received;
     return count;
+}
+
+/* First contacts that came in kicks: now the runtime can be asked. A batch of them. */
+static void take_in_unidentified(btl_ib_engine_t *engine)
+{
+    /* Their addresses become known with the first of them. */
+    const batch_of_t of = {.number = ++engine->batches, .away = BTL_IB_AWAY_UNKNOWN};
+    btl_ib_stored_t *stored;
+    void *none[1];
+
+    for (int i = 0; i < BTL_IB_BATCH && (stored = btl_ib_store_pop(&engine->unidentified)) != NULL;
+         i++) {
+        const btl_ib_event_t event = {
+            .type = BTL_IB_EVENT_RECV,
+            .size = stored->size,
+            .from = BTL_IB_ADDR_UNKNOWN,
+            .data = stored->data,
+        };
+        (void) take_in(engine->rails[stored->tag], &event, 1, &of, none);
+        btl_ib_store_put(&engine->unidentified, stored);
+    }
 }
 
 static int poll_rails(btl_ib_engine_t *engine, int burst)
@@ -536,7 +573,7 @@ static uint32_t do_what_is_left(btl_ib_engine_t *engine)
     uint32_t count = btl_ib_recv_stored(engine);
 
     if (!btl_ib_list_empty(&engine->unidentified.messages)) {
-        btl_ib_contact_unidentified(engine);
+        take_in_unidentified(engine);
     }
     if (engine->mourning) {
         engine->mourning = false;

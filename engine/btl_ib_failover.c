@@ -57,6 +57,19 @@ bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn)
     return false;
 }
 
+void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other != conn && !other->validation.valid) {
+            btl_ib_loss_begin_row(other);
+            btl_ib_loss_arm(other);
+        }
+    }
+}
+
 /* Is that said of any connection with the same process that has a rail which can be used? */
 static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 {

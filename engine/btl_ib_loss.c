@@ -626,6 +626,7 @@ static void probe(btl_ib_conn_t *conn)
     }
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
+        btl_ib_validation_probed(conn);
     }
     btl_ib_failover_introduce(conn);
     if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
@@ -674,13 +675,19 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
     const bool stuck = conn->probes >= STUCK_PROBES && conn->parked_count == 0;
     const uint32_t asked = stuck ? conn->probes : conn->unheard;
-    const bool valid = btl_ib_failover_is_valid(conn);
-    const uint32_t enough = valid ? ASK_PROBES : ASK_SOON;
 
-    if (asked >= enough && (!valid || asked % ASK_EACH == 0)) {
+    if (!btl_ib_failover_is_valid(conn)) {
+        /* Who is not there yet answers by none; who is answers by those that lead there. */
+        const bool closed = conn->via != conn->rail || conn->validation.questions > ASK_SOON;
+        if (asked >= ASK_SOON) {
+            btl_ib_failover_ask(conn);
+        }
+        return asked > ASK_SOON && closed && btl_ib_failover_if_heard(conn, conn->silent_since);
+    }
+    if (asked >= ASK_PROBES && asked % ASK_EACH == 0) {
         btl_ib_failover_ask(conn);
     }
-    return asked > enough && btl_ib_failover_if_heard(conn, conn->silent_since);
+    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
 }
 
 /* Nothing of ours ever got there, as far as we know. True if that ended the connection, or who was told of it did. */

@@ -195,6 +195,7 @@ typedef struct btl_ib_validation {
     bool answered;       /* something of ours got there, by whatever way */
     bool promised;       /* the peer answers a first contact also while its owner computes */
     bool told;           /* that it does not */
+    uint32_t questions;  /* probes by them, with no answer yet, since another pair is validated */
     uint64_t refused_at; /* us: when refusals by them were last believed; 0: not since */
     uint64_t asked_at;   /* awake: the first probe, if nothing had got there; 0: none */
     uint64_t question_at; /* us: the last question that was no probe; 0: none */

@@ -30,6 +30,14 @@ void btl_ib_validation_passed(btl_ib_conn_t *conn)
     if (first) { /* perhaps data waited for this; what they wait for from now on is something else */
         conn->blocked_since = 0;
         btl_ib_conn_ready(conn);
+        btl_ib_failover_ask_anew(conn);
+    }
+}
+
+void btl_ib_validation_probed(btl_ib_conn_t *conn)
+{
+    if (conn->via == conn->rail && btl_ib_failover_has_valid(conn)) {
+        conn->validation.questions++;
     }
 }
 
@@ -72,6 +80,7 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
 void btl_ib_validation_moved(btl_ib_conn_t *conn)
 {
     conn->validation.refused_row = 0;
+    conn->validation.questions = 0;
 }
 
 void btl_ib_validation_asked(btl_ib_conn_t *conn)

@@ -259,7 +259,6 @@ const named_scenario_t named_scenarios[] = {
      contact_beyond_passive},
     {"way_refused_one_way_for_long", "one way is refused in one direction: no going back and forth",
      way_refused_one_way_for_long},
-    {"way_of_a_late_peer", "who is not there yet closes no way by that", way_of_a_late_peer},
     {"ways_work_one_way_each", "each of two ways works in one direction only",
      ways_work_one_way_each},
     {"contact_blocked", "a firewall drops all: told after 5 s, given up after a minute",

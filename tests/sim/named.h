@@ -161,7 +161,6 @@ void contact_of_many(sim_t *sim);
 void contact_beyond_passive(sim_t *sim);
 void way_refused_one_way_for_long(sim_t *sim);
 void ways_work_one_way_each(sim_t *sim);
-void way_of_a_late_peer(sim_t *sim);
 void contact_blocked(sim_t *sim);
 void contact_not_promised(sim_t *sim);
 void contact_one_way(sim_t *sim);

@@ -492,31 +492,3 @@ void ways_work_one_way_each(sim_t *sim)
     sim->reject = NULL;
     finish(sim);
 }
-
-static bool first_answer_by_second_way(sim_t *sim, const datagram_t *d)
-{
-    return d->from == 1 && way_of(sim, d) == 1 && sim->scratch[0] > 0 && sim->scratch[0]-- > 0;
-}
-
-/* The peer is not there yet, and then its first answer by one of the ways is lost: that closes no way. */
-void way_of_a_late_peer(sim_t *sim)
-{
-    for (uint32_t ms = 5; ms <= 60; ms += 5) {
-        two_ways(sim);
-        sim->scratch[0] = 1;
-        sim->drop = first_answer_by_second_way;
-        run_start(sim);
-        sim_run_until(sim, SIM_MS(2));
-        proc_compute(&sim->procs[1], sim->now + SIM_MS(ms));
-        for (uint32_t i = 0; i < 8; i++) {
-            say(sim, 0, 1, 1000, SIM_US(10) * i + 1000)->rail = i % 2;
-        }
-        run_settle(sim, SIM_MS(500));
-        must_be_within(sim, "ways left for who was late", failovers_of(sim), 0);
-        finish(sim);
-        again(sim, ms);
-    }
-    two_ways(sim);
-    run_start(sim);
-    finish(sim);
-}

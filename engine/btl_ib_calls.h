@@ -526,10 +526,9 @@ bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* ---- btl_ib_failover.c ---- */
 
-/* Does another connection with the same process lead there, by a rail that can be used? */
-bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn);
-
-/* Did anything of ours get to that process, by any rail? Was any way to it refused lately? */
+/* Of the connections with that process: is any of them validated, and not refused lately? Did anything of ours get there by
+ * any? Was any refused lately? */
+bool btl_ib_failover_any_valid(const btl_ib_conn_t *conn);
 bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn);
 bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn);
 

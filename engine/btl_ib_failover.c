@@ -43,20 +43,6 @@ static btl_ib_conn_t *carrier(const btl_ib_conn_t *conn)
     return by_rail(conn->via, conn->name, conn->to);
 }
 
-bool btl_ib_failover_has_valid(const btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        const btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other != conn && other->validation.valid
-            && !btl_ib_validation_refuses(other)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -86,6 +72,16 @@ static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 static bool is_answered(const btl_ib_conn_t *conn)
 {
     return conn->validation.answered;
+}
+
+static bool leads_there(const btl_ib_conn_t *conn)
+{
+    return conn->validation.valid && !btl_ib_validation_refuses(conn);
+}
+
+bool btl_ib_failover_any_valid(const btl_ib_conn_t *conn)
+{
+    return any(conn, leads_there);
 }
 
 bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn)

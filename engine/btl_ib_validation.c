@@ -36,7 +36,7 @@ void btl_ib_validation_passed(btl_ib_conn_t *conn)
 
 void btl_ib_validation_probed(btl_ib_conn_t *conn)
 {
-    if (conn->via == conn->rail && btl_ib_failover_has_valid(conn)) {
+    if (conn->via == conn->rail && btl_ib_failover_any_valid(conn)) {
         conn->validation.questions++;
     }
 }
@@ -99,7 +99,7 @@ bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
 {
     return !conn->validation.valid && conn->via == conn->rail
-           && !conn->rail->transport->attr.reliable && btl_ib_failover_has_valid(conn);
+           && !conn->rail->transport->attr.reliable && btl_ib_failover_any_valid(conn);
 }
 
 void btl_ib_validation_ask(btl_ib_conn_t *conn)

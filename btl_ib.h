@@ -31,14 +31,13 @@
 
 #include "btl_ib_engine.h"
 #include "btl_ib_gate.h"
+#include "btl_ib_help.h"
 #include "btl_ib_kicker.h"
 #include "btl_ib_report.h"
 #include "btl_ib_modex_wire.h"
 #include "btl_ib_pace.h"
 #include "btl_ib_params.h"
 #include "btl_ib_pin.h"
-
-#define BTL_IB_HELP_FILE "help-btl-ib.txt"
 
 /*
  * Room beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
@@ -167,7 +166,7 @@ static inline bool btl_ib_verbose(int level)
 #define BTL_IB_SHOW_HELP(topic, ...)                                                               \
     do {                                                                                           \
         if (0 == opal_process_info.my_local_rank) {                                                \
-            btl_ib_compat_show_help(BTL_IB_HELP_FILE, (topic), __VA_ARGS__);                       \
+            btl_ib_show_help((topic), __VA_ARGS__);                                                \
         }                                                                                          \
     } while (0)
 

@@ -3,10 +3,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dl_iterate_phdr */
+#endif
+
 #include "btl_ib_compat.h"
 
 #include <ctype.h>
-#include <stdarg.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +26,75 @@ bool btl_ib_compat_same_series(const char *version)
            && !isdigit((unsigned char) version[len]);
 }
 
-bool btl_ib_compat_show_help(const char *file, const char *topic, ...)
+bool btl_ib_compat_layout(char *why, size_t size)
 {
-    va_list args;
-    char *text;
+    static const struct {
+        const opal_class_t *class;
+        size_t size;
+    } shared[] = {
+        {OBJ_CLASS(opal_object_t), sizeof(opal_object_t)},
+        {OBJ_CLASS(opal_mutex_t), sizeof(opal_mutex_t)},
+        {OBJ_CLASS(opal_list_t), sizeof(opal_list_t)},
+        {OBJ_CLASS(opal_list_item_t), sizeof(opal_list_item_t)},
+        {OBJ_CLASS(opal_free_list_t), sizeof(opal_free_list_t)},
+        {OBJ_CLASS(opal_free_list_item_t), sizeof(opal_free_list_item_t)},
+        {OBJ_CLASS(opal_bitmap_t), sizeof(opal_bitmap_t)},
+        {OBJ_CLASS(opal_convertor_t), sizeof(opal_convertor_t)},
+        {OBJ_CLASS(opal_proc_t), sizeof(opal_proc_t)},
+        {OBJ_CLASS(mca_btl_base_descriptor_t), sizeof(mca_btl_base_descriptor_t)},
+    };
 
-    va_start(args, topic);
-    text = opal_show_help_vstring(file, topic, true, args);
-    va_end(args);
-    if (NULL == text) {
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
+        if (shared[i].class->cls_sizeof != shared[i].size) {
+            snprintf(why, size,
+                     "%s has %zu bytes in this Open MPI's libopen-pal, %zu in the headers that it "
+                     "was built with",
+                     shared[i].class->cls_name, shared[i].class->cls_sizeof, shared[i].size);
+            return false;
+        }
+    }
+    return true;
+}
+
+typedef struct {
+    const char *first;
+    const char *second; /* NULL if there is one only */
+} opal_libraries_t;
+
+static int find_opal(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    opal_libraries_t *found = arg;
+
+    (void) size;
+    if (NULL != strstr(info->dlpi_name, "/libopen-pal.so")) {
+        if (NULL == found->first) {
+            found->first = info->dlpi_name;
+        } else {
+            found->second = info->dlpi_name;
+        }
+    }
+    return 0;
+}
+
+bool btl_ib_compat_usable(char *why, size_t size)
+{
+    opal_libraries_t loaded = {NULL, NULL};
+
+    if (!btl_ib_compat_same_series(opal_version_string)) {
+        snprintf(why, size, "built for Open MPI " BTL_IB_BUILT_FOR_SERIES ", but this is %s",
+                 opal_version_string);
         return false;
     }
-    fputs(text, stderr);
-    free(text);
-    return true;
+    /* The version may be that of a library which was loaded for us only, beside the one in use. */
+    dl_iterate_phdr(find_opal, &loaded);
+    if (NULL != loaded.second) {
+        snprintf(why, size,
+                 "built for Open MPI " BTL_IB_BUILT_FOR_SERIES
+                 ", and this process has two, %s and %s",
+                 loaded.first, loaded.second);
+        return false;
+    }
+    return btl_ib_compat_layout(why, size);
 }
 
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size)

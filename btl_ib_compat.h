@@ -30,7 +30,6 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 #if OPAL_MAJOR_VERSION >= 5
 #include "opal/mca/pmix/pmix-internal.h"
@@ -57,8 +56,37 @@
 #define BTL_IB_BUILT_FOR_VERSION                                                                   \
     BTL_IB_BUILT_FOR_SERIES "." BTL_IB_STRING(OPAL_RELEASE_VERSION) OPAL_GREEK_VERSION
 
+/*
+ * What one series of Open MPI has and another lacks must not keep the loader from loading the
+ * component: it would stay away without a word, or, if bound lazily, end the job later. So these
+ * may be missing, and btl_ib_compat_usable() is called before anything else.
+ */
+#if OPAL_MAJOR_VERSION >= 5
+#pragma weak opal_output_check_verbosity
+#pragma weak opal_pmix_convert_jobid
+#else
+#pragma weak opal_output_verbose
+#pragma weak opal_pmix
+#pragma weak opal_value_t_class
+#pragma weak opal_value_unload
+#endif
+#pragma weak opal_convertor_set_position_nocheck
+
+/*
+ * Is the Open MPI that loaded us the one that we were compiled for? If not, `why` says in a line
+ * what is wrong. Nothing else of ours may be called then.
+ */
+bool btl_ib_compat_usable(char *why, size_t size);
+
 /* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
 bool btl_ib_compat_same_series(const char *version);
+
+/*
+ * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those
+ * with a lock inside, whose headers may be ours (compat/)? If not, `why` names the first that has
+ * another. configure asks the same.
+ */
+bool btl_ib_compat_layout(char *why, size_t size);
 
 #if OPAL_MAJOR_VERSION >= 5
 
@@ -107,14 +135,6 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 }
 
 #endif
-
-/*
- * Print the help text `topic` of `file` to stderr, framed, with the arguments filled in. Returns
- * whether there was one. Not opal_show_help(): that hands the text to mpirun in a message which
- * 4.1 loses now and then, and always if the process aborts next. The price is that nobody joins
- * the texts of several processes into one, so the caller should think of who prints.
- */
-bool btl_ib_compat_show_help(const char *file, const char *topic, ...);
 
 /*
  * What a process published under the key of `component`. With `wait` the call may block until the

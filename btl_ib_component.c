@@ -9,23 +9,17 @@
 
 #include "btl_ib.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "btl_ib_about.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_open.h"
-
-#define OTHER_SERIES                                                                               \
-    "built for Open MPI " BTL_IB_BUILT_FOR_SERIES ", but this is %s: not used; please rebuild it"
 
 static int component_register(void);
 static int component_open(void);
@@ -77,60 +71,18 @@ static bool named_by_user(void)
     return false;
 }
 
-/* Add `directory`/`below` to where Open MPI looks for help texts, if ours are there. */
-static bool add_help_dir(const char *directory, const char *below)
-{
-    char path[PATH_MAX];
-    char file[PATH_MAX + sizeof(BTL_IB_HELP_FILE) + 1];
-
-    if (snprintf(path, sizeof(path), "%s%s", directory, below) >= (int) sizeof(path)) {
-        return false;
-    }
-    snprintf(file, sizeof(file), "%s/%s", path, BTL_IB_HELP_FILE);
-    if (0 != access(file, R_OK)) {
-        return false;
-    }
-    opal_show_help_add_dir(path);
-    return true;
-}
-
-/*
- * Open MPI looks for help texts in its own data directory only. A component that was built, moved
- * or installed elsewhere has them beside itself, or in share/openmpi beside its lib/openmpi.
- */
-static void find_help(void)
-{
-    Dl_info info;
-    char path[PATH_MAX];
-    char *slash;
-
-    if (0 == dladdr(&mca_btl_ib_component, &info) || NULL == realpath(info.dli_fname, path)) {
-        return;
-    }
-    slash = strrchr(path, '/');
-    if (NULL == slash) {
-        return;
-    }
-    *slash = '\0';
-    if (!add_help_dir(path, "")) {
-        add_help_dir(path, "/../../share/openmpi");
-    }
-}
-
 static int component_register(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
+    char why[256];
 
-    if (!btl_ib_compat_same_series(opal_version_string)) {
+    if (!btl_ib_compat_usable(why, sizeof(why))) {
         /* Not even a help text: nothing of another series is certain to be where we expect it. */
         if (named_by_user()) {
-            opal_output(0, "btl:ib: " OTHER_SERIES, opal_version_string);
-        } else {
-            BTL_IB_VERBOSE(1, OTHER_SERIES, opal_version_string);
+            opal_output(0, "btl:ib: %s: not used; please rebuild it", why);
         }
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    find_help();
     (void) mca_base_var_group_component_register(&component->super.btl_version,
                                                  "Reliable messages over any datagram fabric");
     return btl_ib_params_register(&component->params, &component->limits);

@@ -60,8 +60,7 @@ static void show_trouble(btl_ib_trouble_t what, const char *device, const char *
     };
 
     if (NULL != peer_topics[what]) {
-        btl_ib_compat_show_help(BTL_IB_HELP_FILE, peer_topics[what], opal_process_info.nodename,
-                                device, peer, detail);
+        btl_ib_show_help(peer_topics[what], opal_process_info.nodename, device, peer, detail);
     } else {
         BTL_IB_SHOW_HELP(topics[what], opal_process_info.nodename, device, detail);
     }

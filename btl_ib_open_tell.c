@@ -147,8 +147,7 @@ void btl_ib_open_tell_ports(const btl_ib_params_t *params, const btl_ib_device_t
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
 
     /* Not only by the first process of the host: it may be the one that found a port. */
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "ports taken", opal_process_info.nodename,
-                            device->transport, device->name, (unsigned) params->port_min,
-                            last < UINT16_MAX ? last : UINT16_MAX, strerror(error), needed, ranks,
-                            ranks * needed);
+    btl_ib_show_help("ports taken", opal_process_info.nodename, device->transport, device->name,
+                     (unsigned) params->port_min, last < UINT16_MAX ? last : UINT16_MAX,
+                     strerror(error), needed, ranks, ranks * needed);
 }

@@ -254,9 +254,8 @@ static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
     snprintf(went_on, sizeof(went_on), "%u", moved);
     snprintf(ended, sizeof(ended), "%u", left);
     btl_ib_report_own_address(rail, address, sizeof(address));
-    if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "device failed", our_rank,
-                                 opal_process_info.nodename, name, address, strerror(error),
-                                 went_on, ended)) {
+    if (!btl_ib_show_help("device failed", our_rank, opal_process_info.nodename, name, address,
+                          strerror(error), went_on, ended)) {
         opal_output(0,
                     "btl:ib: rank %s on host %s: device %s failed: %s; %s connections go on by "
                     "others, %s are lost",

@@ -110,10 +110,9 @@ void btl_ib_report_lost(const btl_ib_endpoint_t *endpoint, btl_ib_death_t reason
     ends_t ends;
 
     ends_of(endpoint, &ends);
-    if (!btl_ib_compat_show_help(BTL_IB_HELP_FILE, "peer lost", ends.our_rank,
-                                 opal_process_info.nodename, endpoint->module->name, ends.own,
-                                 ends.rank, endpoint->host, ends.address,
-                                 btl_ib_death_string(reason), advice(reason))) {
+    if (!btl_ib_show_help("peer lost", ends.our_rank, opal_process_info.nodename,
+                          endpoint->module->name, ends.own, ends.rank, endpoint->host, ends.address,
+                          btl_ib_death_string(reason), advice(reason))) {
         opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s",
                     ends.our_rank, opal_process_info.nodename, ends.rank, endpoint->host,
                     endpoint->module->name, ends.address, btl_ib_death_string(reason));
@@ -178,10 +177,10 @@ void btl_ib_report_unanswered(const btl_ib_endpoint_t *endpoint, bool heard)
         return;
     }
     ends_of(endpoint, &ends);
-    btl_ib_compat_show_help(
-        BTL_IB_HELP_FILE, "never answered", ends.our_rank, opal_process_info.nodename,
-        endpoint->module->name, ends.own, ends.rank, endpoint->host, ends.address, known,
-        describe_ports(ports, sizeof(ports)), describe_end(endpoint, end, sizeof(end)));
+    btl_ib_show_help("never answered", ends.our_rank, opal_process_info.nodename,
+                     endpoint->module->name, ends.own, ends.rank, endpoint->host, ends.address,
+                     known, describe_ports(ports, sizeof(ports)),
+                     describe_end(endpoint, end, sizeof(end)));
 }
 
 void btl_ib_report_rest(void)
@@ -201,10 +200,9 @@ static void show_hole(const btl_ib_report_hole_t *hole)
     char our_rank[16];
 
     rank_text(mca_btl_ib_component.name.vpid, our_rank, sizeof(our_rank));
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "large datagrams lost", our_rank,
-                            opal_process_info.nodename, hole->device, hole->own, hole->rank,
-                            hole->host, hole->address, hole->lost, hole->most, hole->carries,
-                            hole->most, hole->lost);
+    btl_ib_show_help("large datagrams lost", our_rank, opal_process_info.nodename, hole->device,
+                     hole->own, hole->rank, hole->host, hole->address, hole->lost, hole->most,
+                     hole->carries, hole->most, hole->lost);
 }
 
 void btl_ib_report_hole(const btl_ib_conn_t *conn, uint32_t lost, uint32_t most, uint32_t carries)
@@ -268,10 +266,10 @@ void btl_ib_report_limits(const struct opal_proc_t *proc, const btl_ib_modex_t *
 
     rank_text(mca_btl_ib_component.name.vpid, our_rank, sizeof(our_rank));
     rank_text(proc->proc_name.vpid, rank, sizeof(rank));
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "limits differ", our_rank, opal_process_info.nodename,
-                            limits->btl_eager_limit, limits->btl_max_send_size,
-                            eager ? "btl_ib_eager_limit" : "btl_ib_max_send_size", rank, peer->host,
-                            theirs, default_of("max_send_size"), default_of("eager_limit"));
+    btl_ib_show_help("limits differ", our_rank, opal_process_info.nodename, limits->btl_eager_limit,
+                     limits->btl_max_send_size,
+                     eager ? "btl_ib_eager_limit" : "btl_ib_max_send_size", rank, peer->host,
+                     theirs, default_of("max_send_size"), default_of("eager_limit"));
 }
 
 /* What one would have to set for it. */
@@ -297,10 +295,9 @@ void btl_ib_report_protection(const struct opal_proc_t *proc, const btl_ib_modex
 
     rank_text(mca_btl_ib_component.name.vpid, our_rank, sizeof(our_rank));
     rank_text(proc->proc_name.vpid, rank, sizeof(rank));
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "protection differs", our_rank,
-                            opal_process_info.nodename, btl_ib_guard_ops(ours)->name,
-                            guard_text(ours), rank, peer->host, btl_ib_guard_ops(peer->guard)->name,
-                            guard_text(peer->guard));
+    btl_ib_show_help("protection differs", our_rank, opal_process_info.nodename,
+                     btl_ib_guard_ops(ours)->name, guard_text(ours), rank, peer->host,
+                     btl_ib_guard_ops(peer->guard)->name, guard_text(peer->guard));
 }
 
 /* A rail of a process, by transport and address. */
@@ -324,11 +321,10 @@ void btl_ib_report_atomics(const btl_ib_module_t *module, const struct opal_proc
     rank_text(component->name.vpid, our_rank, sizeof(our_rank));
     rank_text(proc->proc_name.vpid, rank, sizeof(rank));
     describe_rail(theirs, their_device, sizeof(their_device));
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomics differ", our_rank,
-                            opal_process_info.nodename, module->name,
-                            btl_ib_atomics_string(component->self->rails[module->rail].atomics),
-                            component->params.atomics, rank, peer->host, their_device,
-                            btl_ib_atomics_string(theirs->atomics));
+    btl_ib_show_help("atomics differ", our_rank, opal_process_info.nodename, module->name,
+                     btl_ib_atomics_string(component->self->rails[module->rail].atomics),
+                     component->params.atomics, rank, peer->host, their_device,
+                     btl_ib_atomics_string(theirs->atomics));
 }
 
 /* What a process has. */
@@ -356,8 +352,8 @@ void btl_ib_report_no_network(const struct opal_proc_t *proc, const btl_ib_modex
     rank_text(proc->proc_name.vpid, rank, sizeof(rank));
     describe_rails(mca_btl_ib_component.self, ours, sizeof(ours));
     describe_rails(peer, theirs, sizeof(theirs));
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "no common network", our_rank,
-                            opal_process_info.nodename, ours, rank, peer->host, theirs);
+    btl_ib_show_help("no common network", our_rank, opal_process_info.nodename, ours, rank,
+                     peer->host, theirs);
 }
 
 /* ---- the start ---- */
@@ -381,9 +377,9 @@ void btl_ib_report_refused(const btl_ib_endpoint_t *endpoint, const char *kind, 
 
     ends_of(endpoint, &ends);
     snprintf(where, sizeof(where), "%" PRId64, offset);
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "operation refused", ends.our_rank,
-                            opal_process_info.nodename, endpoint->module->name, ends.own, ends.rank,
-                            endpoint->host, ends.address, kind, size, where);
+    btl_ib_show_help("operation refused", ends.our_rank, opal_process_info.nodename,
+                     endpoint->module->name, ends.own, ends.rank, endpoint->host, ends.address,
+                     kind, size, where);
 }
 
 void btl_ib_report_atomic_lost(const btl_ib_endpoint_t *endpoint, uint64_t region, int64_t offset,
@@ -394,7 +390,7 @@ void btl_ib_report_atomic_lost(const btl_ib_endpoint_t *endpoint, uint64_t regio
 
     ends_of(endpoint, &ends);
     snprintf(where, sizeof(where), "%" PRIx64 ", offset %" PRId64, region, offset);
-    btl_ib_compat_show_help(BTL_IB_HELP_FILE, "atomic lost", ends.our_rank,
-                            opal_process_info.nodename, endpoint->module->name, ends.own, ends.rank,
-                            endpoint->host, ends.address, where, strerror(error));
+    btl_ib_show_help("atomic lost", ends.our_rank, opal_process_info.nodename,
+                     endpoint->module->name, ends.own, ends.rank, endpoint->host, ends.address,
+                     where, strerror(error));
 }

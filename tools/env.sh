@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Lets every mpirun of this shell find the component ib beside this file, help texts included:
+# Lets every mpirun of this shell find the component ib beside this file:
 #   . build/env.sh
 #   mpirun --mca pml ob1 --mca btl "$BTL_IB_BTLS" ...
 # BTL_IB_BTLS are ib, the shared memory of this Open MPI for messages within a host, and self. An interactive shell is told.
@@ -27,6 +27,13 @@ if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
     *) OMPI_MCA_mca_base_component_path=$_btl_ib_dir/plugin:$OMPI_MCA_mca_base_component_path ;;
     esac
     export OMPI_MCA_mca_base_component_path
+    # mpirun of Open MPI 5 and later takes that for PMIx's path, too, which complains of what it finds
+    # there; its own has precedence.
+    _btl_ib_pmix=@PMIX_COMPONENTS@
+    if [ -n "$_btl_ib_pmix" ]; then
+        export PMIX_MCA_mca_base_component_path="${PMIX_MCA_mca_base_component_path:-$_btl_ib_pmix}"
+    fi
+    unset _btl_ib_pmix
     export BTL_IB_BTLS=ib,@SHARED_MEMORY@,self
     case $- in
     *i*) echo "For jobs:  mpirun --mca pml ob1 --mca btl $BTL_IB_BTLS ./program" ;;

@@ -68,12 +68,13 @@ newest_of() { # FILE...: is the first newer than all others?
     done
 }
 
-# The libraries that configure may find, with their versions.
+# What configure may find, with its version.
 libraries_there() {
     local library
-    for library in cmocka libfabric libibverbs librdmacm libcrypto; do
+    for library in cmocka libfabric libibverbs librdmacm libcrypto pmix; do
         printf '%s %s\n' "$library" "$(pkg-config --modversion "$library" 2>/dev/null || :)"
     done
+    openmpi_version
 }
 
 # configure_in DIR ARGS...: configures there unless that was done, with these arguments and libraries, in this place.
@@ -114,11 +115,34 @@ prepare_configure() {
     }
 }
 
-# The BTL of shared memory: Open MPI 5 calls it sm.
+# "Open MPI 5.0.7", of the mpicc that configure takes.
+openmpi_version() {
+    "$(command -v mpicc.openmpi || command -v mpicc)" --showme:version |
+        sed -n 's/.*\(Open MPI [^ ]*\).*/\1/p'
+}
+
+# Where PMIx of Open MPI 5 and later keeps its own components; nothing if it is unknown, or has none.
+pmix_components() {
+    local directory library
+    directory=$(pkg-config --variable=libdir pmix 2>/dev/null)/pmix
+    if [[ ! -d $directory ]]; then
+        library=$(ldd "$build/plugin/mca_btl_ib.so" | sed -n 's/.*libpmix[^ ]* => \([^ ]*\) .*/\1/p')
+        directory=$(dirname -- "$(realpath -- "${library:-/}")")/pmix
+    fi
+    [[ ! -d $directory ]] || echo "$directory"
+}
+
+# What differs between versions of Open MPI: 5.0 calls the BTL of shared memory sm, and hands the path of
+# components to PMIx too.
 make_env() {
-    local series
-    series=$(mpicc --showme:version | sed -n 's/.*Open MPI \([0-9]*\).*/\1/p')
-    sed "s/@SHARED_MEMORY@/$( ((${series:-4} < 5)) && echo vader || echo sm)/" "$root/tools/env.sh" >"$build/env.sh.new"
+    local series shared_memory=vader pmix=''
+    series=$(openmpi_version)
+    series=${series#Open MPI }
+    if ((${series%%.*} >= 5)); then
+        shared_memory=sm
+        pmix=$(pmix_components)
+    fi
+    sed "s/@SHARED_MEMORY@/$shared_memory/; s,@PMIX_COMPONENTS@,$pmix," "$root/tools/env.sh" >"$build/env.sh.new"
     mv "$build/env.sh.new" "$build/env.sh"
 }
 
@@ -128,6 +152,7 @@ build_component() { # [TARGET]: besides the component
     mkdir -p "$build"
     {
         flock 9
+        say "$(openmpi_version)"
         prepare_configure
         configure_in "$build"
         say "building"

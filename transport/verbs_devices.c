@@ -184,6 +184,7 @@ static int add_device(found_t *found, struct ibv_device *device)
         }
         rc = add_port(found, context, shown, (uint8_t) port);
     }
+    found->firmware = NULL;
     if (context != NULL) {
         (void) ibv_close_device(context);
     }

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "transports.h"
 #include "udp_calls.h"

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #if __has_include(<rdma/fabric.h>)
 #define CAN_CUT_INLINE 1

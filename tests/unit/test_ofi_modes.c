@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>

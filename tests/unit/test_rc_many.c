@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rc_sides.h"
 #include "said.h"

@@ -466,7 +466,7 @@ static void set_aside_goes_first(void **state)
         write_row(0);
         assert_true(sides[0].t->ops->wait_fd(sides[0].t) >= 0);
         write_row(ROW);
-        for (int before = 0, i = 0; before < 2 * ROW; i++) {
+        for (int before = 0; before < 2 * ROW;) {
             look(0);
             const int now = over(2 * ROW);
             assert_in_range(now - before, 1, look_at_most);

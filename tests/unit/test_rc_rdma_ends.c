@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "rdma_sides.h"
 

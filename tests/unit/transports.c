@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "transports.h"
 

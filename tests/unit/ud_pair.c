@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "said.h"
 

@@ -20,11 +20,11 @@ die() {
 }
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
-    libopenmpi-dev openmpi-bin libfabric-dev libibverbs-dev librdmacm-dev libssl-dev)
+    libopenmpi-dev libpmix-dev openmpi-bin libfabric-dev libibverbs-dev librdmacm-dev libssl-dev)
 job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
-    python3-mpi4py python3-numpy shellcheck spin strace valgrind)
+    procps python3-mpi4py python3-numpy shellcheck spin strace valgrind)
 # For virtual machines with RDMA devices (tests/rdma/guest); guest_packages are what is in them.
 rdma_packages=(busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86)
 guest_packages=(gdb ibverbs-providers ibverbs-utils iproute2 iputils-ping kmod libfabric-bin mount
@@ -58,6 +58,19 @@ need_packages() {
         tail -n 15 "$build/apt.log" >&2
         die "apt-get failed (all of it: $build/apt.log); missing: ${missing[*]}"
     }
+}
+
+# The mirror that this machine's apt uses, or Debian's own: for what apt itself is not to install here.
+debian_mirror() { # LABEL: Debian or Debian-Security
+    local mirror
+    # shellcheck disable=SC2016  # apt expands them
+    mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        sed -n "s/^$1 //p" | head -n 1)
+    # Before an update it does not know what is where.
+    # shellcheck disable=SC2016  # apt expands them
+    mirror=${mirror:-$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+        grep "/${1,,}/\?$" | head -n 1)}
+    echo "${mirror:-http://deb.debian.org/${1,,}}"
 }
 
 newest_of() { # FILE...: is the first newer than all others?
@@ -119,6 +132,10 @@ prepare_configure() {
 openmpi_version() {
     "$(command -v mpicc.openmpi || command -v mpicc)" --showme:version |
         sed -n 's/.*\(Open MPI [^ ]*\).*/\1/p'
+}
+
+openmpi_series() { # as 4.1
+    openmpi_version | sed 's/Open MPI \([0-9]*\.[0-9]*\).*/\1/'
 }
 
 # Where PMIx of Open MPI 5 and later keeps its own components; nothing if it is unknown, or has none.

@@ -183,6 +183,7 @@ job_environment() {
     # shellcheck source=/dev/null
     . "$build/env.sh"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    shared_memory=${BTL_IB_BTLS#ib,} shared_memory=${shared_memory%,self}
     # Small machines: more ranks than cores, and no rank nailed to one.
     mpirun=(mpirun --oversubscribe --bind-to none)
     ! command -v mpirun.openmpi >/dev/null || mpirun[0]=mpirun.openmpi

@@ -403,8 +403,9 @@ class Namespaces(Live):
 
 class Hosts(Live):
     def test_a_run(self):
-        status, out, err = self.run_it("--hosts", "localhost", "--candidates", "ib,tcp,floor", "--what", "latency,rate",
-                                       "--sizes", "64", "--limit", "100", "--markdown")
+        # By lo: btl tcp of Open MPI 5.0 takes other addresses within a host only if it likes them.
+        status, out, err = self.run_it("--hosts", "localhost", "--interface", "lo", "--candidates", "ib,tcp,floor",
+                                       "--what", "latency,rate", "--sizes", "64", "--limit", "100", "--markdown")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^\*\*latency, clean: us one way, less is better\*\*$")
         self.assertRegex(out, r"(?m)^\| size \| figure \| ib \| tcp \| floor \| ib : best peer \| ib : floor \|$")

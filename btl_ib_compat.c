@@ -121,6 +121,19 @@ uint32_t btl_ib_compat_universe_size(void)
     return OPAL_SUCCESS == rc ? size : 0;
 }
 
+uint32_t btl_ib_compat_local_processes(void)
+{
+    const uint32_t processes = 1 + (uint32_t) opal_process_info.num_local_peers;
+
+#if OPAL_MAJOR_VERSION >= 5
+    /* 5.0 takes one peer for granted where the runtime tells of none, as to a singleton. */
+    if (0 < opal_process_info.num_procs && opal_process_info.num_procs < processes) {
+        return opal_process_info.num_procs;
+    }
+#endif
+    return processes;
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 
 /* Its servers exchange everything at start-up or on demand, and answer at once in both cases. */

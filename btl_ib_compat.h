@@ -148,6 +148,9 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
  * that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_compat_universe_size(void);
 
+/* How many processes of this job are on this host, this one included. */
+uint32_t btl_ib_compat_local_processes(void);
+
 /*
  * The text that somebody gave for the parameter `name` of `component`, as it was before Open MPI
  * made a value of it: NULL if nobody did. It is Open MPI's or the environment's, good until either

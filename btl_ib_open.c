@@ -526,7 +526,7 @@ static void open_transports(opening_t *opening)
 bool btl_ib_open_devices(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
-    const btl_ib_pin_host_t host = btl_ib_pin_host(1 + opal_process_info.num_local_peers);
+    const btl_ib_pin_host_t host = btl_ib_pin_host(btl_ib_compat_local_processes());
     opening_t opening = {.component = component};
 
     (void) btl_ib_pin_limit(params->max_pinned, &host, &component->pinned_max); /* was checked */

@@ -143,7 +143,7 @@ void btl_ib_open_tell_ports(const btl_ib_params_t *params, const btl_ib_device_t
 {
     const bool pairs = 0 == strcmp(device->transport, "udp") && params->bulk_apart;
     const unsigned needed = pairs ? 2 : 1;
-    const unsigned ranks = 1 + (unsigned) opal_process_info.num_local_peers;
+    const unsigned ranks = btl_ib_compat_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
 
     /* Not only by the first process of the host: it may be the one that found a port. */

@@ -48,10 +48,31 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
             [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"$OPAL_LIB_NAME.la"],
             [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"${OPAL_LIB_PREFIX}open-pal.la"])
         OPAL_SUMMARY_ADD([[Transports]],[[Datagram fabrics (ib)]],[[btl_ib]],[$btl_ib_happy])
+        dnl Open MPI's wrapper compilers add these where the component is part of a static libopen-pal.
+        btl_ib_LDFLAGS=$BTL_IB_OFI_LDFLAGS
+        btl_ib_LIBS="$BTL_IB_OFI_LIBS $BTL_IB_VERBS_LIBS $BTL_IB_CRYPTO_LIBS"
+        _BTL_IB_CHECK_CMOCKA
     ])
     AC_SUBST([BTL_IB_OPAL_LIBS])
 
     AS_IF([test "$btl_ib_happy" = yes],[$1],[$2])
+])dnl
+
+# _BTL_IB_CHECK_CMOCKA
+# --------------------
+# Sets btl_ib_cmocka and CMOCKA_LIBS, inside Open MPI, which does not know pkg-config's macros in all releases.
+AC_DEFUN([_BTL_IB_CHECK_CMOCKA],[
+    btl_ib_cmocka=no
+    AC_CHECK_HEADER([cmocka.h],
+        [AC_CHECK_LIB([cmocka],[_cmocka_run_group_tests],
+            [btl_ib_cmocka=yes
+             CMOCKA_LIBS=-lcmocka])],[],
+        [#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>])
+    AC_SUBST([CMOCKA_CFLAGS])
+    AC_SUBST([CMOCKA_LIBS])
 ])dnl
 
 # _BTL_IB_CHECK_CRYPTO
@@ -124,13 +145,13 @@ AC_DEFUN([_BTL_IB_CHECK_OFI],[
                 [AS_IF([test "$with_ofi" = yes],
                     [AC_MSG_ERROR([libfabric 1.9 or later was not found by pkg-config (Debian: libfabric-dev)])])])])
     ],[
-        dnl The prefix is what later releases of 5.0 ask for; earlier ones take none.
+        dnl 5.0 answers in variables with the prefix that it is given, 4.1 takes none and answers in opal_ofi_*.
         OPAL_CHECK_OFI([btl_ib_opal_ofi])
         AS_IF([test "x$opal_ofi_happy" = xyes],
             [btl_ib_ofi_happy=yes
-             BTL_IB_OFI_CPPFLAGS=$opal_ofi_CPPFLAGS
-             BTL_IB_OFI_LDFLAGS=$opal_ofi_LDFLAGS
-             BTL_IB_OFI_LIBS=$opal_ofi_LIBS])
+             BTL_IB_OFI_CPPFLAGS="$btl_ib_opal_ofi_CPPFLAGS $opal_ofi_CPPFLAGS"
+             BTL_IB_OFI_LDFLAGS="$btl_ib_opal_ofi_LDFLAGS $opal_ofi_LDFLAGS"
+             BTL_IB_OFI_LIBS="$btl_ib_opal_ofi_LIBS $opal_ofi_LIBS"])
     ])
     AC_SUBST([BTL_IB_OFI_CPPFLAGS])
     AC_SUBST([BTL_IB_OFI_LDFLAGS])

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Part of ../Makefile.am: what `make check` builds and runs. tools/check runs the rest.
-
-if BTL_IB_OUT_OF_TREE
+# Part of ../Makefile.am: what `make check` builds and runs, in an Open MPI source tree too. tools/check runs the rest.
 
 TESTS =
 check_PROGRAMS =
@@ -297,7 +295,7 @@ tests_fuzz_fuzz_wire_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_wire_LDADD = $(lower_layers)
 
 #
-# MPI programs: only built here; they run under mpirun by tests/mpi/run
+# MPI programs: only built here; they run under mpirun by tests/mpi/run. In an Open MPI source tree there is no mpicc yet.
 #
 mpi_programs = \
     tests/mpi/alltoall \
@@ -342,6 +340,7 @@ if BTL_IB_HAVE_VERBS
 mpi_verbs_programs += tests/mpi/floor_verbs
 endif
 
+if BTL_IB_OUT_OF_TREE
 # They are plain MPI programs, so that they can be compared over any BTL: none of our flags. Those that call
 # the BTL themselves get more.
 mpi_module_programs = tests/mpi/direct tests/mpi/handles tests/mpi/lost_device tests/mpi/parting \

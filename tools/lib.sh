@@ -25,6 +25,9 @@ job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libcmocka-dev nftables
     procps python3-mpi4py python3-numpy shellcheck spin strace valgrind)
+# For builds inside Open MPI's source tree (tests/openmpi/intree). Without a C++ compiler 5.0's configure finds no attribute
+# of the C compiler either.
+intree_packages=(dpkg-dev flex g++ libcmocka-dev libevent-dev libhwloc-dev libpmix-dev m4 perl zlib1g-dev)
 # For virtual machines with RDMA devices (tests/rdma/guest); guest_packages are what is in them.
 rdma_packages=(busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86)
 guest_packages=(gdb ibverbs-providers ibverbs-utils iproute2 iputils-ping kmod libfabric-bin mount
@@ -71,6 +74,31 @@ debian_mirror() { # LABEL: Debian or Debian-Security
     mirror=${mirror:-$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
         grep "/${1,,}/\?$" | head -n 1)}
     echo "${mirror:-http://deb.debian.org/${1,,}}"
+}
+
+# Debian's source package of what is installed, fetched with lists and caches of our own, so that apt's configuration
+# stays as it is. Says what it does, at length.
+debian_source() { # PACKAGE, VERSION, DIR for its files, patches applied, which is replaced
+    local mirror release keyring=/usr/share/keyrings/debian-archive-keyring.gpg area=$3.apt options
+    rm -rf "$area"
+    mkdir -p "$area"/{lists,cache/archives}/partial
+    mirror=$(debian_mirror Debian)
+    # Not the code name in os-release, which says of sid what it will be.
+    # shellcheck disable=SC2016  # apt expands them
+    release=$(apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+        awk -v m="$mirror" '$1 == m {print $2; exit}')
+    # shellcheck source=/dev/null
+    echo "deb-src [signed-by=$keyring] $mirror ${release:-$(
+        . /etc/os-release
+        echo "$VERSION_CODENAME")} main" >"$area/sources.list"
+    options=(-q -o "Dir::Etc::sourcelist=$area/sources.list" -o Dir::Etc::sourceparts=-
+        -o "Dir::State::lists=$area/lists" -o "Dir::Cache=$area/cache" -o APT::Sandbox::User=)
+    (cd "$area" && apt-get "${options[@]}" update &&
+        apt-get "${options[@]}" source --download-only "$1=$2" &&
+        dpkg-source --no-check -x ./*.dsc unpacked) || return 1
+    rm -rf "$3"
+    mv "$area/unpacked" "$3"
+    rm -rf "$area"
 }
 
 newest_of() { # FILE...: is the first newer than all others?

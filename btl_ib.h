@@ -191,7 +191,7 @@ struct mca_btl_base_registration_handle_t {
 /* What is true of us, and what a user may choose from by btl_ib_flags. */
 #define BTL_IB_FLAGS                                                                               \
     (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS                            \
-     | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH | BTL_IB_FLAGS_REMOTE_COMPLETION)
+     | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
 
 /* Executed by the processor at the target, so that it and local processes may work on a word at
  * the same time: GLOB. */

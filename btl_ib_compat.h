@@ -91,7 +91,7 @@ bool btl_ib_compat_layout(char *why, size_t size);
 #if OPAL_MAJOR_VERSION >= 5
 
 #define BTL_IB_MODEX_SCOPE             PMIX_GLOBAL
-#define BTL_IB_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+#define BTL_IB_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION /* osc/rdma insists */
 #define BTL_IB_SHARED_MEMORY           "sm" /* the BTL within a host */
 
 /* Hand a received message up, which lies in `count` segments. */

@@ -33,9 +33,6 @@ static const btl_ib_value_flag_t flag_names[] = {
     {"atomics", MCA_BTL_FLAGS_ATOMIC_OPS},
     {"fetching-atomics", MCA_BTL_FLAGS_ATOMIC_FOPS},
     {"rdma-flush", MCA_BTL_FLAGS_RDMA_FLUSH},
-#if BTL_IB_FLAGS_REMOTE_COMPLETION
-    {"rdma-remote-completion", BTL_IB_FLAGS_REMOTE_COMPLETION},
-#endif
     {NULL, 0},
 };
 

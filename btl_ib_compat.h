@@ -93,6 +93,7 @@ bool btl_ib_compat_layout(char *why, size_t size);
 #define BTL_IB_MODEX_SCOPE             PMIX_GLOBAL
 #define BTL_IB_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION /* osc/rdma insists */
 #define BTL_IB_SHARED_MEMORY           "sm" /* the BTL within a host */
+#define BTL_IB_CONVERTOR_ON_DEVICE     (CONVERTOR_ACCELERATOR | CONVERTOR_ACCELERATOR_UNIFIED)
 
 /* Hand a received message up, which lies in `count` segments. */
 static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
@@ -117,6 +118,7 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 #define BTL_IB_MODEX_SCOPE             OPAL_PMIX_GLOBAL
 #define BTL_IB_FLAGS_REMOTE_COMPLETION 0       /* there is no other */
 #define BTL_IB_SHARED_MEMORY           "vader" /* the BTL within a host */
+#define BTL_IB_CONVERTOR_ON_DEVICE     (CONVERTOR_CUDA | CONVERTOR_CUDA_UNIFIED)
 #define BTL_IB_HAVE_FT_EVENT           1
 
 /* Hand a received message up, which lies in `count` segments. */
@@ -135,6 +137,13 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 }
 
 #endif
+
+/* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or write them:
+ * opal_convertor_need_buffers() of 5.0 and later does not tell. */
+static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
+{
+    return 0 != (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE);
+}
 
 /*
  * What a process published under the key of `component`. With `wait` the call may block until the

@@ -107,7 +107,7 @@ mca_btl_base_descriptor_t *btl_ib_prepare_src(mca_btl_base_module_t *btl,
         *size = room - reserve;
     }
     if (*size > mca_btl_ib_component.params.copy_limit && reserve <= BTL_IB_HEADER_ROOM
-        && 0 == opal_convertor_need_buffers(convertor)) {
+        && 0 == opal_convertor_need_buffers(convertor) && !btl_ib_compat_on_device(convertor)) {
         frag = prepare_in_place(module, endpoint, convertor, reserve, size, flags);
     } else {
         frag = prepare_copy(module, endpoint, convertor, reserve, size, flags);

@@ -9,7 +9,8 @@
  * another rank, and sendi with and without a descriptor. Some callbacks call progress. Every message
  * arrives once and whole, every callback that is due comes once, its descriptor is its own until it
  * returns, memory that was given back is not read any more, and all references to endpoints are
- * returned. To all ranks, the own one too.
+ * returned. To all ranks, the own one too. Some data are said to be in the memory of an accelerator: nobody but
+ * the convertor may touch these.
  * seed=N (1), messages=N (3000)
  */
 
@@ -43,12 +44,14 @@ typedef struct item {
     int to, again;
     size_t bytes;
     unsigned char *data; /* PREPARE, SENDI: where the bytes are */
+    bool on_device;      /* as far as the BTL can know */
     int due, calls;      /* callbacks */
 } item_t;
 
 static uint64_t state;
 static size_t bytes_max;
 static int pending;
+static size_t copied;            /* bytes, out of the memory of a device */
 static uint32_t *sent;           /* to each rank */
 static uint32_t *came;           /* from each rank */
 static unsigned char **seen;     /* a byte for each number of each rank */
@@ -126,12 +129,51 @@ static void finished(item_t *item)
     pending--;
 }
 
+#if OPAL_MAJOR_VERSION >= 5
+#define ON_DEVICE CONVERTOR_ACCELERATOR
+
+/* In place of what copies to and from a device. */
+static void *copy_of_device(void *to, const void *from, size_t bytes, opal_convertor_t *convertor)
+{
+    (void) convertor;
+    copied += bytes;
+    return memcpy(to, from, bytes);
+}
+
+static void move_to_device(opal_convertor_t *convertor)
+{
+    convertor->flags |= ON_DEVICE;
+    convertor->cbmemcpy = copy_of_device;
+    copied = 0;
+}
+#else
+#define ON_DEVICE CONVERTOR_CUDA
+
+/* Built without CUDA Open MPI copies what is there itself. */
+static void move_to_device(opal_convertor_t *convertor)
+{
+    convertor->flags |= ON_DEVICE;
+    copied = convertor->local_size;
+}
+#endif
+
 static void prepare_convertor(opal_convertor_t *convertor, const item_t *item)
 {
     OBJ_CONSTRUCT(convertor, opal_convertor_t);
     opal_convertor_copy_and_prepare_for_send(opal_proc_local_get()->proc_convertor,
                                              &opal_datatype_uint1, item->bytes, item->data, 0,
                                              convertor);
+    if (item->on_device) {
+        move_to_device(convertor);
+    }
+}
+
+/* Were all bytes copied, and by nobody else? */
+static void check_copied(const item_t *item)
+{
+    if (item->on_device && copied != item->bytes) {
+        fail("%zu of %zu bytes of a device were copied by the convertor", copied, item->bytes);
+    }
 }
 
 static void callback(mca_btl_base_module_t *module, peer_t *endpoint,
@@ -149,6 +191,10 @@ static mca_btl_base_descriptor_t *prepare(const item_t *item)
     if (NULL != des && bytes != item->bytes) {
         fail("%zu bytes prepared instead of %zu", bytes, item->bytes);
     }
+    if (NULL != des && item->on_device && des->des_segment_count > 1) {
+        fail("%zu bytes of a device are to be sent from where they are", bytes);
+    }
+    check_copied(item);
     OBJ_DESTRUCT(&convertor);
     return des;
 }
@@ -252,6 +298,8 @@ static void send_immediately(item_t *item)
                  convertor.bConverted);
         }
         sent[item->to]--;
+    } else {
+        check_copied(item);
     }
     if (NULL != des) {
         btl->btl_free(btl, des);
@@ -273,6 +321,7 @@ static void draw(item_t *item)
     item->again = (int) random_below(&state, AGAIN_MAX + 1);
     item->bytes = random_size(&state, SENDI == item->source ? 4096 : bytes_max);
     item->data = ALLOC == item->source ? NULL : get_memory(item->bytes);
+    item->on_device = NULL != item->data && 0 == random_below(&state, 4);
 }
 
 static void begin_one(item_t *item)

@@ -29,6 +29,7 @@
 
 #include <errno.h>
 
+#include "btl_ib_ended.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_gate.h"
 #include "btl_ib_help.h"
@@ -105,6 +106,7 @@ typedef struct btl_ib_component {
     uint64_t drain_started;  /* us: procs deleted one after the other share one bound */
     uint64_t drain_ended;
     btl_ib_list_t departed; /* endpoints whose hosts said during a drain that nobody is there */
+    btl_ib_ended_t ended;   /* processes of which the runtime says so */
     btl_ib_gate_t gate;     /* the lock */
     btl_ib_kicker_t kicker;
     btl_ib_pace_t pace;

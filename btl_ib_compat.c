@@ -192,6 +192,146 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
     return rc;
 }
 
+/* ---- processes that end ---- */
+
+#if OPAL_MAJOR_VERSION >= 5
+
+_Atomic(btl_ib_compat_end_t *) btl_ib_compat_ends;
+
+/* The runtime's name for our registration, while there is one. */
+static struct {
+    bool is;
+    size_t reference;
+} listener;
+
+/* In the runtime's thread, which must not wait for us, and whose names only progress may convert:
+ * Open MPI keeps a list of jobs without a lock. */
+static void note_end(const pmix_proc_t *proc)
+{
+    btl_ib_compat_end_t *end = malloc(sizeof(*end));
+
+    if (NULL == end) {
+        return; /* the silence limit will find out */
+    }
+    end->proc = *proc;
+    end->next = atomic_load(&btl_ib_compat_ends);
+    while (!atomic_compare_exchange_weak(&btl_ib_compat_ends, &end->next, end)) {
+        continue;
+    }
+}
+
+/* Others are to hear of it, too: Open MPI's own handler, which comes after us, ends the chain. */
+static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *source,
+                     pmix_info_t info[], size_t ninfo, pmix_info_t *results, size_t nresults,
+                     pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
+{
+    (void) reference;
+    (void) status;
+    (void) source;
+    (void) results;
+    (void) nresults;
+    for (size_t i = 0; i < ninfo; ++i) {
+        /* There is also the group that is told of it, as a process with a wildcard for its rank. */
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && PMIX_PROC == info[i].value.type
+            && NULL != info[i].value.data.proc
+            && PMIX_RANK_IS_VALID(info[i].value.data.proc->rank)) {
+            note_end(info[i].value.data.proc);
+        }
+    }
+    if (NULL != cbfunc) {
+        cbfunc(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, cbdata);
+    }
+}
+
+static void on_registered(pmix_status_t status, size_t reference, void *cbdata)
+{
+    opal_pmix_lock_t *lock = cbdata;
+
+    listener.is = PMIX_SUCCESS == status;
+    listener.reference = reference;
+    OPAL_PMIX_WAKEUP_THREAD(lock);
+}
+
+void btl_ib_compat_ends_listen(void)
+{
+    /* What mpirun sends when a process was ended by a signal, an exit without MPI_Finalize, by it,
+     * or by itself; and what it is to send for any of them. */
+    pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
+                             PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_REQUESTED_ABORT,
+                             PMIX_ERR_PROC_ABORTED};
+    pmix_info_t info[2];
+    opal_pmix_lock_t lock;
+
+    if (listener.is || !PMIx_Initialized()) {
+        return;
+    }
+    /* Open MPI's handler lets nobody hear of it who comes after it. */
+    PMIX_INFO_LOAD(&info[0], PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[1], PMIX_EVENT_HDLR_NAME, "btl ib", PMIX_STRING);
+    OPAL_PMIX_CONSTRUCT_LOCK(&lock);
+    /* Without a callback PMIx 5.0 would change its lists in this thread. */
+    if (PMIX_SUCCESS
+        == PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), info, 2, on_event,
+                                       on_registered, &lock)) {
+        OPAL_PMIX_WAIT_THREAD(&lock);
+    }
+    OPAL_PMIX_DESTRUCT_LOCK(&lock);
+    PMIX_INFO_DESTRUCT(&info[0]);
+    PMIX_INFO_DESTRUCT(&info[1]);
+}
+
+void btl_ib_compat_ends_ignore(void)
+{
+    opal_process_name_t name;
+
+    if (listener.is && PMIx_Initialized()) {
+        /* It waits for the thread in which on_event() runs. */
+        (void) PMIx_Deregister_event_handler(listener.reference, NULL, NULL);
+    }
+    listener.is = false;
+    while (btl_ib_compat_ends_next(&name)) {
+        continue;
+    }
+}
+
+bool btl_ib_compat_ends_next(opal_process_name_t *name)
+{
+    btl_ib_compat_end_t *end = atomic_load(&btl_ib_compat_ends);
+    int rc;
+
+    /* Nobody else takes any off. */
+    while (NULL != end && !atomic_compare_exchange_weak(&btl_ib_compat_ends, &end, end->next)) {
+        continue;
+    }
+    if (NULL == end) {
+        return false;
+    }
+    OPAL_PMIX_CONVERT_PROCT(rc, name, &end->proc);
+    if (OPAL_SUCCESS != rc) {
+        *name = (opal_process_name_t){OPAL_JOBID_INVALID, OPAL_VPID_INVALID};
+    }
+    free(end);
+    return true;
+}
+
+#else
+
+void btl_ib_compat_ends_listen(void)
+{
+}
+
+void btl_ib_compat_ends_ignore(void)
+{
+}
+
+bool btl_ib_compat_ends_next(opal_process_name_t *name)
+{
+    (void) name;
+    return false;
+}
+
+#endif
+
 /* ---- parameters ---- */
 
 /* In the environment, which is where mpirun puts what it was told. */

@@ -13,6 +13,8 @@
 
 #include "opal_config.h"
 
+#include <stdatomic.h>
+
 #include "opal/constants.h"
 #include "opal/class/opal_bitmap.h"
 #include "opal/class/opal_free_list.h"
@@ -64,6 +66,7 @@
 #if OPAL_MAJOR_VERSION >= 5
 #pragma weak opal_output_check_verbosity
 #pragma weak opal_pmix_convert_jobid
+#pragma weak opal_pmix_convert_nspace
 #else
 #pragma weak opal_output_verbose
 #pragma weak opal_pmix
@@ -159,6 +162,45 @@ uint32_t btl_ib_compat_universe_size(void);
 
 /* How many processes of this job are on this host, this one included. */
 uint32_t btl_ib_compat_local_processes(void);
+
+/*
+ * The runtime's word that a process ended without leaving MPI: mpirun of 5.0 and later gives it to
+ * the other processes of the job if they are to go on (--with-ft ulfm, or --runtime-options
+ * recoverable,notifyerrors). That of 4.1 gives it to nobody, and then there is nothing to hear.
+ *
+ * Listen from now on, or no longer. The runtime speaks in a thread of its own, which only notes what
+ * it said; both wait for that thread, which takes no lock of ours. Each may be called twice.
+ */
+void btl_ib_compat_ends_listen(void);
+void btl_ib_compat_ends_ignore(void);
+
+/* The next process that it named: returns whether there was one. Called with the lock held. */
+bool btl_ib_compat_ends_next(opal_process_name_t *name);
+
+#if OPAL_MAJOR_VERSION >= 5
+
+/* What the runtime's thread noted. */
+typedef struct btl_ib_compat_end {
+    struct btl_ib_compat_end *next;
+    pmix_proc_t proc;
+} btl_ib_compat_end_t;
+
+extern _Atomic(btl_ib_compat_end_t *) btl_ib_compat_ends;
+
+/* Did it name any since? For progress. */
+static inline bool btl_ib_compat_ends_any(void)
+{
+    return NULL != atomic_load_explicit(&btl_ib_compat_ends, memory_order_relaxed);
+}
+
+#else
+
+static inline bool btl_ib_compat_ends_any(void)
+{
+    return false;
+}
+
+#endif
 
 /*
  * The text that somebody gave for the parameter `name` of `component`, as it was before Open MPI

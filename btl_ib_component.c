@@ -324,6 +324,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         modules[i] = &component->modules[i]->super;
     }
     component->modules_in_use = component->module_count;
+    btl_ib_compat_ends_listen();
     *count = (int) component->module_count;
     return modules;
 }
@@ -342,6 +343,9 @@ __attribute__((noinline)) static int look(btl_ib_component_t *component)
         events = btl_ib_turn(now);
         if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->departed))) {
             btl_ib_endpoint_mourn_departed(now);
+        }
+        if (OPAL_UNLIKELY(btl_ib_ended_any(&component->ended))) {
+            btl_ib_ended_mourn(now);
         }
         if (OPAL_UNLIKELY(0 != component->late_troubles)) {
             btl_ib_log_late(component);
@@ -424,6 +428,8 @@ void btl_ib_component_stop(void)
     btl_ib_component_t *component = &mca_btl_ib_component;
 
     btl_ib_kicker_stop();
+    btl_ib_compat_ends_ignore();
+    btl_ib_ended_fini(&component->ended);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_linger();
     btl_ib_report_late();

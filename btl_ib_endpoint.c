@@ -231,6 +231,7 @@ static btl_ib_endpoint_t *add_proc(btl_ib_module_t *module, struct opal_proc_t *
     }
     opal_list_append(&module->endpoints, &endpoint->super);
     ++component->endpoint_count;
+    btl_ib_ended_added(&component->ended, btl_ib_name_pack(proc->proc_name));
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,

@@ -38,6 +38,10 @@ static const char *advice(btl_ib_death_t reason)
     case BTL_IB_DEATH_NO_TAG:
         return "It does not use what this process sends to: do both run the same Open MPI, and\n"
                "with the same --mca pml, btl and osc?";
+    case BTL_IB_DEATH_ENDED:
+        return "Look at that rank's own output and exit status, and at the kernel's log of its\n"
+               "host (out of memory?); with ULFM (mpirun --with-ft ulfm) also at what the other\n"
+               "processes of this host say: if one gives a process up, all do.";
     case BTL_IB_DEATH_RESTARTED:
         return "Look why the earlier process ended: at that rank's own output, and the kernel's\n"
                "log of its host.";

@@ -479,6 +479,8 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
         return "the local device failed";
     case BTL_IB_DEATH_UNANSWERED:
         return "it never answered, although its process would even while it computes";
+    case BTL_IB_DEATH_ENDED:
+        return "the runtime (mpirun, PMIx) says that it failed";
     default:
         return "unknown reason";
     }

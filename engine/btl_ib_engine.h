@@ -64,6 +64,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation of the process took its place */
     BTL_IB_DEATH_DEVICE,      /* our device failed */
     BTL_IB_DEATH_UNANSWERED,  /* it never answered, although its process promised to */
+    BTL_IB_DEATH_ENDED,       /* the runtime says that it failed */
 } btl_ib_death_t;
 
 /* One line that says what `reason` means, without a newline. */

@@ -324,6 +324,7 @@ mpi_programs = \
     tests/mpi/peers \
     tests/mpi/pingpong \
     tests/mpi/randsize \
+    tests/mpi/recovers \
     tests/mpi/ring \
     tests/mpi/sends \
     tests/mpi/sink \

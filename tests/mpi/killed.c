@@ -55,6 +55,9 @@ int main(int argc, char **argv)
     char token[100] = {0};
 
     MPI_Barrier(MPI_COMM_WORLD);
+    if (0 == rank) {
+        fprintf(stderr, "killed: going\n");
+    }
     if (rank == victim) {
         die_after(after);
     }

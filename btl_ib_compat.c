@@ -282,15 +282,21 @@ void btl_ib_compat_ends_listen(void)
 
 void btl_ib_compat_ends_ignore(void)
 {
-    opal_process_name_t name;
+    btl_ib_compat_end_t *end;
 
+    /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
+     * closed earlier. It waits for the thread in which on_event() runs. */
     if (listener.is && PMIx_Initialized()) {
-        /* It waits for the thread in which on_event() runs. */
         (void) PMIx_Deregister_event_handler(listener.reference, NULL, NULL);
     }
     listener.is = false;
-    while (btl_ib_compat_ends_next(&name)) {
-        continue;
+    /* Without their names, as Open MPI's list of jobs may be gone. */
+    end = atomic_exchange(&btl_ib_compat_ends, NULL);
+    while (NULL != end) {
+        btl_ib_compat_end_t *next = end->next;
+
+        free(end);
+        end = next;
     }
 }
 

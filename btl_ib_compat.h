@@ -61,12 +61,20 @@
 /*
  * What one series of Open MPI has and another lacks must not keep the loader from loading the
  * component: it would stay away without a word, or, if bound lazily, end the job later. So these
- * may be missing, and btl_ib_compat_usable() is called before anything else.
+ * may be missing, and btl_ib_compat_usable() is called before anything else. Of PMIx those that the
+ * version beside Open MPI 4.1 lacks: for the linker somebody has to need the library.
  */
 #if OPAL_MAJOR_VERSION >= 5
+#pragma weak opal_cond_broadcast
+#pragma weak opal_cond_destroy
+#pragma weak opal_cond_init
+#pragma weak opal_cond_wait
 #pragma weak opal_output_check_verbosity
 #pragma weak opal_pmix_convert_jobid
 #pragma weak opal_pmix_convert_nspace
+#pragma weak PMIx_Check_key
+#pragma weak PMIx_Info_destruct
+#pragma weak PMIx_Value_free
 #else
 #pragma weak opal_output_verbose
 #pragma weak opal_pmix
@@ -141,8 +149,8 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 
 #endif
 
-/* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or write them:
- * opal_convertor_need_buffers() of 5.0 and later does not tell. */
+/* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or
+ * write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
 static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
 {
     return 0 != (convertor->flags & BTL_IB_CONVERTOR_ON_DEVICE);

@@ -4,9 +4,9 @@
  */
 
 /*
- * Processes of our job of which the runtime says that they ended without leaving MPI: their connections are
- * dead at once, however silent their hosts are. What it says is carried out by progress; who ended
- * before it was added, as soon as it is.
+ * Processes of our job of which the runtime says that they ended without leaving MPI: their
+ * connections are dead at once, however silent their hosts are. What it says is carried out by
+ * progress; who ended before it was added, as soon as it is.
  */
 
 #ifndef BTL_IB_ENDED_H

@@ -16,7 +16,7 @@
 
 /*
  * Print the help text `topic` with the arguments filled in, which are those that the text has
- * places for (tests/docs/check compares them). Returns false if there is no such text, or no memory.
+ * places for (tests/docs/check compares them). Returns false if there is no such text or no memory.
  *
  * Not opal_show_help(): that hands the text to mpirun in a message which 4.1 loses now and then,
  * and always if the process aborts next. The price is that nobody joins the texts of several

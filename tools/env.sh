@@ -29,7 +29,7 @@ if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
     export OMPI_MCA_mca_base_component_path
     # mpirun of Open MPI 5 and later takes that for PMIx's path, too, which complains of what it finds
     # there; its own has precedence.
-    _btl_ib_pmix=@PMIX_COMPONENTS@
+    _btl_ib_pmix='@PMIX_COMPONENTS@'
     if [ -n "$_btl_ib_pmix" ]; then
         export PMIX_MCA_mca_base_component_path="${PMIX_MCA_mca_base_component_path:-$_btl_ib_pmix}"
     fi

@@ -169,11 +169,13 @@ openmpi_series() { # as 4.1
 # Where PMIx of Open MPI 5 and later keeps its own components; nothing if it is unknown, or has none.
 pmix_components() {
     local directory library
-    directory=$(pkg-config --variable=libdir pmix 2>/dev/null)/pmix
-    if [[ ! -d $directory ]]; then
-        library=$(ldd "$build/plugin/mca_btl_ib.so" | sed -n 's/.*libpmix[^ ]* => \([^ ]*\) .*/\1/p')
-        directory=$(dirname -- "$(realpath -- "${library:-/}")")/pmix
-    fi
+    # Beside the libpmix that Open MPI is linked with, whatever others there are.
+    for directory in $("$(command -v mpicc.openmpi || command -v mpicc)" --showme:libdirs); do
+        library=$(ldd "$directory/libopen-pal.so" 2>/dev/null | sed -n 's/.*libpmix[^ ]* => \([^ ]*\) .*/\1/p')
+        [[ -z $library ]] || break
+    done
+    directory=$(dirname -- "$(realpath -- "${library:-/}")")/pmix
+    [[ -d $directory ]] || directory=$(pkg-config --variable=libdir pmix 2>/dev/null)/pmix
     [[ ! -d $directory ]] || echo "$directory"
 }
 
@@ -187,6 +189,8 @@ make_env() {
         shared_memory=sm
         pmix=$(pmix_components)
     fi
+    # shellcheck disable=SC2001  # what & means in a replacement depends on the version of bash
+    pmix=$(sed 's/[\&,]/\\&/g' <<<"$pmix")
     sed "s/@SHARED_MEMORY@/$shared_memory/; s,@PMIX_COMPONENTS@,$pmix," "$root/tools/env.sh" >"$build/env.sh.new"
     mv "$build/env.sh.new" "$build/env.sh"
 }

@@ -81,7 +81,9 @@
 #pragma weak opal_value_t_class
 #pragma weak opal_value_unload
 #endif
+#if OPAL_MAJOR_VERSION < 6
 #pragma weak opal_convertor_set_position_nocheck
+#endif
 
 /*
  * Is the Open MPI that loaded us the one that we were compiled for? If not, `why` says in a line

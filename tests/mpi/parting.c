@@ -96,6 +96,26 @@ static void signal_to(int target, int number)
     }
 }
 
+/* Stop a rank, and wait until it stands: until then it may still take what comes. */
+static void stop(int target)
+{
+    const double begun = seconds_now();
+    char path[64];
+    char state = 0;
+
+    signal_to(target, SIGSTOP);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int) offers[target].pid);
+    while ('T' != state) {
+        FILE *file = fopen(path, "r");
+
+        if (NULL == file || 1 != fscanf(file, "%*d (%*[^)]) %c", &state)
+            || seconds_now() - begun > PATIENCE) {
+            fail("rank %d does not stop", target);
+        }
+        fclose(file);
+    }
+}
+
 /* ---- the ranks ---- */
 
 static void delete_peer(int target)
@@ -147,7 +167,7 @@ static void flush_in_time(peer_t *endpoint)
 
 static void flush(void)
 {
-    signal_to(STANDS, SIGSTOP);
+    stop(STANDS);
     put(STANDS);
     put(DIES);
     flush_in_time(peers[DIES]);
@@ -183,7 +203,7 @@ static void take_leave(void)
     btl->btl_register_error(btl, lost);
     MPI_Send(NULL, 0, MPI_BYTE, DIES, TURN, MPI_COMM_WORLD);
     MPI_Recv(NULL, 0, MPI_BYTE, DIES, TURN, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    signal_to(STANDS, SIGSTOP);
+    stop(STANDS);
     put(STANDS);
     put(DIES);
     delete_peer(STANDS);

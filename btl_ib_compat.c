@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool btl_ib_compat_same_series(const char *version)
+/* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
+static bool is_our_series(const char *version)
 {
     const size_t len = strlen(BTL_IB_BUILT_FOR_SERIES);
 
@@ -80,7 +81,7 @@ bool btl_ib_compat_usable(char *why, size_t size)
 {
     opal_libraries_t loaded = {NULL, NULL};
 
-    if (!btl_ib_compat_same_series(opal_version_string)) {
+    if (!is_our_series(opal_version_string)) {
         snprintf(why, size, "built for Open MPI " BTL_IB_BUILT_FOR_SERIES ", but this is %s",
                  opal_version_string);
         return false;

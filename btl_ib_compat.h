@@ -91,9 +91,6 @@
  */
 bool btl_ib_compat_usable(char *why, size_t size);
 
-/* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
-bool btl_ib_compat_same_series(const char *version);
-
 /*
  * Have the classes of libopen-pal that we share the sizes that its headers say, in particular those
  * with a lock inside, whose headers may be ours (compat/)? If not, `why` names the first that has
@@ -178,8 +175,8 @@ uint32_t btl_ib_compat_local_processes(void);
  * the other processes of the job if they are to go on (--with-ft ulfm, or --runtime-options
  * recoverable,notifyerrors). That of 4.1 gives it to nobody, and then there is nothing to hear.
  *
- * Listen from now on, or no longer. The runtime speaks in a thread of its own, which only notes what
- * it said; both wait for that thread, which takes no lock of ours. Each may be called twice.
+ * Listen from now on, or no longer. The runtime speaks in a thread of its own, which only notes
+ * what it said; both wait for that thread, which takes no lock of ours. Each may be called twice.
  */
 void btl_ib_compat_ends_listen(void);
 void btl_ib_compat_ends_ignore(void);

@@ -345,7 +345,7 @@ __attribute__((noinline)) static int look(btl_ib_component_t *component)
             btl_ib_endpoint_mourn_departed(now);
         }
         if (OPAL_UNLIKELY(btl_ib_ended_any(&component->ended))) {
-            btl_ib_ended_mourn(now);
+            btl_ib_ended_report(now);
         }
         if (OPAL_UNLIKELY(0 != component->late_troubles)) {
             btl_ib_log_late(component);

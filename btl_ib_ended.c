@@ -67,7 +67,7 @@ static bool remember(btl_ib_ended_t *ended, uint64_t name)
     return true;
 }
 
-void btl_ib_ended_mourn(uint64_t now)
+void btl_ib_ended_report(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_ended_t *ended = &component->ended;

@@ -34,7 +34,7 @@ static inline bool btl_ib_ended_any(const btl_ib_ended_t *ended)
 /* Carry it out: report whom we talked to. Not while processes are deleted: who ends in
  * MPI_Finalize is no news. Called by progress with the lock held, which is released around calls
  * into the PML. */
-void btl_ib_ended_mourn(uint64_t now);
+void btl_ib_ended_report(uint64_t now);
 
 /* The runtime is not listened to any more: forget all. */
 void btl_ib_ended_fini(btl_ib_ended_t *ended);

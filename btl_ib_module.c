@@ -120,7 +120,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t 
         return NULL;
     }
     module->super = mca_btl_ib_component.limits;
-    /* A fact, not a choice: Open MPI has no name for it, and ompi_info cannot show what has none. */
+    /* A fact, not a choice. Open MPI has no name for it, so it could not print btl_ib_flags. */
     module->super.btl_flags |= BTL_IB_FLAGS_REMOTE_COMPLETION;
     module->super.btl_bandwidth = bandwidth;
     module->rail = rail;

@@ -526,13 +526,14 @@ bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* ---- btl_ib_failover.c ---- */
 
-/* Of the connections with that process: is any of them validated, and not refused lately? Did anything of ours get there by
- * any? Was any refused lately? */
+/* Of the connections with that process: is any of them validated, and not refused lately? Did
+ * anything of ours get there by any? Was any refused lately? */
 bool btl_ib_failover_any_valid(const btl_ib_conn_t *conn);
 bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn);
 bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn);
 
-/* The peer is there: by pairs of rails that are not validated it is asked anew, with short pauses. */
+/* The peer is there: it is asked anew by pairs of rails that are not validated, with short
+ * pauses. */
 void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn);
 
 /* Is what carries it now validated? */

@@ -336,8 +336,9 @@ typedef struct batch_of {
     uint32_t away;
 } batch_of_t;
 
-/* Take events in. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams go through here, also
- * those that were kept: while btl_ib_recv() has one caller the compiler makes both one function, 12 % cheaper in a stream. */
+/* Take events in. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams
+ * go through here, also those that were kept: while btl_ib_recv() has one caller the compiler makes
+ * both one function, 12 % cheaper in a stream. */
 static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
                    const batch_of_t *of, void **buffers)
 {
@@ -364,7 +365,8 @@ static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
     return received;
 }
 
-/* Take in one batch of what the transport has. Returns how many events there were; *datagrams counts. */
+/* Take in one batch of what the transport has. Returns how many events there were; *datagrams
+ * counts. */
 static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
 {
     btl_ib_transport_t *transport = rail->transport;

@@ -156,21 +156,24 @@ prepare_configure() {
     }
 }
 
-# "Open MPI 5.0.7", of the mpicc that configure takes.
-openmpi_version() {
-    "$(command -v mpicc.openmpi || command -v mpicc)" --showme:version |
-        sed -n 's/.*\(Open MPI [^ ]*\).*/\1/p'
+# The mpicc that configure takes.
+openmpi_mpicc() { # OPTION...
+    "$(command -v mpicc.openmpi || command -v mpicc)" "$@"
+}
+
+openmpi_version() { # as 5.0.7, or 6.0.0rc2
+    openmpi_mpicc --showme:version | sed -n 's/.*Open MPI \([^ ]*\).*/\1/p'
 }
 
 openmpi_series() { # as 4.1
-    openmpi_version | sed 's/Open MPI \([0-9]*\.[0-9]*\).*/\1/'
+    openmpi_version | cut -d . -f 1,2
 }
 
 # Where PMIx of Open MPI 5 and later keeps its own components; nothing if it is unknown, or has none.
 pmix_components() {
     local directory library
     # Beside the libpmix that Open MPI is linked with, whatever others there are.
-    for directory in $("$(command -v mpicc.openmpi || command -v mpicc)" --showme:libdirs); do
+    for directory in $(openmpi_mpicc --showme:libdirs); do
         library=$(ldd "$directory/libopen-pal.so" 2>/dev/null | sed -n 's/.*libpmix[^ ]* => \([^ ]*\) .*/\1/p')
         [[ -z $library ]] || break
     done
@@ -182,10 +185,8 @@ pmix_components() {
 # What differs between versions of Open MPI: 5.0 calls the BTL of shared memory sm, and hands the path of
 # components to PMIx too.
 make_env() {
-    local series shared_memory=vader pmix=''
-    series=$(openmpi_version)
-    series=${series#Open MPI }
-    if ((${series%%.*} >= 5)); then
+    local shared_memory=vader pmix=''
+    if [[ $(openmpi_series) != 4.* ]]; then
         shared_memory=sm
         pmix=$(pmix_components)
     fi
@@ -201,7 +202,7 @@ build_component() { # [TARGET]: besides the component
     mkdir -p "$build"
     {
         flock 9
-        say "$(openmpi_version)"
+        say "Open MPI $(openmpi_version)"
         prepare_configure
         configure_in "$build"
         say "building"

@@ -5,9 +5,9 @@
 
 /*
  * One rank kills itself, and the others go on without it (ULFM, Open MPI 5.0 and later: mpirun
- * --with-ft ulfm): what they send to it and await of it fails with MPI_ERR_PROC_FAILED in time; then
- * they make a communicator of those that are left, use it for long and short messages, and end as
- * usual.
+ * --with-ft ulfm): what they send to it and await of it fails with MPI_ERR_PROC_FAILED in time;
+ * then they make a communicator of those that are left, use it for long and short messages, and
+ * end as usual.
  * victim=R (the last rank); rounds=N (200)
  */
 

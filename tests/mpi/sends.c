@@ -9,8 +9,8 @@
  * another rank, and sendi with and without a descriptor. Some callbacks call progress. Every message
  * arrives once and whole, every callback that is due comes once, its descriptor is its own until it
  * returns, memory that was given back is not read any more, and all references to endpoints are
- * returned. To all ranks, the own one too. Some data are said to be in the memory of an accelerator:
- * nobody but the convertor may touch these.
+ * returned. To all ranks, the own one too. Some data are said to be in the memory of an
+ * accelerator: nobody but the convertor may touch these.
  * seed=N (1), messages=N (3000)
  */
 

@@ -5,8 +5,8 @@
 
 /*
  * What a preloaded library shows the component in place of libopen-pal's: another version, or a
- * class of another size. A library that is made of this file for neither is only there, under a name
- * like libopen-pal's.
+ * class of another size. A library that is made of this file for neither is only there, under a
+ * name like libopen-pal's.
  */
 
 #define _GNU_SOURCE

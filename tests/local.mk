@@ -12,7 +12,7 @@ if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
 endif
 if BTL_IB_HAVE_VERBS
-lower_cppflags += -DBTL_IB_HAVE_VERBS=1
+lower_cppflags += -DBTL_IB_HAVE_VERBS=1 $(verbs_cppflags)
 endif
 
 # What has no flags and libraries of its own is a unit test, so that most of them need no lines here.

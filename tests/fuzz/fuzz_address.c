@@ -16,8 +16,8 @@
 #include "require.h"
 #include "udp_state.h"
 #ifdef BTL_IB_HAVE_VERBS
-#include "verbs_rc_state.h"
-#include "verbs_ud_state.h"
+#include "verbs_rc_rail.h"
+#include "verbs_ud_rail.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -13,7 +13,7 @@
 
 #include "fake_device.h"
 #include "fake_rdma.h"
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 enum {
     SIDES = 3,

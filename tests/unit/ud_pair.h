@@ -13,7 +13,7 @@
 
 #include "fake_device.h"
 #include "fake_verbs.h"
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 enum {
     SIZE = 600,

@@ -9,7 +9,7 @@
  * several, each twice as large as the one before, so that even thousands of peers need few to be looked at.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <errno.h>
 

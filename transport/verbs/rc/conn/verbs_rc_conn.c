@@ -5,7 +5,7 @@
 
 /* Pipes: queue pairs with their buffers and rings, made and given back. */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <errno.h>
 #include <stdlib.h>

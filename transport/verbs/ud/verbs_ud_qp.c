@@ -5,7 +5,7 @@
 
 /* Making the queue pairs and their buffers. */
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 #include <errno.h>
 #include <stdlib.h>

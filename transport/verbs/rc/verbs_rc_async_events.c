@@ -9,7 +9,7 @@
  * rdma_cm in the process reads is lost to us.) The connection manager tells what becomes of addresses.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 
 /* Which ports of RDMA devices there are, and what they carry. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 /* Opening a port. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 /* Descriptors that tell when there is something to poll, and sleeping on several of them. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <errno.h>
 #include <fcntl.h>

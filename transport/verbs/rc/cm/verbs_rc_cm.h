@@ -32,7 +32,7 @@
 #ifndef BTL_IB_VERBS_RC_CM_H
 #define BTL_IB_VERBS_RC_CM_H
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 /* An event that was taken in and acknowledged: nothing of it is the library's any more. */
 typedef struct btl_ib_rc_news {

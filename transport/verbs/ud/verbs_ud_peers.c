@@ -5,7 +5,7 @@
 
 /* Addresses of peers: as published, as handles, as found in what arrives. */
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

@@ -5,7 +5,7 @@
 
 /* What keeps a device from being used, as somebody who can change it would call it. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

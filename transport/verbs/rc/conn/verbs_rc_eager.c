@@ -25,7 +25,7 @@
  * network lost, and the device sends again later than that, is found there.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <endian.h>
 #include <errno.h>

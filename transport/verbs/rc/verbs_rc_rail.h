@@ -38,7 +38,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 enum {
     BTL_IB_RC_CHANNELS = 16,             /* as many as the engine has */

@@ -17,7 +17,7 @@
  * again in the order of posting.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 /* Peers of transport "verbs", wire RC: by handle, by cookie, and what there is to tell of them. */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 /* Which addresses a port has, and which of them is the best. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

@@ -5,7 +5,7 @@
 
 /* Completions -> events, and buffers back to where they came from. */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
  * completion queue was told to say so, or with an event of the device.
  */
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 #include <unistd.h>
 

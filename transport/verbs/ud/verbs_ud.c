@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 enum {
     QKEY_MASK = 0x7fffffff, /* the first bit means: that of the queue pair, whatever was posted */

@@ -8,7 +8,7 @@
  * RoCE and iWARP each find out in their own way), so it is asked about each address of this host.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

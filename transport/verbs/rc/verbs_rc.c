@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 enum {
     DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */

@@ -9,7 +9,7 @@
  * last of a row that leaves more than half as many without.
  */
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
  * nobody calls it but poll(): it looks each so manyth time, and at once after something went wrong.
  */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <endian.h>
 #include <errno.h>

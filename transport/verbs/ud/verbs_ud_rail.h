@@ -22,7 +22,7 @@
 #ifndef BTL_IB_VERBS_UD_STATE_H
 #define BTL_IB_VERBS_UD_STATE_H
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 enum {
     BTL_IB_UD_QPS_MAX = 4, /* queue pairs of one port; queues beyond that share the last one */

@@ -10,7 +10,7 @@
  * batch while many are held by sends whose end nobody would hear of.
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <endian.h>
 #include <errno.h>

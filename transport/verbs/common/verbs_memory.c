@@ -5,7 +5,7 @@
 
 /* Registration of memory. */
 
-#include "verbs_state.h"
+#include "verbs_port.h"
 
 #include <errno.h>
 #include <string.h>

@@ -18,7 +18,7 @@
  *      | magic | version | reason |      of a refusal
  */
 
-#include "verbs_rc_state.h"
+#include "verbs_rc_rail.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

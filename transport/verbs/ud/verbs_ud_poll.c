@@ -9,7 +9,7 @@
  * there are some of one queue: they are linked and posted by one call.
  */
 
-#include "verbs_ud_state.h"
+#include "verbs_ud_rail.h"
 
 #include <errno.h>
 #include <string.h>

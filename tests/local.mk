@@ -246,9 +246,10 @@ tests_sim_btl_ib_sim_SOURCES = \
 tests_sim_btl_ib_sim_LDADD = $(lower_layers)
 
 dist_check_SCRIPTS = \
-    tests/sim/short.sh \
+    tests/sim/traces \
     tests/fuzz/replay.sh
 TESTS += $(dist_check_SCRIPTS)
+EXTRA_DIST += tests/sim/traces.txt
 
 #
 # Fuzz targets: run by libFuzzer (--enable-fuzzers), else they only replay their corpus

@@ -33,6 +33,7 @@ typedef struct totals {
     uint64_t applied[F_COUNT];
     uint64_t current[JOBS_MAX];
     uint64_t failures[FAILURES_MAX];
+    uint64_t hashes[]; /* of each item of work */
 } totals_t;
 
 typedef struct options {
@@ -40,6 +41,8 @@ typedef struct options {
     uint64_t until; /* real seconds, 0: as many seeds as asked for */
     uint32_t jobs;
     bool named;
+    bool hashes; /* print what happened as a hash for each item, and the summary to stderr */
+    bool sum;    /* as one hash for all of them */
 } options_t;
 
 static sim_t *current_sim; /* for the signal handler only */
@@ -100,6 +103,11 @@ static uint64_t named_count(void)
     return n;
 }
 
+static uint64_t items(const options_t *options)
+{
+    return options->seeds + (options->named ? named_count() : 0);
+}
+
 static void work(totals_t *totals, const options_t *options, uint32_t worker)
 {
     uint64_t named = options->named ? named_count() : 0;
@@ -115,10 +123,11 @@ static void work(totals_t *totals, const options_t *options, uint32_t worker)
             exit(0); /* not _exit(): sanitizers and coverage have a last word */
         }
         totals->current[worker] = item;
-        if (item < named) {
-            run_one(1, &named_scenarios[item], false, totals);
-        } else {
-            run_one(options->first + item - named, NULL, false, totals);
+        uint64_t hash = item < named
+                            ? run_one(1, &named_scenarios[item], false, totals)
+                            : run_one(options->first + item - named, NULL, false, totals);
+        if (options->hashes) {
+            totals->hashes[item] = hash;
         }
         __atomic_fetch_add(&totals->passed, 1, __ATOMIC_RELAXED);
     }
@@ -172,7 +181,7 @@ static void note_failure(totals_t *totals, const options_t *options, uint64_t it
 
 static void supervise(totals_t *totals, const options_t *options)
 {
-    uint64_t total = options->seeds + (options->named ? named_count() : 0);
+    uint64_t total = items(options);
     pid_t pids[JOBS_MAX];
     uint32_t running = options->jobs;
 
@@ -196,10 +205,14 @@ static void supervise(totals_t *totals, const options_t *options)
                 running++;
             }
         }
-        show_progress(totals, total, false);
+        if (!options->hashes) {
+            show_progress(totals, total, false);
+        }
         usleep(20000);
     }
-    show_progress(totals, total, true);
+    if (!options->hashes) {
+        show_progress(totals, total, true);
+    }
 }
 
 static void report(const totals_t *totals)
@@ -208,6 +221,33 @@ static void report(const totals_t *totals)
     for (int i = 0; i < F_COUNT; i++) {
         printf("  %12llu  %s%s\n", (unsigned long long) totals->applied[i], fault_texts[i],
                totals->applied[i] == 0 ? "  <-- never" : "");
+    }
+}
+
+/* In the order of the work, which is the same however many workers there are. */
+static void print_hashes(const totals_t *totals, const options_t *options)
+{
+    uint64_t named = options->named ? named_count() : 0;
+    uint64_t sum = 0;
+
+    if (guard_kinds() != BTL_IB_GUARD_KINDS) {
+        printf("without libcrypto\n");
+    }
+    for (uint64_t i = 0; i < items(options); i++) {
+        unsigned long long hash = totals->hashes[i];
+        sum = (sum ^ hash) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 32;
+        if (options->sum) {
+            continue;
+        }
+        if (i < named) {
+            printf("%s %016llx\n", named_scenarios[i].name, hash);
+        } else {
+            printf("%llu %016llx\n", (unsigned long long) (options->first + i - named), hash);
+        }
+    }
+    if (options->sum) {
+        printf("sum %016llx\n", (unsigned long long) sum);
     }
 }
 
@@ -244,8 +284,9 @@ static bool replays(const options_t *options)
 
 static int run_many(const options_t *options)
 {
+    size_t size = sizeof(totals_t) + (options->hashes ? items(options) * sizeof(uint64_t) : 0);
     totals_t *totals =
-        mmap(NULL, sizeof(*totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct timespec from, to;
 
     if (totals == MAP_FAILED) {
@@ -258,6 +299,12 @@ static int run_many(const options_t *options)
         *(replays(options) ? &totals->passed : &totals->failed) += 1;
     }
     clock_gettime(CLOCK_MONOTONIC, &to);
+    if (options->hashes) {
+        print_hashes(totals, options);
+        fprintf(stderr, "%llu passed, %llu failed\n", (unsigned long long) totals->passed,
+                (unsigned long long) totals->failed);
+        return totals->failed == 0 ? 0 : 1;
+    }
     report(totals);
     printf("%.1f s\n",
            (double) (to.tv_sec - from.tv_sec) + (double) (to.tv_nsec - from.tv_nsec) / 1e9);
@@ -274,6 +321,7 @@ static int usage(int status)
     fputs("btl_ib_sim [--seeds N] [--first S] [--minutes M] [--jobs J] [--no-named]\n"
           "           run the named scenarios, then N random ones (100) from seed S (1),\n"
           "           or as many as M minutes allow\n"
+          "btl_ib_sim [--seeds N] ... --hashes [--sum]  print the hash of each, or one of all\n"
           "btl_ib_sim --seed S [--trace]         run one seed, here, and print its hash\n"
           "btl_ib_sim --scenario NAME [--trace]  run one named scenario, here\n"
           "btl_ib_sim --list                     list the named scenarios\n"
@@ -321,6 +369,7 @@ int main(int argc, char **argv)
         {"minutes", required_argument, NULL, 'm'},  {"jobs", required_argument, NULL, 'j'},
         {"no-named", no_argument, NULL, 'x'},       {"grid", no_argument, NULL, 'g'},
         {"quick", no_argument, NULL, 'q'},          {"out", required_argument, NULL, 'o'},
+        {"hashes", no_argument, NULL, 'H'},         {"sum", no_argument, NULL, 'S'},
         {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
@@ -365,6 +414,12 @@ int main(int argc, char **argv)
             break;
         case 'o':
             out = optarg;
+            break;
+        case 'H':
+            options.hashes = true;
+            break;
+        case 'S':
+            options.sum = true;
             break;
         case 'l':
             return list();

@@ -3,7 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The scenario that a seed stands for: every choice is drawn from it, in one order. */
+/*
+ * The scenario that a seed stands for: every choice is drawn from it, in one order. So no call draws two of its
+ * arguments: which is first would be the compiler's choice.
+ */
 
 #include <stdio.h>
 #include <string.h>
@@ -397,9 +400,11 @@ static void add_device_trouble(sim_t *sim, plan_t *plan)
 {
     const fault_kind_t kinds[] = {F_RDMA_EAGAIN, F_RDMA_BROKEN, F_RDMA_UNREACH};
 
-    local_fault(sim, plan, kinds[rng_range(&sim->rng, 0, ARRAY(kinds) - 1)],
-                rng_chance(&sim->rng, 200000) ? SIM_S(5) : SIM_MS(100),
-                PICK(sim, 10000, 200000, 1000000), 0);
+    const uint32_t ppm = PICK(sim, 10000, 200000, 1000000);
+    const uint64_t longest = rng_chance(&sim->rng, 200000) ? SIM_S(5) : SIM_MS(100);
+    const fault_kind_t kind = kinds[rng_range(&sim->rng, 0, ARRAY(kinds) - 1)];
+
+    local_fault(sim, plan, kind, longest, ppm, 0);
 }
 
 /* What a receive buffer must hold at the least. */
@@ -416,6 +421,8 @@ static uint32_t largest_datagram(const sim_t *sim)
 
 static void add_fault(sim_t *sim, plan_t *plan)
 {
+    uint32_t value;
+
     switch (rng_range(&sim->rng, 0, 18)) {
     case 0:
     case 1:
@@ -423,23 +430,24 @@ static void add_fault(sim_t *sim, plan_t *plan)
         add_loss(sim, plan);
         break;
     case 3:
-        window_fault(sim, plan, F_DUPLICATE, SIM_MS(100), PICK(sim, 10000, 300000),
-                     PICK(sim, 10000, 5000000));
+        value = PICK(sim, 10000, 5000000);
+        window_fault(sim, plan, F_DUPLICATE, SIM_MS(100), PICK(sim, 10000, 300000), value);
         break;
     case 4:
-        window_fault(sim, plan, F_REORDER, SIM_MS(100), PICK(sim, 10000, 300000),
-                     PICK(sim, 20000, 300000, 3000000));
+        value = PICK(sim, 20000, 300000, 3000000);
+        window_fault(sim, plan, F_REORDER, SIM_MS(100), PICK(sim, 10000, 300000), value);
         break;
     case 5:
         window_fault(sim, plan, F_JITTER, SIM_MS(100), 1000000, PICK(sim, 10000, 200000, 2000000));
         break;
     case 6:
         /* Without a guard the payload is the network's business. */
+        value = PICK(sim, 10000, 200000);
         window_fault(sim, plan,
                      sim->guard.kind != BTL_IB_GUARD_NONE && rng_chance(&sim->rng, 700000)
                          ? F_FLIP
                          : F_CORRUPT,
-                     SIM_MS(100), PICK(sim, 10000, 200000), 0);
+                     SIM_MS(100), value, 0);
         break;
     case 7:
         add_noise(sim, plan);
@@ -744,7 +752,8 @@ void scenario_random(sim_t *sim)
     static const uint32_t counts[] = {2, 2, 2, 2, 2, 3, 3, 4, 5, 8, 16};
     plan_t plan = {.active = rng_log(&sim->rng, SIM_US(200), SIM_MS(60))};
 
-    sim_procs(sim, pick(sim, counts, ARRAY(counts)), rng_chance(&sim->rng, 150000) ? 2 : 1);
+    const uint32_t rails = rng_chance(&sim->rng, 150000) ? 2 : 1;
+    sim_procs(sim, pick(sim, counts, ARRAY(counts)), rails);
     sim->delay = rng_log(&sim->rng, 1000, SIM_US(400));
     guard_choose(sim, (btl_ib_guard_kind_t) rng_range(&sim->rng, 0, guard_kinds() - 1));
     if (rng_chance(&sim->rng, 60000)) {

@@ -7,9 +7,9 @@
  * The component and its modules: what Open MPI sees of btl ib. The component owns one engine; a
  * module is one rail of it, that is one device.
  *
- * Threads. One lock (btl_ib_gate.h) guards the engine and everything here. It is taken at the entry of
+ * Threads. One lock (btl_ib_biased_lock.h) guards the engine and everything here. It is taken at the entry of
  * every BTL function and of progress; besides other threads of the application it keeps out the kicker
- * (btl_ib_kicker.h). It is released around every call up (receive callbacks, completions, the error callback), for two
+ * (btl_ib_progress_thread.h). It is released around every call up (receive callbacks, completions, the error callback), for two
  * reasons:
  *  - ob1 does not call us with one of its own locks held (its matching, request and pending
  *    lists are locked for list operations only), but bml r2 does: mca_bml_lock is held while
@@ -29,16 +29,16 @@
 
 #include <errno.h>
 
-#include "btl_ib_ended.h"
+#include "btl_ib_failed_procs.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_gate.h"
+#include "btl_ib_biased_lock.h"
 #include "btl_ib_help.h"
-#include "btl_ib_kicker.h"
-#include "btl_ib_report.h"
-#include "btl_ib_modex_wire.h"
-#include "btl_ib_pace.h"
+#include "btl_ib_progress_thread.h"
+#include "btl_ib_diagnostics.h"
+#include "btl_ib_modex_codec.h"
+#include "btl_ib_poll_throttle.h"
 #include "btl_ib_params.h"
-#include "btl_ib_pin.h"
+#include "btl_ib_registration_cache.h"
 
 /*
  * Room beyond the limits that the user sets, in fragments and in reassembly: a PML header and a

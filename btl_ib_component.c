@@ -19,7 +19,7 @@
 #include "btl_ib_about.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_modex.h"
-#include "btl_ib_open.h"
+#include "btl_ib_open_devices.h"
 
 static int component_register(void);
 static int component_open(void);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "btl_ib_modex.h"
-#include "btl_ib_self.h"
+#include "btl_ib_loopback.h"
 
 /* Pause between two looks while a drain waits for the network, us. */
 #define DRAIN_PAUSE 50

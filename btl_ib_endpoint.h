@@ -21,7 +21,7 @@ struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /* in its module's list */
     btl_ib_module_t *module;
     struct opal_proc_t *proc;
-    btl_ib_conn_t *conn;         /* NULL: this is the own process (btl_ib_self.h) */
+    btl_ib_conn_t *conn;         /* NULL: this is the own process (btl_ib_loopback.h) */
     uint32_t remote_rail;        /* of the peer */
     uint32_t first_rail;         /* of the modules that reach the peer: that of the first one */
     uint32_t first_remote;       /* and the rail of the peer that it talks to */

@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "btl_ib_self.h"
+#include "btl_ib_loopback.h"
 
 #define HANDLE_WORDS (sizeof(struct mca_btl_base_registration_handle_t) / sizeof(uint64_t))
 

@@ -15,8 +15,8 @@
 
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
-#include "btl_ib_report.h"
-#include "btl_ib_self.h"
+#include "btl_ib_diagnostics.h"
+#include "btl_ib_loopback.h"
 
 static btl_ib_module_t *module_of(const btl_ib_conn_t *conn)
 {

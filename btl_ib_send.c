@@ -12,7 +12,7 @@
 
 #include <errno.h>
 
-#include "btl_ib_self.h"
+#include "btl_ib_loopback.h"
 
 mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
                                         struct mca_btl_base_endpoint_t *endpoint, uint8_t order,

@@ -8,6 +8,8 @@ check_PROGRAMS =
 lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
 lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
+# Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
+component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
 endif
@@ -72,11 +74,11 @@ unit_tests = \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_events \
-    tests/unit/test_gate \
+    tests/unit/test_biased_lock \
     tests/unit/test_graves \
     tests/unit/test_guard \
     tests/unit/test_hostile \
-    tests/unit/test_host \
+    tests/unit/test_host_id \
     tests/unit/test_hotel \
     tests/unit/test_insider \
     tests/unit/test_insider_claims \
@@ -86,9 +88,9 @@ unit_tests = \
     tests/unit/test_modex \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
-    tests/unit/test_pace \
+    tests/unit/test_poll_throttle \
     tests/unit/test_parts \
-    tests/unit/test_pin_limit \
+    tests/unit/test_registration_limit \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
@@ -100,7 +102,7 @@ unit_tests = \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
-    tests/unit/test_seen \
+    tests/unit/test_rejected_devices \
     tests/unit/test_store \
     tests/unit/test_table \
     tests/unit/test_token \
@@ -112,13 +114,13 @@ unit_tests = \
     tests/unit/test_udp_path \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
-    tests/unit/test_values \
+    tests/unit/test_param_values \
     tests/unit/test_window \
     tests/unit/test_windows \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops \
-    tests/unit/test_wires
+    tests/unit/test_wire_choice
 if BTL_IB_HAVE_OFI
 unit_tests += \
     tests/unit/test_ofi \
@@ -162,23 +164,24 @@ TESTS += $(unit_tests)
 endif
 
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
-tests_unit_test_modex_SOURCES = tests/unit/test_modex.c btl_ib_modex_wire.c
-tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_host_SOURCES = tests/unit/test_host.c btl_ib_host.c
-tests_unit_test_host_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c
+tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
+tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_links_SOURCES = tests/unit/test_links.c tests/unit/own_network.c
-tests_unit_test_gate_SOURCES = tests/unit/test_gate.c btl_ib_gate.c
-tests_unit_test_gate_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_pace_SOURCES = tests/unit/test_pace.c btl_ib_pace.c
-tests_unit_test_pace_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_pin_limit_SOURCES = tests/unit/test_pin_limit.c btl_ib_pin_limit.c btl_ib_values.c
-tests_unit_test_pin_limit_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_seen_SOURCES = tests/unit/test_seen.c btl_ib_seen.c
-tests_unit_test_seen_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_values_SOURCES = tests/unit/test_values.c btl_ib_values.c
-tests_unit_test_values_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
-tests_unit_test_wires_SOURCES = tests/unit/test_wires.c btl_ib_wires.c
-tests_unit_test_wires_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)
+tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
+tests_unit_test_biased_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_poll_throttle_SOURCES = tests/unit/test_poll_throttle.c progress/btl_ib_poll_throttle.c
+tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
+    registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c
+tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c devices/btl_ib_rejected_devices.c
+tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
+tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
+tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
@@ -280,15 +283,15 @@ tests_fuzz_fuzz_engine_LDADD = $(bench_libs)
 tests_fuzz_fuzz_pair_SOURCES = tests/fuzz/fuzz_pair.c $(fuzz_script) $(fuzz_main)
 tests_fuzz_fuzz_pair_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_pair_LDADD = $(bench_libs)
-tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c btl_ib_modex_wire.c $(fuzz_main)
-tests_fuzz_fuzz_modex_CPPFLAGS = $(lower_cppflags) -I$(srcdir)
+tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c mca/btl_ib_modex_codec.c $(fuzz_main)
+tests_fuzz_fuzz_modex_CPPFLAGS = $(lower_cppflags) $(component_units)
 tests_fuzz_fuzz_modex_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_modex_LDADD = $(lower_layers)
 tests_fuzz_fuzz_queues_SOURCES = tests/fuzz/fuzz_queues.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_queues_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_queues_LDADD = $(lower_layers)
-tests_fuzz_fuzz_values_SOURCES = tests/fuzz/fuzz_values.c tests/fuzz/require.h btl_ib_values.c $(fuzz_main)
-tests_fuzz_fuzz_values_CPPFLAGS = $(lower_cppflags) -I$(srcdir)
+tests_fuzz_fuzz_values_SOURCES = tests/fuzz/fuzz_values.c tests/fuzz/require.h mca/btl_ib_param_values.c $(fuzz_main)
+tests_fuzz_fuzz_values_CPPFLAGS = $(lower_cppflags) $(component_units)
 tests_fuzz_fuzz_values_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_values_LDADD = $(lower_layers)
 tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c tests/fuzz/require.h $(fuzz_main)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_modex_wire.h"
+#include "btl_ib_modex_codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

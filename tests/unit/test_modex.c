@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "btl_ib_modex_wire.h"
+#include "btl_ib_modex_codec.h"
 
 /* Where fields of the packed form are, for tests that spoil them. */
 #define AT_VERSION  4

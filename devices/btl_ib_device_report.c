@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_open.h"
+#include "btl_ib_open_devices.h"
 
 /* Bytes: so many lines with a name and a reason of full length. */
 #define LIST_SIZE (BTL_IB_SEEN_MAX * sizeof(btl_ib_seen_device_t) + 64)

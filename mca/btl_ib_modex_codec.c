@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_modex_wire.h"
+#include "btl_ib_modex_codec.h"
 
 #include <errno.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_seen.h"
+#include "btl_ib_rejected_devices.h"
 
 static char out[16384];
 

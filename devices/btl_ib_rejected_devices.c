@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_seen.h"
+#include "btl_ib_rejected_devices.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

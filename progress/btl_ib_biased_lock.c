@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_gate.h"
+#include "btl_ib_biased_lock.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 #define BTL_IB_OPEN_H
 
 #include "btl_ib.h"
-#include "btl_ib_seen.h"
+#include "btl_ib_rejected_devices.h"
 #include "devices.h"
 
 /*
@@ -21,7 +21,7 @@
  */
 bool btl_ib_open_devices(btl_ib_component_t *component);
 
-/* ---- what users hear of it; btl_ib_open_tell.c ---- */
+/* ---- what users hear of it; btl_ib_device_report.c ---- */
 
 /* May any transport be used? */
 bool btl_ib_open_any_transport(const btl_ib_params_t *params);

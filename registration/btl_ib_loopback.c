@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_self.h"
+#include "btl_ib_loopback.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_pace.h"
+#include "btl_ib_poll_throttle.h"
 
 #define LOAD(field)         atomic_load_explicit(&pace->field, memory_order_relaxed)
 #define STORE(field, value) atomic_store_explicit(&pace->field, (value), memory_order_relaxed)

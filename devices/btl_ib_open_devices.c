@@ -8,7 +8,7 @@
  * are, and the module made of it.
  */
 
-#include "btl_ib_open.h"
+#include "btl_ib_open_devices.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,8 +18,8 @@
 
 #include "btl_ib_about.h"
 #include "btl_ib_modex.h"
-#include "btl_ib_pin_limit.h"
-#include "btl_ib_wires.h"
+#include "btl_ib_registration_limit.h"
+#include "btl_ib_wire_choice.h"
 #include "devices.h"
 #include "links.h"
 

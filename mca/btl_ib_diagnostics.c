@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_report.h"
+#include "btl_ib_diagnostics.h"
 
 #include <inttypes.h>
 #include <netinet/in.h>

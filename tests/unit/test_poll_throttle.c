@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "btl_ib_pace.h"
+#include "btl_ib_poll_throttle.h"
 
 static const btl_ib_pace_limits_t limits = {.busy = 16, .recent = 128, .idle = 512};
 static btl_ib_pace_t pace;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_host.h"
+#include "btl_ib_host_id.h"
 
 #include <fcntl.h>
 #include <string.h>

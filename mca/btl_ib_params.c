@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "btl_ib_params_rules.h"
-#include "btl_ib_values.h"
+#include "btl_ib_param_values.h"
 
 /* A parameter of ours that is a number. */
 typedef struct number {

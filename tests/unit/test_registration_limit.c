@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "btl_ib_pin_limit.h"
+#include "btl_ib_registration_limit.h"
 
 static const btl_ib_pin_host_t large = {.memory = 400000, .lockable = UINT64_MAX, .processes = 4};
 

@@ -13,7 +13,7 @@
 
 #include <sched.h>
 
-#include "btl_ib_gate.h"
+#include "btl_ib_biased_lock.h"
 
 enum {
     VISITS = 200000, /* attempts: without the barrier one in some 10000 goes wrong */

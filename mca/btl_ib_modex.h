@@ -4,7 +4,7 @@
  */
 
 /*
- * Publishing and reading through the runtime what btl_ib_modex_wire.h lays out.
+ * Publishing and reading through the runtime what btl_ib_modex_codec.h lays out.
  */
 
 #ifndef BTL_IB_MODEX_H

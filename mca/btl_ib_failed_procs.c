@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_ended.h"
+#include "btl_ib_failed_procs.h"
 
 #include <stdlib.h>
 

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "btl_ib_params_rules.h"
-#include "btl_ib_pin_limit.h"
-#include "btl_ib_values.h"
+#include "btl_ib_registration_limit.h"
+#include "btl_ib_param_values.h"
 
 /* What a text that is no string stands for. */
 typedef union meant {

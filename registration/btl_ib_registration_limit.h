@@ -20,7 +20,7 @@ typedef struct btl_ib_pin_host {
 
 /*
  * Bytes that a process may pin: `text` is a number of bytes (0 to 2^64 - 1, also with a unit, see
- * btl_ib_values.h), or a part of the host's memory, which the processes share, as "50%" (0% to
+ * btl_ib_param_values.h), or a part of the host's memory, which the processes share, as "50%" (0% to
  * 100%). Never more than it may lock. Returns NULL; or what is wrong with `text`, a literal, and
  * *bytes is as before then.
  */

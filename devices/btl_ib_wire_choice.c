@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_wires.h"
+#include "btl_ib_wire_choice.h"
 
 #include <string.h>
 

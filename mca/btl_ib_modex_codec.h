@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "btl_ib_engine.h"
-#include "btl_ib_host.h"
+#include "btl_ib_host_id.h"
 
 #define BTL_IB_MODEX_MAGIC   0x42744962u
 #define BTL_IB_MODEX_VERSION 2u

@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_pin_limit.h"
+#include "btl_ib_registration_limit.h"
 
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "btl_ib_values.h"
+#include "btl_ib_param_values.h"
 
 const char *btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes)
 {

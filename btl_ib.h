@@ -94,9 +94,9 @@ typedef struct btl_ib_component {
     btl_ib_report_hole_t hole;    /* that large datagrams vanish on the way to a peer */
     btl_ib_reported_t unanswered; /* hosts of which it was told that they do not answer */
     bool told_local;         /* that ib carries what shared memory could */
-    uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_trouble_t) */
+    uint32_t told_troubles;  /* bits: what keeps devices from being used (btl_ib_diagnostic_t) */
     uint32_t late_troubles;  /* bits: those that the kicker heard of, which are to be told */
-    btl_ib_late_trouble_t late_trouble[BTL_IB_TROUBLES];
+    btl_ib_late_trouble_t late_trouble[BTL_IB_DIAGS];
     uint64_t pinned;         /* bytes, by all modules */
     uint64_t pinned_max;     /* as btl_ib_max_pinned says */
     uint64_t not_pinned;     /* times that memory was not */

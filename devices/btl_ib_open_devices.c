@@ -279,7 +279,7 @@ static btl_ib_transport_t *open_device(opening_t *opening, const btl_ib_transpor
     want_buffers(&opening->component->params, table, &open);
     open.socket_buffer = (uint32_t) opening->component->params.socket_buffer;
     open.connected_max = (uint32_t) opening->component->params.connected_max;
-    open.bulk_apart = opening->component->params.bulk_apart;
+    open.bulk_lane = opening->component->params.bulk_apart;
     open.port_min = (uint16_t) opening->component->params.port_min;
     open.port_count = (uint32_t) opening->component->params.port_range;
     open.pkey = (uint16_t) opening->component->params.pkey;

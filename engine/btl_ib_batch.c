@@ -149,7 +149,7 @@ static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->via->transport->attr.overtakes && engine->short_row >= SHORT_ROW
+    return conn->via->transport->attr.bulk_lane && engine->short_row >= SHORT_ROW
            && engine->now - engine->short_before < time;
 }
 

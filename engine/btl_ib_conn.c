@@ -70,7 +70,7 @@ uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn)
 {
     const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
 
-    return btl_ib_max_u32(btl_ib_min_u32(attr->joins / conn->datagram_max, attr->max_batch), 1);
+    return btl_ib_max_u32(btl_ib_min_u32(attr->gso_bytes / conn->datagram_max, attr->max_batch), 1);
 }
 
 /* The receiving part of a new life. */
@@ -197,8 +197,8 @@ static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *inf
     const btl_ib_transport_t *transport = conn->rail->transport;
     uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
 
-    if (transport->ops->path != NULL && conn->address != BTL_IB_ADDR_UNKNOWN) {
-        size = btl_ib_min_u32(size, transport->ops->path(transport, conn->address));
+    if (transport->ops->path_datagram != NULL && conn->address != BTL_IB_ADDR_UNKNOWN) {
+        size = btl_ib_min_u32(size, transport->ops->path_datagram(transport, conn->address));
     }
     return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
 }

@@ -207,7 +207,7 @@ static void share_credits(btl_ib_rail_t *rail)
     }
     for (uint32_t i = 0; i < queues->count; i++) {
         const uint32_t part = part_of(rail->transport, queues->q[i].size);
-        const uint64_t all = rail->transport->attr.apart ? part : each;
+        const uint64_t all = rail->transport->attr.queue_buffers ? part : each;
         rail->credit[i].depth = all < CREDIT_WHOLE ? CREDIT_WHOLE / all * part : part;
     }
 }
@@ -313,7 +313,7 @@ static uint32_t away_from(const btl_ib_rail_t *rail)
 {
     uint64_t busy = rail->engine->now - rail->empty_at;
 
-    if (!rail->transport->attr.sips) {
+    if (!rail->transport->attr.partial_poll) {
         return rail->engine->gap;
     }
     return btl_ib_max_u32(rail->engine->gap, btl_ib_clip_u32(busy, QUEUE_BORNE));

@@ -209,7 +209,7 @@ static bool is_reliable(const btl_ib_conn_t *conn)
 
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
 {
-    if (conn->via->transport->attr.ordered || is_reliable(conn)) {
+    if (is_reliable(conn)) {
         return 0;
     }
     uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
@@ -231,7 +231,7 @@ static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 /* By what a segment that is in flight is judged: where others overtake bulk, bulk by bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    const bool overtaken = conn->via->transport->attr.overtakes && btl_ib_segment_is_bulk(segment);
+    const bool overtaken = conn->via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
 
     return &conn->rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }

@@ -5,7 +5,7 @@
 
 /*
  * What size of datagrams the path of a connection carries. Its MTU may be smaller than that of the
- * interfaces at its ends. Where the network says so (BTL_IB_EVENT_PATH) that is simple. Where datagrams
+ * interfaces at its ends. Where the network says so (BTL_IB_EVENT_PATH_MTU) that is simple. Where datagrams
  * vanish and nobody says a word (a switch with a smaller MTU than both hosts, a firewall that drops
  * ICMP: a black hole) it shows: large ones are lost in a row while smaller ones get through. Then
  * segments are cut smaller, what was cut before travels in parts (btl_ib_parts.h), and a search finds

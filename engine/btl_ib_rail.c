@@ -272,7 +272,7 @@ void btl_ib_rail_look(btl_ib_rail_t *rail)
 
 static bool is_of_a_peer(const btl_ib_event_t *event)
 {
-    return event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH;
+    return event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH_MTU;
 }
 
 void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
@@ -287,7 +287,7 @@ void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     case BTL_IB_EVENT_BROKEN:
         broken(rail, event->from);
         break;
-    case BTL_IB_EVENT_PATH:
+    case BTL_IB_EVENT_PATH_MTU:
         narrowed(rail, event->from, event->size);
         break;
     case BTL_IB_EVENT_DOWN:

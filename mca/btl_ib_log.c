@@ -39,24 +39,20 @@ static void log_print(void *context, int level, const char *format, ...)
 
 /* `peer`: who it is about, if that is anybody. What befalls a device one process of a host tells; with
  * a peer the others may have nothing to do. */
-static void show_trouble(btl_ib_trouble_t what, const char *device, const char *detail,
+static void show_trouble(btl_ib_diagnostic_t what, const char *device, const char *detail,
                          const char *peer)
 {
-    static const char *const topics[BTL_IB_TROUBLES] = {
-        [BTL_IB_TROUBLE_NO_FILES] = "no device file",
-        [BTL_IB_TROUBLE_NO_PERMISSION] = "no permission",
-        [BTL_IB_TROUBLE_PORT_DOWN] = "port not active",
-        [BTL_IB_TROUBLE_LOCKED_MEMORY] = "locked memory",
-        [BTL_IB_TROUBLE_PARTITION] = "not in partition",
-        [BTL_IB_TROUBLE_PORT_ERROR] = "port error",
-        [BTL_IB_TROUBLE_IDENTITY] = "address lost",
-        [BTL_IB_TROUBLE_FATAL] = "device error",
-        [BTL_IB_TROUBLE_MIGRATED] = "path migrated",
+    static const char *const topics[BTL_IB_DIAGS] = {
+        [BTL_IB_DIAG_NO_FILES] = "no device file",    [BTL_IB_DIAG_NO_PERMISSION] = "no permission",
+        [BTL_IB_DIAG_PORT_DOWN] = "port not active",  [BTL_IB_DIAG_LOCKED_MEMORY] = "locked memory",
+        [BTL_IB_DIAG_PARTITION] = "not in partition", [BTL_IB_DIAG_PORT_ERROR] = "port error",
+        [BTL_IB_DIAG_IDENTITY] = "address lost",      [BTL_IB_DIAG_FATAL] = "device error",
+        [BTL_IB_DIAG_MIGRATED] = "path migrated",
     };
-    static const char *const peer_topics[BTL_IB_TROUBLES] = {
-        [BTL_IB_TROUBLE_UNREACHABLE] = "address unreachable",
-        [BTL_IB_TROUBLE_SUBNET] = "no common subnet",
-        [BTL_IB_TROUBLE_MTU] = "MTU differs",
+    static const char *const peer_topics[BTL_IB_DIAGS] = {
+        [BTL_IB_DIAG_UNREACHABLE] = "address unreachable",
+        [BTL_IB_DIAG_SUBNET] = "no common subnet",
+        [BTL_IB_DIAG_MTU] = "MTU differs",
     };
 
     if (NULL != peer_topics[what]) {
@@ -68,7 +64,7 @@ static void show_trouble(btl_ib_trouble_t what, const char *device, const char *
 
 /* Each trouble once. Ports without a cable are many machines' normal state: only who named a device, or
  * transport verbs, hears of them. The kicker cannot show anything: the next turn does. */
-static void tell_trouble(void *context, btl_ib_trouble_t what, const char *device,
+static void tell_trouble(void *context, btl_ib_diagnostic_t what, const char *device,
                          const char *detail)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -78,7 +74,7 @@ static void tell_trouble(void *context, btl_ib_trouble_t what, const char *devic
     btl_ib_late_trouble_t *late = &component->late_trouble[what];
 
     (void) context;
-    if (component->told_troubles & 1u << what || (BTL_IB_TROUBLE_PORT_DOWN == what && !asked)) {
+    if (component->told_troubles & 1u << what || (BTL_IB_DIAG_PORT_DOWN == what && !asked)) {
         return;
     }
     component->told_troubles |= 1u << what;
@@ -97,9 +93,9 @@ void btl_ib_log_late(btl_ib_component_t *component)
     const uint32_t late = component->late_troubles;
 
     component->late_troubles = 0;
-    for (unsigned what = 0; what < BTL_IB_TROUBLES; ++what) {
+    for (unsigned what = 0; what < BTL_IB_DIAGS; ++what) {
         if (late & 1u << what) {
-            show_trouble((btl_ib_trouble_t) what, component->late_trouble[what].device,
+            show_trouble((btl_ib_diagnostic_t) what, component->late_trouble[what].device,
                          component->late_trouble[what].detail, component->late_trouble[what].peer);
         }
     }
@@ -107,6 +103,6 @@ void btl_ib_log_late(btl_ib_component_t *component)
 
 const btl_ib_log_t btl_ib_logger = {
     .print = log_print,
-    .trouble = tell_trouble,
+    .diagnostic = tell_trouble,
     .context = NULL,
 };

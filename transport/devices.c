@@ -269,7 +269,7 @@ static const char *lonely(btl_ib_device_filter_t *filter, const btl_ib_device_t 
 static const char *last_resort(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
 {
     (void) filter;
-    return device->why_last;
+    return device->last_resort;
 }
 
 void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
@@ -401,7 +401,7 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
     wanted = partition(list, count, filter, turned_down, log);
     for (int i = 0; i < wanted; i++) {
         others = others || !list[i].loopback;
-        better = better || (!list[i].loopback && NULL == list[i].why_last);
+        better = better || (!list[i].loopback && NULL == list[i].last_resort);
     }
     if (others && 0 == filter->include.count) {
         wanted = partition(list, wanted, filter, lonely, log);

@@ -72,7 +72,7 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
 /*
  * Move the devices that are wanted to the front of `list`, in the order that they had; the others
  * follow, so that the list can be given back whole. Without an include list devices with
- * `why_last` are wanted only if no other is left, a loopback device only if nothing else is. Returns how many are wanted, 0..count (count is at least 0).
+ * `last_resort` are wanted only if no other is left, a loopback device only if nothing else is. Returns how many are wanted, 0..count (count is at least 0).
  *
  * Sets `matched` of each entry that fits a device and never clears it: after all transports had
  * their turn, an include entry without it was in vain, and whoever wrote it wants to hear of that.

@@ -326,12 +326,12 @@ void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log
     for (int i = 0; i < count; i++) {
         btl_ib_device_t *device = &list[i];
 
-        if (device->why_last == NULL) {
-            device->why_last = btl_ib_links_inward(&links, device->interface);
+        if (device->last_resort == NULL) {
+            device->last_resort = btl_ib_links_inward(&links, device->interface);
         }
-        if (device->why_last == NULL
+        if (device->last_resort == NULL
             && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {
-            device->why_last = "its address is link-local";
+            device->last_resort = "its address is link-local";
         }
     }
     btl_ib_links_free(&links);

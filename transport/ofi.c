@@ -473,7 +473,6 @@ static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
         .rx_depth = (uint32_t) info->rx_attr->size,
         .headroom = (uint32_t) prefix,
         .registered_page = local ? (uint32_t) sysconf(_SC_PAGESIZE) : 0,
-        .ordered = false,
         .reliable = false,
         .knows_source = info->caps & FI_SOURCE,
         .rdma = false,

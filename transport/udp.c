@@ -58,7 +58,7 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     return true;
 }
 
-static uint32_t path(const btl_ib_transport_t *t, btl_ib_addr_t addr)
+static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     return ((const btl_ib_udp_t *) t)->peers.peer[addr].path;
 }
@@ -135,7 +135,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,
     .rx_depth = rx_depth,
-    .path = path,
+    .path_datagram = path_datagram,
     .wait_fd = wait_fd,
     .stop = stop,
     .close = close_udp,
@@ -159,7 +159,7 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
         .max_batch = BTL_IB_UDP_BATCH,
         .tx_depth = TX_DEPTH,
         .bandwidth = device->bandwidth,
-        .sips = true,
+        .partial_poll = true,
         .knows_source = true,
     };
     return 0;
@@ -189,9 +189,9 @@ static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         udp->shared
         + (params->connected_max < BTL_IB_UDP_CONNECTED_MAX ? params->connected_max
                                                             : BTL_IB_UDP_CONNECTED_MAX);
-    udp->base.attr.overtakes = udp->shared > 1;
+    udp->base.attr.bulk_lane = udp->shared > 1;
     const uint32_t largest = udp->base.attr.max_datagram;
-    udp->base.attr.joins = udp->gso ? BTL_IB_UDP_BYTES_MAX : 0;
+    udp->base.attr.gso_bytes = udp->gso ? BTL_IB_UDP_BYTES_MAX : 0;
     udp->rx_size = params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx_size);
     *out = &udp->base;

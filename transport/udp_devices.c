@@ -61,7 +61,7 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
     /* Of a VPN, which most often goes by another interface of this host. */
     if (i->ifa_flags & IFF_POINTOPOINT) {
-        device->why_last = "it is a tunnel, or leads to one other host only (point to point)";
+        device->last_resort = "it is a tunnel, or leads to one other host only (point to point)";
     }
     device->loopback = i->ifa_flags & IFF_LOOPBACK;
     device->bandwidth = device->loopback ? 0 : btl_ib_interface_speed(i->ifa_name);

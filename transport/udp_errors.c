@@ -67,7 +67,7 @@ static void shrunk(btl_ib_udp_t *udp, btl_ib_event_t event, uint32_t mtu)
 {
     const uint32_t least = udp->family == AF_INET ? MTU_LEAST_4 : MTU_LEAST_6;
 
-    event.type = BTL_IB_EVENT_PATH;
+    event.type = BTL_IB_EVENT_PATH_MTU;
     event.size = btl_ib_udp_datagram(udp->family, mtu > least ? mtu : least);
     if (event.size > 0 && event.size < udp->base.attr.max_datagram) {
         keep(udp, &event);

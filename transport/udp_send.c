@@ -208,7 +208,7 @@ static void refused_joined(btl_ib_udp_t *udp, int error)
 {
     if (error == EIO) {
         udp->gso = false;
-        udp->base.attr.joins = 0;
+        udp->base.attr.gso_bytes = 0;
         BTL_IB_UDP_LOG(udp, 1,
                        "%s: the device cannot cut joined datagrams: they are sent one by one",
                        udp->base.name);

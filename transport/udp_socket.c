@@ -272,7 +272,7 @@ int btl_ib_udp_socket_open(btl_ib_udp_t *udp, const btl_ib_device_t *device,
 
     memcpy(&udp->own, &device->ip, sizeof(udp->own));
     udp->family = device->ip.ss_family;
-    if (params->bulk_apart) {
+    if (params->bulk_lane) {
         rc = open_pair(udp, params);
         if (rc != 0) {
             bulk_is_not_apart(udp, params, -rc);

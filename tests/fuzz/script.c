@@ -68,7 +68,6 @@ static void choose_host(script_t *script, bench_host_t *host)
     host->attr.max_iov = choice & 8 ? 1 : 3;
     host->attr.knows_source = !(choice & 16);
     host->attr.max_batch = choice & 32 ? 3 : 16;
-    host->attr.ordered = choice & 64;
     host->config.reassembly_max = choice & 128 ? 0 : 4;
 }
 

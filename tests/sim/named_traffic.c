@@ -280,7 +280,7 @@ static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t s
         proc_t *proc = &sim->procs[i];
         snprintf(proc->queues, sizeof(proc->queues), "P,256,512,256,64:P,65536,1024,512,64");
         proc->attr.max_batch = 64;
-        proc->attr.joins = 65487;
+        proc->attr.gso_bytes = 65487;
         proc->burst = 64;
         proc->step = step;
     }

@@ -410,7 +410,7 @@ static void give_refusal(rail_t *rail, btl_ib_event_t *event)
         .from = BTL_IB_ADDR_UNKNOWN,
     };
     if (refusal->size > 0) {
-        event->type = BTL_IB_EVENT_PATH;
+        event->type = BTL_IB_EVENT_PATH_MTU;
         event->error = 0;
         event->size = refusal->size;
     }
@@ -626,7 +626,7 @@ static const btl_ib_transport_ops_t rail_ops = {
     .addr_remove = rail_addr_remove,
     .mem_register = rail_mem_register,
     .mem_deregister = rail_mem_deregister,
-    .path = rail_path,
+    .path_datagram = rail_path,
     .wait_fd = rail_wait_fd,
     .source = rail_source,
     .stop = rail_stop,

@@ -44,11 +44,11 @@ static void choose_attr(sim_t *sim, proc_t *proc, uint32_t max_datagram)
     attr->max_datagram = max_datagram;
     attr->inline_size = PICK(sim, 0, 0, 64, 200, 65536);
     attr->max_iov = PICK(sim, 1, 2, 3);
-    attr->joins = PICK(sim, 0, 0, 16, 64) * max_datagram;
+    attr->gso_bytes = PICK(sim, 0, 0, 16, 64) * max_datagram;
     attr->max_batch = PICK(sim, 1, 4, 16, 64);
     attr->tx_depth = PICK(sim, 4, 16, 256);
     attr->headroom = PICK(sim, 0, 0, 40);
-    attr->overtakes = rng_chance(&sim->rng, 500000);
+    attr->bulk_lane = rng_chance(&sim->rng, 500000);
     attr->knows_source = rng_chance(&sim->rng, 500000);
     attr->registered_page = rng_chance(&sim->rng, 300000) ? REGISTERED_PAGE : 0;
     if (attr->knows_source) {

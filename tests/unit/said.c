@@ -31,7 +31,7 @@ void listen_to(void *context, int level, const char *format, ...)
 uint32_t troubles;
 char trouble_detail[64];
 
-void note_trouble(void *context, btl_ib_trouble_t what, const char *device, const char *detail)
+void note_trouble(void *context, btl_ib_diagnostic_t what, const char *device, const char *detail)
 {
     (void) context;
     assert_true(device[0] != 0);

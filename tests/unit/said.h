@@ -18,8 +18,8 @@ extern char trouble_detail[64]; /* of the last */
 void listen_to(void *context, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A btl_ib_trouble_fn_t. */
-void note_trouble(void *context, btl_ib_trouble_t what, const char *device, const char *detail);
+/* A btl_ib_diagnostic_fn_t. */
+void note_trouble(void *context, btl_ib_diagnostic_t what, const char *device, const char *detail);
 
 /* As if nothing had been said. */
 void forget_said(void);

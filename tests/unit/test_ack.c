@@ -27,7 +27,7 @@ static bench_t *pair_that(const char *queues, uint32_t joins, uint32_t credits)
 
     for (uint32_t i = 0; i < 4; i++) {
         strcpy(bench->hosts[i].queues, queues);
-        bench->hosts[i].attr.joins = joins;
+        bench->hosts[i].attr.gso_bytes = joins;
         bench->hosts[i].attr.max_batch = 64;
         bench->hosts[i].config.credit_init = credits;
         bench_start(bench, i);

@@ -114,7 +114,7 @@ static bench_t *pair_that_joins(const char *queues, uint32_t credits)
     bench_t *bench = new_bench();
 
     for (uint32_t i = 0; i < 2; i++) {
-        bench->hosts[i].attr.joins = 65487;
+        bench->hosts[i].attr.gso_bytes = 65487;
         bench->hosts[i].attr.max_batch = 64;
         bench->hosts[i].config.credit_init = credits;
         bench->hosts[i].config.cc = BTL_IB_CC_NONE;

@@ -35,7 +35,7 @@ static bench_t *new_network(void)
         strcpy(host->queues, "P,256,512,256,64:P,7744,1024,512,64");
         host->attr.max_datagram = WIDE;
         host->attr.max_batch = 64;
-        host->attr.joins = 65487;
+        host->attr.gso_bytes = 65487;
         host->rx_bytes = HELD;
         host->path[0] = i == 2 ? NARROW : 0;
         host->path[1] = i == 2 ? NARROW : 0;
@@ -93,7 +93,7 @@ static void trains_have_bounds(void **state)
     for (uint32_t joins = 0; joins < 2; joins++) {
         bench_t *bench = new_network();
 
-        bench->hosts[0].attr.joins = joins * 65487;
+        bench->hosts[0].attr.gso_bytes = joins * 65487;
         bench->hosts[0].path[2] = bench->hosts[2].path[0] = 512;
         bench_start(bench, 0);
         bench_start(bench, 2);
@@ -199,7 +199,7 @@ static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
 {
     bench_rail_t *at = &bench->hosts[0].rails[rail];
 
-    at->what = BTL_IB_EVENT_PATH;
+    at->what = BTL_IB_EVENT_PATH_MTU;
     at->about = bench_address(1, rail);
     at->size = size;
     at->news = true;

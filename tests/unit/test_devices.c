@@ -213,7 +213,7 @@ static const struct {
     const char *name, *interface, *ip;
     bool loopback, plain;
     uint8_t port;
-    const char *why_last;
+    const char *last_resort;
 } machine[] = {
     {"lo", "lo", "127.0.0.1", true, true, 0, NULL},
     {"eth0", "eth0", "10.77.0.5", false, true, 0, NULL},
@@ -374,7 +374,7 @@ static void add_device(btl_ib_device_t *device, size_t which)
     device->loopback = machine[which].loopback;
     device->plain = machine[which].plain;
     device->port = machine[which].port;
-    device->why_last = machine[which].why_last;
+    device->last_resort = machine[which].last_resort;
     device->handle = (void *) (uintptr_t) &letters[which];
 }
 

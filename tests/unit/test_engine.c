@@ -613,7 +613,7 @@ static void chunks_of_one_size(void **state)
     bench_t *bench = new_bench();
 
     (void) state;
-    bench->hosts[0].attr.joins = 44 * bench->hosts[0].attr.max_datagram;
+    bench->hosts[0].attr.gso_bytes = 44 * bench->hosts[0].attr.max_datagram;
     bench_start(bench, 0);
     bench_start(bench, 1);
     bench_send(bench, 0, 1, 100, 1);

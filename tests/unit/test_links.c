@@ -314,14 +314,14 @@ static void test_mark(void **state)
     set_device(&devices[2], "usb0", "169.254.95.120");
     set_device(&devices[3], "eth0", "169.253.1.1");
     set_device(&devices[4], "", "");
-    devices[4].why_last = "before"; /* the transport knows more of it */
+    devices[4].last_resort = "before"; /* the transport knows more of it */
     btl_ib_links_mark(devices, COUNT(devices), &silent);
-    assert_int_equal(NULL != devices[0].why_last, 0 != if_nametoindex("docker1"));
-    assert_null(devices[1].why_last);
-    assert_non_null(devices[2].why_last);
-    assert_non_null(strstr(devices[2].why_last, "link-local"));
-    assert_null(devices[3].why_last);
-    assert_string_equal(devices[4].why_last, "before");
+    assert_int_equal(NULL != devices[0].last_resort, 0 != if_nametoindex("docker1"));
+    assert_null(devices[1].last_resort);
+    assert_non_null(devices[2].last_resort);
+    assert_non_null(strstr(devices[2].last_resort, "link-local"));
+    assert_null(devices[3].last_resort);
+    assert_string_equal(devices[4].last_resort, "before");
 }
 
 int main(void)

@@ -22,8 +22,8 @@ static bench_t *trains_job(bool overtakes, uint32_t window)
     bench_t *bench = new_bench();
 
     for (uint32_t i = 0; i < 2; i++) {
-        bench->hosts[i].attr.overtakes = overtakes;
-        bench->hosts[i].attr.joins = 65487;
+        bench->hosts[i].attr.bulk_lane = overtakes;
+        bench->hosts[i].attr.gso_bytes = 65487;
         bench->hosts[i].attr.max_batch = 64;
         bench->hosts[i].config.credit_init = 1024;
         bench->hosts[i].config.cc = BTL_IB_CC_NONE;

@@ -75,7 +75,7 @@ static void tell(bench_t *bench, btl_ib_event_type_t what, uint32_t about, uint3
 /* It changes nothing but the counter of its cause, the second time as little as the first. */
 static void in_vain(bench_t *bench, uint32_t about, const quote_t *q, const char *cause)
 {
-    static const btl_ib_event_type_t events[] = {BTL_IB_EVENT_REFUSED, BTL_IB_EVENT_PATH};
+    static const btl_ib_event_type_t events[] = {BTL_IB_EVENT_REFUSED, BTL_IB_EVENT_PATH_MTU};
 
     for (int i = 0; i < 4; i++) {
         bench_watch_t watch;
@@ -112,7 +112,7 @@ static void genuine(void **state)
         }
         acquaint(bench);
         quote_t q = sent_to(bench, 1);
-        tell(bench, BTL_IB_EVENT_PATH, 1, 0, &q);
+        tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
         assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
         q.bytes[TOKEN_AT] ^= 1;
         in_vain(bench, 1, &q, "rejected_icmp");
@@ -172,7 +172,7 @@ static void by_another_rail(void **state)
     assert_true(bench_settle(bench, SECOND));
     const quote_t q = sent_to(bench, 1);
     assert_int_equal(bench_conn(bench, 0, 1)->via->index, 1);
-    tell(bench, BTL_IB_EVENT_PATH, 1, 1, &q);
+    tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 1, &q);
     assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
     assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
     end(bench);

@@ -427,7 +427,7 @@ static void replies_are_checked(void **state)
 /* Asked in vain for the third time: then it is told, as it may have been the other host's start. */
 static void no_way_is_told(bool other_device)
 {
-    params.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     open_side(2);
     add(2, 1);
     fake.way_error = other_device ? 0 : EHOSTUNREACH;
@@ -438,7 +438,7 @@ static void no_way_is_told(bool other_device)
         settle();
         fake.now += 1000000;
     }
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_UNREACHABLE);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_UNREACHABLE);
     assert_memory_equal(trouble_detail, "10.0.0.1:", 9);
     fake.way_error = 0;
     fake.other_device = false;
@@ -684,12 +684,12 @@ static void addresses(void **state)
     memset(bytes + 4, 0, 2); /* port */
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
     open_side(2);
-    rc_of(2)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    rc_of(2)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     memcpy(bytes, sides[1].t->address, len);
     bytes[2] = 6; /* of IPv6, to an address of IPv4 */
     bytes[8] = 0xfd;
     assert_int_equal(sides[2].t->ops->addr_add(sides[2].t, bytes, len, &addr), -EHOSTUNREACH);
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_SUBNET);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_SUBNET);
     assert_memory_equal(trouble_detail, "[fd00:", 6);
     assert_int_equal(t->ops->addr_add(t, sides[1].t->address, len, &addr), 0);
     assert_int_equal(addr, sides[0].to[1]);

@@ -62,7 +62,7 @@ static void limit_of_locked_memory(void **state)
     (void) state;
     forget_said();
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     }
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     const rlim_t before = limit.rlim_cur;
@@ -71,7 +71,7 @@ static void limit_of_locked_memory(void **state)
     fake.mrs_left = 0;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_LOCKED_MEMORY);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_LOCKED_MEMORY);
     assert_string_equal(trouble_detail, "64 KiB");
     fake.mrs_left = -1;
     limit.rlim_cur = before;
@@ -85,7 +85,7 @@ static void other_mtu(void **state)
     btl_ib_addr_t addr;
 
     (void) state;
-    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
     for (int i = 0; i < 3; i++) {
         forget_said();
@@ -93,7 +93,7 @@ static void other_mtu(void **state)
         rc_of(0)->iwarp = i == 2;
         assert_int_equal(
             sides[0].t->ops->addr_add(sides[0].t, bytes, sides[1].t->address_len, &addr), 0);
-        assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_TROUBLE_MTU : 0);
+        assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_DIAG_MTU : 0);
         sides[0].t->ops->addr_remove(sides[0].t, addr);
     }
     rc_of(0)->iwarp = false;
@@ -375,7 +375,7 @@ static void address_goes(void **state)
     fake_rdma_reset();
     forget_said();
     fake.ethernet = true;
-    params.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     open_side(0);
     open_side(1);
     add(0, 1);
@@ -387,7 +387,7 @@ static void address_goes(void **state)
     device_says(IBV_EVENT_GID_CHANGE, NULL);
     assert_int_equal(sides[0].failed, 1);
     assert_int_equal(sides[0].error, EADDRNOTAVAIL);
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_IDENTITY);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_IDENTITY);
     assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_GID_CHANGE));
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
     forget(0, 1);
@@ -424,12 +424,12 @@ static void path_migrates(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     }
     for (size_t i = 0; i < 2; i++) {
         forget_said();
         device_says(said_of_it[i], rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp);
-        assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_MIGRATED);
+        assert_int_equal(troubles, 1u << BTL_IB_DIAG_MIGRATED);
         assert_string_equal(trouble_detail, ibv_event_type_str(said_of_it[i]));
         assert_null(strstr(strstr(said, "the device says") + 1, "the device says")); /* one rail */
     }
@@ -447,14 +447,14 @@ static void told_what_happened(void **state)
 {
     (void) state;
     forget_said();
-    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .trouble = note_trouble};
+    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     fake.port_down = true;
     device_says(IBV_EVENT_PORT_ERR, NULL);
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_PORT_ERROR);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_PORT_ERROR);
     assert_string_equal(trouble_detail, ibv_event_type_str(IBV_EVENT_PORT_ERR));
     forget_said();
     device_says(IBV_EVENT_DEVICE_FATAL, NULL);
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_FATAL);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_FATAL);
 }
 
 /* All rails on a device have one stream of events: who reads tells those whom it concerns. */

@@ -151,7 +151,7 @@ static void comes_again_in_parts(void **state)
     bench_t *bench = refusing(1);
     bench_rail_t *rail = &bench->hosts[0].rails[0];
 
-    rail->what = BTL_IB_EVENT_PATH;
+    rail->what = BTL_IB_EVENT_PATH_MTU;
     rail->about = bench_address(1, 0);
     rail->size = 600;
     rail->news = true;

@@ -307,7 +307,7 @@ static void test_limits_of_devices(void **state)
         many.queue[i] = (btl_ib_open_queue_t){.size = 100 * (i + 1), .num = 8, .init = 8};
     }
     t = open_one(many);
-    assert_false(t->attr.apart);
+    assert_false(t->attr.queue_buffers);
     assert_int_equal(t->ops->rx_depth(t, 700), 32); /* the last four share */
     close_one(t);
     many = (btl_ib_open_params_t){.rx_depth = 10, .rx_size = 200, .log = log_all};
@@ -330,23 +330,23 @@ static void test_troubles(void **state)
     (void) state;
     fake.open_error = ENOENT;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_int_equal(troubles, 1u << BTL_IB_TROUBLE_NO_FILES);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_NO_FILES);
     assert_string_equal(trouble_detail, "/dev/infiniband/uverbs0");
     type->devices_free(list, 0);
     fake.open_error = EACCES;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_NO_PERMISSION);
+    assert_true(troubles & 1u << BTL_IB_DIAG_NO_PERMISSION);
     type->devices_free(list, 0);
     fake.open_error = 0;
     fake.device[0].port[0].attr.state = IBV_PORT_INIT;
     assert_int_equal(type->devices(&search, &list), 0);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_PORT_DOWN);
+    assert_true(troubles & 1u << BTL_IB_DIAG_PORT_DOWN);
     assert_string_equal(trouble_detail, "init");
     type->devices_free(list, 0);
     fake.device[0].port[0].attr.state = IBV_PORT_ACTIVE;
     params.pkey = 5;
     assert_int_equal(try_open(params, -1, &t), -ENOENT);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_PARTITION);
+    assert_true(troubles & 1u << BTL_IB_DIAG_PARTITION);
     assert_string_equal(trouble_detail, "0x0005");
 
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
@@ -354,7 +354,7 @@ static void test_troubles(void **state)
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
     fake.reg_error = ENOMEM;
     assert_int_equal(try_open(usual, -1, &t), -ENOMEM);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_LOCKED_MEMORY);
+    assert_true(troubles & 1u << BTL_IB_DIAG_LOCKED_MEMORY);
     assert_string_equal(trouble_detail, "64 KiB");
     fake.reg_error = 0;
 
@@ -363,7 +363,7 @@ static void test_troubles(void **state)
     other[27] = 99;
     fake.ah_error = ENETUNREACH;
     assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_UNREACHABLE);
+    assert_true(troubles & 1u << BTL_IB_DIAG_UNREACHABLE);
     assert_string_equal(trouble_detail, "10.0.0.99");
     close_one(t);
 }
@@ -373,19 +373,19 @@ static void test_events(void **state)
     static const struct {
         enum ibv_event_type event;
         int port, error;
-        btl_ib_trouble_t trouble;
+        btl_ib_diagnostic_t trouble;
     } cases[] = {
-        {IBV_EVENT_PORT_ERR, 1, ENETDOWN, BTL_IB_TROUBLE_PORT_ERROR},
-        {IBV_EVENT_PORT_ERR, 2, 0, BTL_IB_TROUBLES},
-        {IBV_EVENT_PORT_ACTIVE, 1, 0, BTL_IB_TROUBLES},
-        {IBV_EVENT_DEVICE_FATAL, 0, ENODEV, BTL_IB_TROUBLE_FATAL},
-        {IBV_EVENT_QP_FATAL, 0, EIO, BTL_IB_TROUBLE_FATAL},
-        {IBV_EVENT_CQ_ERR, 0, EIO, BTL_IB_TROUBLE_FATAL},
-        {IBV_EVENT_GID_CHANGE, 1, 0, BTL_IB_TROUBLES},
-        {IBV_EVENT_PKEY_CHANGE, 1, 0, BTL_IB_TROUBLES},
-        {IBV_EVENT_SM_CHANGE, 1, 0, BTL_IB_TROUBLES},
-        {IBV_EVENT_PATH_MIG, 0, 0, BTL_IB_TROUBLE_MIGRATED},
-        {IBV_EVENT_PATH_MIG_ERR, 0, 0, BTL_IB_TROUBLE_MIGRATED},
+        {IBV_EVENT_PORT_ERR, 1, ENETDOWN, BTL_IB_DIAG_PORT_ERROR},
+        {IBV_EVENT_PORT_ERR, 2, 0, BTL_IB_DIAGS},
+        {IBV_EVENT_PORT_ACTIVE, 1, 0, BTL_IB_DIAGS},
+        {IBV_EVENT_DEVICE_FATAL, 0, ENODEV, BTL_IB_DIAG_FATAL},
+        {IBV_EVENT_QP_FATAL, 0, EIO, BTL_IB_DIAG_FATAL},
+        {IBV_EVENT_CQ_ERR, 0, EIO, BTL_IB_DIAG_FATAL},
+        {IBV_EVENT_GID_CHANGE, 1, 0, BTL_IB_DIAGS},
+        {IBV_EVENT_PKEY_CHANGE, 1, 0, BTL_IB_DIAGS},
+        {IBV_EVENT_SM_CHANGE, 1, 0, BTL_IB_DIAGS},
+        {IBV_EVENT_PATH_MIG, 0, 0, BTL_IB_DIAG_MIGRATED},
+        {IBV_EVENT_PATH_MIG_ERR, 0, 0, BTL_IB_DIAG_MIGRATED},
     };
     btl_ib_event_t event;
 
@@ -400,8 +400,7 @@ static void test_events(void **state)
             n = t->ops->poll(t, &event, 1);
         }
         assert_int_equal(n, cases[i].error != 0);
-        assert_int_equal(troubles,
-                         cases[i].trouble == BTL_IB_TROUBLES ? 0 : 1u << cases[i].trouble);
+        assert_int_equal(troubles, cases[i].trouble == BTL_IB_DIAGS ? 0 : 1u << cases[i].trouble);
         assert_string_equal(trouble_detail,
                             troubles == 0 ? "" : ibv_event_type_str(cases[i].event));
         if (n > 0) {
@@ -466,7 +465,7 @@ static void test_changes(void **state)
     fake_event(IBV_EVENT_GID_CHANGE, 1);
     (void) t->ops->wait_fd(t); /* asks at once */
     assert_failed(t, EADDRNOTAVAIL);
-    assert_true(troubles & 1u << BTL_IB_TROUBLE_IDENTITY);
+    assert_true(troubles & 1u << BTL_IB_DIAG_IDENTITY);
     close_one(t);
     port->gid[1].gid.raw[15] = 1;
     t = open_one(usual);

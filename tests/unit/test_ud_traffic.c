@@ -351,7 +351,7 @@ static void test_repost(void **state)
     assert_in_range(pair.b->attr.rx_depth, NUM_SMALL + NUM_LARGE, SLOTS);
     assert_int_equal(pair.b->ops->rx_depth(pair.b, SIZE), NUM_LARGE);
     assert_int_equal(pair.b->ops->rx_depth(pair.b, 128), NUM_SMALL);
-    assert_true(pair.b->attr.apart);
+    assert_true(pair.b->attr.queue_buffers);
     fake.recv_posts = 0;
     for (uint32_t i = 0; i < 900; i++) {
         send_all(&pair, i, 1, SIZE, LARGE);

@@ -89,7 +89,7 @@ static void need(void)
 /* Whether the kernel joins datagrams to be sent. */
 static bool joins(const pair_t *pair)
 {
-    return 0 != pair->a->attr.joins;
+    return 0 != pair->a->attr.gso_bytes;
 }
 
 static pair_t open_udp(void)
@@ -145,10 +145,10 @@ static void test_attributes(void **state)
     assert_int_equal(got->max_iov, 3);
     assert_int_equal(got->max_batch, BATCH_MAX);
     assert_int_equal(got->headroom, 0);
-    assert_true(got->knows_source && got->sips);
-    assert_false(got->reliable || got->ordered || got->rdma || got->registered_page > 0);
+    assert_true(got->knows_source && got->partial_poll);
+    assert_false(got->reliable || got->rdma || got->registered_page > 0);
     assert_true(kernel.no_gso == !joins(&pair) || NULL != strstr(calls.heard, "does not join"));
-    assert_true(!joins(&pair) || 65487 == got->joins);
+    assert_true(!joins(&pair) || 65487 == got->gso_bytes);
     assert_int_equal(got->rx_depth, pair.a->ops->rx_depth(pair.a, got->max_datagram));
     assert_string_equal(pair.a->name, "udp/lo");
     assert_in_range(pair.a->ops->wait_fd(pair.a), 0, INT32_MAX);

@@ -225,7 +225,7 @@ static void test_no_checksums(void **state)
 
     (void) state;
     pair_t pair = open_udp(AF_INET);
-    if (0 == pair.a->attr.joins) {
+    if (0 == pair.a->attr.gso_bytes) {
         print_message("skipped: the kernel joins nothing\n");
         close_pair(&pair);
         skip();
@@ -249,7 +249,7 @@ static void test_joined_refused(void **state)
 
     (void) state;
     pair_t pair = open_udp(AF_INET);
-    const bool joins = 0 != pair.a->attr.joins;
+    const bool joins = 0 != pair.a->attr.gso_bytes;
     calls.send_error = EINVAL;
     calls.send_failures = joins;
     calls.joined_only = true;
@@ -384,7 +384,7 @@ static void test_joined_beyond(void **state)
         const int n = (int) cases[i].datagrams;
         uint32_t got = 0;
 
-        if (pair.a->attr.max_datagram < 4484 || 0 == pair.a->attr.joins) {
+        if (pair.a->attr.max_datagram < 4484 || 0 == pair.a->attr.gso_bytes) {
             print_message("skipped: two datagrams of 4484 bytes do not travel as one\n");
             break;
         }
@@ -440,7 +440,7 @@ static void shrink(sa_family_t family, bool joined, bool connected)
     for (int i = 0; i < 2; i++) { /* it may have shrunk again */
         none_goes(&pair, batch, n);
         event = wait_event(pair.a);
-        assert_int_equal(event.type, BTL_IB_EVENT_PATH);
+        assert_int_equal(event.type, BTL_IB_EVENT_PATH_MTU);
         assert_int_equal(event.from, pair.b_at_a);
         assert_int_equal(event.origin, BTL_IB_ORIGIN_LOCAL);
         assert_int_equal(event.size, carries);
@@ -579,7 +579,7 @@ static void forged(bool connected)
         assert_forged(&pair, BTL_IB_EVENT_REFUSED, sizes[i]);
         forge(&pair, ICMP_FRAG_NEEDED, sizes[i]);
         exchange(&pair, batch, 7, 7);
-        assert_forged(&pair, BTL_IB_EVENT_PATH, sizes[i]);
+        assert_forged(&pair, BTL_IB_EVENT_PATH_MTU, sizes[i]);
     }
     for (size_t i = 0; i < sizeof(passing); i++) {
         forge(&pair, passing[i], BTL_IB_QUOTED_MAX);

@@ -101,7 +101,7 @@ static uint32_t added(btl_ib_transport_t *t, const char *ip, uint32_t beyond)
 
     assert_int_equal(
         t->ops->addr_add(t, bytes, btl_ib_udp_name_pack(&name, beyond, false, bytes), &addr), 0);
-    return t->ops->path(t, addr);
+    return t->ops->path_datagram(t, addr);
 }
 
 /* Each peer has its own, and one that comes again with another interface has another. */
@@ -111,12 +111,12 @@ static void test_peers(void **state)
     need_udp(AF_INET);
     const pair_t pair = open_pair(heard_params());
     assert_int_equal(pair.a->attr.max_datagram, WITHIN);
-    assert_int_equal(pair.a->ops->path(pair.a, pair.b_at_a), WITHIN);
+    assert_int_equal(pair.a->ops->path_datagram(pair.a, pair.b_at_a), WITHIN);
     assert_int_equal(added(pair.a, "10.8.0.1", 8968), 1272);
     assert_int_equal(added(pair.a, "10.9.0.1", 1400), 1400);
     assert_int_equal(added(pair.a, "10.9.0.1", 1200), 1200);
     assert_int_equal(added(pair.a, "10.9.0.2", 8968), WITHIN); /* no more than our own attributes */
-    assert_int_equal(pair.a->ops->path(pair.a, pair.b_at_a), WITHIN);
+    assert_int_equal(pair.a->ops->path_datagram(pair.a, pair.b_at_a), WITHIN);
     close_pair((pair_t *) &pair);
 }
 

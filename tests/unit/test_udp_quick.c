@@ -41,7 +41,7 @@ static btl_ib_open_params_t apart(uint32_t connected_max)
 {
     btl_ib_open_params_t params = heard_params();
 
-    params.bulk_apart = true;
+    params.bulk_lane = true;
     params.connected_max = connected_max;
     return params;
 }
@@ -88,7 +88,7 @@ static void test_ways(void **state)
     const pair_t pair = open_apart(0);
 
     (void) state;
-    assert_true(pair.a->attr.overtakes);
+    assert_true(pair.a->attr.bulk_lane);
     assert_int_equal(btl_ib_udp_of(pair.b)->shared, 2);
     send_one(&pair, 0, 100, true);
     assert_true(has_some(pair.b, 0));
@@ -309,7 +309,7 @@ static void test_ports(void **state)
         btl_ib_open_params_t probe = params;
         int free = 0;
 
-        probe.bulk_apart = false;
+        probe.bulk_lane = false;
         btl_ib_transport_t *all[5];
         while (free < 5 && 0 == bed.type->open(bed.device, &probe, &all[free])) {
             free++;
@@ -325,7 +325,7 @@ static void test_ports(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         t[i] = open_with(params);
         assert_int_equal(port_of(t[i]), params.port_min + 2 * i);
-        assert_int_equal(t[i]->attr.overtakes, i < 2);
+        assert_int_equal(t[i]->attr.bulk_lane, i < 2);
         assert_int_equal(btl_ib_udp_of(t[i])->shared, i < 2 ? 2 : 1);
         assert_int_equal(calls.worst, i < 2 ? 10 : 1);
     }
@@ -354,13 +354,13 @@ static void test_port_above_taken(void **state)
     const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, &name.any, btl_ib_udp_name_len(&name)), 0);
     btl_ib_transport_t *t = open_with(params);
-    assert_true(t->attr.overtakes);
+    assert_true(t->attr.bulk_lane);
     assert_in_range(port_of(t), params.port_min + 2u, params.port_min + 6u);
     close_transport(t);
     assert_null(strstr(calls.heard, "btl_ib_bulk_apart"));
     params.port_count = 2;
     t = open_with(params);
-    assert_false(t->attr.overtakes);
+    assert_false(t->attr.bulk_lane);
     assert_non_null(strstr(calls.heard, "btl_ib_bulk_apart"));
     assert_int_equal(port_of(t), params.port_min);
     close_transport(t);

@@ -93,22 +93,22 @@ static int judge(const btl_ib_verbs_t *verbs, const struct ibv_async_event *even
     }
 }
 
-/* Which help text a user gets; BTL_IB_TROUBLES: none. */
-static btl_ib_trouble_t trouble_of(const struct ibv_async_event *event, int error)
+/* Which help text a user gets; BTL_IB_DIAGS: none. */
+static btl_ib_diagnostic_t trouble_of(const struct ibv_async_event *event, int error)
 {
     if (event->event_type == IBV_EVENT_PATH_MIG || event->event_type == IBV_EVENT_PATH_MIG_ERR) {
-        return BTL_IB_TROUBLE_MIGRATED;
+        return BTL_IB_DIAG_MIGRATED;
     }
     switch (error) {
     case 0:
-        return BTL_IB_TROUBLES;
+        return BTL_IB_DIAGS;
     case ENETDOWN:
-        return BTL_IB_TROUBLE_PORT_ERROR;
+        return BTL_IB_DIAG_PORT_ERROR;
     case EADDRNOTAVAIL:
     case EPERM:
-        return BTL_IB_TROUBLE_IDENTITY;
+        return BTL_IB_DIAG_IDENTITY;
     default:
-        return BTL_IB_TROUBLE_FATAL;
+        return BTL_IB_DIAG_FATAL;
     }
 }
 
@@ -116,11 +116,11 @@ void btl_ib_verbs_event_told(const btl_ib_verbs_t *verbs, const struct ibv_async
                              int error)
 {
     const char *text = ibv_event_type_str(event->event_type);
-    const btl_ib_trouble_t trouble = trouble_of(event, error);
+    const btl_ib_diagnostic_t trouble = trouble_of(event, error);
 
-    BTL_IB_VERBS_LOG(verbs, trouble != BTL_IB_TROUBLES ? 1 : 10, "%s: the device says: %s",
+    BTL_IB_VERBS_LOG(verbs, trouble != BTL_IB_DIAGS ? 1 : 10, "%s: the device says: %s",
                      verbs->base.name, text);
-    if (trouble != BTL_IB_TROUBLES) {
+    if (trouble != BTL_IB_DIAGS) {
         btl_ib_verbs_trouble(&verbs->log, trouble, verbs->base.name, text);
     }
 }

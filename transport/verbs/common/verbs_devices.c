@@ -137,7 +137,7 @@ static int add_port(found_t *found, struct ibv_context *context, const char *sho
     }
     if (attr.state != IBV_PORT_ACTIVE) {
         turn_down(found, shown, ibv_port_state_str(attr.state));
-        btl_ib_verbs_trouble(&found->search->log, BTL_IB_TROUBLE_PORT_DOWN, shown,
+        btl_ib_verbs_trouble(&found->search->log, BTL_IB_DIAG_PORT_DOWN, shown,
                              ibv_port_state_str(attr.state));
         return 0;
     }

@@ -20,11 +20,11 @@ enum {
     GID_BITS = 128,
 };
 
-void btl_ib_verbs_trouble(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,
+void btl_ib_verbs_trouble(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
                           const char *detail)
 {
-    if (log->trouble != NULL) {
-        log->trouble(log->context, what, device, detail);
+    if (log->diagnostic != NULL) {
+        log->diagnostic(log->context, what, device, detail);
     }
 }
 
@@ -38,9 +38,9 @@ void btl_ib_verbs_trouble_open(const btl_ib_log_t *log, const char *device, cons
     /* libibverbs looks elsewhere when it may not open the file, and says what became of that. */
     const bool exists = access(path, F_OK) == 0;
     if (missing && !exists) {
-        btl_ib_verbs_trouble(log, BTL_IB_TROUBLE_NO_FILES, device, path);
+        btl_ib_verbs_trouble(log, BTL_IB_DIAG_NO_FILES, device, path);
     } else if (missing || error == EACCES || error == EPERM) {
-        btl_ib_verbs_trouble(log, BTL_IB_TROUBLE_NO_PERMISSION, device, path);
+        btl_ib_verbs_trouble(log, BTL_IB_DIAG_NO_PERMISSION, device, path);
     }
 }
 
@@ -53,7 +53,7 @@ void btl_ib_verbs_trouble_memory(const btl_ib_log_t *log, const char *device, in
     if ((error == ENOMEM || error == EAGAIN) && getrlimit(RLIMIT_MEMLOCK, &limit) == 0
         && limit.rlim_cur != RLIM_INFINITY) {
         snprintf(text, sizeof(text), "%llu KiB", (unsigned long long) limit.rlim_cur / 1024);
-        btl_ib_verbs_trouble(log, BTL_IB_TROUBLE_LOCKED_MEMORY, device, text);
+        btl_ib_verbs_trouble(log, BTL_IB_DIAG_LOCKED_MEMORY, device, text);
     }
 }
 
@@ -98,7 +98,7 @@ const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t 
     return out;
 }
 
-void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,
+void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
                               const union ibv_gid *gid)
 {
     char text[INET6_ADDRSTRLEN];
@@ -118,5 +118,5 @@ void btl_ib_verbs_trouble_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const
     snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, 128u << theirs,
              128u << verbs->port_attr.active_mtu);
     BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
-    btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_MTU, verbs->base.name, text);
+    btl_ib_verbs_trouble(&verbs->log, BTL_IB_DIAG_MTU, verbs->base.name, text);
 }

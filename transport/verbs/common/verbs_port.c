@@ -70,7 +70,7 @@ static int find_pkey(btl_ib_verbs_t *verbs, uint16_t wanted)
         BTL_IB_VERBS_LOG(verbs, 1, "%s: port %u is in no partition 0x%x (btl_ib_pkey)",
                          verbs->base.name, verbs->port, wanted);
         snprintf(text, sizeof(text), "0x%04x", wanted);
-        btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_PARTITION, verbs->base.name, text);
+        btl_ib_verbs_trouble(&verbs->log, BTL_IB_DIAG_PARTITION, verbs->base.name, text);
     }
     return found ? 0 : -ENOENT;
 }

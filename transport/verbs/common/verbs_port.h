@@ -128,7 +128,7 @@ int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error
 
 /* ---- verbs_limits.c ---- */
 
-void btl_ib_verbs_trouble(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,
+void btl_ib_verbs_trouble(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
                           const char *detail);
 
 /* A device could not be opened, by its file ("uverbs0") in /dev/infiniband. */
@@ -151,7 +151,7 @@ void btl_ib_verbs_trouble_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const
 const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len);
 
 /* There is no way to that address: `what` says why. */
-void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_trouble_t what, const char *device,
+void btl_ib_verbs_trouble_gid(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
                               const union ibv_gid *gid);
 
 /* ---- verbs_wake.c ---- */

@@ -39,7 +39,7 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
         return -EHOSTUNREACH;
     }
     if (name.any.sa_family != rc->self.any.sa_family) {
-        btl_ib_verbs_trouble(&rc->verbs.log, BTL_IB_TROUBLE_SUBNET, rc->verbs.base.name,
+        btl_ib_verbs_trouble(&rc->verbs.log, BTL_IB_DIAG_SUBNET, rc->verbs.base.name,
                              btl_ib_rc_name_format(&name, text, sizeof(text)));
         return -EHOSTUNREACH;
     }

@@ -148,7 +148,7 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         close_ud(&ud->verbs.base);
         return rc;
     }
-    ud->verbs.base.attr.apart = params->queue_count <= BTL_IB_UD_QPS_MAX;
+    ud->verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
     count_depths(ud);
     publish(ud);
     *out = &ud->verbs.base;

@@ -207,7 +207,7 @@ static int make_handle(btl_ib_ud_t *ud, btl_ib_ud_host_t *host)
     if (error == ENOMEM) {
         return -ENOMEM;
     }
-    btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_TROUBLE_UNREACHABLE, ud->verbs.base.name,
+    btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_DIAG_UNREACHABLE, ud->verbs.base.name,
                              &host->gid);
     return -EHOSTUNREACH;
 }
@@ -450,7 +450,7 @@ int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl
         return rc;
     }
     if (!btl_ib_verbs_reaches(&ud->verbs, &address.gid)) {
-        btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_TROUBLE_SUBNET, ud->verbs.base.name,
+        btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_DIAG_SUBNET, ud->verbs.base.name,
                                  &address.gid);
         return -EHOSTUNREACH;
     }

@@ -53,7 +53,7 @@ void btl_ib_rc_cm_no_way(btl_ib_rc_pipe_t *pipe, const char *what, int error)
     char text[BTL_IB_RC_NAME_TEXT];
 
     if (pipe->peer->link[pipe->channel].failures == NO_WAY_AFTER) {
-        btl_ib_verbs_trouble(&verbs->log, BTL_IB_TROUBLE_UNREACHABLE, verbs->base.name,
+        btl_ib_verbs_trouble(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
                              btl_ib_rc_name_format(&pipe->peer->name, text, sizeof(text)));
     }
     btl_ib_rc_cm_failed(pipe, false, what, error);

@@ -20,8 +20,8 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_registration_limit.h"
 #include "btl_ib_wire_choice.h"
-#include "devices.h"
-#include "links.h"
+#include "device_filter.h"
+#include "host_only_interfaces.h"
 
 /* Bytes: what is longer a device that can is to fetch from where it is: in messages it is copied on both sides. */
 #define EAGER_BY_DEVICE (12 * 1024)

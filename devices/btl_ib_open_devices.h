@@ -12,7 +12,7 @@
 
 #include "btl_ib.h"
 #include "btl_ib_rejected_devices.h"
-#include "devices.h"
+#include "device_filter.h"
 
 /*
  * Open the devices that the parameters want, make each a rail of the engine and a module, and describe it in

@@ -6,12 +6,12 @@
 TESTS =
 check_PROGRAMS =
 lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
-lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/crypto \
+lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
 component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration
 if BTL_IB_HAVE_OFI
-lower_cppflags += -DBTL_IB_HAVE_OFI=1 $(BTL_IB_OFI_CPPFLAGS)
+lower_cppflags += -DBTL_IB_HAVE_OFI=1 -I$(srcdir)/transport/ofi $(BTL_IB_OFI_CPPFLAGS)
 endif
 if BTL_IB_HAVE_VERBS
 lower_cppflags += -DBTL_IB_HAVE_VERBS=1 $(verbs_cppflags)
@@ -70,7 +70,7 @@ unit_tests = \
     tests/unit/test_cc_swift \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
-    tests/unit/test_devices \
+    tests/unit/test_device_filter \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_events \
@@ -83,7 +83,7 @@ unit_tests = \
     tests/unit/test_insider \
     tests/unit/test_insider_claims \
     tests/unit/test_insider_onesided \
-    tests/unit/test_links \
+    tests/unit/test_host_only_interfaces \
     tests/unit/test_list \
     tests/unit/test_modex \
     tests/unit/test_onesided \
@@ -168,7 +168,7 @@ tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_links_SOURCES = tests/unit/test_links.c tests/unit/own_network.c
+tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
 tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
 tests_unit_test_biased_lock_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_poll_throttle_SOURCES = tests/unit/test_poll_throttle.c progress/btl_ib_poll_throttle.c

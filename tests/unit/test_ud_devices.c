@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#include "devices.h"
+#include "device_filter.h"
 #include "said.h"
 #include "ud_pair.h"
 

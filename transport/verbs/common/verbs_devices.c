@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices.h"
-#include "facts.h"
-#include "interfaces.h"
+#include "device_filter.h"
+#include "device_info.h"
+#include "net_interfaces.h"
 
 /* The list as it grows. */
 typedef struct found {

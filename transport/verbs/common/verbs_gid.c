@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 enum {
     IB_PREFIX = 64, /* bits of a GID that name the subnet, on InfiniBand */

@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 /* All rails of this process. Whoever calls a transport holds the lock of all of them. */
 static btl_ib_rc_t *rails;

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices.h"
-#include "interfaces.h"
+#include "device_filter.h"
+#include "net_interfaces.h"
 
 typedef struct found {
     btl_ib_device_t *list;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "room.h"
+#include "addr_table.h"
 
 /* Cookies are random, and only those that name one of ours are looked up. */
 static btl_ib_rc_peer_t **bucket_of(const btl_ib_rc_peers_t *peers, uint64_t cookie)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "facts.h"
+#include "device_info.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 static const char *base_name(const char *path)
 {

@@ -5,9 +5,9 @@
 
 /* Which network interfaces there are, and what they carry. */
 
-#include "devices.h"
-#include "facts.h"
-#include "interfaces.h"
+#include "device_filter.h"
+#include "device_info.h"
+#include "net_interfaces.h"
 #include "udp_state.h"
 
 #include <errno.h>

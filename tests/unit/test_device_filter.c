@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "devices.h"
+#include "device_filter.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "room.h"
+#include "addr_table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,9 +17,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "devices.h"
-#include "facts.h"
-#include "interfaces.h"
+#include "device_filter.h"
+#include "device_info.h"
+#include "net_interfaces.h"
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
 static const char *const preferred[] = {"usnic", "efa", "verbs", "udp"};

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "links.h"
+#include "host_only_interfaces.h"
 
 #include <errno.h>
 #include <linux/if_link.h>
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 enum {
     ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "devices.h"
+#include "device_filter.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 /* ---- addresses ---- */
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "interfaces.h"
+#include "net_interfaces.h"
 
 #include <linux/ethtool.h>
 #include <linux/sockios.h>

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "room.h"
+#include "addr_table.h"
 
 enum {
     VERSION = 1,

@@ -33,7 +33,7 @@ static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32
         count->dropped_channel++;
         return false;
     }
-    const btl_ib_tx_window_t *window = &conn->tx[space].window;
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
         count->dropped_ack++;
         return false;
@@ -46,7 +46,7 @@ static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
 
     if (queue->type == BTL_IB_QUEUE_PER_PEER
-        && btl_ib_seq_before(conn->tx[space].window.next + queue->num, limit)) {
+        && btl_ib_seq_before(conn->tx[space].sentmap.window.next + queue->num, limit)) {
         conn->engine->count.dropped_credit++;
         return false;
     }
@@ -62,7 +62,7 @@ static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         count->dropped_channel++;
         return false;
     }
-    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].window.next)) {
+    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].sentmap.window.next)) {
         count->dropped_ack++;
         return false;
     }
@@ -98,7 +98,7 @@ bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                         const btl_ib_view_t *view)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].window;
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
     uint32_t news = 0;
 
@@ -131,7 +131,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
         return false;
     }
     conn->tx[space].limit = limit;
-    conn->blocked_since = 0;
+    conn->recovery.blocked_since = 0;
     return true;
 }
 
@@ -142,7 +142,7 @@ bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     return (view->flags & BTL_IB_FLAG_ACK)
            && (view->ack_space >= conn->peer_queues->count
-               || view->ack != conn->tx[view->ack_space].window.first
+               || view->ack != conn->tx[view->ack_space].sentmap.window.first
                || is_more_credit(conn, view->ack_space, view->limit));
 }
 
@@ -154,7 +154,8 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
 
     if (!block->refused) {
         btl_ib_loss_again(conn, block->space, block->again);
-        news = arrived(conn, block->space, conn->tx[block->space].window.first, block->ack, view);
+        news = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
+                       view);
         *credit |= credited(conn, block->space, block->limit);
     } else if (block->again > 0) {
         btl_ib_path_unknown(conn);
@@ -173,7 +174,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
 
 void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    bool limited = conn->in_flight >= conn->cc.window;
+    bool limited = conn->sentmap.in_flight >= conn->cc.window;
     bool credit = false;
     uint32_t news = 0;
 
@@ -185,21 +186,21 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         }
         btl_ib_path_answered(conn, view);
     } else {
-        uint32_t first = conn->tx[view->ack_space].window.first;
+        uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);
         credit = credited(conn, view->ack_space, view->limit);
     }
     /* A header acknowledges what is below the first gap of one channel. What else is there may be told
      * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
     if (view->type == BTL_IB_TYPE_ACK || news > 0) {
-        conn->rack_partly = view->type != BTL_IB_TYPE_ACK;
+        conn->recovery.rack_partly = view->type != BTL_IB_TYPE_ACK;
     }
     if (news > 0 || credit) {
-        btl_ib_loss_begin_row(conn);
+        btl_ib_recovery_begin_row(&conn->recovery);
         btl_ib_send_room(conn);
     }
     if (news > 0) {
-        conn->no_tag_at = 0;
+        conn->recovery.no_tag_at = 0;
         btl_ib_loss_acked(conn, news, limited);
         btl_ib_park_look(conn);
         btl_ib_loss_detect(conn);
@@ -215,7 +216,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
  * its own would only delay the answer: a datagram costs as much as a tenth of a message of 64 KiB. */
 static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    return !conn->unanswered
+    return !conn->ack.unanswered
            && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
                || view->type == BTL_IB_TYPE_BUNDLE);
 }
@@ -225,7 +226,7 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const bool answered = is_answered(conn, view);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.train);
 
-    if (conn->ack_count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
+    if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
@@ -234,47 +235,47 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_ack_delivered(btl_ib_conn_t *conn)
 {
-    conn->unanswered = true;
-    conn->delivered_at = conn->engine->now;
+    conn->ack.unanswered = true;
+    conn->ack.delivered_at = conn->engine->clock.now;
 }
 
 void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->ack_due |= 1u << space;
-    conn->ack_space = space;
-    conn->rx[space].left = UINT32_MAX; /* all ranges may be news */
-    conn->ack_count++;
-    if (btl_ib_list_empty(&conn->acks)) {
-        conn->ack_at = engine->now + engine->config.ack_delay;
-        btl_ib_list_push_tail(&engine->acks, &conn->acks);
+    conn->ack.due |= 1u << space;
+    conn->ack.space = space;
+    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be news */
+    conn->ack.count++;
+    if (btl_ib_list_empty(&conn->ack.link)) {
+        conn->ack.at = engine->clock.now + engine->config.ack_delay;
+        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
     }
-    if (now && !conn->ack_now) {
-        conn->ack_now = true;
-        btl_ib_list_remove(&conn->acks);
-        btl_ib_list_push_head(&engine->acks, &conn->acks);
+    if (now && !conn->ack.now) {
+        conn->ack.now = true;
+        btl_ib_list_remove(&conn->ack.link);
+        btl_ib_list_push_head(&engine->acks, &conn->ack.link);
     }
 }
 
 /* `spaces` were acknowledged: what is still due? */
 static void settled(btl_ib_conn_t *conn, uint32_t spaces)
 {
-    conn->ack_due &= ~spaces;
-    if (conn->ack_due == 0) {
-        conn->ack_count = 0;
-        conn->ack_now = false;
-        btl_ib_list_remove(&conn->acks);
+    conn->ack.due &= ~spaces;
+    if (conn->ack.due == 0) {
+        conn->ack.count = 0;
+        conn->ack.now = false;
+        btl_ib_list_remove(&conn->ack.link);
     }
 }
 
 uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn)
 {
-    if (conn->ack_due != 0 && !(conn->ack_due >> conn->ack_space & 1)) {
-        conn->ack_space = (uint32_t) __builtin_ctz(conn->ack_due);
+    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
+        conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
     }
-    btl_ib_credit_top_up(&conn->rx[conn->ack_space].credit);
-    return conn->ack_space;
+    btl_ib_credit_top_up(&conn->rx[conn->ack.space].credit);
+    return conn->ack.space;
 }
 
 void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
@@ -282,8 +283,8 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
     btl_ib_rx_space_t *rx = &conn->rx[space];
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (engine->now - conn->delivered_at <= engine->config.ack_delay) {
-        conn->unanswered = false;
+    if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
+        conn->ack.unanswered = false;
     }
 
     if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
@@ -291,7 +292,7 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
         rx->credit.told = rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX);
     }
     /* Ranges and what came again go in an ACK only. */
-    if (rx->window.above == 0 && rx->again == rx->again_told) {
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
         settled(conn, 1u << space);
     }
 }
@@ -357,15 +358,15 @@ static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
 static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_rx_window_t *window = &conn->rx[space].window;
-    uint32_t seq = conn->rx[space].run, end;
+    uint32_t seq = conn->rx[space].ack.run, end;
 
     for (uint32_t i = 0; i <= BTL_IB_NEWS_KEPT && ranges->count < ranges->most / 2; i++) {
         if (seq - window->next < window->top - window->next
             && btl_ib_rx_window_range(window, &seq, &end)) {
             (void) put_range(ranges, seq - window->next, end - window->next);
         }
-        uint32_t kept = (conn->news_next - i - 1) % BTL_IB_NEWS_KEPT;
-        seq = conn->news_space[kept] == space ? conn->news_seq[kept] : window->top;
+        uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWS_KEPT;
+        seq = conn->ack.newest_space[kept] == space ? conn->ack.newest_seq[kept] : window->top;
     }
 }
 
@@ -373,18 +374,18 @@ static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space
 static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
-    uint32_t from = rx->tell, end;
+    uint32_t from = rx->ack.next_range, end;
 
     if (from - window->next >= window->top - window->next) {
         from = window->next;
     }
-    rx->left = rx->left < window->above ? rx->left : window->above;
+    rx->ack.untold = rx->ack.untold < window->above ? rx->ack.untold : window->above;
     while (btl_ib_rx_window_range(window, &from, &end)
            && put_range(ranges, from - window->next, end - window->next)) {
-        rx->left -= end - from < rx->left ? end - from : rx->left;
+        rx->ack.untold -= end - from < rx->ack.untold ? end - from : rx->ack.untold;
         from = end;
     }
-    rx->tell = from;
+    rx->ack.next_range = from;
 }
 
 static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
@@ -393,7 +394,7 @@ static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space
     btl_ib_wire_ack_t block = {
         .space = (uint8_t) space,
         .ranges = (uint8_t) ranges->count,
-        .again = BTL_IB_LE16(rx->again),
+        .again = BTL_IB_LE16(rx->ack.duplicates),
         .ack = BTL_IB_LE32(rx->window.next),
         .limit = BTL_IB_LE32(rx->credit.limit),
     };
@@ -435,7 +436,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
         ranges.count = 0;
         put_news(&ranges, conn, space);
         put_in_turn(&ranges, rx);
-        *whole = rx->left == 0;
+        *whole = rx->ack.untold == 0;
     }
     write_block(w, rx, space, &ranges);
     return true;
@@ -443,13 +444,13 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
 
 static bool is_refusing(const btl_ib_conn_t *conn)
 {
-    return conn->refused_runs != NULL && conn->refused_runs->count > 0;
+    return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
 
 /* All that was refused and is still missing; if there is no room for all, from the last one that was. */
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
-    const btl_ib_refused_runs_t *runs = conn->refused_runs;
+    const btl_ib_refused_runs_t *runs = conn->rnr.runs;
     const uint32_t first = runs == NULL ? 0 : btl_ib_refusal_first_run(runs, w->room - w->used);
     uint32_t i = first;
 
@@ -458,11 +459,11 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
         btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
         ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
                                                / sizeof(btl_ib_wire_range_t))};
-        rx.again = runs->more || first > 0;
+        rx.ack.duplicates = runs->more || first > 0;
         for (; i < runs->count && runs->run[i].space == space; i++) {
             if (!put_range(&ranges, runs->run[i].from - rx.window.next,
                            runs->run[i].end - rx.window.next)) {
-                rx.again = 1;
+                rx.ack.duplicates = 1;
             }
         }
         write_block(w, &rx, space | BTL_IB_SPACE_REFUSED, &ranges);
@@ -503,7 +504,7 @@ static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ro
 /* P limits that the peer does not know yet go along with whatever else is due. */
 static uint32_t spaces_to_tell(btl_ib_conn_t *conn)
 {
-    uint32_t spaces = conn->ack_due;
+    uint32_t spaces = conn->ack.due;
 
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_credit_t *credit = &conn->rx[i].credit;
@@ -520,8 +521,8 @@ static void told(btl_ib_conn_t *conn, uint32_t spaces)
     for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
         btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
         rx->credit.told = rx->credit.limit;
-        rx->left = 0;
-        rx->again_told = rx->again;
+        rx->ack.untold = 0;
+        rx->ack.duplicates_told = rx->ack.duplicates;
     }
     settled(conn, spaces);
 }
@@ -530,14 +531,14 @@ static void told(btl_ib_conn_t *conn, uint32_t spaces)
 static void untold(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (; spaces != 0; spaces &= spaces - 1) {
-        conn->rx[__builtin_ctz(spaces)].left = UINT32_MAX;
+        conn->rx[__builtin_ctz(spaces)].ack.untold = UINT32_MAX;
     }
 }
 
 /* What was refused, and may come again, goes along with whatever else is told, until it is there. */
 static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_refusal_t *refusal = conn->refusing ? btl_ib_refusal_pick(conn) : NULL;
+    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_refusal_pick(conn) : NULL;
 
     if (refusal != NULL) {
         segment->flags |= BTL_IB_FLAG_READY;
@@ -581,11 +582,11 @@ static void put_off(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->ack_due != 0 && !btl_ib_list_empty(&conn->acks)) {
-        conn->ack_now = false;
-        conn->ack_at = engine->now + engine->config.ack_delay;
-        btl_ib_list_remove(&conn->acks);
-        btl_ib_list_push_tail(&engine->acks, &conn->acks);
+    if (conn->ack.due != 0 && !btl_ib_list_empty(&conn->ack.link)) {
+        conn->ack.now = false;
+        conn->ack.at = engine->clock.now + engine->config.ack_delay;
+        btl_ib_list_remove(&conn->ack.link);
+        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
     }
 }
 
@@ -600,7 +601,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
 
     /* An ACK goes on the command channel, from a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
-    room = (room < conn->datagram_max ? room : conn->datagram_max) - headers;
+    room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
     const bool refused_apart = spaces != 0 && is_refusing(conn) && !has_room_for_both(room);
     while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
         sent++;
@@ -620,7 +621,8 @@ static bool is_due(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->ack_now || engine->now >= conn->ack_at || engine->idle_calls >= IDLE_CALLS;
+    return conn->ack.now || engine->clock.now >= conn->ack.at
+           || engine->turn.idle_calls >= IDLE_CALLS;
 }
 
 void btl_ib_ack_turn(btl_ib_engine_t *engine)
@@ -631,8 +633,8 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine)
     uint32_t full = 0; /* rails that take nothing now; the others must not wait for them */
 
     while (item != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, acks);
-        uint32_t rail = 1u << conn->via->index;
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
+        uint32_t rail = 1u << conn->route.via->index;
 
         item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
         if (!is_due(conn)) {

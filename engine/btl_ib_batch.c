@@ -72,7 +72,7 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
 {
     btl_ib_list_t *item;
 
-    while ((item = btl_ib_list_first(&tx->pending)) != NULL) {
+    while ((item = btl_ib_list_first(&tx->submit.pending)) != NULL) {
         btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
         if (out->kind != BTL_IB_OUT_STREAM
             || btl_ib_serve_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
@@ -94,20 +94,20 @@ typedef struct plan {
  * own channel holds. */
 static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
 {
-    const btl_ib_list_t *pending = &conn->tx[space].pending;
+    const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
     uint32_t overhead = btl_ib_send_overhead(conn);
     uint32_t room = conn->peer_queues->q[space].size;
     btl_ib_verdict_t verdict;
 
     plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
                       ? 1
-                      : btl_ib_cut_count(pending, conn->datagram_max - overhead, &plan->size);
+                      : btl_ib_cut_count(pending, conn->pmtud.datagram_max - overhead, &plan->size);
     if (plan->count > 1) {
         plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
         if (plan->space == space || btl_ib_limits_check(conn, plan->space) == BTL_IB_GO) {
             return btl_ib_limits_check(conn, plan->space);
         }
-        room = room < conn->datagram_max ? room : conn->datagram_max;
+        room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
         plan->count = btl_ib_cut_count(pending, room - overhead, &plan->size);
     }
     plan->space = space;
@@ -124,8 +124,8 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
 
     if (plan->count > 1) {
         most = 1;
-        segments[0] = btl_ib_cut_bundle(conn, &tx->pending, plan->count, plan->size, plan->space,
-                                        &batch->bundled);
+        segments[0] = btl_ib_cut_bundle(conn, &tx->submit.pending, plan->count, plan->size,
+                                        plan->space, &batch->bundled);
         count = segments[0] != NULL;
     } else {
         most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
@@ -149,8 +149,8 @@ static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->via->transport->attr.bulk_lane && engine->short_row >= SHORT_ROW
-           && engine->now - engine->short_before < time;
+    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= SHORT_ROW
+           && engine->clock.now - engine->latency.before < time;
 }
 
 bool btl_ib_batch_short_ones_come(const btl_ib_conn_t *conn)
@@ -198,13 +198,13 @@ static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *
  * pieces of a message stay together, as its receiver's reassembly wants it. */
 static void take_turns(btl_ib_tx_space_t *tx)
 {
-    btl_ib_list_t *first = btl_ib_list_first(&tx->pending);
+    btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
 
-    if (first != NULL && first != btl_ib_list_last(&tx->pending)) {
+    if (first != NULL && first != btl_ib_list_last(&tx->submit.pending)) {
         const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
         if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
             btl_ib_list_remove(first);
-            btl_ib_list_push_tail(&tx->pending, first);
+            btl_ib_list_push_tail(&tx->submit.pending, first);
         }
     }
 }
@@ -215,8 +215,8 @@ static bool fills_train(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
     const uint64_t train = (uint64_t) conn->cc.train * btl_ib_conn_segment_max(conn);
     uint64_t bytes = 0;
 
-    for (const btl_ib_list_t *item = btl_ib_list_first(&tx->pending); item != NULL;
-         item = btl_ib_list_next(&tx->pending, item)) {
+    for (const btl_ib_list_t *item = btl_ib_list_first(&tx->submit.pending); item != NULL;
+         item = btl_ib_list_next(&tx->submit.pending, item)) {
         const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
         bytes += out->size - out->offset;
         if (bytes >= train) {
@@ -241,7 +241,8 @@ static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (!engine->in_turn || !engine->hurry || !short_ones_within(conn, SHORT_ALONE)) {
+    if (!engine->turn.sending || !engine->latency.hold_bulk
+        || !short_ones_within(conn, SHORT_ALONE)) {
         return false;
     }
     const btl_ib_out_t *first = next_out(tx);
@@ -251,7 +252,8 @@ static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 /* While short messages are about somebody looks for them between any two trains. */
 static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_t *first)
 {
-    return conn->engine->in_turn && short_ones_are_about(conn) && btl_ib_segment_is_bulk(first);
+    return conn->engine->turn.sending && short_ones_are_about(conn)
+           && btl_ib_segment_is_bulk(first);
 }
 
 /*
@@ -263,13 +265,13 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *t
 {
     const uint32_t train = conn->cc.train;
 
-    if (train == 1 || tx->in_flight < train) {
+    if (train == 1 || tx->sentmap.in_flight < train) {
         return false;
     }
-    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, tx->in_flight / 3)) {
+    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, tx->sentmap.in_flight / 3)) {
         return false;
     }
-    const btl_ib_out_t *first = btl_ib_list_empty(&tx->pending) ? NULL : next_out(tx);
+    const btl_ib_out_t *first = btl_ib_list_empty(&tx->submit.pending) ? NULL : next_out(tx);
     return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
 }
 
@@ -301,7 +303,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
         return BTL_IB_GO;
     }
     btl_ib_list_init(&batch.bundled);
-    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->pending)
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
            && (!trains || fills_train(conn, tx))) {
         if (waits_for_room(conn, tx, space)) {
             return BTL_IB_NO_WINDOW;
@@ -311,7 +313,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool tra
             /* What comes next waits for the acknowledgement of this batch. */
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
-        if (send_batch(conn, &batch, &tx->pending, full) > 0) {
+        if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
             btl_ib_conn_active(conn);
             take_turns(tx);
             if (one_train_is_enough(conn, batch.segments[0])) {

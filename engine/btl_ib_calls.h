@@ -35,34 +35,11 @@
 
 #include <string.h>
 
+#include "btl_ib_lifetime.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_route.h"
+#include "btl_ib_sched.h"
 #include "btl_ib_state.h"
-
-/* ---- btl_ib_engine.c ---- */
-
-/* Take `now` from a caller: the engine's time never goes back. */
-static inline void btl_ib_engine_clock(btl_ib_engine_t *engine, uint64_t now)
-{
-    if (now > engine->now) {
-        engine->now = now;
-    }
-}
-
-/* btl_ib_engine_awake() between two turns. */
-uint64_t btl_ib_engine_awake_later(const btl_ib_engine_t *engine);
-
-/* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
- * pause, not before it. */
-static inline uint64_t btl_ib_engine_awake(const btl_ib_engine_t *engine)
-{
-    return engine->now == engine->turned_at ? engine->awake : btl_ib_engine_awake_later(engine);
-}
-
-/* The end of a call that may have run callbacks: frees connections that were destroyed meanwhile,
- * once nobody is on the stack with one. Pairs with depth++. */
-void btl_ib_engine_leave(btl_ib_engine_t *engine);
-
-/* What each credit of one of a rail's P queues counts, with datagrams of up to `largest` bytes. */
-uint32_t btl_ib_rail_credit_cost(const btl_ib_rail_t *rail, uint32_t queue, uint32_t largest);
 
 /* ---- btl_ib_conn.c ---- */
 
@@ -84,9 +61,6 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 /* The idle timer went off: shrink, or look again later. */
 void btl_ib_conn_idle(btl_ib_conn_t *conn);
 
-/* Something sequenced came or went. */
-void btl_ib_conn_active(btl_ib_conn_t *conn);
-
 /* Segments of the size that it sends now that go through both hosts as one, at least 1. */
 uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn);
 
@@ -97,14 +71,8 @@ void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
 /* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
 void btl_ib_conn_linger(btl_ib_conn_t *conn);
 
-/* Put `conn` on the list of those that may have something sendable. */
-void btl_ib_conn_ready(btl_ib_conn_t *conn);
-
 /* Give back all that a connection holds, without callbacks to come. */
 void btl_ib_conn_strip(btl_ib_conn_t *conn);
-
-/* Free a connection, which holds nothing any more. */
-void btl_ib_conn_free(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_contact.c ---- */
 
@@ -121,32 +89,9 @@ void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_datagram.c ---- */
 
-/* Does what is made now carry a CONNECT block? */
-static inline bool btl_ib_send_says_connect(const btl_ib_conn_t *conn)
-{
-    return !conn->peer_knows || conn->introduce;
-}
-
-/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
-static inline uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn)
-{
-    return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
-           + (btl_ib_send_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
-}
-
 /* Send `count` prepared segments: sequenced ones (new or again), or one that is not. Returns how many
  * left. */
 int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
-
-/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
-btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
-
-/* Where the body of a prepared segment goes. */
-static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
-{
-    return segment->wire + sizeof(btl_ib_wire_header_t)
-           + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
-}
 
 /* ---- sending: btl_ib_tx.h says which file does what ---- */
 
@@ -419,14 +364,6 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space);
  * sample. */
 void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* There is news of what was sent, or all begins anew: the next probe is the first of a row. */
-static inline void btl_ib_loss_begin_row(btl_ib_conn_t *conn)
-{
-    conn->probes = 0;
-    conn->unheard = 0;
-    conn->half_probed = false;
-}
-
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo);
@@ -569,8 +506,5 @@ bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail
  * from now on. */
 void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
                             uint32_t stamp);
-
-/* Give the address by another rail back. */
-void btl_ib_failover_leave(btl_ib_conn_t *conn);
 
 #endif

@@ -32,13 +32,14 @@ enum {
 bool btl_ib_company_hold(btl_ib_conn_t *conn, uint64_t size)
 {
     const uint64_t most =
-        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.train) * conn->datagram_max;
+        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.train) * conn->pmtud.datagram_max;
 
-    if (conn->held + 1 >= HELD_MOST || size >= most || conn->held_bytes + size >= most) {
+    if (conn->coalesce.held + 1 >= HELD_MOST || size >= most
+        || conn->coalesce.held_bytes + size >= most) {
         return false;
     }
-    conn->held++;
-    conn->held_bytes += size;
+    conn->coalesce.held++;
+    conn->coalesce.held_bytes += size;
     btl_ib_conn_ready(conn);
     return true;
 }
@@ -47,29 +48,32 @@ bool btl_ib_company_fills_train(const btl_ib_conn_t *conn, uint64_t size)
 {
     const uint32_t train = conn->cc.train;
 
-    return train > 1 && conn->held_bytes + size >= (uint64_t) train * conn->datagram_max;
+    return train > 1
+           && conn->coalesce.held_bytes + size >= (uint64_t) train * conn->pmtud.datagram_max;
 }
 
 void btl_ib_company_trains_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left)
 {
-    const uint64_t held = conn->held_bytes + size;
+    const uint64_t held = conn->coalesce.held_bytes + size;
 
-    conn->held_bytes = held > left ? held - left : 0;
-    conn->held = 2; /* the last train, which is not full, had company */
-    conn->alone_at = conn->engine->now;
+    conn->coalesce.held_bytes = held > left ? held - left : 0;
+    conn->coalesce.held = 2; /* the last train, which is not full, had company */
+    conn->coalesce.alone_at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
 }
 
 void btl_ib_company_let_go(btl_ib_conn_t *conn)
 {
-    if (conn->held == 0) {
+    if (conn->coalesce.held == 0) {
         return;
     }
-    if (conn->held > 1 && conn->engine->now - conn->alone_at <= (uint64_t) AWAY * conn->held) {
-        conn->alone = 1;
-    } else if (conn->alone < ALONE_MOST) {
-        conn->alone *= 2;
+    if (conn->coalesce.held > 1
+        && conn->engine->clock.now - conn->coalesce.alone_at
+               <= (uint64_t) AWAY * conn->coalesce.held) {
+        conn->coalesce.alone = 1;
+    } else if (conn->coalesce.alone < ALONE_MOST) {
+        conn->coalesce.alone *= 2;
     }
-    conn->held = 0;
-    conn->held_bytes = 0;
+    conn->coalesce.held = 0;
+    conn->coalesce.held_bytes = 0;
 }

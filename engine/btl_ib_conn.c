@@ -48,11 +48,11 @@ static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
 static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
 {
     return (btl_ib_grave_t){
-        .name = conn->name,
-        .secret = conn->secret.k[0],
+        .name = conn->identity.name,
+        .secret = conn->identity.secret.k[0],
         .rail = conn->rail->index,
-        .remote_rail = conn->remote_rail,
-        .epoch = conn->peer_epoch,
+        .remote_rail = conn->identity.remote_rail,
+        .epoch = conn->identity.peer_epoch,
     };
 }
 
@@ -61,16 +61,17 @@ static void bury(const btl_ib_conn_t *conn)
 {
     btl_ib_grave_t grave = grave_of(conn);
 
-    if (conn->bound) {
+    if (conn->identity.bound) {
         btl_ib_graves_add(&conn->engine->graves, &grave);
     }
 }
 
 uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn)
 {
-    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
 
-    return btl_ib_max_u32(btl_ib_min_u32(attr->gso_bytes / conn->datagram_max, attr->max_batch), 1);
+    return btl_ib_max_u32(btl_ib_min_u32(attr->gso_bytes / conn->pmtud.datagram_max, attr->max_batch),
+                          1);
 }
 
 /* The receiving part of a new life. */
@@ -82,32 +83,33 @@ static void begin_rx(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < rail->queues.count; i++) {
         const btl_ib_queue_t *queue = &rail->queues.q[i];
         btl_ib_rx_window_init(&conn->rx[i].window, config->first_seq);
-        conn->rx[i].run = config->first_seq;
-        conn->rx[i].tell = config->first_seq;
-        conn->rx[i].left = 0;
-        conn->rx[i].again = 0;
-        conn->rx[i].again_told = 0;
+        conn->rx[i].ack.run = config->first_seq;
+        conn->rx[i].ack.next_range = config->first_seq;
+        conn->rx[i].ack.untold = 0;
+        conn->rx[i].ack.duplicates = 0;
+        conn->rx[i].ack.duplicates_told = 0;
         if (queue->type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
                                config->first_seq,
-                               btl_ib_rail_credit_cost(rail, i, conn->path_carries));
+                               btl_ib_credit_cost(&rail->credit[i], queue, rail->transport,
+                                                  config->credit_pool, conn->pmtud.carries));
         }
     }
-    conn->unanswered = true;
+    conn->ack.unanswered = true;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        conn->tx[i].again = 0; /* the peer counts anew as well */
+        conn->tx[i].recovery.duplicates = 0; /* the peer counts anew as well */
     }
 }
 
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
 {
-    btl_ib_cc_init(&conn->cc, conn->via->cc, conn->engine->config.depth_peer,
+    btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_conn_train(conn));
-    conn->pace_at = 0;
-    conn->reorder_scale = 0;
-    conn->reorder_calm = 0;
-    conn->reorder_at = 0;
-    conn->path = UINT32_MAX;
+    conn->pacer.at = 0;
+    conn->recovery.reorder_scale = 0;
+    conn->recovery.reorder_calm = 0;
+    conn->recovery.reorder_at = 0;
+    conn->recovery.network_rtt = UINT32_MAX;
 }
 
 /* Everything that a new life of the connection starts with. */
@@ -116,19 +118,17 @@ static void begin(btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &conn->engine->config;
     btl_ib_grave_t grave = grave_of(conn);
 
-    conn->peer_floor = btl_ib_graves_floor(&conn->engine->graves, &grave);
+    conn->identity.peer_floor = btl_ib_graves_floor(&conn->engine->graves, &grave);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
-        btl_ib_tx_window_init(&conn->tx[i].window, config->first_seq);
+        btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
         conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
     btl_ib_conn_begin_way(conn);
-    conn->alone = BTL_IB_ALONE_FIRST;
+    conn->coalesce.alone = BTL_IB_ALONE_FIRST;
     conn->next_fragment = 0;
-    conn->probed = 0;
-    conn->idle = true;
-    conn->active_at = conn->engine->now;
+    conn->recovery.probed = 0;
     btl_ib_path_begin(conn);
     btl_ib_validation_begin(conn);
     btl_ib_contact_begin(conn);
@@ -146,28 +146,28 @@ static void end_rx(btl_ib_conn_t *conn)
             btl_ib_credit_fini(&conn->rx[i].credit, &rail->credit[i]);
         }
     }
-    btl_ib_parts_drop(&conn->parts, &engine->mem);
-    btl_ib_reasm_end(&engine->reasm, &conn->fragments);
-    if (!btl_ib_list_empty(&conn->fragments.left)) { /* acknowledged */
+    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
+    btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
+    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
         btl_ib_recv_hand_up_later(conn);
     }
     btl_ib_serve_drop(conn);
-    btl_ib_list_remove(&conn->acks);
-    conn->ack_due = 0;
-    conn->ack_count = 0;
-    conn->ack_now = false;
+    btl_ib_list_remove(&conn->ack.link);
+    conn->ack.due = 0;
+    conn->ack.count = 0;
+    conn->ack.now = false;
     btl_ib_refusal_forget(conn);
-    conn->no_tag = false;
-    conn->no_tag_at = 0;
-    conn->echo_valid = false;
-    conn->again_next = 0;
-    conn->refused_since = 0;
-    conn->doubtful = false;
-    conn->held = 0;
-    conn->held_bytes = 0;
-    conn->bound = false;
-    conn->peer_knows = false;
-    conn->peer_id = 0;
+    conn->ack.no_tag = false;
+    conn->recovery.no_tag_at = 0;
+    conn->ack.echo_valid = false;
+    conn->ack.repaired_next = 0;
+    conn->recovery.refused_since = 0;
+    conn->recovery.doubtful = false;
+    conn->coalesce.held = 0;
+    conn->coalesce.held_bytes = 0;
+    conn->identity.bound = false;
+    conn->identity.peer_knows = false;
+    conn->identity.peer_id = 0;
 }
 
 /* The end of that life: memory and credits go back. Nothing is in flight any more. */
@@ -176,19 +176,14 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_tx_window_drop(&conn->tx[i].window, &engine->mem);
+        btl_ib_tx_window_drop(&conn->tx[i].sentmap.window, &engine->mem);
     }
     end_rx(conn);
     btl_ib_op_shrink(conn);
     btl_ib_serve_shrink(conn);
-    btl_ib_list_remove(&conn->ready);
-    btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
-    btl_ib_hotel_check_out(&engine->hotel, &conn->idle_timer.guest);
-    btl_ib_hotel_check_out(&engine->hotel, &conn->pace_timer.guest);
-    engine->lively -= !conn->idle;
-    conn->idle = true;
-    conn->blocked_since = 0;
-    btl_ib_loss_begin_row(conn);
+    btl_ib_conn_unschedule(conn);
+    conn->recovery.blocked_since = 0;
+    btl_ib_recovery_begin_row(&conn->recovery);
 }
 
 /* What one datagram to and from a peer can carry, as far as its rail and ours, and the path, are concerned. */
@@ -197,8 +192,8 @@ static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *inf
     const btl_ib_transport_t *transport = conn->rail->transport;
     uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
 
-    if (transport->ops->path_datagram != NULL && conn->address != BTL_IB_ADDR_UNKNOWN) {
-        size = btl_ib_min_u32(size, transport->ops->path_datagram(transport, conn->address));
+    if (transport->ops->path_datagram != NULL && conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        size = btl_ib_min_u32(size, transport->ops->path_datagram(transport, conn->route.address));
     }
     return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
 }
@@ -212,42 +207,39 @@ static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
                     + sizeof(btl_ib_wire_chunk_t))
         + engine->guard.ops->trailer;
 
-    conn->path_carries = carries(conn, info);
-    btl_ib_path_init(
-        conn, btl_ib_min_u32(conn->path_carries, info->queues.q[info->queues.count - 1].size));
-    return conn->datagram_max >= btl_ib_engine_datagram_min(engine->guard.kind)
-           && (uint64_t) (conn->datagram_max - overhead) * CHUNKS_MAX >= engine->config.eager_max;
+    const uint32_t size = carries(conn, info);
+    btl_ib_path_init(conn, size, btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
+    return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
+           && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
+                  >= engine->config.eager_max;
 }
 
 static void init_lists(btl_ib_conn_t *conn)
 {
-    btl_ib_list_init(&conn->ready);
-    btl_ib_list_init(&conn->acks);
-    btl_ib_list_init(&conn->whole);
-    btl_ib_list_init(&conn->refused);
-    btl_ib_reasm_peer_init(&conn->fragments);
+    btl_ib_sched_init(conn);
+    btl_ib_list_init(&conn->ack.link);
+    btl_ib_list_init(&conn->input.whole);
+    btl_ib_list_init(&conn->rnr.link);
+    btl_ib_reasm_peer_init(&conn->input.fragments);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        btl_ib_list_init(&conn->sent[i]);
+        btl_ib_list_init(&conn->sentmap.sent[i]);
     }
-    btl_ib_list_init(&conn->lost);
-    btl_ib_list_init(&conn->parked);
-    btl_ib_list_init(&conn->parts);
+    btl_ib_list_init(&conn->sentmap.lost);
+    btl_ib_list_init(&conn->sentmap.deferred);
+    btl_ib_list_init(&conn->input.parts);
     btl_ib_list_init(&conn->all);
     btl_ib_list_init(&conn->ops.waiting);
     btl_ib_list_init(&conn->direct.waiting);
     btl_ib_list_init(&conn->direct.running);
     btl_ib_serve_init(conn);
-    btl_ib_guest_init(&conn->timer.guest);
-    btl_ib_guest_init(&conn->idle_timer.guest);
-    btl_ib_guest_init(&conn->pace_timer.guest);
-    conn->timer.kind = BTL_IB_TIMER_LOSS;
-    conn->idle_timer.kind = BTL_IB_TIMER_IDLE;
-    conn->pace_timer.kind = BTL_IB_TIMER_PACE;
-    conn->timer.conn = conn;
-    conn->idle_timer.conn = conn;
-    conn->pace_timer.conn = conn;
+    btl_ib_guest_init(&conn->recovery.timer.guest);
+    btl_ib_guest_init(&conn->pacer.timer.guest);
+    conn->recovery.timer.kind = BTL_IB_TIMER_LOSS;
+    conn->pacer.timer.kind = BTL_IB_TIMER_PACE;
+    conn->recovery.timer.conn = conn;
+    conn->pacer.timer.conn = conn;
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_list_init(&conn->tx[i].pending);
+        btl_ib_list_init(&conn->tx[i].submit.pending);
     }
 }
 
@@ -261,57 +253,32 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
     if (conn != NULL) {
         conn->engine = rail->engine;
         conn->rail = rail;
-        conn->via = rail;
         conn->peer_queues = peer_queues;
-        conn->via_queues = peer_queues;
         conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
         conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
         if (keys > 0) {
-            conn->keys = (btl_ib_guard_keys_t *) (void *) (conn->rx + rail->queues.count);
+            conn->identity.keys = (btl_ib_guard_keys_t *) (void *) (conn->rx + rail->queues.count);
         }
         init_lists(conn);
     }
     return conn;
 }
 
-/* Where the peer is. A device that failed may not be able to take that down: then its connections go by
- * other rails only. */
-static int enter_address(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
-{
-    btl_ib_transport_t *transport = conn->rail->transport;
-    int rc = transport->ops->addr_add(transport, info->address, info->address_len, &conn->address);
-
-    if (rc != 0) {
-        conn->address = BTL_IB_ADDR_UNKNOWN;
-    }
-    conn->to = conn->address;
-    conn->published_len = info->address_len;
-    memcpy(conn->published, info->address, info->address_len);
-    return conn->rail->failed ? 0 : rc;
-}
-
-static void leave_address(btl_ib_conn_t *conn)
-{
-    btl_ib_failover_leave(conn);
-    if (conn->address != BTL_IB_ADDR_UNKNOWN) {
-        conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->address);
-    }
-}
-
 /* Enter it where it is found: among the transport's addresses, and by name. */
 static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = conn->engine;
-    int rc = btl_ib_graves_prepare(&engine->graves) != 0 ? -ENOMEM : enter_address(conn, info);
+    int rc = btl_ib_graves_prepare(&engine->graves) != 0 ? -ENOMEM : btl_ib_route_init(conn, info);
 
     if (rc != 0) {
         return rc;
     }
-    rc = !limits_fit(conn, info) ? -EINVAL
-                                 : btl_ib_table_add(&engine->table, conn, info->name,
-                                                    conn->rail->index, info->rail, &conn->id);
+    rc = !limits_fit(conn, info)
+             ? -EINVAL
+             : btl_ib_table_add(&engine->table, conn, info->name, conn->rail->index, info->rail,
+                                &conn->identity.id);
     if (rc != 0) {
-        leave_address(conn);
+        btl_ib_route_fini(conn);
     }
     return rc;
 }
@@ -319,13 +286,13 @@ static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 /* What its owner published. */
 static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
-    conn->name = info->name;
-    conn->secret = info->secret;
-    if (conn->keys != NULL) {
-        conn->keys->peer = info->key;
+    conn->identity.name = info->name;
+    conn->identity.secret = info->secret;
+    if (conn->identity.keys != NULL) {
+        conn->identity.keys->peer = info->key;
     }
-    conn->remote_rail = info->rail;
-    conn->peer_ack_delay = info->ack_delay;
+    conn->identity.remote_rail = info->rail;
+    conn->identity.peer_ack_delay = info->ack_delay;
     conn->validation.promised = info->answers;
 }
 
@@ -338,8 +305,9 @@ static void tell_made(const btl_ib_conn_t *conn)
         BTL_IB_LOG_DETAIL(conn->engine,
                           "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of "
                           "at most %u bytes",
-                          BTL_IB_NAME_ARGS(conn->name), conn->rail->transport->name,
-                          conn->remote_rail, address, conn->epoch, conn->datagram_max);
+                          BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name,
+                          conn->identity.remote_rail, address, conn->identity.epoch,
+                          conn->pmtud.datagram_max);
     }
 }
 
@@ -361,7 +329,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
         return rc;
     }
     identify(conn, info);
-    conn->made_in = engine->batch;
+    conn->made_in = engine->turn.batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
     engine->count.connections++;
@@ -376,7 +344,7 @@ int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer
     if (rail >= engine->rail_count) {
         return -EINVAL;
     }
-    if (engine->rails[rail]->failed) {
+    if (engine->rails[rail]->health.failed) {
         return -ENETDOWN;
     }
     if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
@@ -402,9 +370,9 @@ void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
 {
     if (!conn->adopted) {
         conn->adopted = true;
-        conn->engine->passive--;
+        conn->engine->handshakes.passive--;
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
-                          BTL_IB_NAME_ARGS(conn->name));
+                          BTL_IB_NAME_ARGS(conn->identity.name));
     }
     conn->user = user;
 }
@@ -416,7 +384,7 @@ void *btl_ib_conn_user(const btl_ib_conn_t *conn)
 
 uint64_t btl_ib_conn_name(const btl_ib_conn_t *conn)
 {
-    return conn->name;
+    return conn->identity.name;
 }
 
 uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn)
@@ -434,31 +402,31 @@ bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len)
     const btl_ib_transport_t *t = conn->rail->transport;
 
     return t->ops->address_text != NULL
-           && t->ops->address_text(conn->published, conn->published_len, out, len);
+           && t->ops->address_text(conn->route.published, conn->route.published_len, out, len);
 }
 
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
 {
     static const char *const states[] = {"open", "closing", "dead", "gone"};
     const btl_ib_engine_t *engine = conn->engine;
-    uint64_t since_turn = now < engine->turned_at ? 0 : now - engine->turned_at;
+    uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
     uint32_t pending = 0;
     char heard[40] = "never heard";
 
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        pending += !btl_ib_list_empty(&conn->tx[i].pending);
+        pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
     }
-    if (conn->heard_at != 0) {
+    if (conn->recovery.heard_at != 0) {
         snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
-                 engine->awake - conn->heard_at + since_turn);
+                 engine->clock.awake - conn->recovery.heard_at + since_turn);
     }
     return snprintf(out, len,
                     "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
                     "%u probes since progress, window %u (%s), SRTT %u us, %s",
-                    states[conn->state], conn->bound ? ", connected" : "",
-                    conn->draining ? ", draining" : "", conn->epoch, conn->in_flight, pending,
-                    conn->probes, conn->cc.window, conn->cc.ops->name,
-                    btl_ib_rtt_smoothed(&conn->rtt, 0), heard);
+                    states[conn->state], conn->identity.bound ? ", connected" : "",
+                    conn->draining ? ", draining" : "", conn->identity.epoch,
+                    conn->sentmap.in_flight, pending, conn->recovery.probes, conn->cc.window,
+                    conn->cc.ops->name, btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
 }
 
 const char *btl_ib_death_string(btl_ib_death_t reason)
@@ -488,52 +456,27 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
 
 /* ---- changing ---- */
 
-void btl_ib_conn_ready(btl_ib_conn_t *conn)
-{
-    if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {
-        btl_ib_list_push_tail(&conn->engine->ready, &conn->ready);
-    }
-}
-
-void btl_ib_conn_active(btl_ib_conn_t *conn)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    conn->active_at = engine->now;
-    if (conn->idle) {
-        conn->idle = false;
-        engine->lively++;
-        btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
-                              engine->now + engine->config.idle_after);
-    }
-}
-
 void btl_ib_conn_idle(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
-    uint64_t since = conn->active_at;
 
-    if (engine->now < since + engine->config.idle_after || !btl_ib_conn_drained(conn)) {
-        uint64_t from = engine->now < since + engine->config.idle_after ? since : engine->now;
-        btl_ib_hotel_check_in(&engine->hotel, &conn->idle_timer.guest,
-                              from + engine->config.idle_after);
+    if (!btl_ib_conn_rests(conn, btl_ib_conn_drained(conn))) {
         btl_ib_failover_home(conn);
         return;
     }
-    conn->idle = true;
-    engine->lively--;
     btl_ib_op_shrink(conn);
     btl_ib_serve_shrink(conn);
     btl_ib_refusal_shrink(conn);
-    btl_ib_parts_drop(&conn->parts, &engine->mem);
-    btl_ib_rx_window_shrink(&conn->fragments.finished, &engine->mem);
+    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
+    btl_ib_rx_window_shrink(&conn->input.fragments.finished, &engine->mem);
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
         btl_ib_credit_rest(&conn->rx[i].credit, &conn->rail->credit[i]);
     }
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_tx_window_shrink(&conn->tx[i].window, &engine->mem);
-        if (conn->bound && conn->tx[i].window.first == conn->tx[i].window.next
+        btl_ib_tx_window_shrink(&conn->tx[i].sentmap.window, &engine->mem);
+        if (conn->identity.bound
+            && conn->tx[i].sentmap.window.first == conn->tx[i].sentmap.window.next
             && conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             btl_ib_send_skip(conn, i);
         }
@@ -547,14 +490,14 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
     bury(conn);
     btl_ib_send_give_back(conn, 0, -EPIPE);
     end(conn);
-    btl_ib_table_remove(&engine->table, conn->id);
+    btl_ib_table_remove(&engine->table, conn->identity.id);
     /* The slot just freed is there, so this cannot fail. */
-    (void) btl_ib_table_add(&engine->table, conn, conn->name, conn->rail->index, conn->remote_rail,
-                            &conn->id);
+    (void) btl_ib_table_add(&engine->table, conn, conn->identity.name, conn->rail->index,
+                            conn->identity.remote_rail, &conn->identity.id);
     conn->contacted = false;
     begin(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
-                      BTL_IB_NAME_ARGS(conn->name), conn->epoch);
+                      BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
 }
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
@@ -568,7 +511,8 @@ void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 void btl_ib_conn_drain(btl_ib_conn_t *conn)
 {
     if (!conn->draining) {
-        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains", BTL_IB_NAME_ARGS(conn->name));
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains",
+                          BTL_IB_NAME_ARGS(conn->identity.name));
     }
     conn->draining = true;
 }
@@ -582,7 +526,7 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
         return false;
     }
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        if (!btl_ib_list_empty(&conn->tx[i].pending)) {
+        if (!btl_ib_list_empty(&conn->tx[i].submit.pending)) {
             return false;
         }
     }
@@ -591,9 +535,10 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
 
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_drained(conn) && conn->blocked_since == 0 && conn->serve.streams == 0
-           && btl_ib_list_empty(&conn->serve.out.link)
-           && btl_ib_list_empty(&conn->fragments.fragments) && btl_ib_list_empty(&conn->parts);
+    return btl_ib_conn_drained(conn) && conn->recovery.blocked_since == 0
+           && conn->serve.streams == 0 && btl_ib_list_empty(&conn->serve.out.link)
+           && btl_ib_list_empty(&conn->input.fragments.fragments)
+           && btl_ib_list_empty(&conn->input.parts);
 }
 
 /* Off all lists and accounts but the table of ids: whatever its state is next. */
@@ -603,12 +548,12 @@ static void retire(btl_ib_conn_t *conn, int status)
     btl_ib_send_give_back(conn, status, status);
     btl_ib_store_drop(&conn->engine->store, conn);
     end(conn);
-    btl_ib_reasm_drop(&conn->engine->reasm, &conn->fragments);
-    btl_ib_list_remove(&conn->whole);
-    btl_ib_table_unname(&conn->engine->table, conn->id);
+    btl_ib_reasm_drop(&conn->engine->reasm, &conn->input.fragments);
+    btl_ib_list_remove(&conn->input.whole);
+    btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
         conn->adopted = true;
-        conn->engine->passive--;
+        conn->engine->handshakes.passive--;
     }
 }
 
@@ -616,14 +561,14 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    engine->depth++;
+    btl_ib_engine_enter(engine);
     btl_ib_recv_stored(engine); /* what it said before it died, and had acknowledged */
     if (!btl_ib_conn_alive(conn)) {
         btl_ib_engine_leave(engine);
         return;
     }
     engine->count.connections_dead++;
-    BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->name),
+    BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
                btl_ib_death_string(reason));
     conn->state = BTL_IB_CONN_DEAD;
     retire(conn, -EPIPE);
@@ -632,13 +577,6 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
         engine->ops->dead(engine->ops_context, conn, reason);
     }
     btl_ib_engine_leave(engine);
-}
-
-static void gone(btl_ib_conn_t *conn)
-{
-    conn->state = BTL_IB_CONN_GONE;
-    btl_ib_list_remove(&conn->all);
-    btl_ib_list_push_tail(&conn->engine->gone, &conn->all);
 }
 
 void btl_ib_conn_linger(btl_ib_conn_t *conn)
@@ -650,22 +588,24 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_pool_put(segment);
     }
     if (++conn->closes < CLOSES) {
-        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->timer.guest,
-                              conn->engine->now + CLOSE_INTERVAL);
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->recovery.timer.guest,
+                              conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
-        gone(conn);
+        btl_ib_conn_gone(conn);
     }
 }
 
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    bool tell = btl_ib_conn_alive(conn) && (conn->bound || conn->contacted) && !conn->via->failed;
+    bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->contacted)
+                && !conn->route.via->health.failed;
 
-    btl_ib_engine_clock(engine, now);
-    engine->depth++;
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_engine_enter(engine);
     if (btl_ib_conn_alive(conn)) {
-        BTL_IB_LOG_DETAIL(engine, "peer %u.%u: closed here, %s%s", BTL_IB_NAME_ARGS(conn->name),
+        BTL_IB_LOG_DETAIL(engine, "peer %u.%u: closed here, %s%s",
+                          BTL_IB_NAME_ARGS(conn->identity.name),
                           btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
                           tell ? ", it is told" : "");
         conn->state = BTL_IB_CONN_CLOSING;
@@ -677,7 +617,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
         btl_ib_list_push_tail(&engine->closing, &conn->all);
         btl_ib_conn_linger(conn);
     } else {
-        gone(conn);
+        btl_ib_conn_gone(conn);
     }
     btl_ib_engine_leave(engine);
 }
@@ -687,18 +627,4 @@ void btl_ib_conn_strip(btl_ib_conn_t *conn)
     if (btl_ib_conn_alive(conn)) {
         retire(conn, -ECANCELED);
     }
-}
-
-void btl_ib_conn_free(btl_ib_conn_t *conn)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    btl_ib_hotel_check_out(&engine->hotel, &conn->timer.guest);
-    btl_ib_table_remove(&engine->table, conn->id);
-    btl_ib_list_remove(&conn->all);
-    leave_address(conn);
-    if (conn->keys != NULL) {
-        explicit_bzero(conn->keys, sizeof(*conn->keys));
-    }
-    btl_ib_free(&engine->mem, conn);
 }

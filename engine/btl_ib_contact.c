@@ -24,12 +24,13 @@ void btl_ib_contact_begin(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
-    conn->epoch = ++conn->engine->next_epoch;
-    conn->tx_token = btl_ib_token(&conn->secret, config->name, &config->secret, conn->epoch,
-                                  btl_ib_rails_of(conn->rail->index, conn->remote_rail));
-    if (conn->keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
-        conn->keys->tx.begun = false;
-        conn->keys->number = config->first_number;
+    conn->identity.epoch = ++conn->engine->handshakes.next_epoch;
+    conn->identity.tx_token =
+        btl_ib_token(&conn->identity.secret, config->name, &config->secret, conn->identity.epoch,
+                     btl_ib_rails_of(conn->rail->index, conn->identity.remote_rail));
+    if (conn->identity.keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
+        conn->identity.keys->tx.begun = false;
+        conn->identity.keys->number = config->first_number;
     }
 }
 
@@ -48,10 +49,11 @@ static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
 {
     const bool knows = rail->transport->attr.knows_source;
 
-    if (rail == conn->via && (from == conn->to || !knows)) {
+    if (rail == conn->route.via && (from == conn->route.to || !knows)) {
         return true;
     }
-    if (rail == conn->rail && from == BTL_IB_ADDR_UNKNOWN && conn->made_in == conn->engine->batch) {
+    if (rail == conn->rail && from == BTL_IB_ADDR_UNKNOWN
+        && conn->made_in == conn->engine->turn.batch) {
         return true;
     }
     if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_failover_is_way(conn, rail, from)) {
@@ -72,7 +74,7 @@ static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_gua
 /* Is this datagram, which comes with a good token, the peer's next? */
 static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
-    btl_ib_guard_keys_t *keys = conn->keys;
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
 
     return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
 }
@@ -106,7 +108,8 @@ static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
 /* The same, of a peer that we have a connection with. */
 static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
-    return conn->keys == NULL || introduces(conn->engine, arrival, &conn->keys->peer);
+    return conn->identity.keys == NULL
+           || introduces(conn->engine, arrival, &conn->identity.keys->peer);
 }
 
 /* From now on the peer is known by its id and token. If an earlier life of it saw something of our
@@ -115,31 +118,33 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
 {
     const btl_ib_view_t *view = &arrival->view;
 
-    if (view->connect.floor != 0 && btl_ib_seq_before(conn->epoch, view->connect.floor)) {
+    if (view->connect.floor != 0 && btl_ib_seq_before(conn->identity.epoch, view->connect.floor)) {
         btl_ib_conn_reset(conn);
     }
-    conn->peer_id = view->connect.connection;
-    conn->peer_epoch = view->connect.epoch;
-    conn->rx_token = view->token;
-    conn->bound = true;
+    conn->identity.peer_id = view->connect.connection;
+    conn->identity.peer_epoch = view->connect.epoch;
+    conn->identity.rx_token = view->token;
+    conn->identity.bound = true;
     /* It may have had no room for a stranger's data: no long pause before they go again. */
-    btl_ib_loss_begin_row(conn);
-    if (conn->keys != NULL) {
-        conn->keys->rx = arrival->way;
-        btl_ib_replay_init(&conn->keys->replay);
-        btl_ib_replay_mark(&conn->keys->replay, btl_ib_guard_number(arrival->data, arrival->size));
+    btl_ib_recovery_begin_row(&conn->recovery);
+    if (conn->identity.keys != NULL) {
+        conn->identity.keys->rx = arrival->way;
+        btl_ib_replay_init(&conn->identity.keys->replay);
+        btl_ib_replay_mark(&conn->identity.keys->replay,
+                           btl_ib_guard_number(arrival->data, arrival->size));
     }
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
-               BTL_IB_NAME_ARGS(conn->name), conn->epoch, conn->peer_epoch);
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
+               conn->identity.peer_epoch);
     return conn;
 }
 
 static void begin_second(btl_ib_engine_t *engine)
 {
-    if (engine->now - engine->lookups_at >= SECOND) {
-        engine->lookups_at = engine->now;
-        engine->lookups = 0;
-        engine->responses = 0;
+    if (engine->clock.now - engine->handshakes.lookups_at >= SECOND) {
+        engine->handshakes.lookups_at = engine->clock.now;
+        engine->handshakes.lookups = 0;
+        engine->handshakes.responses = 0;
     }
 }
 
@@ -147,14 +152,15 @@ static void begin_second(btl_ib_engine_t *engine)
 static bool may_look_up(btl_ib_engine_t *engine)
 {
     begin_second(engine);
-    return !engine->refuse_new && engine->lookups++ < engine->config.lookups_max;
+    return !engine->handshakes.refuse_new
+           && engine->handshakes.lookups++ < engine->config.lookups_max;
 }
 
 /* The same of responses, which cost less. */
 static bool may_respond(btl_ib_engine_t *engine)
 {
     begin_second(engine);
-    return engine->responses++ / RESPONSES < engine->config.lookups_max;
+    return engine->handshakes.responses++ / RESPONSES < engine->config.lookups_max;
 }
 
 /* Is it of a life that has ended here already? Its sender's secret is `secret`. */
@@ -177,7 +183,7 @@ static bool is_late(btl_ib_engine_t *engine, const btl_ib_view_t *view,
 static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
 {
     if (view->connect.floor == 0
-        || !btl_ib_seq_before(engine->next_epoch + 1, view->connect.floor)) {
+        || !btl_ib_seq_before(engine->handshakes.next_epoch + 1, view->connect.floor)) {
         return false;
     }
     engine->count.dropped_stale++;
@@ -266,11 +272,11 @@ static bool may_be_taken_up(btl_ib_engine_t *engine, bool known)
 {
     const uint32_t most = engine->config.passive_max;
 
-    if (known || engine->passive < most) {
+    if (known || engine->handshakes.passive < most) {
         return may_look_up(engine);
     }
-    if (!engine->told_passive) {
-        engine->told_passive = true;
+    if (!engine->handshakes.told_passive) {
+        engine->handshakes.told_passive = true;
         BTL_IB_LOG(engine, 0,
                    "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
                    "further ones wait until there are fewer",
@@ -288,13 +294,13 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (engine->kicking && !engine->refuse_new) {
+    if (engine->turn.async && !engine->handshakes.refuse_new) {
         put_off(rail, arrival);
         return NULL;
     }
     if (!may_be_taken_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
-        if (old == NULL && !engine->refuse_new && may_respond(engine)) {
+        if (old == NULL && !engine->handshakes.refuse_new && may_respond(engine)) {
             btl_ib_validation_respond(rail, arrival); /* it is to wait, and not to give us up */
         }
         return NULL;
@@ -313,10 +319,10 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         engine->count.dropped_lookup++;
         return NULL;
     }
-    engine->passive++;
+    engine->handshakes.passive++;
     engine->count.connections_passive++;
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
-                      BTL_IB_NAME_ARGS(conn->name));
+                      BTL_IB_NAME_ARGS(conn->identity.name));
     bind_peer(conn, arrival);
     engine->ops->passive(engine->ops_context, conn);
     return conn;
@@ -326,9 +332,9 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
  * and begins anew. */
 static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
-    if (conn->bound) {
-        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->name));
-        if (conn->peer_knows) { /* then it had data of this life of ours */
+    if (conn->identity.bound) {
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->identity.name));
+        if (conn->identity.peer_knows) { /* then it had data of this life of ours */
             btl_ib_conn_reset(conn);
         } else {
             btl_ib_conn_lose_peer(conn);
@@ -364,20 +370,20 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
         }
         return look_up(rail, arrival, NULL);
     }
-    if (!proves(engine, view, &conn->secret)) {
+    if (!proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
     if (!is_source(conn, rail, arrival->from) || is_impossible(engine, view)) {
         return NULL;
     }
-    if (!conn->bound && is_late(engine, view, &conn->secret)) {
+    if (!conn->identity.bound && is_late(engine, view, &conn->identity.secret)) {
         answer_late(conn, arrival);
         return NULL;
     }
-    if (conn->bound && view->connect.epoch == conn->peer_epoch) {
+    if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
         return continues(conn, arrival) ? conn : NULL;
     }
-    if (conn->bound && btl_ib_seq_before(view->connect.epoch, conn->peer_epoch)) {
+    if (conn->identity.bound && btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch)) {
         engine->count.dropped_stale++;
         return NULL;
     }
@@ -387,8 +393,8 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 /* Does it name a connection of ours, and show its token? All datagrams do, but the first ones of a life. */
 static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->bound
-           && view->token == conn->rx_token;
+    return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->identity.bound
+           && view->token == conn->identity.rx_token;
 }
 
 /* What is not known has to say who sends it. `named`: the connection that it names, NULL: none of ours. */
@@ -439,9 +445,11 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
         count->dropped_stranger++;
     } else if (arrival->view.token
-               != btl_ib_token_of_response(&conn->secret, conn->tx_token, conn->id)) {
+               != btl_ib_token_of_response(&conn->identity.secret, conn->identity.tx_token,
+                                           conn->identity.id)) {
         count->dropped_token++;
-    } else if (conn->peer_knows) { /* a late copy, or somebody repeats it: there is better news */
+    } else if (conn->identity
+                   .peer_knows) { /* a late copy, or somebody repeats it: there is better news */
         count->dropped_stale++;
     } else if (is_source(conn, rail, arrival->from)) {
         count->received_responses++;
@@ -467,11 +475,11 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     if (conn == NULL) {
         return NULL;
     }
-    if (view->connection != conn->id) {
+    if (view->connection != conn->identity.id) {
         return without_answers(conn, rail, arrival);
     }
-    if (!conn->peer_knows) {
-        conn->peer_knows = true;
+    if (!conn->identity.peer_knows) {
+        conn->identity.peer_knows = true;
         btl_ib_validation_answered(conn);
     }
     return conn;

@@ -7,6 +7,46 @@
 
 #include "btl_ib_min.h"
 
+/* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
+enum { WHOLE = 1 << 24 };
+
+static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
+{
+    return transport->ops->rx_depth != NULL ? transport->ops->rx_depth(transport, size)
+                                            : transport->attr.rx_depth;
+}
+
+/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in parts of the whole. */
+static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
+{
+    const uint32_t depth = rx_depth(transport, size);
+
+    return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
+}
+
+void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
+                         const btl_ib_transport_t *transport)
+{
+    uint64_t each = 0; /* what one datagram of each queue takes */
+
+    for (uint32_t i = 0; i < queues->count; i++) {
+        each += part_of(transport, queues->q[i].size);
+    }
+    for (uint32_t i = 0; i < queues->count; i++) {
+        const uint32_t part = part_of(transport, queues->q[i].size);
+        const uint64_t all = transport->attr.queue_buffers ? part : each;
+        pools[i].depth = all < WHOLE ? WHOLE / all * part : part;
+    }
+}
+
+uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                            const btl_ib_transport_t *transport, uint32_t most, uint32_t largest)
+{
+    const uint32_t part = part_of(transport, btl_ib_min_u32(queue->size, largest));
+
+    return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
+}
+
 /* The grant is another: watermark and window of one that is smaller than the queue are so in proportion, the watermark
  * below the grant. Divided here, and not for each segment. */
 static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)

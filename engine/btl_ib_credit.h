@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "btl_ib_queues.h"
+#include "transport.h"
 
 /* What all peers of one queue hold together. A credit counts by what its datagrams take of the receive buffers,
  * which may be less for one peer than for another. */
@@ -56,6 +57,16 @@ static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32
     uint32_t most = queue->num < init ? queue->num : init;
     return most == 0 ? 1 : most;
 }
+
+/* Credits are promises of buffers. Sets the depth of each queue's pool: as many as the transport can hold if all queues are full,
+ * with the largest datagrams; or all that are a queue's own, where the transport has buffers of its own for each. */
+void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
+                         const btl_ib_transport_t *transport);
+
+/* What a credit of a queue counts in its pool, with datagrams of up to `largest` bytes, so that no more than `most` (0: any number)
+ * are granted in all. */
+uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                            const btl_ib_transport_t *transport, uint32_t most, uint32_t largest);
 
 /* Start with the initial grant, which the pool must bear even if it is spent. `cost`: of the pool for each, at
  * least 1. */

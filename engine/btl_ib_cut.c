@@ -13,7 +13,8 @@
 /* The most that fits a segment of `space` behind a head of `head` bytes. */
 static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
 {
-    const uint32_t largest = btl_ib_min_u32(conn->peer_queues->q[space].size, conn->datagram_max);
+    const uint32_t largest =
+        btl_ib_min_u32(conn->peer_queues->q[space].size, conn->pmtud.datagram_max);
 
     return largest - btl_ib_send_overhead(conn) - head;
 }
@@ -36,7 +37,7 @@ typedef struct row {
 static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 {
     const uint32_t heads = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
-    const uint32_t most = conn->datagram_max - heads;
+    const uint32_t most = conn->pmtud.datagram_max - heads;
 
     if (conn->cc.train <= 1) {
         return most;
@@ -74,7 +75,7 @@ static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uin
  * datagram in one piece. */
 static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
-    const btl_ib_transport_attr_t *attr = &conn->via->transport->attr;
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
     return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
            && conn->engine->guard.ops->trailer == 0;
 }
@@ -234,7 +235,7 @@ static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
 int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_segment_t **segments,
                int most)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].window;
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     const bool in_pieces = is_in_pieces(conn, out);
     row_t row;
     int n = 0;

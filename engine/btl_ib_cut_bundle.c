@@ -40,7 +40,7 @@ uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t 
 btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
                                     uint32_t size, uint32_t space, btl_ib_list_t *bundled)
 {
-    if (btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
+    if (btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_BUNDLE, size);

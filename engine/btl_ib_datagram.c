@@ -13,52 +13,16 @@
 
 /* ---- making segments ---- */
 
-uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
-{
-    return conn->datagram_max - btl_ib_send_overhead(conn);
-}
-
-static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
-{
-    btl_ib_wire_connect_t connect = {
-        .name = BTL_IB_LE64(conn->engine->config.name),
-        .connection = BTL_IB_LE32(conn->id),
-        .epoch = BTL_IB_LE32(conn->epoch),
-        .from_rail = (uint8_t) conn->rail->index,
-        .to_rail = (uint8_t) conn->remote_rail,
-        .floor = BTL_IB_LE32(conn->peer_floor),
-    };
-    memcpy(to, &connect, sizeof(connect));
-}
-
-btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
-{
-    const uint32_t whole = btl_ib_send_overhead(conn) + size;
-    btl_ib_segment_t *segment = btl_ib_pool_get(&conn->via->pool, whole);
-
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->conn = conn;
-    segment->type = (uint8_t) type;
-    segment->size = whole - conn->engine->guard.ops->trailer;
-    if (btl_ib_send_says_connect(conn)) {
-        segment->flags = BTL_IB_FLAG_CONNECT;
-        write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
-    }
-    return segment;
-}
-
 /* All in the headers of a row that is news of this moment, alike in all of them, for first and later
  * copies; `acks`: they acknowledge `ack_space`. */
 static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
 {
     const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
-    uint64_t now = conn->engine->now;
+    uint64_t now = conn->engine->clock.now;
     btl_ib_wire_header_t header = {
         .version_type = BTL_IB_WIRE_VERSION << 4,
-        .connection = BTL_IB_LE32(conn->peer_id),
-        .token = BTL_IB_LE64(conn->tx_token),
+        .connection = BTL_IB_LE32(conn->identity.peer_id),
+        .token = BTL_IB_LE64(conn->identity.tx_token),
         .stamp = BTL_IB_LE32((uint32_t) now),
     };
 
@@ -71,15 +35,16 @@ static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32
             header.credits = BTL_IB_LE16(credits < UINT16_MAX ? credits : UINT16_MAX);
         }
     }
-    if (conn->no_tag) {
+    if (conn->ack.no_tag) {
         header.flags |= BTL_IB_FLAG_NO_TAG;
     }
-    if (conn->echo_valid) {
-        uint64_t hold = now - conn->echo_at;
+    if (conn->ack.echo_valid) {
+        uint64_t hold = now - conn->ack.echo_at;
         header.flags |= BTL_IB_FLAG_ECHO;
-        header.echo = BTL_IB_LE32(conn->echo);
+        header.echo = BTL_IB_LE32(conn->ack.echo);
         header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
-        header.away = BTL_IB_LE16(conn->echo_away < UINT16_MAX ? conn->echo_away : UINT16_MAX);
+        header.away =
+            BTL_IB_LE16(conn->ack.echo_away < UINT16_MAX ? conn->ack.echo_away : UINT16_MAX);
     }
     return header;
 }
@@ -109,7 +74,7 @@ typedef struct row {
 /* Before the first datagram of a life, and again if memory was short then. */
 static bool have_key(btl_ib_conn_t *conn)
 {
-    btl_ib_guard_keys_t *keys = conn->keys;
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
 
     if (keys == NULL || keys->tx.begun) {
         return true;
@@ -118,10 +83,10 @@ static bool have_key(btl_ib_conn_t *conn)
         .sender_key = &conn->engine->config.key,
         .receiver_key = &keys->peer,
         .sender = conn->engine->config.name,
-        .receiver = conn->name,
-        .epoch = conn->epoch,
+        .receiver = conn->identity.name,
+        .epoch = conn->identity.epoch,
         .from_rail = conn->rail->index,
-        .to_rail = conn->remote_rail,
+        .to_rail = conn->identity.remote_rail,
     };
     return btl_ib_guard_begin(&conn->engine->guard, &keys->tx, &path);
 }
@@ -132,7 +97,7 @@ static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t 
 {
     uint32_t size = segment->size + segment->outside;
     btl_ib_segment_t *copy =
-        btl_ib_pool_get(&conn->via->pool, size + conn->engine->guard.ops->trailer);
+        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->guard.ops->trailer);
 
     if (copy == NULL) {
         return NULL;
@@ -162,12 +127,12 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         return NULL;
     }
     if (guard->ops->apart) {
-        wire = btl_ib_pool_get(&conn->via->pool, segment->size + guard->ops->trailer);
+        wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + guard->ops->trailer);
         if (wire == NULL) {
             return NULL;
         }
     }
-    if (!btl_ib_guard_seal(guard, conn->keys, segment->wire, wire->wire, segment->size)) {
+    if (!btl_ib_guard_seal(guard, conn->identity.keys, segment->wire, wire->wire, segment->size)) {
         if (wire != segment) {
             btl_ib_pool_put(wire);
         }
@@ -181,16 +146,16 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
 {
     uint32_t size = segment->size + conn->engine->guard.ops->trailer;
 
-    tx->to = conn->to;
+    tx->to = conn->route.to;
     tx->niov = 1;
     tx->size = size + segment->outside;
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
-    tx->bulk = conn->bulk_apart && btl_ib_segment_is_bulk(segment);
-    if (conn->via != conn->rail) {
-        tx->channel = (uint8_t) btl_ib_queues_channel(conn->via_queues, tx->size);
+    tx->bulk = conn->bulk_lane && btl_ib_segment_is_bulk(segment);
+    if (conn->route.via != conn->rail) {
+        tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
     if (segment->outside > 0) {
         tx->iov[tx->niov++] = segment->iov[0];
@@ -204,7 +169,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
 static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        const btl_ib_wire_header_t *news, btl_ib_tx_t *tx)
 {
-    bool apart = segment->busy || segment->pool != &conn->via->pool;
+    bool apart = segment->busy || segment->pool != &conn->route.via->pool;
     btl_ib_segment_t *plain = apart ? carry_over(conn, segment) : segment;
 
     if (plain == NULL) {
@@ -245,7 +210,7 @@ static void left(const btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segm
     btl_ib_segment_t *wire = row->wire[i];
 
     engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
-    wire->busy = taken && row->tx[i].size > conn->via->transport->attr.inline_size;
+    wire->busy = taken && row->tx[i].size > conn->route.via->transport->attr.inline_size;
     if (wire != segment) {
         btl_ib_pool_put(wire);
     }
@@ -272,13 +237,13 @@ static bool is_full(int error)
 static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
                     int *taken)
 {
-    btl_ib_transport_t *transport = conn->via->transport;
+    btl_ib_transport_t *transport = conn->route.via->transport;
     int done = 0;
 
     *taken = 0;
     while (done < row->count) {
         int error = ENETDOWN;
-        int now = conn->via->failed
+        int now = conn->route.via->health.failed
                       ? 0
                       : transport->ops->send(transport, row->tx + done, row->count - done, &error);
         for (*taken += now; now > 0; now--, done++) {
@@ -292,7 +257,7 @@ static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_
             break;
         }
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
-                   BTL_IB_NAME_ARGS(conn->name), transport->name, row->tx[done].size,
+                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, row->tx[done].size,
                    strerror(error));
         left(conn, row, done, segments[done], false);
         done++;
@@ -306,16 +271,16 @@ static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_
  */
 static void choose_way(btl_ib_conn_t *conn)
 {
-    if (btl_ib_list_empty(&conn->sent[BTL_IB_RACK_BULK])) {
-        conn->bulk_apart = false;
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
+        conn->bulk_lane = false;
     }
-    conn->bulk_apart = conn->bulk_apart || btl_ib_batch_short_ones_come(conn);
+    conn->bulk_lane = conn->bulk_lane || btl_ib_batch_short_ones_come(conn);
 }
 
 static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_pick(conn);
-    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->bound;
+    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
     btl_ib_wire_header_t news = news_of(conn, acks, ack_space);
     row_t row;
     int taken;
@@ -328,7 +293,7 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     drop_rest(&row, segments, done);
     conn->contacted = conn->contacted || done > 0;
     if (taken > 0) {
-        conn->no_tag = false;
+        conn->ack.no_tag = false;
         if (acks) {
             btl_ib_ack_left(conn, ack_space);
         }
@@ -341,8 +306,9 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
 /* Was it cut for a larger path? */
 static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return segment->size + segment->outside + conn->engine->guard.ops->trailer > conn->datagram_max
-           && !btl_ib_path_is_probe(segment);
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer
+               > conn->pmtud.datagram_max
+           && !btl_ib_segment_is_mtu_probe(segment);
 }
 
 /*
@@ -401,7 +367,7 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     const uint32_t total =
         segment->size + segment->outside - (uint32_t) (btl_ib_send_body(segment) - segment->wire);
     const uint32_t head = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
-    const uint32_t unit = (conn->datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
+    const uint32_t unit = (conn->pmtud.datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
 
     while (segment->parted < total) {
         btl_ib_segment_t *part = make_part(conn, segment, total, unit);
@@ -426,7 +392,7 @@ int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
 {
     int done = 0;
 
-    if (!conn->sizes.parts) {
+    if (!conn->pmtud.parts) {
         return send_whole(conn, segments, count);
     }
     while (done < count) {

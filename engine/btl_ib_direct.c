@@ -47,7 +47,8 @@ static btl_ib_op_t *op_of(btl_ib_list_t *item)
  * trailer: with a guard nothing goes by them. */
 static bool is_known(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
-    return device_of(conn) != NULL && op->place.known && op->place.rail == conn->remote_rail
+    return device_of(conn) != NULL && op->place.known
+           && op->place.rail == conn->identity.remote_rail
            && conn->engine->guard.kind == BTL_IB_GUARD_NONE;
 }
 
@@ -78,7 +79,7 @@ bool btl_ib_direct_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
     if (op->kind == BTL_IB_OP_ATOMIC) {
         return op->by_device;
     }
-    return conn->via == conn->rail && btl_ib_rail_usable(conn->rail)
+    return conn->route.via == conn->rail && btl_ib_rail_usable(conn->rail)
            && btl_ib_direct_possible(conn, op);
 }
 
@@ -100,7 +101,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     const bool atomic = op->kind == BTL_IB_OP_ATOMIC;
     const btl_ib_rdma_work_t work = {
-        .to = conn->address,
+        .to = conn->route.address,
         .kind = kind_of(op),
         .local = atomic ? &op->result : op->local,
         .mem = atomic ? NULL : op->mem,
@@ -112,10 +113,10 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
         .context = op,
     };
 
-    if (conn->rail->failed || conn->address == BTL_IB_ADDR_UNKNOWN) {
+    if (conn->rail->health.failed || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
         return -ENETDOWN;
     }
-    if (conn->rail->down) { /* it may come back, and atomics have no other way */
+    if (conn->rail->health.down) { /* it may come back, and atomics have no other way */
         return -EAGAIN;
     }
     return device_of(conn)->start(conn->rail->transport, &work);
@@ -124,7 +125,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
 /* From now on the peer's silence is noticed. */
 static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
-    if (op->asked || conn->name == conn->engine->config.name) {
+    if (op->asked || conn->identity.name == conn->engine->config.name) {
         return;
     }
     if (conn->ops.answers == 0) {
@@ -139,7 +140,7 @@ static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_push_tail(&conn->direct.running, &op->out.link);
     conn->direct.count++;
-    conn->direct.moved_at = btl_ib_engine_awake(conn->engine);
+    conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
     expect(conn, op);
 }
 
@@ -149,7 +150,7 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
     btl_ib_op_not_asked(op);
     conn->engine->count.direct_returned++;
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s does not bring an operation to an end: %s",
-               BTL_IB_NAME_ARGS(conn->name), conn->rail->transport->name, strerror(error));
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name, strerror(error));
     if (op->kind == BTL_IB_OP_ATOMIC) {
         btl_ib_send_finish(&op->out, -EPIPE);
     } else {
@@ -161,7 +162,7 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
 {
     return conn->direct.count == 0
-           && btl_ib_engine_awake(conn->engine) - conn->direct.moved_at > patience;
+           && btl_ib_clock_awake(&conn->engine->clock) - conn->direct.moved_at > patience;
 }
 
 /* Not taken, for that reason: shall it come again? A peer that computes is late to connect, and an ATOMIC has no other
@@ -173,7 +174,7 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
     if (op->kind != BTL_IB_OP_ATOMIC) {
         return rc == -EAGAIN;
     }
-    return (rc == -EAGAIN || (rc == -EHOSTUNREACH && conn->via == conn->rail))
+    return (rc == -EAGAIN || (rc == -EHOSTUNREACH && conn->route.via == conn->rail))
            && (limit == 0 || !is_late(conn, limit));
 }
 
@@ -239,7 +240,7 @@ void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
         return;
     }
     if (btl_ib_list_empty(&conn->direct.waiting) && conn->direct.count == 0) {
-        conn->direct.moved_at = btl_ib_engine_awake(conn->engine);
+        conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
     }
     btl_ib_conn_active(conn);
     btl_ib_list_push_tail(&conn->direct.waiting, &op->out.link);
@@ -269,7 +270,7 @@ void btl_ib_direct_event(const btl_ib_event_t *event)
     btl_ib_conn_t *conn = op->out.conn;
 
     leave(conn, op);
-    conn->direct.moved_at = conn->engine->awake;
+    conn->direct.moved_at = conn->engine->clock.awake;
     btl_ib_op_answered(conn);
     if (!btl_ib_list_empty(&conn->direct.waiting)) {
         btl_ib_conn_ready(conn);
@@ -288,7 +289,7 @@ void btl_ib_direct_event(const btl_ib_event_t *event)
 static void take_back(const btl_ib_conn_t *conn)
 {
     if (conn->direct.count > 0) {
-        device_of(conn)->cancel(conn->rail->transport, conn->address);
+        device_of(conn)->cancel(conn->rail->transport, conn->route.address);
     }
 }
 
@@ -313,9 +314,9 @@ void btl_ib_direct_device_failed(btl_ib_conn_t *conn)
     take_back(conn);
     while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
         leave(conn, op_of(item));
-        turn_away(conn, op_of(item), conn->rail->error);
+        turn_away(conn, op_of(item), conn->rail->health.error);
     }
     while ((item = btl_ib_list_pop(&conn->direct.waiting)) != NULL) {
-        turn_away(conn, op_of(item), conn->rail->error);
+        turn_away(conn, op_of(item), conn->rail->health.error);
     }
 }

@@ -75,7 +75,7 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine)
     btl_ib_drops_t *drops = engine->drops;
 
     print_waiting(engine);
-    if (engine->now - drops->second_at >= SECOND) {
+    if (engine->clock.now - drops->second_at >= SECOND) {
         print_hidden(engine);
     }
 }
@@ -89,9 +89,9 @@ static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *
          from != BTL_IB_ADDR_UNKNOWN && item != NULL; item = btl_ib_list_next(conns, item)) {
         const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
 
-        if ((conn->via == rail && conn->to == from)
-            || (conn->rail == rail && conn->address == from)) {
-            snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->name));
+        if ((conn->route.via == rail && conn->route.to == from)
+            || (conn->rail == rail && conn->route.address == from)) {
+            snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->identity.name));
             return;
         }
     }
@@ -137,11 +137,11 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_drops_t *drops = engine->drops;
 
-    if (engine->now - drops->second_at >= SECOND) {
-        if (!engine->kicking) {
+    if (engine->clock.now - drops->second_at >= SECOND) {
+        if (!engine->turn.async) {
             print_hidden(engine);
         }
-        drops->second_at = engine->now;
+        drops->second_at = engine->clock.now;
         drops->lines = 0;
     }
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
@@ -154,7 +154,7 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         }
     }
     drops->seen = engine->count;
-    if (!engine->kicking) {
+    if (!engine->turn.async) {
         print_waiting(engine);
     }
 }

@@ -13,17 +13,15 @@
 #include <string.h>
 
 enum {
-    LONG_PAUSE = 1000 * 1000, /* us between two turns: for the rest it was we who were away */
-    SHORT_BYTES = 1024,       /* of payload in a turn that is for short messages */
-    SHORT_GAP = 1000,         /* us between two of a row of these */
-    SHORT_EXCUSED = 64,       /* that are not counted yet because of operations on memory */
-    EVICTIONS = 64,           /* timers in one turn */
+    SHORT_BYTES = 1024, /* of payload in a turn that is for short messages */
+    SHORT_GAP = 1000,   /* us between two of a row of these */
+    SHORT_EXCUSED = 64, /* that are not counted yet because of operations on memory */
+    EVICTIONS = 64,     /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
     RETRY_AFTER = 10,              /* us: when a full transport is worth another try */
     SEGMENTS_EXTRA = 64,           /* buffers for what is not counted in flight: ACK, CLOSE */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that came in kicks */
-    CREDIT_WHOLE = 1 << 24, /* parts of a transport's receive buffers that credits stand for */
 };
 
 /* ---- making and unmaking ---- */
@@ -109,7 +107,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->config = *config;
     engine->ops = ops;
     engine->ops_context = ops_context;
-    engine->awake = 1;
+    engine->clock.awake = 1;
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
     btl_ib_guard_init(&engine->guard, config->guard, config->aead, &engine->count);
     btl_ib_hotel_init(&engine->hotel, 0);
@@ -126,20 +124,11 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->whole);
     btl_ib_list_init(&engine->refused);
     btl_ib_list_init(&engine->closing);
-    btl_ib_list_init(&engine->gone);
+    btl_ib_list_init(&engine->lifetime.gone);
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->tables);
     btl_ib_drops_init(engine);
     return engine;
-}
-
-static void free_all(btl_ib_list_t *conns)
-{
-    btl_ib_list_t *item;
-
-    while ((item = btl_ib_list_first(conns)) != NULL) {
-        btl_ib_conn_free(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
-    }
 }
 
 /* What a connection still holds, without telling anybody. */
@@ -159,9 +148,9 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 
     btl_ib_drops_fini(engine);
     strip_all(engine);
-    free_all(&engine->conns);
-    free_all(&engine->closing);
-    free_all(&engine->gone);
+    btl_ib_conn_free_all(&engine->conns);
+    btl_ib_conn_free_all(&engine->closing);
+    btl_ib_conn_free_all(&engine->lifetime.gone);
     btl_ib_graves_fini(&engine->graves);
     btl_ib_regions_fini(&engine->regions);
     btl_ib_store_fini(&engine->store);
@@ -181,50 +170,6 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
-static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
-{
-    return transport->ops->rx_depth != NULL ? transport->ops->rx_depth(transport, size)
-                                            : transport->attr.rx_depth;
-}
-
-/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in parts of the whole. */
-static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
-{
-    const uint32_t depth = rx_depth(transport, size);
-
-    return depth < CREDIT_WHOLE ? CREDIT_WHOLE / (depth > 0 ? depth : 1) : 1;
-}
-
-/* Credits are promises of buffers: as many for each queue as the transport can hold if all of them are full, with
- * the largest datagrams; or all that are its own, where it has its own. */
-static void share_credits(btl_ib_rail_t *rail)
-{
-    const btl_ib_queue_table_t *queues = &rail->queues;
-    uint64_t each = 0; /* what one datagram of each queue takes */
-
-    for (uint32_t i = 0; i < queues->count; i++) {
-        each += part_of(rail->transport, queues->q[i].size);
-    }
-    for (uint32_t i = 0; i < queues->count; i++) {
-        const uint32_t part = part_of(rail->transport, queues->q[i].size);
-        const uint64_t all = rail->transport->attr.queue_buffers ? part : each;
-        rail->credit[i].depth = all < CREDIT_WHOLE ? CREDIT_WHOLE / all * part : part;
-    }
-}
-
-/* More of a queue's credits than the configuration allows would not fit into its pool. */
-uint32_t btl_ib_rail_credit_cost(const btl_ib_rail_t *rail, uint32_t queue, uint32_t largest)
-{
-    const uint32_t size = btl_ib_min_u32(rail->queues.q[queue].size, largest);
-    const uint32_t part = part_of(rail->transport, size);
-    const uint32_t limit = rail->engine->config.credit_pool;
-
-    if (limit == 0) {
-        return part;
-    }
-    return btl_ib_max_u32(part, (uint32_t) ((rail->credit[queue].depth + limit - 1) / limit));
-}
-
 /* Segments not acknowledged, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
  * transport still reads. */
 static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport)
@@ -237,7 +182,7 @@ static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transpo
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues)
 {
-    uint32_t least = btl_ib_engine_datagram_min(engine->guard.kind);
+    uint32_t least = btl_ib_guard_datagram_min(engine->guard.kind);
 
     if (engine->rail_count == BTL_IB_RAILS_MAX) {
         return -ENOSPC;
@@ -266,7 +211,7 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
                 btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
         }
     }
-    share_credits(rail);
+    btl_ib_credit_share(rail->credit, &rail->queues, transport);
     btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
@@ -311,12 +256,12 @@ bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, ch
  */
 static uint32_t away_from(const btl_ib_rail_t *rail)
 {
-    uint64_t busy = rail->engine->now - rail->empty_at;
+    uint64_t busy = rail->engine->clock.now - rail->empty_at;
 
     if (!rail->transport->attr.partial_poll) {
-        return rail->engine->gap;
+        return rail->engine->clock.gap;
     }
-    return btl_ib_max_u32(rail->engine->gap, btl_ib_clip_u32(busy, QUEUE_BORNE));
+    return btl_ib_max_u32(rail->engine->clock.gap, btl_ib_clip_u32(busy, QUEUE_BORNE));
 }
 
 /* First of all: what comes with them may end a connection, and with that its operations, which are its
@@ -346,8 +291,9 @@ static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
     int received = 0;
 
     for (int i = 0; i < count; i++) {
-        engine->batch = of->number; /* a callback may have polled, or let another thread do so */
-        engine->away = of->away;
+        engine->turn.batch =
+            of->number; /* a callback may have polled, or let another thread do so */
+        engine->turn.away = of->away;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             btl_ib_recv(rail, &events[i]);
@@ -376,14 +322,14 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     btl_ib_engine_t *engine = rail->engine;
 
     if (count == 0) {
-        rail->empty_at = engine->now;
+        rail->empty_at = engine->clock.now;
     }
     take_in_rdma(rail, events, count);
-    const batch_of_t of = {.number = ++engine->batches, .away = away_from(rail)};
+    const batch_of_t of = {.number = ++engine->turn.batches, .away = away_from(rail)};
     const int received = take_in(rail, events, count, &of, buffers);
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
-        if (!engine->kicking) {
+        if (!engine->turn.async) {
             btl_ib_send_callbacks(engine);
         }
     }
@@ -395,7 +341,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
 static void take_in_unidentified(btl_ib_engine_t *engine)
 {
     /* Their addresses become known with the first of them. */
-    const batch_of_t of = {.number = ++engine->batches, .away = BTL_IB_AWAY_UNKNOWN};
+    const batch_of_t of = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
     btl_ib_stored_t *stored;
     void *none[1];
 
@@ -416,21 +362,22 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     int datagrams = 0;
 
-    engine->more = false;
-    engine->first_rail++; /* in turn, so that a rail that is flooded does not starve the others */
+    engine->turn.more = false;
+    engine->turn
+        .first_rail++; /* in turn, so that a rail that is flooded does not starve the others */
     for (uint32_t i = 0; i < engine->rail_count; i++) {
-        btl_ib_rail_t *rail = engine->rails[(engine->first_rail + i) % engine->rail_count];
+        btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
-        while (left > 0 && !rail->failed) {
+        while (left > 0 && !rail->health.failed) {
             int max = left < BTL_IB_BATCH ? left : BTL_IB_BATCH;
             int count = poll_batch(rail, max, &datagrams);
             if (count < max) {
                 break;
             }
             left -= count;
-            engine->more = left <= 0;
+            engine->turn.more = left <= 0;
         }
-        if (rail->down && !rail->failed) {
+        if (rail->health.down && !rail->health.failed) {
             btl_ib_rail_look(rail);
         }
     }
@@ -461,17 +408,17 @@ static void push_ready(btl_ib_engine_t *engine)
     btl_ib_list_t turn;
     btl_ib_list_t *item;
 
-    if (!btl_ib_list_empty(&engine->starved) && engine->unacked < engine->config.depth_total
-        && engine->bytes_unacked < engine->config.depth_bytes) {
+    if (!btl_ib_list_empty(&engine->starved) && engine->budget.unacked < engine->config.depth_total
+        && engine->budget.bytes_unacked < engine->config.depth_bytes) {
         btl_ib_list_splice_tail(&engine->ready, &engine->starved);
     }
     btl_ib_list_init(&turn); /* who becomes ready again has to wait for the next turn */
     btl_ib_list_splice_tail(&turn, &engine->ready);
-    engine->in_turn = true;
+    engine->turn.sending = true;
     while ((item = btl_ib_list_pop(&turn)) != NULL) {
         btl_ib_send_push(BTL_IB_CONTAINER(item, btl_ib_conn_t, ready));
     }
-    engine->in_turn = false;
+    engine->turn.sending = false;
 }
 
 /* Of short messages those that only announce operations on memory, or say that one is over: about one for each. */
@@ -479,11 +426,11 @@ static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
 {
     const btl_ib_counters_t *count = &engine->count;
     const uint64_t ops = count->served_gets + count->started_gets + count->started_puts;
-    const uint64_t excused = engine->short_excused + ops - engine->short_ops;
+    const uint64_t excused = engine->latency.excused + ops - engine->latency.ops;
     const uint64_t now = messages < excused ? messages : excused;
 
-    engine->short_ops = ops;
-    engine->short_excused = excused - now < SHORT_EXCUSED ? excused - now : SHORT_EXCUSED;
+    engine->latency.ops = ops;
+    engine->latency.excused = excused - now < SHORT_EXCUSED ? excused - now : SHORT_EXCUSED;
     return messages - now;
 }
 
@@ -494,54 +441,19 @@ static void hurry_if_short(btl_ib_engine_t *engine, uint64_t messages, uint64_t 
     messages = engine->count.received_messages - messages;
     const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= SHORT_BYTES;
 
-    engine->hurry = is_short && !engine->hurry;
+    engine->latency.hold_bulk = is_short && !engine->latency.hold_bulk;
     if (is_short) {
         const bool counts = counted_for(engine, messages) > 0;
-        engine->short_row =
-            engine->now - engine->short_at > SHORT_GAP ? 0 : engine->short_row + counts;
-        engine->short_before = engine->short_at;
-        engine->short_at = engine->now;
+        engine->latency.row =
+            engine->clock.now - engine->latency.at > SHORT_GAP ? 0 : engine->latency.row + counts;
+        engine->latency.before = engine->latency.at;
+        engine->latency.at = engine->clock.now;
     }
-}
-
-void btl_ib_engine_leave(btl_ib_engine_t *engine)
-{
-    if (--engine->depth == 0) {
-        free_all(&engine->gone);
-    }
-}
-
-/* Of a pause we were there for LONG_PAUSE at most, so that whoever comes seldom counts silence slowly,
- * but does count it. Before the first turn there was none: nobody knows how long the clock ran before. */
-static uint64_t awake_at(const btl_ib_engine_t *engine, uint64_t now)
-{
-    uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
-
-    if (engine->turned_at == 0) {
-        return engine->awake;
-    }
-    return engine->awake + (away < LONG_PAUSE ? away : LONG_PAUSE);
-}
-
-uint64_t btl_ib_engine_awake_later(const btl_ib_engine_t *engine)
-{
-    return awake_at(engine, engine->now);
-}
-
-static void turn_begins(btl_ib_engine_t *engine, uint64_t now)
-{
-    uint64_t away = now > engine->turned_at ? now - engine->turned_at : 0;
-
-    engine->turns++;
-    engine->awake = awake_at(engine, now);
-    engine->gap = btl_ib_clip_u32(away, UINT32_MAX);
-    engine->turned_at += away;
-    btl_ib_engine_clock(engine, now);
 }
 
 static void evict_and_push(btl_ib_engine_t *engine)
 {
-    btl_ib_hotel_evict(&engine->hotel, engine->now, EVICTIONS, evicted, NULL);
+    btl_ib_hotel_evict(&engine->hotel, engine->clock.now, EVICTIONS, evicted, NULL);
     if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
         push_ready(engine);
     }
@@ -554,7 +466,7 @@ static void let_go(btl_ib_engine_t *engine)
 
     while ((item = btl_ib_list_first(&engine->ready)) != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ready);
-        if (conn->held == 0) {
+        if (conn->coalesce.held == 0) {
             return;
         }
         btl_ib_list_remove(item);
@@ -567,7 +479,7 @@ static void let_go(btl_ib_engine_t *engine)
 static bool work_is_left(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->store.messages) || !btl_ib_list_empty(&engine->whole)
-           || !btl_ib_list_empty(&engine->unidentified.messages) || engine->mourning;
+           || !btl_ib_list_empty(&engine->unidentified.messages) || engine->turn.failure_pending;
 }
 
 static uint32_t do_what_is_left(btl_ib_engine_t *engine)
@@ -577,10 +489,10 @@ static uint32_t do_what_is_left(btl_ib_engine_t *engine)
     if (!btl_ib_list_empty(&engine->unidentified.messages)) {
         take_in_unidentified(engine);
     }
-    if (engine->mourning) {
-        engine->mourning = false;
+    if (engine->turn.failure_pending) {
+        engine->turn.failure_pending = false;
         for (uint32_t i = 0; i < engine->rail_count; i++) {
-            if (engine->rails[i]->failed && !engine->rails[i]->mourned) {
+            if (engine->rails[i]->health.failed && !engine->rails[i]->health.reported) {
                 btl_ib_rail_mourn(engine->rails[i]);
                 count++;
             }
@@ -593,8 +505,8 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     uint32_t late = 0;
 
-    turn_begins(engine, now);
-    engine->depth++;
+    btl_ib_clock_turn(&engine->clock, now);
+    btl_ib_engine_enter(engine);
     uint32_t finished = engine->finished;
     if (work_is_left(engine)) {
         late = do_what_is_left(engine);
@@ -604,7 +516,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     const uint64_t bytes = engine->count.received_bytes;
     int received = poll_rails(engine, burst);
     hurry_if_short(engine, messages, bytes);
-    engine->idle_calls = received > 0 ? 0 : engine->idle_calls + 1;
+    engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     evict_and_push(engine);
     btl_ib_send_callbacks(engine);
     if (!btl_ib_list_empty(&engine->refused)) {
@@ -623,22 +535,22 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 
 int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
-    turn_begins(engine, now);
-    engine->depth++;
-    engine->kicking = true;
-    engine->hurry = false; /* nobody waits */
+    btl_ib_clock_turn(&engine->clock, now);
+    btl_ib_engine_enter(engine);
+    engine->turn.async = true;
+    engine->latency.hold_bulk = false; /* nobody waits */
     engine->count.kicks++;
     int received = poll_rails(engine, burst);
     evict_and_push(engine);
     btl_ib_ack_turn(engine);
-    engine->kicking = false;
+    engine->turn.async = false;
     btl_ib_engine_leave(engine);
     return received;
 }
 
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 {
-    return engine->turned_at;
+    return engine->clock.turned_at;
 }
 
 /* When there is something to do for a turn of either kind. */
@@ -648,12 +560,12 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
 
     if (item != NULL) {
-        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, acks);
-        uint64_t at = conn->ack_now ? engine->now + RETRY_AFTER : conn->ack_at;
+        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
+        uint64_t at = conn->ack.now ? engine->clock.now + RETRY_AFTER : conn->ack.at;
         due = at < due ? at : due;
     }
-    if (!btl_ib_list_empty(&engine->ready) && engine->now + RETRY_AFTER < due) {
-        due = engine->now + RETRY_AFTER;
+    if (!btl_ib_list_empty(&engine->ready) && engine->clock.now + RETRY_AFTER < due) {
+        due = engine->clock.now + RETRY_AFTER;
     }
     return due;
 }
@@ -663,7 +575,8 @@ static bool watches_port(const btl_ib_engine_t *engine)
 {
     uint32_t i = 0;
 
-    while (i < engine->rail_count && (!engine->rails[i]->down || engine->rails[i]->failed)) {
+    while (i < engine->rail_count
+           && (!engine->rails[i]->health.down || engine->rails[i]->health.failed)) {
         i++;
     }
     return i < engine->rail_count && engine->config.down_limit != 0;
@@ -671,11 +584,13 @@ static bool watches_port(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
-    if (engine->more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)) {
-        return engine->now;
+    if (engine->turn.more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)) {
+        return engine->clock.now;
     }
     const uint64_t due = turn_due(engine);
-    return watches_port(engine) && engine->now + LONG_PAUSE < due ? engine->now + LONG_PAUSE : due;
+    return watches_port(engine) && engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE < due
+               ? engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE
+               : due;
 }
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
@@ -686,8 +601,8 @@ bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 
 uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
 {
-    if (engine->more) {
-        return engine->now;
+    if (engine->turn.more) {
+        return engine->clock.now;
     }
     return btl_ib_engine_busy(engine) ? turn_due(engine) : UINT64_MAX;
 }
@@ -703,7 +618,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
 
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_transport_t *transport = engine->rails[i]->transport;
-        if (engine->rails[i]->failed) {
+        if (engine->rails[i]->health.failed) {
             continue; /* might be readable for ever */
         }
         fds[count] = transport->ops->wait_fd(transport);
@@ -741,7 +656,7 @@ void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
 {
     btl_ib_conn_t *conn;
 
-    engine->refuse_new = true;
+    engine->handshakes.refuse_new = true;
     while ((conn = unadopted(engine)) != NULL) {
         btl_ib_conn_destroy(conn, now);
     }
@@ -752,12 +667,12 @@ bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
     return !btl_ib_list_empty(&engine->closing);
 }
 
-uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard)
-{
-    return BTL_IB_DATAGRAM_MIN + btl_ib_guard_ops(guard)->trailer;
-}
-
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
 {
     return &engine->count;
+}
+
+uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard)
+{
+    return btl_ib_guard_datagram_min(guard);
 }

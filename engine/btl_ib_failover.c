@@ -18,29 +18,9 @@
 /* us: two processes that chose different ways at once agree in that time. */
 enum { DECIDED = 1000 * 1000 };
 
-/* A connection with the process `name` by our rail `rail`; `from`: to that address there, if it is known.
- * NULL: none. */
-static btl_ib_conn_t *by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
-{
-    for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX && btl_ib_rail_usable(rail); remote++) {
-        btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
-        if (conn != NULL && btl_ib_conn_alive(conn)
-            && (from == BTL_IB_ADDR_UNKNOWN || conn->address == from)) {
-            return conn;
-        }
-    }
-    return NULL;
-}
-
 bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
 {
-    return by_rail(rail, name, from) != NULL;
-}
-
-/* The connection whose own two rails carry this one now: itself, if it is at home. NULL: that is no more. */
-static btl_ib_conn_t *carrier(const btl_ib_conn_t *conn)
-{
-    return by_rail(conn->via, conn->name, conn->to);
+    return btl_ib_route_by_rail(rail, name, from) != NULL;
 }
 
 void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
@@ -48,9 +28,10 @@ void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
 
     for (uint32_t i = 0; i < engine->rail_count; i++) {
-        btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
+        btl_ib_conn_t *other =
+            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
         if (other != NULL && other != conn && !other->validation.valid) {
-            btl_ib_loss_begin_row(other);
+            btl_ib_recovery_begin_row(&other->recovery);
             btl_ib_loss_arm(other);
         }
     }
@@ -63,7 +44,8 @@ static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
     bool found = is_so(conn);
 
     for (uint32_t i = 0; i < engine->rail_count && !found; i++) {
-        const btl_ib_conn_t *other = by_rail(engine->rails[i], conn->name, BTL_IB_ADDR_UNKNOWN);
+        const btl_ib_conn_t *other =
+            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
         found = other != NULL && is_so(other);
     }
     return found;
@@ -96,16 +78,16 @@ bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn)
 
 bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn)
 {
-    const btl_ib_conn_t *carries = carrier(conn);
+    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
     return carries != NULL && carries->validation.valid;
 }
 
 void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
 {
-    btl_ib_conn_t *carries = conn->via == conn->rail ? NULL : carrier(conn);
+    btl_ib_conn_t *carries = conn->route.via == conn->rail ? NULL : btl_ib_route_carrier(conn);
 
-    if (carries != NULL && !carries->bound && carries->via == carries->rail) {
+    if (carries != NULL && !carries->identity.bound && carries->route.via == carries->rail) {
         btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
     }
 }
@@ -115,9 +97,9 @@ static void measure_anew(btl_ib_conn_t *conn)
 {
     btl_ib_rtt_t unknown = {0};
 
-    conn->rtt = unknown;
-    btl_ib_loss_begin_row(conn);
-    conn->probe_base = conn->engine->now;
+    conn->recovery.rtt = unknown;
+    btl_ib_recovery_begin_row(&conn->recovery);
+    conn->recovery.probe_base = conn->engine->clock.now;
     btl_ib_conn_begin_way(conn);
 }
 
@@ -129,73 +111,38 @@ static void send_all_again(btl_ib_conn_t *conn)
     btl_ib_loss_arm(conn);
 }
 
-void btl_ib_failover_leave(btl_ib_conn_t *conn)
-{
-    if (conn->via != conn->rail) {
-        conn->via->transport->ops->addr_remove(conn->via->transport, conn->to);
-        conn->via = conn->rail;
-        conn->to = conn->address;
-        conn->via_queues = conn->peer_queues;
-    }
-}
-
 /* Where it went before is over. */
 static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_transport_t *before)
 {
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
-               BTL_IB_NAME_ARGS(conn->name), before->name, conn->via->transport->name);
+               BTL_IB_NAME_ARGS(conn->identity.name), before->name,
+               conn->route.via->transport->name);
     btl_ib_path_moved(conn, other);
     btl_ib_validation_moved(conn);
-    conn->moved_at = conn->engine->now;
     conn->engine->count.failovers++;
     measure_anew(conn);
     send_all_again(conn);
 }
 
-/* Go by the two rails that `other` joins, whatever way that goes itself. What is too large for it goes in parts.
- * False if there is no memory. */
+/* Go by the two rails that `other` joins, or (NULL) by its own again. What is too large for them goes in parts. */
 static bool take_way_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    const btl_ib_transport_t *before = conn->via->transport;
-    btl_ib_transport_t *transport = other->rail->transport;
-    btl_ib_addr_t to;
+    const btl_ib_transport_t *before = conn->route.via->transport;
+    const bool taken = btl_ib_route_take(conn, other);
 
-    if (transport->ops->addr_add(transport, other->published, other->published_len, &to) != 0) {
-        return false;
+    if (taken) {
+        moved(conn, other, before);
     }
-    btl_ib_failover_leave(conn);
-    conn->via = other->rail;
-    conn->to = to;
-    conn->via_queues = other->peer_queues;
-    moved(conn, other, before);
-    return true;
-}
-
-static bool has_home(const btl_ib_conn_t *conn)
-{
-    return btl_ib_rail_usable(conn->rail) && conn->address != BTL_IB_ADDR_UNKNOWN;
-}
-
-/* False if there is no way there. */
-static bool go_home(btl_ib_conn_t *conn)
-{
-    const btl_ib_transport_t *before = conn->via->transport;
-
-    if (!has_home(conn)) {
-        return false;
-    }
-    btl_ib_failover_leave(conn);
-    moved(conn, NULL, before);
-    return true;
+    return taken;
 }
 
 /* Go by a rail other than now, its own or that of another connection with the same process. */
 static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     if (rail == conn->rail) {
-        return go_home(conn);
+        return take_way_of(conn, NULL);
     }
-    const btl_ib_conn_t *other = by_rail(rail, conn->name, from);
+    const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
     return other != NULL && take_way_of(conn, other);
 }
 
@@ -203,12 +150,12 @@ static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t 
  * not; 0: it is refused, or there is none. Where nothing goes there was a reason. */
 static int worth(const btl_ib_rail_t *rail, uint64_t name)
 {
-    const btl_ib_conn_t *conn = by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
+    const btl_ib_conn_t *conn = btl_ib_route_by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
 
     if (conn == NULL || btl_ib_validation_refuses(conn)) {
         return 0;
     }
-    return !conn->validation.valid ? 1 : conn->via == rail ? 3 : 2;
+    return !conn->validation.valid ? 1 : conn->route.via == rail ? 3 : 2;
 }
 
 /* Of those that are worth as much the next rail first, so that the connections of one that fails are spread over the
@@ -219,8 +166,10 @@ static bool take_next_way(btl_ib_conn_t *conn, int least)
 
     for (int wanted = 3; wanted >= least; wanted--) {
         for (uint32_t i = 1; i < engine->rail_count; i++) {
-            const btl_ib_rail_t *rail = engine->rails[(conn->via->index + i) % engine->rail_count];
-            if (worth(rail, conn->name) == wanted && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            const btl_ib_rail_t *rail =
+                engine->rails[(conn->route.via->index + i) % engine->rail_count];
+            if (worth(rail, conn->identity.name) == wanted
+                && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
                 return true;
             }
         }
@@ -231,7 +180,7 @@ static bool take_next_way(btl_ib_conn_t *conn, int least)
 /* The peer is to answer by this way. */
 static void tell(btl_ib_conn_t *conn)
 {
-    if (conn->bound || conn->contacted) {
+    if (conn->identity.bound || conn->contacted) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
 }
@@ -254,12 +203,12 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
 
 bool btl_ib_failover_refused(btl_ib_conn_t *conn)
 {
-    btl_ib_conn_t *carries = carrier(conn);
+    btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
     if (carries != NULL) {
         btl_ib_validation_refused(carries);
     }
-    conn->refused_since = 0;
+    conn->recovery.refused_since = 0;
     return go_on(conn, 1);
 }
 
@@ -271,15 +220,16 @@ static bool is_address(btl_ib_addr_t from, btl_ib_addr_t address)
 bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                             btl_ib_addr_t from)
 {
-    return (rail == conn->rail && is_address(from, conn->address))
-           || (rail == conn->via && is_address(from, conn->to))
-           || by_rail(rail, conn->name, from) != NULL;
+    return (rail == conn->rail && is_address(from, conn->route.address))
+           || (rail == conn->route.via && is_address(from, conn->route.to))
+           || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
 }
 
 /* Is what we send by that rail refused, although the peer's comes by it? */
 static bool is_refused(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    const btl_ib_conn_t *pair = rail == conn->rail ? conn : by_rail(rail, conn->name, from);
+    const btl_ib_conn_t *pair =
+        rail == conn->rail ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
 
     return pair != NULL && btl_ib_validation_refuses(pair);
 }
@@ -288,12 +238,13 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
                             uint32_t stamp)
 {
     const btl_ib_engine_t *engine = conn->engine;
-    bool late = conn->echo_valid && !btl_ib_seq_before(conn->echo, stamp)
-                && engine->now - conn->echo_at <= BTL_IB_STAMP_AGE;
-    bool ours = engine->config.name < conn->name && conn->moved_at != 0
-                && btl_ib_rail_usable(conn->via) && engine->now - conn->moved_at < DECIDED;
+    bool late = conn->ack.echo_valid && !btl_ib_seq_before(conn->ack.echo, stamp)
+                && engine->clock.now - conn->ack.echo_at <= BTL_IB_STAMP_AGE;
+    bool ours = engine->config.name < conn->identity.name && conn->route.moved_at != 0
+                && btl_ib_rail_usable(conn->route.via)
+                && engine->clock.now - conn->route.moved_at < DECIDED;
 
-    if (rail != conn->via && btl_ib_rail_usable(rail) && !late && !ours
+    if (rail != conn->route.via && btl_ib_rail_usable(rail) && !late && !ours
         && !is_refused(conn, rail, from)) {
         go_by(conn, rail, from);
     }
@@ -303,23 +254,17 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
  * answers. */
 static void ask_home(btl_ib_conn_t *conn)
 {
-    btl_ib_rail_t *via = conn->via;
-    const btl_ib_addr_t to = conn->to;
-    const btl_ib_queue_table_t *queues = conn->via_queues;
+    const btl_ib_route_t before = conn->route;
 
-    conn->via = conn->rail;
-    conn->to = conn->address;
-    conn->via_queues = conn->peer_queues;
+    btl_ib_route_by_own(conn);
     btl_ib_validation_asked(conn);
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    conn->via = via;
-    conn->to = to;
-    conn->via_queues = queues;
+    btl_ib_route_restore(conn, &before);
 }
 
 void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
-    if (conn->via != conn->rail && has_home(conn)) {
+    if (conn->route.via != conn->rail && btl_ib_route_has_own(conn)) {
         ask_home(conn);
     }
 }
@@ -331,8 +276,10 @@ void btl_ib_failover_ask(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         const btl_ib_rail_t *rail = engine->rails[i];
         btl_ib_conn_t *other =
-            rail == conn->via ? NULL : by_rail(rail, conn->name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other->via == rail) {
+            rail == conn->route.via
+                ? NULL
+                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->route.via == rail) {
             btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
         } else if (other != NULL) {
             btl_ib_failover_home(other);
@@ -347,8 +294,10 @@ bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         const btl_ib_rail_t *rail = engine->rails[i];
         const btl_ib_conn_t *other =
-            rail == conn->via ? NULL : by_rail(rail, conn->name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other->via == rail && other->heard_at > since
+            rail == conn->route.via
+                ? NULL
+                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->route.via == rail && other->recovery.heard_at > since
             && !btl_ib_validation_refuses(other) && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
             tell(conn);
             return true;

@@ -18,8 +18,8 @@ static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int 
     if (segment->type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
         return;
     }
-    conn->in_flight += (uint32_t) sign;
-    conn->tx[segment->space].in_flight += (uint32_t) sign;
+    conn->sentmap.in_flight += (uint32_t) sign;
+    conn->tx[segment->space].sentmap.in_flight += (uint32_t) sign;
 }
 
 /* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
@@ -30,12 +30,12 @@ static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, in
     bool skip = segment->type == BTL_IB_TYPE_SKIP;
     uint64_t bytes = segment->size + segment->outside;
 
-    conn->unacked += (uint32_t) sign;
+    conn->sentmap.unacked += (uint32_t) sign;
     if (skip) {
-        conn->skips += (uint32_t) sign;
+        conn->sentmap.skips += (uint32_t) sign;
     } else {
-        engine->unacked += (uint32_t) sign;
-        engine->bytes_unacked += sign > 0 ? bytes : -bytes;
+        engine->budget.unacked += (uint32_t) sign;
+        engine->budget.bytes_unacked += sign > 0 ? bytes : -bytes;
     }
 }
 
@@ -43,9 +43,9 @@ static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, in
 static void spend_time(btl_ib_conn_t *conn, int count)
 {
     if (conn->cc.pace != 0) {
-        uint64_t now = conn->engine->now * 1000;
-        conn->pace_at =
-            (conn->pace_at > now ? conn->pace_at : now) + (uint64_t) count * conn->cc.pace;
+        uint64_t now = conn->engine->clock.now * 1000;
+        conn->pacer.at =
+            (conn->pacer.at > now ? conn->pacer.at : now) + (uint64_t) count * conn->cc.pace;
     }
 }
 
@@ -57,12 +57,12 @@ static void notice_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->in_flight > 0) {
+    if (conn->sentmap.in_flight > 0) {
         return;
     }
-    uint64_t timeout = btl_ib_rtt_timeout(&conn->rtt, engine->config.rto_initial);
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
     timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
-    if (engine->now > conn->probe_base + timeout) {
+    if (engine->clock.now > conn->recovery.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
     }
 }
@@ -84,22 +84,23 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
  * had nothing else in flight has all of the window left, whatever went before. */
 static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small)
 {
-    conn->unasked = conn->in_flight <= 1 ? 1 : conn->unasked + 1;
-    if (small != UINT32_MAX && (4 * conn->unasked >= small || conn->in_flight >= small)) {
+    conn->sentmap.unasked = conn->sentmap.in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
+    if (small != UINT32_MAX
+        && (4 * conn->sentmap.unasked >= small || conn->sentmap.in_flight >= small)) {
         segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
-        conn->unasked = 0;
+        conn->sentmap.unasked = 0;
     }
 }
 
 void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                          uint32_t space)
 {
-    btl_ib_tx_window_t *window = &conn->tx[space].window;
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
 
     if (segments[0]->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        btl_ib_loss_begin_row(conn);
+        btl_ib_recovery_begin_row(&conn->recovery);
     }
     notice_silence(conn);
     spend_time(conn, count);
@@ -129,29 +130,29 @@ void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     keep(conn, segment, -1);
     in_flight(conn, segment, -1);
     if (conn->cc.pace != 0) {
-        conn->pace_at -= conn->cc.pace;
+        conn->pacer.at -= conn->cc.pace;
     }
-    btl_ib_tx_window_unpush(&conn->tx[segment->space].window);
+    btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
     btl_ib_pool_put(segment);
 }
 
 void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const uint64_t awake = btl_ib_engine_awake(engine);
-    const uint64_t now = engine->now;
+    const uint64_t awake = btl_ib_clock_awake(&engine->clock);
+    const uint64_t now = engine->clock.now;
 
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         segment->first_sent = awake;
         segment->last_sent = now;
-        segment->order = ++conn->order;
+        segment->order = ++conn->sentmap.order;
         segment->copies = 1;
-        btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+        btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
-    conn->probe_base = now;
-    conn->blocked_since = 0;
+    conn->recovery.probe_base = now;
+    conn->recovery.blocked_since = 0;
 }
 
 void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
@@ -159,20 +160,20 @@ void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bo
     btl_ib_engine_t *engine = conn->engine;
 
     btl_ib_list_remove(&segment->link);
-    btl_ib_list_push_tail(&conn->sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {
         segment->lost = false;
-        conn->parked_count -= segment->parked;
+        conn->sentmap.deferred_count -= segment->parked;
         segment->parked = false;
         in_flight(conn, segment, +1);
     }
-    segment->last_sent = engine->now;
-    segment->order = ++conn->order;
+    segment->last_sent = engine->clock.now;
+    segment->order = ++conn->sentmap.order;
     segment->probe = probe;
     segment->copies++;
     spend_time(conn, 1);
     engine->count.retransmits++;
-    conn->probe_base = engine->now;
+    conn->recovery.probe_base = engine->clock.now;
 }
 
 void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -181,10 +182,10 @@ void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         in_flight(conn, segment, -1);
         segment->lost = true;
     }
-    conn->parked_count -= segment->parked;
+    conn->sentmap.deferred_count -= segment->parked;
     segment->parked = false;
     btl_ib_list_remove(&segment->link);
-    btl_ib_list_push_tail(&conn->lost, &segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.lost, &segment->link);
 }
 
 uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn)
@@ -193,7 +194,7 @@ uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn)
     uint32_t lost = 0;
 
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        while ((item = btl_ib_list_first(&conn->sent[i])) != NULL) {
+        while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
             btl_ib_send_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
             lost++;
         }
@@ -205,8 +206,8 @@ void btl_ib_flight_park(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_send_lost(conn, segment);
     btl_ib_list_remove(&segment->link);
-    btl_ib_list_push_tail(&conn->parked, &segment->link);
-    conn->parked_count++;
+    btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
+    conn->sentmap.deferred_count++;
     segment->parked = true;
     segment->refused = segment->copies;
 }
@@ -219,7 +220,7 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (!segment->lost) {
         in_flight(conn, segment, -1);
     }
-    conn->parked_count -= segment->parked;
+    conn->sentmap.deferred_count -= segment->parked;
     btl_ib_list_remove(&segment->link);
     settle(conn, segment);
     btl_ib_pool_put(segment);
@@ -236,7 +237,7 @@ btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_tx_window_clear(&conn->tx[segment->space].window, segment->seq);
+    btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
     btl_ib_out_t *out = end(conn, segment);
     if (out != NULL) {
         btl_ib_send_finish(out, 0);
@@ -283,11 +284,11 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
 
 void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
-    void_some(conn, &conn->lost, out);
+    void_some(conn, &conn->sentmap.lost, out);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        void_some(conn, &conn->sent[i], out);
+        void_some(conn, &conn->sentmap.sent[i], out);
     }
-    void_some(conn, &conn->parked, out);
+    void_some(conn, &conn->sentmap.deferred, out);
     btl_ib_conn_ready(conn);
 }
 
@@ -308,9 +309,9 @@ void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
         for (int i = 0; i < BTL_IB_RACKS; i++) {
-            own_some(&conn->sent[i], region);
+            own_some(&conn->sentmap.sent[i], region);
         }
-        own_some(&conn->lost, region);
-        own_some(&conn->parked, region);
+        own_some(&conn->sentmap.lost, region);
+        own_some(&conn->sentmap.deferred, region);
     }
 }

@@ -291,3 +291,8 @@ bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
     }
     return true;
 }
+
+uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard)
+{
+    return BTL_IB_DATAGRAM_MIN + btl_ib_guard_ops(guard)->trailer;
+}

@@ -145,4 +145,7 @@ bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
 /* The number in the trailer behind `size` bytes. Believe it after open() only. */
 uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size);
 
+/* The smallest datagram that everything that cannot be split fits into, trailer included. */
+uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard);
+
 #endif

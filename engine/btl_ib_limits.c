@@ -21,9 +21,9 @@ enum {
  */
 uint32_t btl_ib_limits_pending(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
 {
-    uint32_t times = conn->path / PENDING_TIME;
+    uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
 
-    if (times <= 1 || conn->path == UINT32_MAX) {
+    if (times <= 1 || conn->recovery.network_rtt == UINT32_MAX) {
         return queue->max_pending;
     }
     uint64_t max = (uint64_t) queue->max_pending * times;
@@ -37,8 +37,8 @@ bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
     if (cc->pace == 0) {
         return false;
     }
-    uint64_t now = conn->engine->now * 1000;
-    uint64_t at = conn->pace_at > now ? conn->pace_at : now;
+    uint64_t now = conn->engine->clock.now * 1000;
+    uint64_t at = conn->pacer.at > now ? conn->pacer.at : now;
     return at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
 }
 
@@ -54,8 +54,8 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
  * not wait for the room that only this would give back. */
 static bool goes_beside_depth(const btl_ib_conn_t *conn)
 {
-    return conn->parked_count > 0 && conn->in_flight == 0
-           && conn->engine->unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
+    return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
+           && conn->engine->budget.unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
 }
 
 static inline uint32_t rest(uint32_t most, uint32_t used)
@@ -70,19 +70,21 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
 
     if (queue->type == BTL_IB_QUEUE_PER_PEER) {
-        return btl_ib_seq_before(tx->window.next, tx->limit) ? tx->limit - tx->window.next : 0;
+        return btl_ib_seq_before(tx->sentmap.window.next, tx->limit)
+                   ? tx->limit - tx->sentmap.window.next
+                   : 0;
     }
-    return rest(btl_ib_limits_pending(conn, queue), tx->in_flight);
+    return rest(btl_ib_limits_pending(conn, queue), tx->sentmap.in_flight);
 }
 
 /* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */
 static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
 {
-    const btl_ib_tx_window_t *window = &conn->tx[space].window;
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
 
-    return btl_ib_min_u32(
-        rest(conn->engine->config.window_max + (conn->skips > 0), window->next - window->first),
-        rest(window_of(conn, space), conn->in_flight));
+    return btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
+                               window->next - window->first),
+                          rest(window_of(conn, space), conn->sentmap.in_flight));
 }
 
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
@@ -99,12 +101,13 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
     const btl_ib_engine_t *engine = conn->engine;
     const btl_ib_engine_config_t *config = &engine->config;
 
-    if (engine->unacked >= config->depth_total || engine->bytes_unacked >= config->depth_bytes) {
+    if (engine->budget.unacked >= config->depth_total
+        || engine->budget.bytes_unacked >= config->depth_bytes) {
         return goes_beside_depth(conn);
     }
-    const uint64_t bytes = config->depth_bytes - engine->bytes_unacked;
+    const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
     const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
-    return btl_ib_clip_u32(room, config->depth_total - engine->unacked);
+    return btl_ib_clip_u32(room, config->depth_total - engine->budget.unacked);
 }
 
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
@@ -135,7 +138,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
  * answers fills the window, and must not rest then; or all waits for the answer to a question. */
 static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {
-    return conn->in_flight == 0
+    return conn->sentmap.in_flight == 0
            && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
                || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
 }
@@ -153,9 +156,10 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
         btl_ib_list_push_tail(&engine->starved, &conn->ready);
     } else if (verdict == BTL_IB_TOO_SOON) {
         /* When a whole burst may go, and not one by one. */
-        btl_ib_hotel_check_in(&engine->hotel, &conn->pace_timer.guest, conn->pace_at / 1000 + 1);
-    } else if (is_stuck(conn, verdict) && conn->blocked_since == 0) {
-        conn->blocked_since = btl_ib_engine_awake(engine);
-        conn->probe_base = verdict == BTL_IB_NO_ANSWER ? 0 : engine->now; /* 0: ask at once */
+        btl_ib_hotel_check_in(&engine->hotel, &conn->pacer.timer.guest, conn->pacer.at / 1000 + 1);
+    } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
+        conn->recovery.blocked_since = btl_ib_clock_awake(&engine->clock);
+        conn->recovery.probe_base =
+            verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now; /* 0: ask at once */
     }
 }

@@ -44,41 +44,42 @@ enum {
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    conn->sample = 0;
+    conn->recovery.sample = 0;
     if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
-        || (conn->rtt.srtt8 != 0 && !btl_ib_seq_before(conn->sample_echo, view->echo)
-            && conn->engine->now - conn->sample_at <= BTL_IB_STAMP_AGE)) {
+        || (conn->recovery.rtt.srtt8 != 0
+            && !btl_ib_seq_before(conn->recovery.sample_echo, view->echo)
+            && conn->engine->clock.now - conn->recovery.sample_at <= BTL_IB_STAMP_AGE)) {
         return;
     }
-    uint32_t elapsed = (uint32_t) conn->engine->now - view->echo;
+    uint32_t elapsed = (uint32_t) conn->engine->clock.now - view->echo;
     if (elapsed < view->hold || elapsed > INT32_MAX) {
         return;
     }
     /* One answer that is late by far says that the peer's process was away, not that the network is
      * slow; if all are late the bound grows along. */
-    uint32_t bound = btl_ib_rtt_timeout(&conn->rtt, conn->engine->config.rto_initial);
-    bound = conn->rtt.srtt8 == 0 ? bound : 2 * bound;
+    uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
+    bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
     uint32_t sample = elapsed - view->hold;
-    conn->sample_echo = view->echo;
-    conn->sample_at = conn->engine->now;
-    btl_ib_rtt_sample(&conn->rtt, sample, bound);
-    conn->sample = sample == 0 ? 1 : sample;
+    conn->recovery.sample_echo = view->echo;
+    conn->recovery.sample_at = conn->engine->clock.now;
+    btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
+    conn->recovery.sample = sample == 0 ? 1 : sample;
     /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
      * nobody looked. */
-    uint64_t hosts = (uint64_t) conn->engine->away + view->away;
-    conn->sample_hosts = btl_ib_clip_u32(hosts, sample);
-    uint32_t network = sample - conn->sample_hosts;
+    uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
+    conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
+    uint32_t network = sample - conn->recovery.sample_hosts;
     /* Where hosts were away for most of the time nothing is known of the network. */
-    if (network >= sample / 2 && network < conn->path) {
-        conn->path = network;
+    if (network >= sample / 2 && network < conn->recovery.network_rtt) {
+        conn->recovery.network_rtt = network;
     }
 }
 
 void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if ((view->flags & BTL_IB_FLAG_ECHO)
-        && !btl_ib_seq_before(view->echo, (uint32_t) conn->asked_at)) {
-        conn->unheard = 0;
+        && !btl_ib_seq_before(view->echo, (uint32_t) conn->recovery.asked_at)) {
+        conn->recovery.unheard = 0;
     }
     take_sample(conn, view);
 }
@@ -87,32 +88,33 @@ void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
  * than once in a round trip, all of which may have been late for one reason (RFC 8985, 6.2). */
 static void allow_more_time(btl_ib_conn_t *conn)
 {
-    uint64_t now = conn->engine->now;
+    uint64_t now = conn->engine->clock.now;
 
-    conn->reorder_calm = 0;
-    if (now >= conn->reorder_at + btl_ib_rtt_smoothed(&conn->rtt, 0)
-        && conn->reorder_scale < REORDER_SCALE_MAX) {
-        conn->reorder_scale = conn->reorder_scale == 0 ? 1 : 2 * conn->reorder_scale;
-        conn->reorder_at = now;
+    conn->recovery.reorder_calm = 0;
+    if (now >= conn->recovery.reorder_at + btl_ib_rtt_smoothed(&conn->recovery.rtt, 0)
+        && conn->recovery.reorder_scale < REORDER_SCALE_MAX) {
+        conn->recovery.reorder_scale =
+            conn->recovery.reorder_scale == 0 ? 1 : 2 * conn->recovery.reorder_scale;
+        conn->recovery.reorder_at = now;
     }
 }
 
 void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
 {
     btl_ib_counters_t *count = &conn->engine->count;
-    uint32_t news = (uint16_t) (again - conn->tx[space].again);
+    uint32_t news = (uint16_t) (again - conn->tx[space].recovery.duplicates);
 
     if (news == 0 || news > INT16_MAX) { /* an old acknowledgement that was overtaken */
         return;
     }
-    conn->tx[space].again = again;
+    conn->tx[space].recovery.duplicates = again;
     if (news > count->retransmits - count->retransmits_spurious) {
         news = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
     count->retransmits_spurious += news;
     /* Probes ask; that there was no need does not say that anything was late. */
-    uint32_t asked = news < conn->probed ? news : conn->probed;
-    conn->probed -= asked;
+    uint32_t asked = news < conn->recovery.probed ? news : conn->recovery.probed;
+    conn->recovery.probed -= asked;
     if (news > asked) {
         allow_more_time(conn);
     }
@@ -126,7 +128,7 @@ static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
     if (segment->copies < 2) {
         return false;
     }
-    return conn->engine->now - segment->last_sent < conn->rtt.min
+    return conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
 }
 
@@ -149,12 +151,12 @@ static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment
 
 static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
 {
-    btl_ib_rack_t *rack = &conn->rack[which];
+    btl_ib_rack_t *rack = &conn->recovery.rack[which];
 
     if (segment->order > rack->order) {
         rack->order = segment->order;
         rack->sent = segment->last_sent;
-        rack->at = conn->engine->now;
+        rack->at = conn->engine->clock.now;
     }
 }
 
@@ -165,8 +167,8 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
         && earlier_arrived(conn, segment, echo_valid, echo)) {
         return; /* which of the earlier copies it was is not known */
     }
-    if (segment->order > conn->tx[segment->space].arrived) {
-        conn->tx[segment->space].arrived = segment->order;
+    if (segment->order > conn->tx[segment->space].recovery.arrived) {
+        conn->tx[segment->space].recovery.arrived = segment->order;
     }
     note_arrival(conn, BTL_IB_RACK_ALL, segment);
     if (btl_ib_segment_is_bulk(segment)) {
@@ -177,25 +179,26 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
 /* A slower pace that was set before is no debt: what it holds back goes at the present one. */
 static void forgive_time(btl_ib_conn_t *conn)
 {
-    uint64_t most = conn->engine->now * 1000 + (conn->cc.burst + UINT64_C(1)) * conn->cc.pace;
+    uint64_t most = conn->engine->clock.now * 1000 + (conn->cc.burst + UINT64_C(1)) * conn->cc.pace;
 
-    if (conn->pace_at <= most) {
+    if (conn->pacer.at <= most) {
         return;
     }
-    conn->pace_at = most;
-    if (btl_ib_hotel_staying(&conn->pace_timer.guest)) {
-        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->pace_timer.guest, most / 1000 + 1);
+    conn->pacer.at = most;
+    if (btl_ib_hotel_staying(&conn->pacer.timer.guest)) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->pacer.timer.guest, most / 1000 + 1);
     }
 }
 
 void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     btl_ib_cc_ack_t ack = {
-        .now = conn->engine->now,
-        .sent_at = conn->rack[BTL_IB_RACK_ALL].sent,
+        .now = conn->engine->clock.now,
+        .sent_at = conn->recovery.rack[BTL_IB_RACK_ALL].sent,
         .count = count,
-        .rtt = conn->sample,
-        .delay = conn->sample == 0 ? 0 : conn->sample - conn->sample_hosts,
+        .rtt = conn->recovery.sample,
+        .delay =
+            conn->recovery.sample == 0 ? 0 : conn->recovery.sample - conn->recovery.sample_hosts,
         .limited = limited,
     };
     conn->cc.ops->acked(&conn->cc, &ack);
@@ -204,7 +207,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 
 static bool is_reliable(const btl_ib_conn_t *conn)
 {
-    return conn->via->transport->attr.reliable;
+    return conn->route.via->transport->attr.reliable;
 }
 
 static uint64_t reorder_window(const btl_ib_conn_t *conn)
@@ -212,8 +215,8 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
     if (is_reliable(conn)) {
         return 0;
     }
-    uint64_t window = (uint64_t) conn->rtt.min * conn->reorder_scale / 4;
-    uint64_t most = btl_ib_rtt_smoothed(&conn->rtt, 0);
+    uint64_t window = (uint64_t) conn->recovery.rtt.min * conn->recovery.reorder_scale / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0);
     most = most > REORDER_MOST ? most : REORDER_MOST;
     window = window < most ? window : most;
     return window < REORDER_MIN ? REORDER_MIN : window;
@@ -225,15 +228,16 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
  */
 static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 {
-    return reorder_window(conn) + conn->peer_ack_delay + conn->rtt.rttvar4;
+    return reorder_window(conn) + conn->identity.peer_ack_delay + conn->recovery.rtt.rttvar4;
 }
 
 /* By what a segment that is in flight is judged: where others overtake bulk, bulk by bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    const bool overtaken = conn->via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
+    const bool overtaken =
+        conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
 
-    return &conn->rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+    return &conn->recovery.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
 /* The oldest in flight of a kind (BTL_IB_RACK_), if something overtook it. Each kind has one: bulk that waits in a queue
@@ -241,14 +245,14 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
  * channels may overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&conn->sent[kind]);
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.sent[kind]);
 
     if (item == NULL) {
         return NULL;
     }
     const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    const uint64_t newest =
-        is_reliable(conn) ? conn->tx[segment->space].arrived : rack_for(conn, segment)->order;
+    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->space].recovery.arrived
+                                              : rack_for(conn, segment)->order;
     return segment->order < newest ? segment : NULL;
 }
 
@@ -262,7 +266,7 @@ static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
         return UINT64_MAX;
     }
     const btl_ib_rack_t *rack = rack_for(conn, segment);
-    if (conn->rack_partly) {
+    if (conn->recovery.rack_partly) {
         return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
     /* It was sent `ahead` before one that took until rack->at to be known of. */
@@ -278,11 +282,11 @@ static uint64_t look_at(const btl_ib_conn_t *conn)
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         const btl_ib_segment_t *segment =
-            btl_ib_list_empty(&conn->sent[kind]) ? NULL : oldest_overtaken(conn, kind);
+            btl_ib_list_empty(&conn->sentmap.sent[kind]) ? NULL : oldest_overtaken(conn, kind);
         if (segment == NULL) {
             continue;
         }
-        const uint64_t at = conn->rack_partly
+        const uint64_t at = conn->recovery.rack_partly
                                 ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
                                 : lost_at(conn, kind);
         soonest = at < soonest ? at : soonest;
@@ -294,11 +298,11 @@ static uint64_t look_at(const btl_ib_conn_t *conn)
 void btl_ib_loss_broken(btl_ib_conn_t *conn)
 {
     conn->engine->count.losses += btl_ib_flight_lose(conn);
-    if (!btl_ib_list_empty(&conn->lost)) {
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
-    conn->doubtful = conn->bound;
-    btl_ib_loss_begin_row(conn);
+    conn->recovery.doubtful = conn->identity.bound;
+    btl_ib_recovery_begin_row(&conn->recovery);
     btl_ib_loss_arm(conn);
 }
 
@@ -306,14 +310,14 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (!btl_ib_path_is_probe(segment)) { /* no sign of congestion */
-        conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->now);
+    if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
+        conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
     }
     btl_ib_send_lost(conn, segment);
     engine->count.losses++;
-    if (++conn->reorder_calm >= REORDER_CALM) {
-        conn->reorder_calm = 0;
-        conn->reorder_scale = 0;
+    if (++conn->recovery.reorder_calm >= REORDER_CALM) {
+        conn->recovery.reorder_calm = 0;
+        conn->recovery.reorder_scale = 0;
     }
     btl_ib_path_lost(conn, segment);
 }
@@ -321,31 +325,32 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 /* Nothing is in flight: nothing can have been lost that is not known to be. */
 static bool all_arrived(const btl_ib_conn_t *conn)
 {
-    return btl_ib_list_empty(&conn->sent[BTL_IB_RACK_ALL])
-           && btl_ib_list_empty(&conn->sent[BTL_IB_RACK_BULK]);
+    return btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
+           && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
 }
 
 void btl_ib_loss_detect(btl_ib_conn_t *conn)
 {
-    if (all_arrived(conn) && btl_ib_list_empty(&conn->lost)) {
+    if (all_arrived(conn) && btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_loss_arm(conn);
         return;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        while (!btl_ib_list_empty(&conn->sent[kind]) && lost_at(conn, kind) <= conn->engine->now) {
-            mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sent[kind]), btl_ib_segment_t,
-                                             link));
+        while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
+               && lost_at(conn, kind) <= conn->engine->clock.now) {
+            mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sentmap.sent[kind]),
+                                             btl_ib_segment_t, link));
         }
     }
-    const uint64_t rest = conn->rack_partly ? wait_for_rest(conn) : 0;
-    for (int i = 0; conn->rack_partly && i < BTL_IB_RACKS; i++) {
-        btl_ib_rack_t *rack = &conn->rack[i];
-        if (conn->engine->now >= rack->mark_at + rest) {
+    const uint64_t rest = conn->recovery.rack_partly ? wait_for_rest(conn) : 0;
+    for (int i = 0; conn->recovery.rack_partly && i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_t *rack = &conn->recovery.rack[i];
+        if (conn->engine->clock.now >= rack->mark_at + rest) {
             rack->mark_order = rack->order;
-            rack->mark_at = conn->engine->now;
+            rack->mark_at = conn->engine->clock.now;
         }
     }
-    if (!btl_ib_list_empty(&conn->lost)) {
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
     btl_ib_loss_arm(conn);
@@ -354,7 +359,8 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
 /* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
 static bool only_answers(const btl_ib_conn_t *conn)
 {
-    return btl_ib_conn_only_skips(conn) && conn->blocked_since == 0 && conn->ops.answers > 0;
+    return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
+           && conn->ops.answers > 0;
 }
 
 /* Where nothing is lost who does not answer computes, or waits for a processor, and may for long: each question is a
@@ -364,11 +370,11 @@ static uint64_t calm_patience(const btl_ib_conn_t *conn, uint64_t timeout)
     const uint64_t least = conn->engine->config.rto_max;
     const uint64_t most = least << CALM_DOUBLINGS;
 
-    if (!conn->bound) {
+    if (!conn->identity.bound) {
         return least;
     }
     uint64_t wait = timeout > least ? timeout : least;
-    wait <<= conn->probes < CALM_DOUBLINGS ? conn->probes : CALM_DOUBLINGS;
+    wait <<= conn->recovery.probes < CALM_DOUBLINGS ? conn->recovery.probes : CALM_DOUBLINGS;
     return wait < most ? wait : most;
 }
 
@@ -379,13 +385,13 @@ static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 
     timeout = timeout < config->rto_min ? config->rto_min : timeout;
     timeout = timeout > config->rto_max ? config->rto_max : timeout;
-    if (conn->probes == 0) {
-        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->rtt, config->rto_initial)
-                        + conn->peer_ack_delay;
+    if (conn->recovery.probes == 0) {
+        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->recovery.rtt, config->rto_initial)
+                        + conn->identity.peer_ack_delay;
         soon = soon < PROBE_MIN ? PROBE_MIN : soon;
         return soon < timeout ? soon : timeout;
     }
-    const uint32_t doublings = conn->probes - 1;
+    const uint32_t doublings = conn->recovery.probes - 1;
     timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
     return timeout < config->rto_max ? timeout : config->rto_max;
 }
@@ -395,19 +401,19 @@ static uint64_t patience(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
 
-    if (conn->half_probed) {
+    if (conn->recovery.half_probed) {
         return REST_AFTER;
     }
-    const uint64_t timeout =
-        (uint64_t) btl_ib_rtt_timeout(&conn->rtt, config->rto_initial) + conn->peer_ack_delay;
-    if (conn->doubtful) {
+    const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
+                             + conn->identity.peer_ack_delay;
+    if (conn->recovery.doubtful) {
         return lossy_patience(conn, timeout);
     }
     if (only_answers(conn)) {
         return config->rto_max; /* the peer repeats them by itself: only, does it live? */
     }
-    if (btl_ib_conn_only_skips(conn) && conn->blocked_since == 0) {
-        return config->idle_after << conn->probes;
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
+        return config->idle_after << conn->recovery.probes;
     }
     return is_reliable(conn) ? calm_patience(conn, timeout) : lossy_patience(conn, timeout);
 }
@@ -416,13 +422,13 @@ static uint64_t patience(const btl_ib_conn_t *conn)
  * next traffic. */
 static bool waits(const btl_ib_conn_t *conn)
 {
-    if (conn->doubtful && conn->probes < DOUBT_PROBES) {
+    if (conn->recovery.doubtful && conn->recovery.probes < DOUBT_PROBES) {
         return true;
     }
-    if (btl_ib_conn_only_skips(conn) && conn->probes >= SKIP_PROBES) {
-        return conn->blocked_since != 0 || conn->ops.answers > 0;
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.probes >= SKIP_PROBES) {
+        return conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
     }
-    return conn->unacked > 0 || conn->blocked_since != 0 || conn->ops.answers > 0;
+    return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
 }
 
 /* How long patience() is at least. */
@@ -436,20 +442,21 @@ static uint64_t patience_least(const btl_ib_engine_config_t *config)
 void btl_ib_loss_arm(btl_ib_conn_t *conn)
 {
     btl_ib_hotel_t *hotel = &conn->engine->hotel;
-    const btl_ib_guest_t *guest = &conn->timer.guest;
+    const btl_ib_guest_t *guest = &conn->recovery.timer.guest;
 
     if (!waits(conn)) { /* the guest leaves by itself when its time comes */
         return;
     }
     uint64_t look = look_at(conn);
-    uint64_t soonest = conn->probe_base + patience_least(&conn->engine->config);
+    uint64_t soonest = conn->recovery.probe_base + patience_least(&conn->engine->config);
     if (btl_ib_hotel_staying(guest) && guest->due <= (look < soonest ? look : soonest)) {
         return; /* as mostly: one that stays was set for something sent before */
     }
-    uint64_t due = conn->probe_base + patience(conn);
+    uint64_t due = conn->recovery.probe_base + patience(conn);
     due = look < due ? look : due;
-    if (!btl_ib_hotel_staying(&conn->timer.guest) || due < conn->timer.guest.due) {
-        btl_ib_hotel_check_in(hotel, &conn->timer.guest, due);
+    if (!btl_ib_hotel_staying(&conn->recovery.timer.guest)
+        || due < conn->recovery.timer.guest.due) {
+        btl_ib_hotel_check_in(hotel, &conn->recovery.timer.guest, due);
     }
 }
 
@@ -469,26 +476,27 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
 /* When the oldest thing that still waits was first sent, or began to wait for credit. */
 static uint64_t waiting_since(const btl_ib_conn_t *conn)
 {
-    uint64_t since = conn->blocked_since != 0 ? conn->blocked_since : UINT64_MAX;
+    uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
     if (conn->ops.answers > 0) {
         /* Who took our request in and lives will answer, when other peers of its let it. */
-        uint64_t answer =
-            conn->ops.answer_since > conn->heard_at ? conn->ops.answer_since : conn->heard_at;
+        uint64_t answer = conn->ops.answer_since > conn->recovery.heard_at
+                              ? conn->ops.answer_since
+                              : conn->recovery.heard_at;
         since = answer < since ? answer : since;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        since = oldest_of(&conn->sent[kind], since);
+        since = oldest_of(&conn->sentmap.sent[kind], since);
     }
-    since = oldest_of(&conn->parked, since);
-    return oldest_of(&conn->lost, since);
+    since = oldest_of(&conn->sentmap.deferred, since);
+    return oldest_of(&conn->sentmap.lost, since);
 }
 
 /* One way says that nobody is there, and by this one nobody answers who does so even while it computes. */
 static bool is_gone(const btl_ib_conn_t *conn)
 {
-    return conn->validation.promised && conn->unheard >= ASK_PROBES
-           && conn->engine->awake - conn->silent_since >= BTL_IB_REFUSED_ROW
+    return conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
+           && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_ROW
            && btl_ib_failover_any_refused(conn);
 }
 
@@ -497,7 +505,7 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->probes < DEATH_PROBES || engine->kicking) {
+    if (conn->recovery.probes < DEATH_PROBES || engine->turn.async) {
         return false;
     }
     if (is_gone(conn)) {
@@ -508,17 +516,18 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
         return false;
     }
     uint64_t since = waiting_since(conn);
-    if (since == UINT64_MAX || engine->awake < since + engine->config.silence_limit) {
+    if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
         return false;
     }
-    uint64_t lately = engine->awake - engine->config.silence_limit / 2;
-    if (!conn->bound && conn->heard_at > lately) {
+    uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
+    if (!conn->identity.bound && conn->recovery.heard_at > lately) {
         return false; /* it lives, and says only that (PATH_RESPONSE) while its owner computes */
     }
-    if (conn->heard_at <= lately) {
+    if (conn->recovery.heard_at <= lately) {
         *reason = BTL_IB_DEATH_SILENCE;
     } else {
-        *reason = conn->no_tag_at > lately ? BTL_IB_DEATH_NO_TAG : BTL_IB_DEATH_NO_PROGRESS;
+        *reason =
+            conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG : BTL_IB_DEATH_NO_PROGRESS;
     }
     return true;
 }
@@ -539,7 +548,7 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
     btl_ib_segment_t *found = NULL;
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        const btl_ib_list_t *sent = &conn->sent[kind];
+        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
         found = which_of(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent), found, newest);
     }
     return found;
@@ -552,7 +561,8 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
     const uint32_t spaces = conn->peer_queues->count;
 
     for (uint32_t i = 0; i < spaces; i++) {
-        const btl_ib_tx_window_t *window = &conn->tx[(conn->probes / 2 + i) % spaces].window;
+        const btl_ib_tx_window_t *window =
+            &conn->tx[(conn->recovery.probes / 2 + i) % spaces].sentmap.window;
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
         if (segment != NULL && !segment->parked) {
             return segment;
@@ -568,16 +578,17 @@ static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
 
-    if (conn->probes > 0 || segment == NULL) {
-        btl_ib_list_t *item = btl_ib_list_first(&conn->lost);
+    if (conn->recovery.probes > 0 || segment == NULL) {
+        btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
         segment =
             item != NULL ? BTL_IB_CONTAINER(item, btl_ib_segment_t, link) : in_flight(conn, false);
-        if (conn->sizes.parts) {
+        if (conn->pmtud.parts) {
             btl_ib_segment_t *first = lowest(conn);
             segment = first != NULL ? first : segment;
         }
-        item = btl_ib_list_first(&conn->parked);
-        if (item != NULL && (segment == NULL || conn->probes % PARKED_TURN == PARKED_TURN - 1)) {
+        item = btl_ib_list_first(&conn->sentmap.deferred);
+        if (item != NULL
+            && (segment == NULL || conn->recovery.probes % PARKED_TURN == PARKED_TURN - 1)) {
             segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         }
     }
@@ -588,9 +599,9 @@ static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
  * say who we are. */
 static void introduce(btl_ib_conn_t *conn)
 {
-    conn->introduce = true;
+    conn->identity.introduce = true;
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    conn->introduce = false;
+    conn->identity.introduce = false;
 }
 
 /* Ask with a copy of a segment, or if there is none, or it cannot be sent, without. False if it travels in parts, and
@@ -600,8 +611,8 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
     if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        conn->probed++;
-        if (conn->probes > 0 && btl_ib_path_asks(conn, segment)) {
+        conn->recovery.probed++;
+        if (conn->recovery.probes > 0 && btl_ib_path_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
         return true;
@@ -617,50 +628,51 @@ static void probe(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (conn->probes == 0) {
-        conn->probed = 0;
+    if (conn->recovery.probes == 0) {
+        conn->recovery.probed = 0;
     }
-    if (conn->unheard == 0) {
-        conn->silent_since = engine->awake;
-        conn->asked_at = engine->now;
+    if (conn->recovery.unheard == 0) {
+        conn->recovery.silent_since = engine->clock.awake;
+        conn->recovery.asked_at = engine->clock.now;
     }
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
         btl_ib_validation_probed(conn);
     }
     btl_ib_failover_introduce(conn);
-    if (conn->probes >= INTRODUCE_PROBES && conn->probes % 2 == 0) {
+    if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
         introduce(conn);
     } else if (!ask_with(conn, to_probe_with(conn))) {
-        conn->half_probed = true;
-        conn->probe_base = engine->now;
+        conn->recovery.half_probed = true;
+        conn->recovery.probe_base = engine->clock.now;
         return;
     }
-    conn->half_probed = false;
-    if (conn->probes > 0 && !only_answers(conn)) {
+    conn->recovery.half_probed = false;
+    if (conn->recovery.probes > 0 && !only_answers(conn)) {
         engine->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
     }
     engine->count.sent_probes++;
-    conn->probes++;
-    conn->unheard++;
-    conn->probe_base = engine->now;
+    conn->recovery.probes++;
+    conn->recovery.unheard++;
+    conn->recovery.probe_base = engine->clock.now;
 }
 
 /* Which copy the peer refused shows in its clock reading: one that was sent later is still to be looked at
  * there. */
 void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_segment_t *segment = btl_ib_tx_window_at(&conn->tx[view->space].window, view->seq);
+    btl_ib_segment_t *segment =
+        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
 
     conn->engine->count.received_ready++;
-    conn->no_tag_at = 0;
+    conn->recovery.no_tag_at = 0;
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
     if (btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        conn->probed++;
+        conn->recovery.probed++;
         btl_ib_loss_arm(conn);
     } else {
         btl_ib_send_lost(conn, segment);
@@ -673,27 +685,28 @@ void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
  * large (btl_ib_path.h), or was refused. */
 static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
-    const bool stuck = conn->probes >= STUCK_PROBES && conn->parked_count == 0;
-    const uint32_t asked = stuck ? conn->probes : conn->unheard;
+    const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
+    const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
 
     if (!btl_ib_failover_is_valid(conn)) {
         /* Who is not there yet answers by none; who is answers by those that lead there. */
-        const bool closed = conn->via != conn->rail || conn->validation.questions > ASK_SOON;
+        const bool closed = conn->route.via != conn->rail || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {
             btl_ib_failover_ask(conn);
         }
-        return asked > ASK_SOON && closed && btl_ib_failover_if_heard(conn, conn->silent_since);
+        return asked > ASK_SOON && closed
+               && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
     }
     if (asked >= ASK_PROBES && asked % ASK_EACH == 0) {
         btl_ib_failover_ask(conn);
     }
-    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->silent_since);
+    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
 }
 
 /* Nothing of ours ever got there, as far as we know. True if that ended the connection, or who was told of it did. */
 static bool is_unanswered(btl_ib_conn_t *conn)
 {
-    if (conn->engine->kicking || !btl_ib_validation_overdue(conn)) {
+    if (conn->engine->turn.async || !btl_ib_validation_overdue(conn)) {
         return false;
     }
     if (btl_ib_conn_alive(conn)) {
@@ -706,17 +719,17 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
 
-    if (conn->blocked_since != 0 && !btl_ib_send_pends(conn)) {
-        conn->blocked_since = 0; /* what was stopped, or seemed to be, is over */
+    if (conn->recovery.blocked_since != 0 && !btl_ib_send_pends(conn)) {
+        conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {
         return;
     }
-    if (look_at(conn) <= conn->engine->now) {
+    if (look_at(conn) <= conn->engine->clock.now) {
         btl_ib_loss_detect(conn);
         return;
     }
-    if (conn->engine->now >= conn->probe_base + patience(conn)) {
+    if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
         if (is_dead(conn, &reason)) {
             btl_ib_conn_kill(conn, reason);
             return;
@@ -724,7 +737,7 @@ void btl_ib_loss_timer(btl_ib_conn_t *conn)
         if (!conn->validation.answered && is_unanswered(conn)) {
             return;
         }
-        if (conn->half_probed || !goes_elsewhere(conn)) {
+        if (conn->recovery.half_probed || !goes_elsewhere(conn)) {
             probe(conn);
         }
     }

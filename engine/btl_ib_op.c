@@ -115,7 +115,7 @@ static void begin_direct(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    engine->depth++;
+    btl_ib_engine_enter(engine);
     btl_ib_direct_begin(conn, op);
     btl_ib_send_callbacks(engine);
     btl_ib_engine_leave(engine);
@@ -162,7 +162,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     if (rc != 0) {
         return rc;
     }
-    btl_ib_engine_clock(engine, now);
+    btl_ib_clock_set(&engine->clock, now);
     op->id = 0;
     op->asked = false;
     conn->ops.count++;
@@ -177,9 +177,9 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     } else if (btl_ib_company_hold(conn, op->out.size)) {
         return 0;
     } else {
-        conn->held++;
+        conn->coalesce.held++;
     }
-    engine->depth++;
+    btl_ib_engine_enter(engine);
     btl_ib_send_push(conn);
     btl_ib_send_callbacks(engine);
     btl_ib_engine_leave(engine);
@@ -210,7 +210,7 @@ void btl_ib_op_asked(btl_ib_op_t *op)
 
     op->asked = true;
     if (conn->ops.answers++ == 0) {
-        conn->ops.answer_since = btl_ib_engine_awake(conn->engine);
+        conn->ops.answer_since = btl_ib_clock_awake(&conn->engine->clock);
     }
 }
 
@@ -268,10 +268,10 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn)
 
 void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
-    conn->ops.answer_since = conn->engine->awake;
+    conn->ops.answer_since = conn->engine->clock.awake;
     if (btl_ib_conn_only_skips(conn)) {
-        btl_ib_loss_begin_row(conn);
-        conn->probe_base = conn->engine->now;
+        btl_ib_recovery_begin_row(&conn->recovery);
+        conn->recovery.probe_base = conn->engine->clock.now;
     }
 }
 

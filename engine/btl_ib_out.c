@@ -98,12 +98,12 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
     btl_ib_direct_give_up(conn, status);
     btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        give_back_segments(conn, &conn->sent[i], flight_status, status);
+        give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);
     }
-    give_back_segments(conn, &conn->lost, flight_status, status);
-    give_back_segments(conn, &conn->parked, flight_status, status);
+    give_back_segments(conn, &conn->sentmap.lost, flight_status, status);
+    give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        while ((item = btl_ib_list_first(&conn->tx[space].pending)) != NULL) {
+        while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
             btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
         }
     }

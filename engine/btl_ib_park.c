@@ -22,7 +22,7 @@ enum {
 void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                  const btl_ib_view_t *view)
 {
-    const btl_ib_tx_window_t *window = &conn->tx[space].window;
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
 
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
@@ -31,12 +31,12 @@ void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
         if (segment == NULL || segment->refused == segment->copies /* an old story */
-            || conn->parked_count == PARKED_MAX
+            || conn->sentmap.deferred_count == PARKED_MAX
             || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
             continue;
         }
-        if (conn->parked_count == 0) {
-            conn->parked_at = conn->engine->now;
+        if (conn->sentmap.deferred_count == 0) {
+            conn->sentmap.deferred_at = conn->engine->clock.now;
         }
         btl_ib_flight_park(conn, segment);
         /* Others have its place in the window, and need not wait for the limits on all if nothing is on its way. */
@@ -51,24 +51,24 @@ static void unpark(btl_ib_conn_t *conn)
 {
     btl_ib_list_t *item;
 
-    while ((item = btl_ib_list_first(&conn->parked)) != NULL) {
+    while ((item = btl_ib_list_first(&conn->sentmap.deferred)) != NULL) {
         btl_ib_send_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
     }
-    conn->parked_at = conn->engine->now;
+    conn->sentmap.deferred_at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
 }
 
 void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    if (segment->refused > 0 && conn->parked_count > 0) {
+    if (segment->refused > 0 && conn->sentmap.deferred_count > 0) {
         unpark(conn);
     }
 }
 
 void btl_ib_park_look(btl_ib_conn_t *conn)
 {
-    if (conn->parked_count > 0
-        && conn->engine->now >= conn->parked_at + conn->engine->config.rto_max) {
+    if (conn->sentmap.deferred_count > 0
+        && conn->engine->clock.now >= conn->sentmap.deferred_at + conn->engine->config.rto_max) {
         unpark(conn);
     }
 }

@@ -32,18 +32,12 @@ static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
 /* The largest datagram that it travels in. */
 static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    return btl_ib_min_u32(size_of(conn, segment), conn->datagram_max);
-}
-
-bool btl_ib_path_is_probe(const btl_ib_segment_t *segment)
-{
-    return segment->type == BTL_IB_TYPE_VOID
-           && segment->wire + segment->size > btl_ib_send_body(segment);
+    return btl_ib_min_u32(size_of(conn, segment), conn->pmtud.datagram_max);
 }
 
 /* Is it the one whose end the search waits for? Others were sent by another way, or before the
  * sizes were set back: what becomes of them says nothing. */
-static bool is_awaited(const btl_ib_sizes_t *sizes, const btl_ib_segment_t *segment)
+static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segment)
 {
     return sizes->probing && segment->space == sizes->probe_space
            && segment->seq == sizes->probe_seq;
@@ -52,26 +46,29 @@ static bool is_awaited(const btl_ib_sizes_t *sizes, const btl_ib_segment_t *segm
 /* What is sent from now on is no larger. */
 static void resize(btl_ib_conn_t *conn, uint32_t size)
 {
-    if (size != conn->datagram_max) {
+    if (size != conn->pmtud.datagram_max) {
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: datagrams of at most %u bytes, before of %u",
-                          BTL_IB_NAME_ARGS(conn->name), size, conn->datagram_max);
+                          BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
     }
-    conn->datagram_max = size;
+    conn->pmtud.datagram_max = size;
     conn->cc.train = btl_ib_conn_train(conn);
 }
 
-void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t most)
+void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
 {
-    conn->datagram_max = most;
-    conn->sizes = (btl_ib_sizes_t){.home = most, .most = most, .search_at = UINT64_MAX};
+    conn->pmtud = (btl_ib_pmtud_t){.datagram_max = most,
+                                   .carries = carries,
+                                   .home = most,
+                                   .most = most,
+                                   .search_at = UINT64_MAX};
 }
 
 void btl_ib_path_begin(btl_ib_conn_t *conn)
 {
-    conn->sizes.parts = false;
-    conn->sizes.losses = 0;
-    conn->sizes.asked = false;
-    conn->sizes.probing = false;
+    conn->pmtud.parts = false;
+    conn->pmtud.losses = 0;
+    conn->pmtud.asked = false;
+    conn->pmtud.probing = false;
 }
 
 /* ---- smaller ---- */
@@ -84,7 +81,8 @@ static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
     while (item != NULL) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         item = btl_ib_list_next(sent, item);
-        if (size_of(conn, segment) > conn->datagram_max && !btl_ib_path_is_probe(segment)) {
+        if (size_of(conn, segment) > conn->pmtud.datagram_max
+            && !btl_ib_segment_is_mtu_probe(segment)) {
             btl_ib_send_lost(conn, segment);
         }
     }
@@ -93,7 +91,7 @@ static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
 static void lose_large(btl_ib_conn_t *conn)
 {
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        lose_large_of(conn, &conn->sent[kind]);
+        lose_large_of(conn, &conn->sentmap.sent[kind]);
     }
     btl_ib_conn_ready(conn);
 }
@@ -101,9 +99,9 @@ static void lose_large(btl_ib_conn_t *conn)
 /* From now on segments are cut for `size` bytes, and the search begins at `search_at`. */
 static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    resize(conn, btl_ib_max_u32(size, btl_ib_engine_datagram_min(conn->engine->guard.kind)));
+    resize(conn, btl_ib_max_u32(size, btl_ib_guard_datagram_min(conn->engine->guard.kind)));
     sizes->parts = true;
     sizes->losses = 0;
     sizes->asked = false;
@@ -117,31 +115,31 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 
 void btl_ib_path_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
-    uint32_t carries = other != NULL ? other->datagram_max : sizes->home;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    uint32_t carries = other != NULL ? other->pmtud.datagram_max : sizes->home;
 
-    sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->sizes.most) : sizes->home;
-    shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->now + SEARCH_LATER);
-    if (conn->datagram_max == sizes->most) {
+    sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->pmtud.most) : sizes->home;
+    shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->clock.now + SEARCH_LATER);
+    if (conn->pmtud.datagram_max == sizes->most) {
         sizes->search_at = UINT64_MAX;
     }
 }
 
 void btl_ib_path_narrowed(btl_ib_conn_t *conn, uint32_t size)
 {
-    if (size >= conn->datagram_max) {
+    if (size >= conn->pmtud.datagram_max) {
         return;
     }
-    shrink(conn, size, conn->engine->now + SEARCH_LATER);
+    shrink(conn, size, conn->engine->clock.now + SEARCH_LATER);
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
-               BTL_IB_NAME_ARGS(conn->name), conn->datagram_max, conn->sizes.most);
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max, conn->pmtud.most);
 }
 
 /* ---- black holes ---- */
 
 static void found_hole(btl_ib_conn_t *conn)
 {
-    const btl_ib_sizes_t *sizes = &conn->sizes;
+    const btl_ib_pmtud_t *sizes = &conn->pmtud;
     uint32_t suspect = sizes->suspect;
     uint32_t size = suspect > BASE ? BASE : LEAST;
 
@@ -151,29 +149,30 @@ static void found_hole(btl_ib_conn_t *conn)
                "peer %u.%u: datagrams of %u bytes do not get through to it, smaller ones do, and "
                "nobody says so (%s carries %u): sent are at most %u now. Is the MTU of a switch on "
                "the path smaller, or does a firewall drop ICMP messages?",
-               BTL_IB_NAME_ARGS(conn->name), suspect, conn->via->transport->name, sizes->most,
-               size);
+               BTL_IB_NAME_ARGS(conn->identity.name), suspect, conn->route.via->transport->name,
+               sizes->most, size);
     if (conn->engine->ops->black_hole != NULL) {
         conn->engine->ops->black_hole(conn->engine->ops_context, conn, suspect, size, sizes->most);
     }
-    shrink(conn, size, conn->engine->now + SEARCH_SOON);
-    btl_ib_loss_begin_row(conn); /* what goes now may well be answered: no long pauses */
+    shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
+    btl_ib_recovery_begin_row(
+        &conn->recovery); /* what goes now may well be answered: no long pauses */
 }
 
 /* Could the path be the reason that a segment of that size is lost? */
 static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
 {
-    return size > LEAST && !conn->via->transport->attr.reliable
-           && conn->datagram_max > btl_ib_engine_datagram_min(conn->engine->guard.kind);
+    return size > LEAST && !conn->route.via->transport->attr.reliable
+           && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
 }
 
 void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
-    const uint64_t now = conn->engine->now;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    const uint64_t now = conn->engine->clock.now;
     const uint32_t size = on_wire(conn, segment);
 
-    if (!is_suspect(conn, size) || btl_ib_path_is_probe(segment)) {
+    if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
         return;
     }
     if (sizes->losses == 0) {
@@ -198,35 +197,36 @@ void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
  * whose refusals wait for what the hole swallows would hide it for ever. */
 void btl_ib_path_unknown(btl_ib_conn_t *conn)
 {
-    conn->sizes.losses = btl_ib_min_u32(conn->sizes.losses, conn->sizes.shown);
+    conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
 }
 
 bool btl_ib_path_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
-    bool silent = sizes->asked && conn->probes % ASK_SILENT != 1; /* it did not answer the last */
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    bool silent =
+        sizes->asked && conn->recovery.probes % ASK_SILENT != 1; /* it did not answer the last */
 
     if (silent || segment->refused > 0 || !is_suspect(conn, on_wire(conn, segment))
-        || btl_ib_path_is_probe(segment)) {
+        || btl_ib_segment_is_mtu_probe(segment)) {
         return false;
     }
     sizes->asked = true;
     sizes->asked_space = segment->space;
     sizes->asked_seq = segment->seq;
-    sizes->asked_at = conn->engine->now;
+    sizes->asked_at = conn->engine->clock.now;
     return true;
 }
 
 void btl_ib_path_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
     if (!sizes->asked || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) sizes->asked_at)) {
         return;
     }
     const btl_ib_segment_t *segment =
-        btl_ib_tx_window_at(&conn->tx[sizes->asked_space].window, sizes->asked_seq);
+        btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
     sizes->asked = false;
     if (segment != NULL && !segment->parked && segment->last_sent == sizes->asked_at) {
         const uint32_t losses = sizes->losses;
@@ -240,18 +240,18 @@ void btl_ib_path_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 /* The next size to be tried, or 0: nothing is left to be found now. */
 static uint32_t next_size(btl_ib_conn_t *conn)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    if (sizes->next > conn->datagram_max) {
+    if (sizes->next > conn->pmtud.datagram_max) {
         return sizes->next;
     }
-    if (sizes->too_large - conn->datagram_max > SEARCH_STEP) {
-        sizes->next = ((conn->datagram_max + sizes->too_large) / 2) & ~7u;
+    if (sizes->too_large - conn->pmtud.datagram_max > SEARCH_STEP) {
+        sizes->next = ((conn->pmtud.datagram_max + sizes->too_large) / 2) & ~7u;
         return sizes->next;
     }
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: the path carries datagrams of %u bytes",
-               BTL_IB_NAME_ARGS(conn->name), conn->datagram_max);
-    sizes->search_at = conn->engine->now + SEARCH_LATER;
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max);
+    sizes->search_at = conn->engine->clock.now + SEARCH_LATER;
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
     return 0;
@@ -265,7 +265,7 @@ static void send_probe(btl_ib_conn_t *conn, uint32_t size)
     uint32_t pad = size - btl_ib_send_overhead(conn);
 
     if (btl_ib_limits_check(conn, space) != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&conn->tx[space].window, 1, &conn->engine->mem) != 0) {
+        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
         return;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
@@ -281,14 +281,14 @@ static void send_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     btl_ib_flight_left(conn, &segment, 1);
     btl_ib_loss_arm(conn);
-    conn->sizes.probing = true;
-    conn->sizes.probe_space = segment->space;
-    conn->sizes.probe_seq = segment->seq;
+    conn->pmtud.probing = true;
+    conn->pmtud.probe_space = segment->space;
+    conn->pmtud.probe_seq = segment->seq;
 }
 
 void btl_ib_path_search(btl_ib_conn_t *conn)
 {
-    if (conn->sizes.probing || !conn->peer_knows || conn->draining) {
+    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
         return;
     }
     const uint32_t size = next_size(conn);
@@ -299,9 +299,9 @@ void btl_ib_path_search(btl_ib_conn_t *conn)
 
 void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    if (!btl_ib_path_is_probe(segment)) {
+    if (!btl_ib_segment_is_mtu_probe(segment)) {
         return;
     }
     const uint32_t size = size_of(conn, segment);
@@ -321,26 +321,26 @@ void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 /* The probe that was awaited got through. */
 static void grow(btl_ib_conn_t *conn, uint32_t size)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
     assert(size <= sizes->most);
     sizes->probing = false;
     sizes->failures = 0;
     sizes->next = 0;
-    resize(conn, btl_ib_max_u32(conn->datagram_max, size));
-    if (conn->datagram_max == sizes->most) {
+    resize(conn, btl_ib_max_u32(conn->pmtud.datagram_max, size));
+    if (conn->pmtud.datagram_max == sizes->most) {
         sizes->search_at = UINT64_MAX;
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes again",
-                   BTL_IB_NAME_ARGS(conn->name), sizes->most);
+                   BTL_IB_NAME_ARGS(conn->identity.name), sizes->most);
     }
     btl_ib_conn_ready(conn);
 }
 
 void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
-    btl_ib_sizes_t *sizes = &conn->sizes;
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    if (btl_ib_path_is_probe(segment)) {
+    if (btl_ib_segment_is_mtu_probe(segment)) {
         if (is_awaited(sizes, segment)) {
             grow(conn, size_of(conn, segment));
         }

@@ -24,10 +24,12 @@ struct btl_ib_segment;
 struct btl_ib_view;
 
 /* All sizes are bytes of datagrams, with header and trailer. */
-typedef struct btl_ib_sizes {
-    uint32_t home; /* what the rails carry that the connection joins */
-    uint32_t most; /* what those carry that it goes by: the same, or less */
-    bool parts;    /* segments were cut that are larger than what the path carries */
+typedef struct btl_ib_pmtud {
+    uint32_t datagram_max; /* what is sent is no larger: as far as known, the path carries it */
+    uint32_t carries; /* both ways, in one datagram, as was known when the connection was made */
+    uint32_t home;    /* what the rails carry that the connection joins */
+    uint32_t most;    /* what those carry that it goes by: the same, or less */
+    bool parts;       /* segments were cut that are larger than what the path carries */
 
     /* A row of losses of `suspect` to `largest` bytes, while what is smaller got through. */
     uint32_t losses;    /* at different times */
@@ -52,10 +54,10 @@ typedef struct btl_ib_sizes {
     uint32_t next;      /* to be tried next; 0: in the middle */
     uint32_t failures;  /* of that size in a row */
     uint64_t search_at; /* us: not before; UINT64_MAX: there is nothing to be found */
-} btl_ib_sizes_t;
+} btl_ib_pmtud_t;
 
-/* A connection is made; its rails carry datagrams of `most` bytes. */
-void btl_ib_path_init(struct btl_ib_conn *conn, uint32_t most);
+/* A connection is made; its rails carry datagrams of `carries` bytes, the peer's queues hold those of `most`. */
+void btl_ib_path_init(struct btl_ib_conn *conn, uint32_t carries, uint32_t most);
 
 /* A new life: nothing is on its way. What is known of the path stays. */
 void btl_ib_path_begin(struct btl_ib_conn *conn);
@@ -79,9 +81,6 @@ void btl_ib_path_answered(struct btl_ib_conn *conn, const struct btl_ib_view *vi
 
 /* Of what the peer has not taken in some came and was refused: what is lost nobody knows. */
 void btl_ib_path_unknown(struct btl_ib_conn *conn);
-
-/* Is it a probe of the search, be it one of a way that was left? */
-bool btl_ib_path_is_probe(const struct btl_ib_segment *segment);
 
 /* A segment is about to go again: of a probe only its sequence is to arrive. */
 void btl_ib_path_again(struct btl_ib_conn *conn, struct btl_ib_segment *segment);

@@ -28,9 +28,9 @@ static bool has_sent(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
 
     memcpy(&header, event->quoted, NEEDED);
     const uint32_t connection = BTL_IB_LE32(header.connection);
-    return BTL_IB_LE64(header.token) == conn->tx_token
+    return BTL_IB_LE64(header.token) == conn->identity.tx_token
            && header.version_type >> 4 == BTL_IB_WIRE_VERSION
-           && (connection == 0 || connection == conn->peer_id)
+           && (connection == 0 || connection == conn->identity.peer_id)
            && btl_ib_failover_is_way(conn, rail, event->from);
 }
 

@@ -26,8 +26,8 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
                                              : btl_ib_list_first(conns);
          item != NULL; item = btl_ib_list_next(conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (conn->via == rail && btl_ib_conn_alive(conn)
-            && (from == BTL_IB_ADDR_UNKNOWN || conn->to == from)) {
+        if (conn->route.via == rail && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.to == from)) {
             return conn;
         }
     }
@@ -37,20 +37,21 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
 /* Did the row of refusals that this one continues last for long, with nothing coming from the peer by any way? */
 static bool is_dead(btl_ib_conn_t *conn)
 {
-    const uint64_t now = conn->engine->now;
+    const uint64_t now = conn->engine->clock.now;
 
-    if (conn->refused_since == 0 || now - conn->refused_at > BTL_IB_REFUSED_ROW) {
-        conn->refused_since = now;
+    if (conn->recovery.refused_since == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_ROW) {
+        conn->recovery.refused_since = now;
     }
-    conn->refused_at = now;
-    return now - conn->refused_since >= BTL_IB_REFUSED_LONG;
+    conn->recovery.refused_at = now;
+    return now - conn->recovery.refused_since >= BTL_IB_REFUSED_LONG;
 }
 
 /* A process of another job may leave when it likes, and nobody waits for anything of it: that is no death. But it may as
  * well be there, and have something for us on the way: all is kept for that. */
 static bool may_leave(const btl_ib_conn_t *conn)
 {
-    return conn->name >> 32 != conn->engine->config.name >> 32 && btl_ib_conn_is_quiet(conn);
+    return conn->identity.name >> 32 != conn->engine->config.name >> 32
+           && btl_ib_conn_is_quiet(conn);
 }
 
 /*
@@ -69,12 +70,12 @@ static bool refused_one(btl_ib_conn_t *conn)
     if (!leaves && btl_ib_failover_is_valid(conn)) {
         return true;
     }
-    const uint64_t since = conn->refused_since;
+    const uint64_t since = conn->recovery.refused_since;
     if (btl_ib_failover_refused(conn)) {
         return true;
     }
-    conn->refused_since = since;
-    if (!dead || conn->engine->kicking || may_leave(conn)) {
+    conn->recovery.refused_since = since;
+    if (!dead || conn->engine->turn.async || may_leave(conn)) {
         return true;
     }
     btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
@@ -89,7 +90,7 @@ static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
     for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
          item = btl_ib_list_next(conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (conn->rail == rail && conn->address == from && conn->via != rail
+        if (conn->rail == rail && conn->route.address == from && conn->route.via != rail
             && conn->validation.refused_at != 0) {
             btl_ib_validation_refused(conn);
         }
@@ -152,7 +153,7 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
          item = btl_ib_list_next(conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
         if (conn->rail == rail && btl_ib_conn_alive(conn)
-            && (!down || (conn->via != rail && !has_atomics(conn)))) {
+            && (!down || (conn->route.via != rail && !has_atomics(conn)))) {
             btl_ib_direct_device_failed(conn);
         }
     }
@@ -168,7 +169,7 @@ static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
     *left = 0;
     while (conn != NULL) {
         btl_ib_conn_t *next = living(rail, BTL_IB_ADDR_UNKNOWN, &conn->all);
-        if (conn->name != rail->engine->config.name) {
+        if (conn->identity.name != rail->engine->config.name) {
             const bool goes_on = btl_ib_failover(conn);
             moved += goes_on;
             *left += !goes_on;
@@ -183,10 +184,10 @@ void btl_ib_rail_mourn(btl_ib_rail_t *rail)
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_conn_t *conn;
 
-    rail->mourned = true;
+    rail->health.reported = true;
     if (engine->ops->rail_failed != NULL) {
-        engine->ops->rail_failed(engine->ops_context, rail->index, rail->error, rail->moved,
-                                 rail->left);
+        engine->ops->rail_failed(engine->ops_context, rail->index, rail->health.error,
+                                 rail->health.moved, rail->health.left);
     }
     while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
         btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
@@ -195,16 +196,16 @@ void btl_ib_rail_mourn(btl_ib_rail_t *rail)
 
 static void failed(btl_ib_rail_t *rail, int error)
 {
-    const uint32_t before = rail->down ? rail->moved : 0;
+    const uint32_t before = rail->health.down ? rail->health.moved : 0;
 
     BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
                strerror(error));
-    rail->failed = true;
-    rail->error = error;
+    rail->health.failed = true;
+    rail->health.error = error;
     withdraw_operations(rail, false);
-    rail->moved = before + evacuate(rail, &rail->left);
-    if (rail->engine->kicking) {
-        rail->engine->mourning = true;
+    rail->health.moved = before + evacuate(rail, &rail->health.left);
+    if (rail->engine->turn.async) {
+        rail->engine->turn.failure_pending = true;
     } else {
         btl_ib_rail_mourn(rail);
     }
@@ -215,26 +216,26 @@ static void failed(btl_ib_rail_t *rail, int error)
 /* Who has no other way waits, and may wait for long: he is told by a line that nobody has to ask for. */
 static void went_down(btl_ib_rail_t *rail, int error)
 {
-    if (rail->down) {
+    if (rail->health.down) {
         return;
     }
-    rail->down = true;
-    rail->down_since = rail->engine->awake;
-    rail->error = error;
-    rail->moved = evacuate(rail, &rail->left);
+    rail->health.down = true;
+    rail->health.down_since = rail->engine->clock.awake;
+    rail->health.error = error;
+    rail->health.moved = evacuate(rail, &rail->health.left);
     withdraw_operations(rail, true);
-    BTL_IB_LOG(rail->engine, rail->left > 0 ? 0 : 1,
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1,
                "%s: the port is down (%s): %u connections go on by other devices, %u wait for it",
-               rail->transport->name, strerror(error), rail->moved, rail->left);
+               rail->transport->name, strerror(error), rail->health.moved, rail->health.left);
 }
 
 /* Those that were on their way by it when it went down have lost what they sent since; those that could go nowhere
  * may go by it; those whose own it is ask for it. */
 static void take_back(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
-    if (conn->via == rail) {
+    if (conn->route.via == rail) {
         btl_ib_loss_broken(conn);
-    } else if (!btl_ib_rail_usable(conn->via)) {
+    } else if (!btl_ib_rail_usable(conn->route.via)) {
         (void) btl_ib_failover(conn);
     } else if (conn->rail == rail) {
         btl_ib_failover_home(conn);
@@ -245,11 +246,11 @@ static void came_up(btl_ib_rail_t *rail)
 {
     btl_ib_list_t *conns = &rail->engine->conns;
 
-    if (!rail->down) {
+    if (!rail->health.down) {
         return;
     }
-    rail->down = false;
-    BTL_IB_LOG(rail->engine, rail->left > 0 ? 0 : 1, "%s: the port is up again",
+    rail->health.down = false;
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1, "%s: the port is up again",
                rail->transport->name);
     for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
          item = btl_ib_list_next(conns, item)) {
@@ -264,9 +265,9 @@ void btl_ib_rail_look(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;
 
-    if (rail->down && engine->config.down_limit != 0
-        && engine->awake - rail->down_since >= engine->config.down_limit) {
-        failed(rail, rail->error);
+    if (rail->health.down && engine->config.down_limit != 0
+        && engine->clock.awake - rail->health.down_since >= engine->config.down_limit) {
+        failed(rail, rail->health.error);
     }
 }
 

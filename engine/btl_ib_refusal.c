@@ -94,13 +94,13 @@ static void take_from_runs(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t
 
 static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    if (conn->refused_runs == NULL) {
-        conn->refused_runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->refused_runs));
+    if (conn->rnr.runs == NULL) {
+        conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
     }
-    if (conn->refused_runs != NULL) {
-        add_to_runs(conn->refused_runs, view->space, view->seq);
-        conn->refused_runs->last_seq = view->seq;
-        conn->refused_runs->last_space = view->space;
+    if (conn->rnr.runs != NULL) {
+        add_to_runs(conn->rnr.runs, view->space, view->seq);
+        conn->rnr.runs->last_seq = view->seq;
+        conn->rnr.runs->last_space = view->space;
         btl_ib_ack_owe(conn, view->space, false); /* others may wait for its place in the window */
     }
 }
@@ -129,7 +129,7 @@ static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusa
 void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause)
 {
-    btl_ib_refusal_t *refusal = &conn->refusals[cause];
+    btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
 
     keep_all(conn, view);
     if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
@@ -143,9 +143,9 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
         .tag = tag,
         .kept = true,
     };
-    conn->refusing = true;
-    if (btl_ib_list_empty(&conn->refused)) {
-        btl_ib_list_push_tail(&conn->engine->refused, &conn->refused);
+    conn->rnr.any = true;
+    if (btl_ib_list_empty(&conn->rnr.link)) {
+        btl_ib_list_push_tail(&conn->engine->refused, &conn->rnr.link);
     }
 }
 
@@ -153,11 +153,11 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
  * refused again for another reason. */
 void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    if (conn->refused_runs != NULL) {
-        take_from_runs(conn->refused_runs, view->space, view->seq);
+    if (conn->rnr.runs != NULL) {
+        take_from_runs(conn->rnr.runs, view->space, view->seq);
     }
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
         if (refusal->seq == view->seq && refusal->space == view->space) {
             refusal->kept = false;
         }
@@ -168,15 +168,15 @@ void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const btl_ib_refusal_t *refusal = &conn->refusals[cause];
+    const btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
 
     switch (cause) {
     case BTL_IB_REFUSAL_TAG:
         return conn->draining || engine->ops->deliverable(engine->ops_context, conn, refusal->tag);
     case BTL_IB_REFUSAL_BUFFER:
-        return btl_ib_reasm_room(&engine->reasm, &conn->fragments, refusal->fragment);
+        return btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, refusal->fragment);
     default:
-        return !engine->kicking; /* what was kept has been delivered */
+        return !engine->turn.async; /* what was kept has been delivered */
     }
 }
 
@@ -187,7 +187,7 @@ btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
     bool any = false;
 
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
         refusal->kept = refusal->kept && is_missing(conn, refusal);
         if (refusal->kept && is_over(conn, (btl_ib_refusal_cause_t) cause)) {
             if (!refusal->told) {
@@ -197,7 +197,7 @@ btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
         }
         any |= refusal->kept;
     }
-    conn->refusing = any || (conn->refused_runs != NULL && conn->refused_runs->count > 0);
+    conn->rnr.any = any || (conn->rnr.runs != NULL && conn->rnr.runs->count > 0);
     return told;
 }
 
@@ -207,7 +207,7 @@ static bool look(btl_ib_conn_t *conn)
     bool waits = false;
 
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        btl_ib_refusal_t *refusal = &conn->refusals[cause];
+        btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
         if (!refusal->kept || refusal->told || !is_missing(conn, refusal)) {
             continue;
         }
@@ -226,7 +226,7 @@ void btl_ib_refusal_turn(btl_ib_engine_t *engine)
 
     for (uint32_t looks = 0; looks < LOOKS && item != last; looks++) {
         item = btl_ib_list_pop(&engine->refused);
-        if (look(BTL_IB_CONTAINER(item, btl_ib_conn_t, refused))) {
+        if (look(BTL_IB_CONTAINER(item, btl_ib_conn_t, rnr.link))) {
             btl_ib_list_push_tail(&engine->refused, item);
         }
     }
@@ -235,15 +235,15 @@ void btl_ib_refusal_turn(btl_ib_engine_t *engine)
 void btl_ib_refusal_forget(btl_ib_conn_t *conn)
 {
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
-        conn->refusals[cause].kept = false;
+        conn->rnr.refusals[cause].kept = false;
     }
-    conn->refusing = false;
-    btl_ib_list_remove(&conn->refused);
+    conn->rnr.any = false;
+    btl_ib_list_remove(&conn->rnr.link);
     btl_ib_refusal_shrink(conn);
 }
 
 void btl_ib_refusal_shrink(btl_ib_conn_t *conn)
 {
-    btl_ib_free(&conn->engine->mem, conn->refused_runs);
-    conn->refused_runs = NULL;
+    btl_ib_free(&conn->engine->mem, conn->rnr.runs);
+    conn->rnr.runs = NULL;
 }

@@ -10,12 +10,12 @@
 /* The next batch of what was lost, as far as the limits let it go. Returns what stopped it. */
 static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&conn->lost);
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
     int batch = btl_ib_batch_max(conn);
 
-    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->lost, item)) {
+    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        if (conn->in_flight + (uint32_t) *count >= conn->cc.window) {
+        if (conn->sentmap.in_flight + (uint32_t) *count >= conn->cc.window) {
             return BTL_IB_NO_WINDOW;
         }
         if (btl_ib_limits_too_soon(conn, (uint32_t) *count)) {
@@ -33,7 +33,7 @@ btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full)
     btl_ib_segment_t *segments[BTL_IB_BATCH];
     btl_ib_verdict_t verdict = BTL_IB_GO;
 
-    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&conn->lost)) {
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&conn->sentmap.lost)) {
         int count = 0;
         verdict = gather_lost(conn, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_send_segments(conn, segments, count);

@@ -72,18 +72,18 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_v
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    conn->heard_at = engine->awake;
-    conn->refused_since = 0;
-    conn->doubtful = false;
-    if (!conn->echo_valid || btl_ib_seq_before(conn->echo, view->stamp)
-        || engine->now - conn->echo_at > BTL_IB_STAMP_AGE) {
-        conn->echo_valid = engine->away != BTL_IB_AWAY_UNKNOWN;
-        conn->echo = view->stamp;
-        conn->echo_at = engine->now;
-        conn->echo_away = engine->away;
+    conn->recovery.heard_at = engine->clock.awake;
+    conn->recovery.refused_since = 0;
+    conn->recovery.doubtful = false;
+    if (!conn->ack.echo_valid || btl_ib_seq_before(conn->ack.echo, view->stamp)
+        || engine->clock.now - conn->ack.echo_at > BTL_IB_STAMP_AGE) {
+        conn->ack.echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
+        conn->ack.echo = view->stamp;
+        conn->ack.echo_at = engine->clock.now;
+        conn->ack.echo_away = engine->turn.away;
     }
     if (view->flags & BTL_IB_FLAG_NO_TAG) {
-        conn->no_tag_at = engine->awake;
+        conn->recovery.no_tag_at = engine->clock.awake;
     }
     btl_ib_loss_heard(conn, view);
 }
@@ -91,23 +91,24 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_v
 /* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
 static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    uint32_t at = conn->again_next++ % BTL_IB_AGAIN_KEPT;
+    uint32_t at = conn->ack.repaired_next++ % BTL_IB_AGAIN_KEPT;
 
-    conn->again_seq[at] = view->seq;
-    conn->again_space[at] = view->space;
+    conn->ack.repaired_seq[at] = view->seq;
+    conn->ack.repaired_space[at] = view->space;
 }
 
 /* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
  * it? Repeated by the network it is none of the sender's doing. */
 static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    uint32_t kept = conn->again_next < BTL_IB_AGAIN_KEPT ? conn->again_next : BTL_IB_AGAIN_KEPT;
+    uint32_t kept =
+        conn->ack.repaired_next < BTL_IB_AGAIN_KEPT ? conn->ack.repaired_next : BTL_IB_AGAIN_KEPT;
 
     if (view->flags & BTL_IB_FLAG_AGAIN) {
         return true;
     }
     for (uint32_t i = 0; i < kept; i++) {
-        if (conn->again_seq[i] == view->seq && conn->again_space[i] == view->space) {
+        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
             return true;
         }
     }
@@ -116,10 +117,10 @@ static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
 {
-    uint32_t at = conn->news_next++ % BTL_IB_NEWS_KEPT;
+    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWS_KEPT;
 
-    conn->news_seq[at] = seq;
-    conn->news_space[at] = space;
+    conn->ack.newest_seq[at] = seq;
+    conn->ack.newest_space[at] = space;
 }
 
 /* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
@@ -131,10 +132,10 @@ static void note_news(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (btl_ib_seq_before(view->seq, rx->window.top)) {
         keep_news(conn, view->space, view->seq);
     } else if (view->seq != rx->window.top) {
-        keep_news(conn, view->space, rx->run);
-        rx->run = view->seq;
+        keep_news(conn, view->space, rx->ack.run);
+        rx->ack.run = view->seq;
     } else if (rx->window.above == 0) {
-        rx->run = view->seq;
+        rx->ack.run = view->seq;
     }
 }
 
@@ -147,8 +148,8 @@ void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
     note_news(conn, view);
-    if (!btl_ib_list_empty(&conn->parts)) {
-        btl_ib_parts_forget(&conn->parts, &engine->mem, view->space, view->seq);
+    if (!btl_ib_list_empty(&conn->input.parts)) {
+        btl_ib_parts_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
     }
 
     if (view->flags & BTL_IB_FLAG_AGAIN) {
@@ -189,10 +190,10 @@ static uint32_t hand_up(btl_ib_conn_t *conn)
     btl_ib_reasm_t *whole;
     uint32_t count = 0;
 
-    while ((whole = btl_ib_reasm_next(&conn->fragments)) != NULL) {
-        conn->fragments.busy = true;
+    while ((whole = btl_ib_reasm_next(&conn->input.fragments)) != NULL) {
+        conn->input.fragments.busy = true;
         deliver(conn, whole->tag, whole->data, whole->total);
-        conn->fragments.busy = false;
+        conn->input.fragments.busy = false;
         btl_ib_reasm_put(&conn->engine->reasm, whole);
         count++;
     }
@@ -201,8 +202,8 @@ static uint32_t hand_up(btl_ib_conn_t *conn)
 
 void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn)
 {
-    if (btl_ib_list_empty(&conn->whole)) {
-        btl_ib_list_push_tail(&conn->engine->whole, &conn->whole);
+    if (btl_ib_list_empty(&conn->input.whole)) {
+        btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
     }
 }
 
@@ -218,7 +219,7 @@ uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
         count++;
     }
     while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
-        count += hand_up(BTL_IB_CONTAINER(item, btl_ib_conn_t, whole));
+        count += hand_up(BTL_IB_CONTAINER(item, btl_ib_conn_t, input.whole));
     }
     return count;
 }
@@ -232,10 +233,10 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
         return true;
     }
     engine->count.refused_no_tag++;
-    conn->no_tag = true;
+    conn->ack.no_tag = true;
     btl_ib_refusal_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
-    BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet", BTL_IB_NAME_ARGS(conn->name),
-               tag);
+    BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
+               BTL_IB_NAME_ARGS(conn->identity.name), tag);
     return false;
 }
 
@@ -339,7 +340,7 @@ static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    if (conn->engine->kicking && !conn->draining) {
+    if (conn->engine->turn.async && !conn->draining) {
         keep_messages(conn, view);
         return;
     }
@@ -354,7 +355,7 @@ static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_bundled_t message;
     uint32_t offset = 0;
 
-    if (conn->engine->kicking && !conn->draining) {
+    if (conn->engine->turn.async && !conn->draining) {
         keep_messages(conn, view);
         return;
     }
@@ -368,10 +369,10 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    switch (btl_ib_reasm_add(&engine->reasm, &conn->fragments, view)) {
+    switch (btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view)) {
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
-        if (!btl_ib_reasm_room(&engine->reasm, &conn->fragments, view->chunk.fragment)) {
+        if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
             btl_ib_refusal_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
         }
         answer_probe(conn, view);
@@ -384,7 +385,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     case BTL_IB_REASM_COMPLETE:
         btl_ib_recv_take_in(conn, view);
-        if (engine->kicking) {
+        if (engine->turn.async) {
             btl_ib_recv_hand_up_later(conn);
         } else {
             (void) hand_up(conn);
@@ -470,14 +471,14 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         count->dropped_channel++;
         return;
     }
-    switch (btl_ib_parts_add(&conn->parts, mem, view, &whole)) {
+    switch (btl_ib_parts_add(&conn->input.parts, mem, view, &whole)) {
     case BTL_IB_PARTS_COMPLETE:
         recv_whole(conn, view, whole);
         btl_ib_free(mem, whole);
         return;
     case BTL_IB_PARTS_KEPT_IT: /* if the rest is lost its sender must not hear that this copy was refused */
         count->received_parts++;
-        if (conn->refusing) {
+        if (conn->rnr.any) {
             btl_ib_refusal_here(conn, view);
         }
         break;
@@ -493,8 +494,9 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
         /* Of a copy in parts the first counts. */
-        conn->rx[view->space].again += (view->type != BTL_IB_TYPE_PART || view->part.offset == 0)
-                                       && was_sent_again(conn, view);
+        conn->rx[view->space].ack.duplicates +=
+            (view->type != BTL_IB_TYPE_PART || view->part.offset == 0)
+            && was_sent_again(conn, view);
         btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
         return;
     }
@@ -502,7 +504,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         recv_part(conn, view);
         return;
     }
-    if (conn->refusing) {
+    if (conn->rnr.any) {
         btl_ib_refusal_here(conn, view);
     }
     if (!ready_for(conn, view)) {
@@ -587,7 +589,7 @@ static void take(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_vi
     case BTL_IB_TYPE_CLOSE:
         conn->engine->count.connections_closed++;
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
-                   BTL_IB_NAME_ARGS(conn->name));
+                   BTL_IB_NAME_ARGS(conn->identity.name));
         btl_ib_conn_reset(conn);
         break;
     default:
@@ -622,7 +624,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     bool news = btl_ib_ack_tells_news(conn, view);
     if ((!news || btl_ib_ack_check(conn, view))
         && (!btl_ib_type_is_sequenced(view->type) || check_sequenced(conn, view, event->size))) {
-        if (rail != conn->via) {
+        if (rail != conn->route.via) {
             btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
         }
         take(conn, rail, view, news);

@@ -105,7 +105,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     uint32_t wire = BTL_IB_LE32(id);
 
     conn->engine->count.refused_put++;
-    if (serve->refused == id && serve->refused_in == conn->engine->batch) {
+    if (serve->refused == id && serve->refused_in == conn->engine->turn.batch) {
         return;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
@@ -115,7 +115,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
     if (btl_ib_send_segments(conn, &segment, 1) == 1) {
         serve->refused = id;
-        serve->refused_in = conn->engine->batch;
+        serve->refused_in = conn->engine->turn.batch;
         conn->engine->count.sent_refusals++;
     }
     btl_ib_pool_put(segment);
@@ -264,7 +264,7 @@ void btl_ib_serve_init(btl_ib_conn_t *conn)
 void btl_ib_serve_drop(btl_ib_conn_t *conn)
 {
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        btl_ib_list_t *pending = &conn->tx[space].pending;
+        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
         btl_ib_list_t *next;
         for (btl_ib_list_t *item = btl_ib_list_first(pending); item != NULL; item = next) {
             btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);

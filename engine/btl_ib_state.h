@@ -12,6 +12,7 @@
 #define BTL_IB_STATE_H
 
 #include "btl_ib_cc.h"
+#include "btl_ib_clock.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_graves.h"
@@ -50,23 +51,31 @@
 
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
-    btl_ib_tx_window_t window;
-    uint32_t limit;        /* P: sequences below it may be used */
-    uint32_t in_flight;    /* sent, not acknowledged, not known to be lost */
-    uint16_t again;        /* segments that the peer says came again */
-    uint64_t arrived;      /* order of the newest copy known to have arrived */
-    btl_ib_list_t pending; /* messages (or the rest of one) that wait, in order */
+    struct { /* btl_ib_flight.c */
+        btl_ib_tx_window_t window;
+        uint32_t in_flight; /* sent, not acknowledged, not known to be lost */
+    } sentmap;
+    struct {                 /* btl_ib_loss.c */
+        uint64_t arrived;    /* order of the newest copy known to have arrived */
+        uint16_t duplicates; /* copies that the peer says it had already */
+    } recovery;
+    struct {                   /* btl_ib_submit.c */
+        btl_ib_list_t pending; /* messages (or the rest of one) that wait, in order */
+    } submit;
+    uint32_t limit; /* P: sequences below it may be used */
 } btl_ib_tx_space_t;
 
 /* The receiving side of one. */
 typedef struct btl_ib_rx_space {
     btl_ib_rx_window_t window;
-    btl_ib_credit_t credit; /* P */
-    uint32_t run;           /* what opened the last gap: all from there to the top arrived */
-    uint32_t tell;          /* where ranges take turns in the next ACK, if not all fit */
-    uint32_t left;          /* segments in ranges still to be told; UINT32_MAX: all */
-    uint16_t again;         /* segments that were sent again and had come before */
-    uint16_t again_told;    /* of them, those that the peer was told of */
+    btl_ib_credit_t credit;       /* P */
+    struct {                      /* btl_ib_ack.c */
+        uint32_t run;             /* what opened the last gap: all from there to the top arrived */
+        uint32_t next_range;      /* where ranges take turns in the next ACK, if not all fit */
+        uint32_t untold;          /* segments in ranges still to be told; UINT32_MAX: all */
+        uint16_t duplicates;      /* segments that were sent again and had come before */
+        uint16_t duplicates_told; /* of them, those that the peer was told of */
+    } ack;
 } btl_ib_rx_space_t;
 
 typedef struct btl_ib_op_slot {
@@ -166,13 +175,6 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as nobody is on the stack with it */
 } btl_ib_conn_state_t;
 
-/* A piece of something long, or of a segment that was too long. */
-static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
-{
-    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT
-           || segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_PART;
-}
-
 /* What is known to have arrived, to find by time what was lost (btl_ib_loss.c). */
 typedef struct btl_ib_rack {
     uint64_t sent;       /* us: when the newest of it was sent */
@@ -191,153 +193,210 @@ enum {
 /* Whether a connection's own two rails lead to the peer (RFC 9000, 8.2: path validation), and what the network says of
  * them. Written by btl_ib_validation.c. */
 typedef struct btl_ib_validation {
-    bool valid;          /* something of the peer's came by them, under its token */
-    bool answered;       /* something of ours got there, by whatever way */
-    bool promised;       /* the peer answers a first contact also while its owner computes */
-    bool told;           /* that it does not */
-    uint32_t questions;  /* probes by them, with no answer yet, since another pair is validated */
-    uint64_t refused_at; /* us: when refusals by them were last believed; 0: not since */
-    uint64_t asked_at;   /* awake: the first probe, if nothing had got there; 0: none */
+    bool valid;           /* something of the peer's came by them, under its token */
+    bool answered;        /* something of ours got there, by whatever way */
+    bool promised;        /* the peer answers a first contact also while its owner computes */
+    bool told;            /* that it does not */
+    uint32_t questions;   /* probes by them, with no answer yet, since another pair is validated */
+    uint64_t refused_at;  /* us: when refusals by them were last believed; 0: not since */
+    uint64_t asked_at;    /* awake: the first probe, if nothing had got there; 0: none */
     uint64_t question_at; /* us: the last question that was no probe; 0: none */
     uint64_t refused_row; /* us: the first refusal by the present way since something got there */
 } btl_ib_validation_t;
 
-struct btl_ib_conn {
-    /* Sending. */
-    btl_ib_engine_t *engine;
-    struct btl_ib_rail *rail; /* its own: queues, credits, names */
-    struct btl_ib_rail *via;  /* what carries its datagrams: the same, unless that failed */
-    btl_ib_addr_t to;         /* the peer, there */
-    const btl_ib_queue_table_t *peer_queues; /* owned by the engine's table cache */
-    btl_ib_tx_space_t *tx;                   /* peer_queues->count of them */
+/* Who the two processes are, and what a datagram of this connection must carry. Written by btl_ib_identity.c. */
+typedef struct btl_ib_identity {
+    uint64_t name;             /* the peer's process */
+    btl_ib_secret_t secret;    /* the peer's */
+    btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
     uint64_t tx_token;
-    uint32_t peer_id;      /* its connection; 0: not known yet */
-    uint32_t datagram_max; /* what is sent is no larger: as far as known, the path carries it */
-    uint32_t path_carries; /* both ways, in one datagram, as was known when it was made */
-    uint32_t in_flight;    /* of all spaces */
-    uint32_t unacked;      /* segments in flight, lost or parked */
-    uint32_t skips;        /* of them SKIPs */
-    bool peer_knows;       /* it has our id: CONNECT blocks are no longer needed */
-    bool introduce;        /* in what is made now they are all the same */
-    bool bound;            /* we have its id and token */
-    bool draining;
-    bool adopted;
-    bool idle;      /* shrunk to its idle size */
-    bool contacted; /* something was sent to it */
-    bool no_tag;    /* we are to tell it that we have no receiver for a tag */
-    bool refusing;  /* something in `refusals` or `refused_runs` is kept */
-    btl_ib_conn_state_t state;
-    btl_ib_list_t ready; /* on the engine's list: something may be sendable */
-
-    /* Receiving and acknowledging. */
-    btl_ib_rx_space_t *rx; /* rail->queues.count of them */
     uint64_t rx_token;
-    uint32_t id;    /* what the peer writes into its headers */
-    uint32_t epoch; /* of this life of the connection */
+    uint32_t id;      /* what the peer writes into its headers */
+    uint32_t epoch;   /* of this incarnation of the connection */
+    uint32_t peer_id; /* its connection; 0: not known yet */
     uint32_t peer_epoch;
-    uint32_t peer_floor;   /* its epochs below this ended here; 0: none did */
-    uint32_t ack_due;      /* a bit for each space with something to acknowledge */
-    uint32_t ack_count;    /* segments received since the last acknowledgement */
-    uint32_t ack_space;    /* the space to acknowledge by piggyback */
-    uint64_t delivered_at; /* us: when a message was handed up */
-    bool ack_now;
-    bool unanswered; /* nothing was sent to it within the ACK delay after that */
-    bool echo_valid;
-    uint32_t echo;      /* the peer's newest stamp */
-    uint64_t echo_at;   /* us: when it came */
-    uint32_t echo_away; /* us: how long it may have lain there before */
-    uint64_t ack_at;    /* us: when the acknowledgement is due */
-    btl_ib_list_t acks; /* on the engine's list: an acknowledgement is due */
-    uint32_t again_seq[BTL_IB_AGAIN_KEPT];
-    uint8_t again_space[BTL_IB_AGAIN_KEPT];
-    uint32_t again_next; /* how many were kept; wraps */
-    uint32_t news_seq[BTL_IB_NEWS_KEPT];
-    uint8_t news_space[BTL_IB_NEWS_KEPT];
-    uint32_t news_next;            /* as again_next */
-    btl_ib_reasm_peer_t fragments; /* being reassembled */
-    btl_ib_list_t parts;           /* segments that are there in part */
-    btl_ib_list_t whole;           /* on the engine's list: some may be handed up */
-    btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
-    btl_ib_refused_runs_t *refused_runs; /* NULL: none lately */
-    btl_ib_list_t refused;               /* on the engine's list: a cause of theirs may be gone */
+    uint32_t peer_floor; /* its epochs below this ended here; 0: none did */
+    uint32_t remote_rail;
+    uint32_t peer_ack_delay; /* us */
+    bool bound;              /* we have its id and token */
+    bool peer_knows;         /* it has our id: CONNECT blocks are no longer needed */
+    bool introduce;          /* in what is made now they are all the same */
+} btl_ib_identity_t;
 
-    /* What waits to leave together. */
+/* By which rail and to which address datagrams go. Written by btl_ib_route.c. */
+typedef struct btl_ib_route {
+    struct btl_ib_rail *via; /* what carries its datagrams: conn->rail, unless that failed */
+    btl_ib_addr_t to;        /* the peer, there */
+    const btl_ib_queue_table_t *queues; /* the peer's, by `via` */
+    uint64_t moved_at;                  /* us: when it last took another way; 0: never */
+    btl_ib_addr_t
+        address; /* the peer's on conn->rail; BTL_IB_ADDR_UNKNOWN if that had failed before */
+    uint32_t published_len;
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* the same, as it was published */
+} btl_ib_route_t;
+
+/* Segments in flight, lost or deferred. Written by btl_ib_flight.c. */
+typedef struct btl_ib_sentmap {
+    uint32_t in_flight; /* of all spaces */
+    uint32_t unacked;   /* segments in flight, lost or deferred */
+    uint32_t skips;     /* of them SKIPs */
+    uint32_t deferred_count;
+    uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
+    uint64_t order;   /* of the newest segment sent */
+    btl_ib_list_t
+        sent[BTL_IB_RACKS]; /* in flight, by the time they were last sent: bulk, and all else */
+    btl_ib_list_t lost;     /* to be sent again, in order of discovery */
+    btl_ib_list_t deferred; /* those that the peer has refused, by the time it said so */
+    uint64_t deferred_at; /* us: when all of them were last sent again, or the first was deferred */
+} btl_ib_sentmap_t;
+
+/* What was lost, when to probe. Written by btl_ib_loss.c. */
+typedef struct btl_ib_recovery {
+    btl_ib_timer_t timer;
+    btl_ib_rtt_t rtt;
+    btl_ib_rack_t rack[BTL_IB_RACKS];
+    uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
+    uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
+    uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
+    uint64_t refused_at;    /* us: the last refusal */
+    uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
+    uint64_t
+        no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */
+    uint64_t silent_since; /* awake: the first of the probes that are unheard */
+    uint64_t asked_at;     /* us: the same */
+    uint64_t sample_at;    /* us: when the last sample was taken */
+    uint32_t sample_echo;  /* the echo that gave it */
+    uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */
+    uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
+    uint32_t
+        network_rtt;  /* us: the shortest round trip, without what hosts may have caused of it */
+    uint32_t probes;  /* since the last progress */
+    uint32_t unheard; /* of them, the last ones that nothing answered */
+    uint32_t probed;  /* segments sent again as probes in this row of them or the last */
+    uint32_t reorder_scale; /* the time that reordering is given, in quarters of the shortest RTT */
+    uint32_t reorder_calm;  /* losses in a row that were real */
+    uint64_t reorder_at;    /* us: when the time given to reordering last grew */
+    bool rack_partly;       /* the peer may know more that was sent before those than it has told */
+    bool half_probed;       /* the next one goes on with what the last one began */
+    bool doubtful;          /* the transport's connection ended, and the peer was not heard since */
+} btl_ib_recovery_t;
+
+/* There is news of what was sent, or all begins anew: the next probe is the first of a row. */
+static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
+{
+    recovery->probes = 0;
+    recovery->unheard = 0;
+    recovery->half_probed = false;
+}
+
+/* Acknowledgements that are due to the peer. Written by btl_ib_ack.c. */
+typedef struct btl_ib_ack_tx {
+    btl_ib_list_t link;     /* on the engine's list: an acknowledgement is due */
+    uint64_t at;            /* us: when it is due */
+    uint64_t delivered_at;  /* us: when a message was handed up */
+    uint64_t echo_at;       /* us: when that came */
+    uint32_t echo;          /* the peer's newest stamp */
+    uint32_t echo_away;     /* us: how long it may have lain there before */
+    uint32_t due;           /* a bit for each space with something to acknowledge */
+    uint32_t count;         /* segments received since the last acknowledgement */
+    uint32_t space;         /* the space to acknowledge by piggyback */
+    uint32_t repaired_next; /* how many were kept; wraps */
+    uint32_t repaired_seq[BTL_IB_AGAIN_KEPT];
+    uint32_t newest_next; /* as repaired_next */
+    uint32_t newest_seq[BTL_IB_NEWS_KEPT];
+    uint8_t repaired_space[BTL_IB_AGAIN_KEPT];
+    uint8_t newest_space[BTL_IB_NEWS_KEPT];
+    bool now;
+    bool unanswered; /* nothing was sent to it within the ACK delay after a message was handed up */
+    bool echo_valid;
+    bool no_tag; /* we are to tell it that we have no receiver for a tag */
+} btl_ib_ack_tx_t;
+
+/* Messages that wait to leave together. Written by btl_ib_company.c. */
+typedef struct btl_ib_coalesce {
     uint32_t turn;       /* the turn of which these are */
     uint32_t left_alone; /* messages and operations that left by themselves in it */
     uint32_t alone;      /* so many may */
     uint32_t held;       /* of them, those that wait for company */
     uint64_t held_bytes;
     uint64_t alone_at; /* us: the last left by itself */
+} btl_ib_coalesce_t;
 
-    /* Congestion. */
-    btl_ib_cc_t cc;
-    uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
-    uint64_t pace_at; /* ns: when the next segment would leave without bursts */
-    btl_ib_timer_t pace_timer;
-    uint32_t sample;       /* us: round trip told by the datagram being taken in; 0: none */
-    uint32_t sample_hosts; /* us: of it, time that it may have lain at a host that did not look */
-    uint32_t path; /* us: the shortest round trip, without what hosts may have caused of it */
-
-    btl_ib_sizes_t sizes; /* of datagrams that the path carries */
-    btl_ib_validation_t validation;
-
-    /* Loss. */
-    bool bulk_apart; /* what follows of bulk goes by itself, until all of it has arrived */
-    btl_ib_list_t sent
-        [BTL_IB_RACKS]; /* segments in flight, by the time they were last sent: bulk, and all else */
-    btl_ib_list_t lost;   /* segments to be sent again, in order of discovery */
-    btl_ib_list_t parked; /* those that the peer has refused, by the time it said so */
-    uint32_t parked_count;
-    uint64_t parked_at; /* us: when all of them were last sent again, or the first was parked */
-    btl_ib_rtt_t rtt;
-    btl_ib_rack_t rack[BTL_IB_RACKS];
-    bool rack_partly;       /* the peer may know more that was sent before those than it has told */
-    uint64_t order;         /* of the newest segment sent */
-    uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
-    uint64_t blocked_since; /* awake: stopped by credit or window, nothing in flight; 0: not */
-    uint64_t heard_at;      /* awake: anything valid from the peer; 0: never */
-    uint64_t refused_at;    /* us: the last refusal */
-    uint64_t refused_since; /* us: first of a row of refusals; 0: none since it was heard */
-    bool doubtful;          /* the transport's connection ended, and the peer was not heard since */
-    uint64_t
-        no_tag_at; /* awake: it said that it has no receiver for a tag; 0: not since the last news */
-    uint64_t silent_since;  /* awake: the first of the probes that are unheard */
-    uint64_t asked_at;      /* us: the same */
-    uint32_t sample_echo;   /* the echo that gave the last sample */
-    uint64_t sample_at;     /* us: when that was */
-    uint32_t probes;        /* since the last progress */
-    uint32_t unheard;       /* of them, the last ones that nothing answered */
-    bool half_probed;       /* the next one goes on with what the last one began */
-    uint32_t probed;        /* segments sent again as probes in this row of them or the last */
-    uint64_t reorder_at;    /* us: when the time given to reordering last grew */
-    uint32_t reorder_scale; /* the time that reordering is given, in quarters of the shortest RTT */
-    uint32_t reorder_calm;  /* losses in a row that were real */
+/* When the next segment may leave, where congestion control sets a pace. Written by btl_ib_flight.c. */
+typedef struct btl_ib_pacer {
     btl_ib_timer_t timer;
+    uint64_t at; /* ns: when the next segment would leave without bursts */
+} btl_ib_pacer_t;
 
-    /* One-sided. */
+/* What of the peer's was refused, and is to be told when it may come. Written by btl_ib_refusal.c. */
+typedef struct btl_ib_rnr {
+    btl_ib_list_t link;          /* on the engine's list: a cause of theirs may be gone */
+    btl_ib_refused_runs_t *runs; /* NULL: none lately */
+    bool any;                    /* something in `refusals` or `runs` is kept */
+    btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
+} btl_ib_rnr_t;
+
+/* What came in pieces. Written by btl_ib_rx.c. */
+typedef struct btl_ib_input {
+    btl_ib_reasm_peer_t fragments; /* being reassembled */
+    btl_ib_list_t parts;           /* segments that are there in part */
+    btl_ib_list_t whole;           /* on the engine's list: some may be handed up */
+} btl_ib_input_t;
+
+/* Shrinks what nobody uses. Written by btl_ib_idle.c. */
+typedef struct btl_ib_idle {
+    btl_ib_timer_t timer;
+    uint64_t active_at; /* us: when something sequenced last came or went */
+    bool shrunk;        /* to its idle size */
+} btl_ib_idle_t;
+
+struct btl_ib_conn {
+    btl_ib_engine_t *engine;
+    struct btl_ib_rail *rail;                /* its own: queues, credits, names */
+    const btl_ib_queue_table_t *peer_queues; /* owned by the engine's table cache */
+    btl_ib_tx_space_t *tx;                   /* peer_queues->count of them */
+    btl_ib_rx_space_t *rx;                   /* rail->queues.count of them */
+    void *user;
+
+    btl_ib_list_t ready; /* on the engine's list: something may be sendable */
+    btl_ib_list_t all;   /* on the engine's list of those open, closing, or gone */
+    btl_ib_conn_state_t state;
+    bool draining;
+    bool adopted;
+    bool contacted;   /* something was sent to it */
+    bool bulk_lane;   /* what follows of bulk goes by itself, until all of it has arrived */
+    uint32_t closes;  /* CLOSEs sent */
+    uint32_t made_in; /* the batch of events that it was made in */
+    uint32_t next_fragment;
+
+    btl_ib_identity_t identity;
+    btl_ib_route_t route;
+    btl_ib_sentmap_t sentmap;
+    btl_ib_recovery_t recovery;
+    btl_ib_cc_t cc;
+    btl_ib_pacer_t pacer;
+    btl_ib_pmtud_t pmtud;
+    btl_ib_validation_t validation;
+    btl_ib_ack_tx_t ack;
+    btl_ib_coalesce_t coalesce;
+    btl_ib_input_t input;
+    btl_ib_rnr_t rnr;
     btl_ib_ops_t ops;
     btl_ib_direct_t direct;
     btl_ib_serve_t serve;
-
-    /* Identity and housekeeping. */
-    void *user;
-    uint64_t name;
-    btl_ib_secret_t secret;
-    btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
-    btl_ib_addr_t address; /* the peer's on `rail`; BTL_IB_ADDR_UNKNOWN if that had failed before */
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* the same, as it was published */
-    uint32_t published_len;
-    const btl_ib_queue_table_t *via_queues; /* the peer's, by `via` */
-    uint64_t moved_at;                      /* us: when it last took another way; 0: never */
-    uint32_t remote_rail;
-    uint32_t peer_ack_delay;
-    uint32_t next_fragment;
-    uint32_t closes;    /* CLOSEs sent */
-    uint32_t made_in;   /* the batch of events that it was made in */
-    uint64_t active_at; /* us: when something sequenced last came or went */
-    btl_ib_timer_t idle_timer;
-    btl_ib_list_t all; /* on the engine's list of those open, closing, or gone */
+    btl_ib_idle_t idle;
 };
+
+/* What is known of a device that failed or whose port is down. Written by btl_ib_rail.c. */
+typedef struct btl_ib_rail_health {
+    uint64_t down_since; /* us of the clock that moves in turns */
+    int error;           /* what it failed with, or why it is down */
+    uint32_t moved;      /* connections that went on by other rails */
+    uint32_t left;       /* and those that could not */
+    bool failed;
+    bool reported; /* whoever had to be told of that was */
+    bool down;     /* its port is, or was when it failed; it may come back */
+} btl_ib_rail_health_t;
 
 typedef struct btl_ib_rail {
     btl_ib_engine_t *engine;
@@ -348,18 +407,12 @@ typedef struct btl_ib_rail {
     btl_ib_pool_t pool;
     const btl_ib_cc_ops_t *cc;
     uint64_t empty_at; /* us: the last turn that found nothing there */
-    bool failed;
-    bool mourned;        /* whoever had to be told of that was */
-    bool down;           /* its port is, or was when it failed; it may come back */
-    uint64_t down_since; /* us of engine->awake */
-    int error;           /* what it failed with, or why it is down */
-    uint32_t moved;      /* connections that went on by other rails */
-    uint32_t left;       /* and those that could not */
+    btl_ib_rail_health_t health;
 } btl_ib_rail_t;
 
 static inline bool btl_ib_rail_usable(const btl_ib_rail_t *rail)
 {
-    return !rail->failed && !rail->down;
+    return !rail->health.failed && !rail->health.down;
 }
 
 /* A datagram that came in. */
@@ -381,52 +434,76 @@ typedef struct btl_ib_table_entry {
     btl_ib_queue_table_t table;
 } btl_ib_table_entry_t;
 
+/* Who is on the stack, and what waits for that. Written by btl_ib_lifetime.c. */
+typedef struct btl_ib_lifetime {
+    uint32_t depth;     /* calls on the stack that may run callbacks */
+    btl_ib_list_t gone; /* connections to be freed when there is none */
+} btl_ib_lifetime_t;
+
+/* What a turn does and did. Written by btl_ib_engine.c. */
+typedef struct btl_ib_turn {
+    bool async;           /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
+    bool sending;         /* what waits is being sent */
+    bool more;            /* it took in as much as it was to: perhaps there is more */
+    bool failure_pending; /* a device failed in a kick: its connections are to be told */
+    uint32_t batches;     /* of events taken from transports; wraps */
+    uint32_t batch;       /* the number of the one in hand, or of the last */
+    uint32_t idle_calls;  /* progress calls in a row that received nothing */
+    uint32_t
+        away; /* us: what is in the batch in hand may have lain there for so long; or _UNKNOWN */
+    uint32_t first_rail; /* polled first in this turn; wraps */
+} btl_ib_turn_t;
+
+/* Short messages that bulk waits for. Written by btl_ib_engine.c. */
+typedef struct btl_ib_latency {
+    bool hold_bulk; /* in this turn bulk waits, because a short message came */
+    uint32_t
+        row; /* of turns for short messages, each soon after the one before it, those that count */
+    uint64_t at;      /* us: the last turn for short messages */
+    uint64_t before;  /* and the one before */
+    uint64_t ops;     /* operations on memory that short messages went with */
+    uint64_t excused; /* of these messages, those that may come yet */
+} btl_ib_latency_t;
+
+/* Limits on all connections together. Written by btl_ib_flight.c. */
+typedef struct btl_ib_budget {
+    uint32_t unacked; /* segments in flight or lost, without SKIPs */
+    uint64_t bytes_unacked;
+} btl_ib_budget_t;
+
+/* Connections that peers ask for. Written by btl_ib_contact.c. */
+typedef struct btl_ib_handshakes {
+    uint32_t next_epoch;
+    uint32_t passive;   /* connections that nobody has adopted */
+    uint32_t lookups;   /* of unknown senders, in the second that began at lookups_at */
+    uint32_t responses; /* to them, in the same second */
+    uint64_t lookups_at;
+    bool refuse_new;
+    bool told_passive; /* that there are passive_max */
+} btl_ib_handshakes_t;
+
 struct btl_ib_engine {
     btl_ib_engine_config_t config;
     const btl_ib_engine_ops_t *ops;
     void *ops_context;
     btl_ib_mem_t mem;
     btl_ib_guard_t guard;
-    uint64_t now;        /* us: never goes back */
-    uint64_t turned_at;  /* us: the last progress call or kick */
-    uint32_t turns;      /* how many of both there were; wraps */
-    uint64_t awake;      /* us from 1: advances in turns only, and not for a long pause */
-    bool kicking;        /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
-    uint32_t batches;    /* of events taken from transports; wraps */
-    uint32_t batch;      /* the number of the one in hand, or of the last */
-    uint32_t depth;      /* calls of progress on the stack */
-    uint32_t idle_calls; /* progress calls in a row that received nothing */
-    uint32_t gap;        /* us between this turn and the one before */
-    uint32_t
-        away; /* us: what is in the batch in hand may have lain there for so long; or _UNKNOWN */
-    uint32_t unacked;    /* segments in flight or lost, without SKIPs, all connections */
-    uint64_t bytes_unacked;
-    uint32_t next_epoch;
-    uint32_t op_generation; /* of the newest id of an operation */
-    uint32_t passive;       /* connections that nobody has adopted */
-    uint32_t lively;        /* connections that are not idle: each has a timer to become so */
-    uint32_t lookups;       /* of unknown senders, in the second that began at lookups_at */
-    uint32_t responses;     /* to them, in the same second */
-    uint64_t lookups_at;
-    bool refuse_new;
-    bool told_passive;      /* that there are passive_max */
-    bool hurry;             /* in this turn trains of bulk wait, because a short message came */
-    bool in_turn;           /* what waits is being sent */
-    uint64_t short_at;      /* us: the last turn for short messages */
-    uint64_t short_before;  /* and the one before */
-    uint32_t short_row;     /* of such turns, each soon after the one before it, those that count */
-    uint64_t short_ops;     /* operations on memory that short messages went with */
-    uint64_t short_excused; /* of these messages, those that may come yet */
-    bool more;              /* a turn took in as much as it was to: perhaps there is more */
-    bool mourning;          /* a device failed in a kick: its connections are to be told */
-    uint32_t finished;      /* messages finished in this turn */
+    btl_ib_clock_t clock;
+    btl_ib_lifetime_t lifetime;
+    btl_ib_turn_t turn;
+    btl_ib_latency_t latency;
+    btl_ib_budget_t budget;
+    btl_ib_handshakes_t handshakes;
+    uint32_t op_generation;     /* of the newest id of an operation */
+    uint32_t lively;            /* connections that are not idle: each has a timer to become so */
+    uint32_t finished;          /* messages finished in this turn */
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
     btl_ib_hotel_t hotel;
     btl_ib_table_t table;
     btl_ib_graves_t graves;
     btl_ib_reasm_pool_t reasm;
     btl_ib_regions_t regions;
-    btl_ib_store_t store; /* what came in kicks */
+    btl_ib_store_t store;        /* what came in kicks */
     btl_ib_store_t unidentified; /* the same, of senders nobody could look up; `tag` is the rail */
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections with something that may be sendable */
@@ -436,11 +513,9 @@ struct btl_ib_engine {
     btl_ib_list_t
         refused; /* those that refused something, and have not told that it may come again */
     btl_ib_list_t closing;
-    btl_ib_list_t gone;
     btl_ib_list_t events; /* messages and operations whose callbacks are to be called */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
     uint32_t rail_count;
-    uint32_t first_rail; /* polled first in this turn; wraps */
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
     btl_ib_drops_t *drops; /* NULL: nobody listens, or no memory */
@@ -467,7 +542,7 @@ struct btl_ib_engine {
 /* Nothing waits for an answer but the news of credits given back, which can wait itself. */
 static inline bool btl_ib_conn_only_skips(const btl_ib_conn_t *conn)
 {
-    return conn->unacked == conn->skips;
+    return conn->sentmap.unacked == conn->sentmap.skips;
 }
 
 static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)

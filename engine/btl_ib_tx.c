@@ -13,19 +13,19 @@
 void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
     uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
-    uint32_t size = btl_ib_clip_u32(rest, conn->datagram_max);
+    uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
 
     size += head + btl_ib_send_overhead(conn);
     /* What is longer goes on one channel, whatever the path carries now: its pieces are to stay in order. */
-    size = size < conn->datagram_max ? size : conn->sizes.most;
+    size = size < conn->pmtud.datagram_max ? size : conn->pmtud.most;
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
-    btl_ib_list_push_tail(&conn->tx[space].pending, &out->link);
+    btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
 }
 
 bool btl_ib_send_pends(const btl_ib_conn_t *conn)
 {
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        if (!btl_ib_list_empty(&conn->tx[space].pending)) {
+        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
             return true;
         }
     }
@@ -34,7 +34,7 @@ bool btl_ib_send_pends(const btl_ib_conn_t *conn)
 
 static bool something_waits(const btl_ib_conn_t *conn)
 {
-    return btl_ib_send_pends(conn) || !btl_ib_list_empty(&conn->lost)
+    return btl_ib_send_pends(conn) || !btl_ib_list_empty(&conn->sentmap.lost)
            || !btl_ib_list_empty(&conn->ops.waiting);
 }
 
@@ -51,7 +51,7 @@ static void push(btl_ib_conn_t *conn, bool trains)
     for (uint32_t space = 0; space < conn->peer_queues->count && !full && verdict != BTL_IB_NO_DEPTH
                              && verdict != BTL_IB_TOO_SOON;
          space++) {
-        if (!btl_ib_list_empty(&conn->tx[space].pending)) {
+        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
             verdict = btl_ib_batch_push(conn, space, trains, &full);
             if (verdict != BTL_IB_GO || full) {
                 btl_ib_limits_wait(conn, verdict, full);
@@ -63,7 +63,7 @@ static void push(btl_ib_conn_t *conn, bool trains)
 
 static bool is_time_to_search(const btl_ib_conn_t *conn)
 {
-    return conn->engine->now >= conn->sizes.search_at;
+    return conn->engine->clock.now >= conn->pmtud.search_at;
 }
 
 void btl_ib_send_room(btl_ib_conn_t *conn)
@@ -102,9 +102,9 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     btl_ib_tx_space_t *tx = &conn->tx[space];
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
     uint32_t keep = btl_ib_credit_initial(queue, queue->init);
-    uint32_t spare = tx->limit - tx->window.next;
+    uint32_t spare = tx->limit - tx->sentmap.window.next;
 
-    if (!btl_ib_seq_before(tx->window.next, tx->limit) || spare <= keep) {
+    if (!btl_ib_seq_before(tx->sentmap.window.next, tx->limit) || spare <= keep) {
         return;
     }
     uint32_t count = spare - keep;
@@ -113,19 +113,19 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     if (segment == NULL) {
         return;
     }
-    if (btl_ib_tx_window_reserve(&tx->window, 1, &conn->engine->mem) != 0) {
+    if (btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         btl_ib_pool_put(segment);
         return;
     }
     uint32_t wire = BTL_IB_LE32(count);
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
-    btl_ib_tx_window_jump(&tx->window, (int32_t) count - 1);
+    btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
     btl_ib_flight_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) == 1) {
         btl_ib_flight_left(conn, &segment, 1);
     } else {
         btl_ib_flight_withdraw(conn, segment);
-        btl_ib_tx_window_jump(&tx->window, 1 - (int32_t) count);
+        btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
     btl_ib_loss_arm(conn);
 }
@@ -143,8 +143,8 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
         btl_ib_validation_ask(conn);
         return NULL;
     }
-    if (!btl_ib_list_empty(&tx->pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&tx->window, 1, &conn->engine->mem) != 0) {
+    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_DATA, size);
@@ -179,7 +179,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_segment_t *segment = engine->reserved;
 
     engine->reserved = NULL;
-    btl_ib_engine_clock(engine, now);
+    btl_ib_clock_set(&engine->clock, now);
     btl_ib_flight_enter(conn, &segment, 1, segment->space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
         btl_ib_flight_withdraw(conn, segment);
@@ -201,7 +201,7 @@ static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
     msg->unit = 0;
     msg->ordered = msg->ordered && size > 0; /* a chunk has bytes */
     btl_ib_list_init(&msg->out.link);
-    btl_ib_send_queue(conn, &msg->out, msg->ordered ? conn->datagram_max : 0);
+    btl_ib_send_queue(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
 }
 
 static size_t size_of(const btl_ib_msg_t *msg)
@@ -244,13 +244,13 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     if (size > engine->config.eager_max) {
         return -EMSGSIZE;
     }
-    btl_ib_engine_clock(engine, now);
+    btl_ib_clock_set(&engine->clock, now);
     bool trains = false;
     if (btl_ib_company_waits(conn)) {
         if (btl_ib_engine_join(conn, msg)) {
             return 0;
         }
-        conn->held++;
+        conn->coalesce.held++;
         trains = btl_ib_company_fills_train(conn, size);
     } else if ((!msg->ordered || size == 0) && send_now(conn, msg, size, now)) {
         return 1;
@@ -258,7 +258,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
         btl_ib_company_none(conn);
     }
     queue_message(conn, msg, size);
-    engine->depth++;
+    btl_ib_engine_enter(engine);
     if (trains) {
         push_trains(conn, size);
     } else {

@@ -41,18 +41,18 @@ typedef enum btl_ib_verdict {
 /* Would what comes now wait for the next turn? */
 static inline bool btl_ib_company_waits(btl_ib_conn_t *conn)
 {
-    if (conn->turn != conn->engine->turns) {
-        conn->turn = conn->engine->turns;
-        conn->left_alone = 0;
+    if (conn->coalesce.turn != conn->engine->clock.turns) {
+        conn->coalesce.turn = conn->engine->clock.turns;
+        conn->coalesce.left_alone = 0;
     }
-    return conn->left_alone >= conn->alone;
+    return conn->coalesce.left_alone >= conn->coalesce.alone;
 }
 
 /* Something leaves by itself. */
 static inline void btl_ib_company_none(btl_ib_conn_t *conn)
 {
-    conn->left_alone++;
-    conn->alone_at = conn->engine->now;
+    conn->coalesce.left_alone++;
+    conn->coalesce.alone_at = conn->engine->clock.now;
 }
 
 /* `size` bytes more would wait. Let them; false: they are many with those that wait already, and none
@@ -73,7 +73,7 @@ void btl_ib_company_let_go(btl_ib_conn_t *conn);
 /* Datagrams that one call of the transport can make use of: as many whole trains as it takes. */
 static inline int btl_ib_batch_max(const btl_ib_conn_t *conn)
 {
-    const uint32_t most = btl_ib_min_u32(conn->via->transport->attr.max_batch, BTL_IB_BATCH);
+    const uint32_t most = btl_ib_min_u32(conn->route.via->transport->attr.max_batch, BTL_IB_BATCH);
     const uint32_t train = btl_ib_min_u32(conn->cc.train, most);
 
     return (int) (most - most % train);

@@ -28,7 +28,7 @@ void btl_ib_validation_passed(btl_ib_conn_t *conn)
 
     conn->validation.valid = true;
     if (first) { /* perhaps data waited for this; what they wait for from now on is something else */
-        conn->blocked_since = 0;
+        conn->recovery.blocked_since = 0;
         btl_ib_conn_ready(conn);
         btl_ib_failover_ask_anew(conn);
     }
@@ -36,7 +36,7 @@ void btl_ib_validation_passed(btl_ib_conn_t *conn)
 
 void btl_ib_validation_probed(btl_ib_conn_t *conn)
 {
-    if (conn->via == conn->rail && btl_ib_failover_any_valid(conn)) {
+    if (conn->route.via == conn->rail && btl_ib_failover_any_valid(conn)) {
         conn->validation.questions++;
     }
 }
@@ -46,7 +46,7 @@ void btl_ib_validation_probed(btl_ib_conn_t *conn)
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_validation_t *validation = &conn->validation;
-    const bool home = conn->via == conn->rail;
+    const bool home = conn->route.via == conn->rail;
 
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
@@ -63,15 +63,15 @@ void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_validation_refused(btl_ib_conn_t *conn)
 {
-    conn->validation.refused_at = conn->engine->now;
+    conn->validation.refused_at = conn->engine->clock.now;
 }
 
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
 {
     btl_ib_validation_t *validation = &conn->validation;
-    const uint64_t now = conn->engine->now;
+    const uint64_t now = conn->engine->clock.now;
 
-    if (validation->refused_row == 0 || now - conn->refused_at > BTL_IB_REFUSED_ROW) {
+    if (validation->refused_row == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_ROW) {
         validation->refused_row = now;
     }
     return now - validation->refused_row >= BTL_IB_REFUSED_LONG;
@@ -85,7 +85,7 @@ void btl_ib_validation_moved(btl_ib_conn_t *conn)
 
 void btl_ib_validation_asked(btl_ib_conn_t *conn)
 {
-    conn->validation.question_at = conn->engine->now;
+    conn->validation.question_at = conn->engine->clock.now;
 }
 
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
@@ -93,19 +93,19 @@ bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
     const btl_ib_validation_t *validation = &conn->validation;
 
     return validation->refused_at != 0
-           && conn->engine->now - validation->refused_at <= BTL_IB_REFUSED_ROW;
+           && conn->engine->clock.now - validation->refused_at <= BTL_IB_REFUSED_ROW;
 }
 
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
 {
-    return !conn->validation.valid && conn->via == conn->rail
+    return !conn->validation.valid && conn->route.via == conn->rail
            && !conn->rail->transport->attr.reliable && btl_ib_failover_any_valid(conn);
 }
 
 void btl_ib_validation_ask(btl_ib_conn_t *conn)
 {
     btl_ib_validation_t *validation = &conn->validation;
-    const uint64_t now = conn->engine->now;
+    const uint64_t now = conn->engine->clock.now;
 
     if (validation->question_at == 0 || now - validation->question_at >= ASK_PAUSE) {
         validation->question_at = now;
@@ -124,9 +124,9 @@ void btl_ib_validation_answered(btl_ib_conn_t *conn)
 void btl_ib_validation_responded(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
     btl_ib_validation_answered(conn);
-    conn->heard_at = conn->engine->awake;
-    conn->refused_since = 0;
-    conn->unheard = 0;
+    conn->recovery.heard_at = conn->engine->clock.awake;
+    conn->recovery.refused_since = 0;
+    conn->recovery.unheard = 0;
     if (rail == conn->rail) {
         btl_ib_validation_heard(conn);
     }
@@ -139,24 +139,25 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
     const btl_ib_engine_config_t *config = &engine->config;
 
     if (validation->asked_at == 0) {
-        validation->asked_at = engine->awake;
+        validation->asked_at = engine->clock.awake;
     }
-    const uint64_t waited = engine->awake - validation->asked_at;
+    const uint64_t waited = engine->clock.awake - validation->asked_at;
     if (waited < config->unanswered_after) {
         return false;
     }
     if (btl_ib_failover_any_answered(conn)) {
-        validation->asked_at = engine->awake; /* should that rail fail, what waits begins anew */
+        validation->asked_at =
+            engine->clock.awake; /* should that rail fail, what waits begins anew */
         return false;
     }
     if (!validation->told) {
         validation->told = true;
         BTL_IB_LOG(engine, 1, "peer %u.%u: has not answered for %llu ms, %s",
-                   BTL_IB_NAME_ARGS(conn->name), (unsigned long long) waited / 1000,
-                   conn->heard_at == 0 ? "and nothing of its came here"
-                                       : "although what it sends gets here");
+                   BTL_IB_NAME_ARGS(conn->identity.name), (unsigned long long) waited / 1000,
+                   conn->recovery.heard_at == 0 ? "and nothing of its came here"
+                                                : "although what it sends gets here");
         if (engine->ops->unanswered != NULL) {
-            engine->ops->unanswered(engine->ops_context, conn, conn->heard_at != 0);
+            engine->ops->unanswered(engine->ops_context, conn, conn->recovery.heard_at != 0);
         }
     }
     return !btl_ib_conn_alive(conn)

@@ -22,10 +22,10 @@ bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_t
     BENCH_REQUIRE(victim != NULL);
     forgery.header = (btl_ib_wire_header_t){
         .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | type),
-        .connection = BTL_IB_LE32(victim->id),
-        .token = BTL_IB_LE64(victim->rx_token),
+        .connection = BTL_IB_LE32(victim->identity.id),
+        .token = BTL_IB_LE64(victim->identity.rx_token),
         .seq = BTL_IB_LE32(victim->rx[0].window.next),
-        .ack = BTL_IB_LE32(victim->tx[0].window.first),
+        .ack = BTL_IB_LE32(victim->tx[0].sentmap.window.first),
         .stamp = BTL_IB_LE32((uint32_t) bench->now),
     };
     return forgery;

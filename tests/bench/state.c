@@ -50,8 +50,8 @@ static void write_spaces(writer_t *w, const btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_tx_space_t *tx = &conn->tx[i];
         write_down(w, "  tx %u: first %u next %u limit %u in flight %u pending %u\n", i,
-                   tx->window.first, tx->window.next, tx->limit, tx->in_flight,
-                   length(&tx->pending));
+                   tx->sentmap.window.first, tx->sentmap.window.next, tx->limit,
+                   tx->sentmap.in_flight, length(&tx->submit.pending));
     }
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         const btl_ib_rx_space_t *rx = &conn->rx[i];
@@ -66,7 +66,7 @@ static uint32_t sent(const btl_ib_conn_t *conn)
     uint32_t n = 0;
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        n += length(&conn->sent[kind]);
+        n += length(&conn->sentmap.sent[kind]);
     }
     return n;
 }
@@ -75,19 +75,20 @@ static void write_conn(writer_t *w, const btl_ib_conn_t *conn, bool clocks)
 {
     write_down(
         w, "conn %x of %" PRIx64 ": state %d bound %d knows %d adopted %d epoch %u peer %x %u\n",
-        conn->id, conn->name, (int) conn->state, conn->bound, conn->peer_knows, conn->adopted,
-        conn->epoch, conn->peer_id, conn->peer_epoch);
+        conn->identity.id, conn->identity.name, (int) conn->state, conn->identity.bound,
+        conn->identity.peer_knows, conn->adopted, conn->identity.epoch, conn->identity.peer_id,
+        conn->identity.peer_epoch);
     write_down(w, "  in flight %u unacked %u sent %u lost %u probes %u window %u SRTT %u/%u\n",
-               conn->in_flight, conn->unacked, sent(conn),
-               length(&conn->lost) + length(&conn->parked), conn->probes, conn->cc.window,
-               conn->rtt.srtt8, conn->rtt.rttvar4);
-    write_down(w, "  fragments %u finished %u above %u\n", length(&conn->fragments.fragments),
-               conn->fragments.finished.next, conn->fragments.finished.above);
+               conn->sentmap.in_flight, conn->sentmap.unacked, sent(conn),
+               length(&conn->sentmap.lost) + length(&conn->sentmap.deferred), conn->recovery.probes,
+               conn->cc.window, conn->recovery.rtt.srtt8, conn->recovery.rtt.rttvar4);
+    write_down(w, "  fragments %u finished %u above %u\n", length(&conn->input.fragments.fragments),
+               conn->input.fragments.finished.next, conn->input.fragments.finished.above);
     if (clocks) {
         write_down(
             w, "  heard %" PRIu64 " echo %u ack due %x no tag %" PRIu64 " %d refused %" PRIu64 "\n",
-            conn->heard_at, conn->echo, conn->ack_due, conn->no_tag_at, conn->no_tag,
-            conn->refused_since);
+            conn->recovery.heard_at, conn->ack.echo, conn->ack.due, conn->recovery.no_tag_at,
+            conn->ack.no_tag, conn->recovery.refused_since);
     }
     write_spaces(w, conn);
 }
@@ -108,8 +109,8 @@ void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYT
     write_down(&w,
                "memory %zu passive %u in flight %u bytes %" PRIu64 " reassembly %u strange %" PRIu64
                "\n",
-               host->bytes, engine->passive, engine->unacked, engine->bytes_unacked,
-               engine->reasm.extra, host->strange);
+               host->bytes, engine->handshakes.passive, engine->budget.unacked,
+               engine->budget.bytes_unacked, engine->reasm.extra, host->strange);
     write_conns(&w, &engine->conns, clocks);
     write_conns(&w, &engine->closing, clocks);
 }
@@ -127,13 +128,13 @@ static void check_tx(const btl_ib_conn_t *conn, uint32_t *in_flight)
 {
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_tx_space_t *tx = &conn->tx[i];
-        uint32_t span = tx->window.next - tx->window.first;
-        BENCH_REQUIRE(span <= tx->window.size && span <= BTL_IB_WINDOW_LIMIT);
-        BENCH_REQUIRE(tx->in_flight <= span);
+        uint32_t span = tx->sentmap.window.next - tx->sentmap.window.first;
+        BENCH_REQUIRE(span <= tx->sentmap.window.size && span <= BTL_IB_WINDOW_LIMIT);
+        BENCH_REQUIRE(tx->sentmap.in_flight <= span);
         if (conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
-            BENCH_REQUIRE(tx->limit - tx->window.next <= conn->peer_queues->q[i].num);
+            BENCH_REQUIRE(tx->limit - tx->sentmap.window.next <= conn->peer_queues->q[i].num);
         }
-        *in_flight += tx->in_flight;
+        *in_flight += tx->sentmap.in_flight;
     }
 }
 
@@ -172,10 +173,10 @@ static uint32_t count_extra(const btl_ib_list_t *fragments, uint32_t *own)
 static uint32_t check_fragments(const btl_ib_conn_t *conn)
 {
     uint32_t own = 0;
-    uint32_t extra = count_extra(&conn->fragments.fragments, &own);
+    uint32_t extra = count_extra(&conn->input.fragments.fragments, &own);
 
-    extra += count_extra(&conn->fragments.left, &own);
-    BENCH_REQUIRE(own <= 1 && !conn->fragments.busy);
+    extra += count_extra(&conn->input.fragments.left, &own);
+    BENCH_REQUIRE(own <= 1 && !conn->input.fragments.busy);
     return extra;
 }
 
@@ -206,13 +207,14 @@ void bench_check_accounts(const bench_host_t *host)
         check_tx(conn, &of_conn);
         check_rx(conn, granted);
         extra += check_fragments(conn);
-        BENCH_REQUIRE(of_conn == conn->in_flight);
-        BENCH_REQUIRE(length(&conn->parked) == conn->parked_count);
-        BENCH_REQUIRE(sent(conn) + length(&conn->lost) + conn->parked_count == conn->unacked);
-        unacked += conn->unacked - conn->skips;
+        BENCH_REQUIRE(of_conn == conn->sentmap.in_flight);
+        BENCH_REQUIRE(length(&conn->sentmap.deferred) == conn->sentmap.deferred_count);
+        BENCH_REQUIRE(sent(conn) + length(&conn->sentmap.lost) + conn->sentmap.deferred_count
+                      == conn->sentmap.unacked);
+        unacked += conn->sentmap.unacked - conn->sentmap.skips;
     }
-    BENCH_REQUIRE(unacked == engine->unacked);
-    BENCH_REQUIRE(passive == engine->passive);
+    BENCH_REQUIRE(unacked == engine->budget.unacked);
+    BENCH_REQUIRE(passive == engine->handshakes.passive);
     BENCH_REQUIRE(extra == engine->reasm.extra && extra <= engine->reasm.extra_max);
     for (uint32_t r = 0; r < engine->rail_count; r++) {
         for (uint32_t i = 0; i < engine->rails[r]->queues.count; i++) {
@@ -220,5 +222,5 @@ void bench_check_accounts(const bench_host_t *host)
                           == engine->rails[r]->credit[i].granted);
         }
     }
-    BENCH_REQUIRE(engine->depth == 0 && engine->reserved == NULL);
+    BENCH_REQUIRE(engine->lifetime.depth == 0 && engine->reserved == NULL);
 }

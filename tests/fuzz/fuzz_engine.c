@@ -39,8 +39,8 @@ static void add_connect(script_t *script, bench_forgery_t *forgery, uint32_t to,
 {
     const bench_host_t *sender = &script->bench.hosts[from];
     const btl_ib_conn_t *conn = bench_conn(&script->bench, to, from);
-    uint32_t epoch = (conn != NULL ? conn->peer_epoch : 1) + script_near(script);
-    uint32_t ours = conn != NULL ? conn->epoch : 1;
+    uint32_t epoch = (conn != NULL ? conn->identity.peer_epoch : 1) + script_near(script);
+    uint32_t ours = conn != NULL ? conn->identity.epoch : 1;
     btl_ib_wire_connect_t connect = {
         .name = BTL_IB_LE64(sender->config.name),
         .connection = BTL_IB_LE32(1 + script_u8(script)),
@@ -62,8 +62,8 @@ static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_co
     if (what & 0x80) { /* names something that may come again */
         forgery->header.flags |= BTL_IB_FLAG_READY;
         forgery->header.spaces = what >> 4 & 3;
-        forgery->header.seq =
-            BTL_IB_LE32((conn != NULL ? conn->tx[0].window.first : 0) + script_near(script));
+        forgery->header.seq = BTL_IB_LE32((conn != NULL ? conn->tx[0].sentmap.window.first : 0)
+                                          + script_near(script));
     }
     for (uint32_t n = what % 5; n > 0; n--) {
         uint8_t space = script_u8(script) % 8;
@@ -72,7 +72,7 @@ static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_co
         btl_ib_wire_ack_t block = {
             .space = space,
             .ranges = script_u8(script) % 4,
-            .ack = BTL_IB_LE32((tx != NULL ? tx->window.first : 0) + script_near(script)),
+            .ack = BTL_IB_LE32((tx != NULL ? tx->sentmap.window.first : 0) + script_near(script)),
             .limit = BTL_IB_LE32((tx != NULL ? tx->limit : 0) + script_near(script)),
         };
         bench_append(forgery, &block, sizeof(block));
@@ -86,7 +86,7 @@ static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_co
 static void add_chunk(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
 {
     static const uint8_t zeros[1400];
-    uint32_t next = conn != NULL ? conn->fragments.finished.next : 0;
+    uint32_t next = conn != NULL ? conn->input.fragments.finished.next : 0;
     btl_ib_wire_chunk_t chunk = {
         .fragment = BTL_IB_LE32(next + script_near(script)),
         .total = BTL_IB_LE32(script_u16(script)),

@@ -299,7 +299,7 @@ void script_converge(script_t *script)
     each_delivered_once(bench);
     for (uint32_t i = 0; i < SCRIPT_HOSTS; i++) {
         const btl_ib_engine_t *engine = bench->hosts[i].engine;
-        BENCH_REQUIRE(engine->unacked == 0 && engine->bytes_unacked == 0);
+        BENCH_REQUIRE(engine->budget.unacked == 0 && engine->budget.bytes_unacked == 0);
         BENCH_REQUIRE(engine->reasm.extra == 0);
         BENCH_REQUIRE(btl_ib_engine_next_due(engine) == UINT64_MAX);
     }

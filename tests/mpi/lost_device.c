@@ -61,11 +61,11 @@ int main(int argc, char **argv)
     ops = *rail->transport->ops;
     ops.poll = fails;
     rail->transport->ops = &ops;
-    for (int i = 0; i < 100000 && !rail->mourned; i++) {
+    for (int i = 0; i < 100000 && !rail->health.reported; i++) {
         component->super.btl_progress();
     }
     component->modules[0] = module;
-    if (!rail->mourned) {
+    if (!rail->health.reported) {
         fail("the failure of a device was not seen");
     }
     finish();

@@ -153,7 +153,7 @@ static void must_live(sim_t *sim, uint64_t told)
     if (sim->applied[F_DEATH] != 0) {
         sim_fail(sim, "a peer was given up for what nobody had proved");
     }
-    if (proc_link(&sim->procs[0], 1, 0)->conn->datagram_max < 1000) {
+    if (proc_link(&sim->procs[0], 1, 0)->conn->pmtud.datagram_max < 1000) {
         sim_fail(sim, "the path was believed to carry less");
     }
     if (count->rejected_icmp + count->rejected_icmp_short != told) {

@@ -245,14 +245,14 @@ void failover_home(sim_t *sim)
     in_traffic(sim);
     broken_for_a_while(sim, drop_first_way);
     const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (a->via == a->rail) {
+    if (a->route.via == a->rail) {
         sim_fail(sim, "the broken way is not left");
     }
     for (int i = 0; i < 10; i++) {
         say(sim, 0, 1, 1000, SIM_S(1) * (uint64_t) i + 1000)->rail = 0;
     }
     sim_run_until(sim, sim->now + SIM_S(10));
-    if (a->via != a->rail) {
+    if (a->route.via != a->rail) {
         sim_fail(sim, "the healed way is not taken back");
     }
     all_survive(sim, SIM_S(1));
@@ -310,8 +310,9 @@ void failover_disagree(sim_t *sim)
     traffic(sim);
     run_settle(sim, SIM_S(1));
     must_be_within(sim, "ways taken", failovers(sim), 4);
-    if (a->via->index != b->via->index) {
-        sim_fail(sim, "one goes by rail %u, the other by rail %u", a->via->index, b->via->index);
+    if (a->route.via->index != b->route.via->index) {
+        sim_fail(sim, "one goes by rail %u, the other by rail %u", a->route.via->index,
+                 b->route.via->index);
     }
     all_survive(sim, SIM_S(1));
 }
@@ -419,13 +420,13 @@ void port_flaps_of_two(sim_t *sim)
     set_port(sim, 0, false);
     run_settle(sim, SIM_MS(200));
     must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
-    if (a->via == a->rail || b->via == b->rail) {
+    if (a->route.via == a->rail || b->route.via == b->rail) {
         sim_fail(sim, "the port that is down is still used");
     }
     sim_run_until(sim, sim->now + SIM_S(2));
     set_port(sim, 0, true);
     sim_run_until(sim, sim->now + SIM_MS(10));
-    if (a->via != a->rail || b->via != b->rail) {
+    if (a->route.via != a->rail || b->route.via != b->rail) {
         sim_fail(sim, "the port that is back is not used");
     }
     traffic(sim);

@@ -123,7 +123,7 @@ void way_without_answer(sim_t *sim)
     }
     sim_run_until(sim, sim->now + SIM_S(9));
     const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (conn->via != conn->rail || !conn->validation.valid) {
+    if (conn->route.via != conn->rail || !conn->validation.valid) {
         sim_fail(sim, "the healed way is not taken");
     }
     must_be_within(sim, "messages", sim->nmessages - before, 28);
@@ -150,7 +150,7 @@ static void refused_for_a_while(sim_t *sim, bool (*reject)(sim_t *, const datagr
     }
     sim_run_until(sim, sim->now + SIM_S(17));
     const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (conn->via != conn->rail) {
+    if (conn->route.via != conn->rail) {
         sim_fail(sim, "the healed way is not taken back");
     }
     finish(sim);

@@ -51,7 +51,8 @@ static inline bench_t *job_in_flight(void)
         bench_send(bench, 0, 1, 1400, 1);
     }
     bench_turn(bench, 0); /* what waited for company */
-    assert_int_equal(victim(bench)->tx[2].window.next - victim(bench)->tx[2].window.first, 20);
+    assert_int_equal(
+        victim(bench)->tx[2].sentmap.window.next - victim(bench)->tx[2].sentmap.window.first, 20);
     return bench;
 }
 

@@ -161,7 +161,7 @@ static void room_on_a_long_path(void **state)
     for (uint32_t times = 1; times <= 4; times += 3) {
         bench_t *bench = pair_that_joins("P,256,256:S,1472,1024,512,50", 256);
 
-        bench_conn(bench, 0, 1)->path = times * 50;
+        bench_conn(bench, 0, 1)->recovery.network_rtt = times * 50;
         send_many(bench, 1, 65000);
         assert_int_equal(bench->wire.count, 46);
         send_many(bench, 1, 65000);
@@ -204,8 +204,8 @@ static void waiting_for_room_asks(void **state)
     btl_ib_conn_ready(conn);
     bench_turn(bench, 0);
     assert_int_equal(bench->wire.count, 44);
-    const btl_ib_segment_t *last =
-        BTL_IB_CONTAINER(btl_ib_list_last(&conn->sent[BTL_IB_RACK_BULK]), btl_ib_segment_t, link);
+    const btl_ib_segment_t *last = BTL_IB_CONTAINER(
+        btl_ib_list_last(&conn->sentmap.sent[BTL_IB_RACK_BULK]), btl_ib_segment_t, link);
     assert_int_equal(last->flags, BTL_IB_FLAG_ACK_NOW);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -323,12 +323,12 @@ static void joins_without_a_clock(void **state)
     assert_false(btl_ib_engine_join(conn, &msg)); /* it could leave at once */
     send_many(bench, 3, 8);
     assert_false(btl_ib_engine_join(conn, &msg)); /* too long */
-    assert_int_equal(conn->held, 1);
+    assert_int_equal(conn->coalesce.held, 1);
     uint32_t id = bench_send(bench, 0, 1, 8, 1); /* held by way of the same function */
     assert_false(bench->messages[id].sent);
-    assert_int_equal(conn->held, 2);
+    assert_int_equal(conn->coalesce.held, 2);
     bench_turn(bench, 0);
-    assert_int_equal(conn->held, 0);
+    assert_int_equal(conn->coalesce.held, 0);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     end(bench);
@@ -438,7 +438,7 @@ static void channels(void **state)
         end(bench);
     }
     bench_t *bench = pair();
-    while (bench_conn(bench, 0, 1)->tx[2].in_flight < 32) { /* max_pending of that queue */
+    while (bench_conn(bench, 0, 1)->tx[2].sentmap.in_flight < 32) { /* max_pending of that queue */
         bench_send(bench, 0, 1, 1400, 1);
         bench_turn(bench, 0);
     }

@@ -217,13 +217,13 @@ static void trains_follow_the_path(void **state)
     assert_int_equal(conn->cc.train, 65487 / WIDE);
     narrow(bench, 0, NARROW);
     assert_int_equal(conn->cc.train, 65487 / NARROW);
-    conn->sizes.search_at = bench->now;
+    conn->pmtud.search_at = bench->now;
     for (int i = 0; i < 10; i++) {
         bench_send(bench, 0, 1, 100, 1);
         assert_true(bench_settle(bench, SECOND));
         bench_run(bench, 1000);
     }
-    assert_int_equal(conn->datagram_max, WIDE);
+    assert_int_equal(conn->pmtud.datagram_max, WIDE);
     assert_int_equal(conn->cc.train, 65487 / WIDE);
     end(bench);
 }
@@ -233,8 +233,8 @@ static void trains_follow_the_path(void **state)
 static bench_datagram_t *answer_to_probe(bench_t *bench)
 {
     narrow(bench, 0, NARROW);
-    assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
-    bench_conn(bench, 0, 1)->sizes.search_at = bench->now;
+    assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
+    bench_conn(bench, 0, 1)->pmtud.search_at = bench->now;
     bench_send(bench, 0, 1, 100, 1);
     for (int i = 0; i < 100 && (bench->wire.count == 0 || bench->wire.first->size < WIDE); i++) {
         if (bench->wire.count > 0) {
@@ -261,7 +261,7 @@ static void fail_over(bench_t *bench, bench_datagram_t *answer)
     bench->hosts[0].rails[0].failure = true;
     bench_deliver(bench, answer);
     bench_turn(bench, 0);
-    assert_int_equal(bench_conn(bench, 0, 1)->via->index, 1);
+    assert_int_equal(bench_conn(bench, 0, 1)->route.via->index, 1);
     assert_int_equal(bench->hosts[0].rails[1].arrived.count, 0);
 }
 
@@ -276,7 +276,7 @@ static void probes_count_for_their_way(void **state)
             narrow(bench, 1, NARROW);
         }
         fail_over(bench, answer_to_probe(bench));
-        assert_int_equal(bench_conn(bench, 0, 1)->datagram_max, NARROW);
+        assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
         assert_in_range(largest(bench, 0, 1), NARROW - 100, NARROW);
         each_delivered_once(bench);
         end(bench);

@@ -83,12 +83,13 @@ static void a_probe_for_credit(void **state)
     bench_flow(bench);
     bench_clear(&bench->wire);
     bench_forgery_t ack = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK); /* with no news of credit */
-    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(tx->window.next), .limit = BTL_IB_LE32(limit)};
+    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(tx->sentmap.window.next),
+                               .limit = BTL_IB_LE32(limit)};
     bench_append(&ack, &block, sizeof(block));
     bench_throw_forgery(bench, 0, 1, &ack);
-    assert_int_equal(conn->unacked, 0);
-    assert_int_equal(tx->window.next, tx->limit);
-    assert_false(btl_ib_list_empty(&tx->pending));
+    assert_int_equal(conn->sentmap.unacked, 0);
+    assert_int_equal(tx->sentmap.window.next, tx->limit);
+    assert_false(btl_ib_list_empty(&tx->submit.pending));
     bench->loses = NULL;
     assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
     each_delivered_once(bench);
@@ -340,7 +341,7 @@ static void a_close_while_fragments_wait(void **state)
         assert_true(bench->ops[i].done);
     }
     bench_check_accounts(&bench->hosts[0]);
-    assert_int_equal(bench->hosts[0].engine->unacked, 0);
+    assert_int_equal(bench->hosts[0].engine->budget.unacked, 0);
     bench_send(bench, 0, 1, 12000, 1); /* and there is a next life */
     assert_true(bench_settle(bench, SECOND));
     end(bench);
@@ -500,11 +501,12 @@ static void losses_to_others(void **state)
     }
     bench_run(bench, 500);
     bench->scratch[1] = 1;
-    assert_true(bench_conn(bench, 0, 1)->unacked > bench_conn(bench, 0, 1)->in_flight);
+    assert_true(bench_conn(bench, 0, 1)->sentmap.unacked
+                > bench_conn(bench, 0, 1)->sentmap.in_flight);
     uint32_t message = bench_send(bench, 3, 0, 100, 1);
     bench_run(bench, 5000);
     assert_int_equal(bench->messages[message].delivered, 1);
-    assert_int_equal(bench_conn(bench, 3, 0)->unacked, 0);
+    assert_int_equal(bench_conn(bench, 3, 0)->sentmap.unacked, 0);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 60 * SECOND));
     end(bench);
@@ -536,7 +538,7 @@ static void depth_in_segments(void **state)
 {
     bench_t *bench = new_bench();
 
-    assert_int_equal(fill_depth(bench, 7, 1u << 20)->unacked, 7);
+    assert_int_equal(fill_depth(bench, 7, 1u << 20)->budget.unacked, 7);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
@@ -549,8 +551,8 @@ static void depth_in_bytes(void **state)
     bench_t *bench = new_bench();
     const btl_ib_engine_t *engine = fill_depth(bench, 1000, 4000);
 
-    assert_true(engine->bytes_unacked >= 4000);
-    assert_true(engine->bytes_unacked < 4000 + 1472);
+    assert_true(engine->budget.bytes_unacked >= 4000);
+    assert_true(engine->budget.bytes_unacked < 4000 + 1472);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
@@ -594,13 +596,13 @@ static void a_pause_on_a_long_path(void **state)
         bench_send(bench, 0, 1, 100, 1);
         look_often(bench, &path, 20000);
     }
-    uint32_t known = bench_conn(bench, 0, 1)->path;
+    uint32_t known = bench_conn(bench, 0, 1)->recovery.network_rtt;
     assert_in_range(known, 9000, 11000);
     bench_send(bench, 0, 1, 100, 1);
     look_often(bench, &path, 1000);
     bench->now += 50000; /* nobody looks */
     look_often(bench, &path, 20000);
-    assert_int_equal(bench_conn(bench, 0, 1)->path, known);
+    assert_int_equal(bench_conn(bench, 0, 1)->recovery.network_rtt, known);
     end(bench);
     (void) state;
 }

@@ -57,7 +57,7 @@ static void acks_of_what_was_never_sent(void **state)
     for (uint32_t space = 0; space < 3; space++) {
         const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
         for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
-            uint32_t ack = tx->window.next + ahead[i];
+            uint32_t ack = tx->sentmap.window.next + ahead[i];
             ack_in_vain(bench, space, ack, tx->limit, NULL, 0, "dropped_ack");
             bench_forgery_t forgery = data(bench, 8); /* its message is not taken either */
             forgery.header.flags = BTL_IB_FLAG_ACK;
@@ -65,9 +65,10 @@ static void acks_of_what_was_never_sent(void **state)
             forgery.header.ack = BTL_IB_LE32(ack);
             in_vain(bench, &forgery, "dropped_ack");
         }
-        uint16_t one_more[1][2] = {{1, (uint16_t) (tx->window.next - tx->window.first)}};
+        uint16_t one_more[1][2] = {
+            {1, (uint16_t) (tx->sentmap.window.next - tx->sentmap.window.first)}};
         one_more[0][1] += one_more[0][1] == 0;
-        ack_in_vain(bench, space, tx->window.first, tx->limit, one_more, 1, "dropped_ack");
+        ack_in_vain(bench, space, tx->sentmap.window.first, tx->limit, one_more, 1, "dropped_ack");
     }
     still_works(bench);
     end(bench);
@@ -83,8 +84,8 @@ static void acks_of_long_ago(void **state)
     for (uint32_t space = 0; space < 3; space++) {
         const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
         for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
-            ack_in_vain(bench, space, tx->window.first - behind[i], tx->window.first, NULL, 0,
-                        "received_acks");
+            ack_in_vain(bench, space, tx->sentmap.window.first - behind[i],
+                        tx->sentmap.window.first, NULL, 0, "received_acks");
         }
     }
     still_works(bench);
@@ -99,11 +100,15 @@ static void lies_of_refusals(void **state)
     bench_t *bench = job_in_flight();
     const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
 
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, beyond, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 1, first, 1, "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, NULL, 0, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, beyond, 1,
+                "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 1, first, 1,
+                "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, NULL, 0,
+                "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->window.first, 0, first, 1, "received_acks");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, first, 1,
+                "received_acks");
     still_works(bench);
     end(bench);
     (void) state;
@@ -126,10 +131,10 @@ static void absurd_ranges(void **state)
     const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
 
     for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++) {
-        ack_in_vain(bench, 2, tx->window.first, tx->limit, absurd[i], 3, "dropped_ack");
+        ack_in_vain(bench, 2, tx->sentmap.window.first, tx->limit, absurd[i], 3, "dropped_ack");
     }
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->window.first, tx->limit, absurd[4], 3);
+    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, absurd[4], 3);
     forgery.size -= 4; /* the last range is missing */
     forgery.header.length = BTL_IB_LE16(forgery.size - sizeof(forgery.header));
     in_vain(bench, &forgery, "dropped_ack");
@@ -147,12 +152,12 @@ static void floods_of_ranges(void **state)
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
     for (int i = 0; i < 80; i++) {
-        add_block(&forgery, 2, tx->window.first, tx->limit, all, 1);
+        add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, all, 1);
     }
     in_vain(bench, &forgery, "dropped_ack");
     forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->window.first, tx->limit, all, 1);
-    add_block(&forgery, 1, victim(bench)->tx[1].window.first, 0, NULL, 0);
+    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, all, 1);
+    add_block(&forgery, 1, victim(bench)->tx[1].sentmap.window.first, 0, NULL, 0);
     in_vain(bench, &forgery, "dropped_ack");
 
     /* The lawful most: what it says is believed once, and is no news after that. */
@@ -162,9 +167,9 @@ static void floods_of_ranges(void **state)
         odd[i][1] = 1;
     }
     forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->window.first, tx->limit, odd, 9);
+    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, odd, 9);
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(victim(bench)->unacked, 11);
+    assert_int_equal(victim(bench)->sentmap.unacked, 11);
     for (int i = 0; i < 1000; i++) {
         in_vain(bench, &forgery, "received_acks");
     }
@@ -198,20 +203,21 @@ static void limits_beyond_the_queue(void **state)
 {
     bench_t *bench = job();
     const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
-    uint32_t most = tx->window.next + victim(bench)->peer_queues->q[0].num;
+    uint32_t most = tx->sentmap.window.next + victim(bench)->peer_queues->q[0].num;
     static const uint32_t beyond[] = {1, 2, 100000, (1u << 31) - 300};
 
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
-        ack_in_vain(bench, 0, tx->window.first, most + beyond[i], NULL, 0, "dropped_credit");
+        ack_in_vain(bench, 0, tx->sentmap.window.first, most + beyond[i], NULL, 0,
+                    "dropped_credit");
     }
     bench_forgery_t forgery = data(bench, 8);
     forgery.header.flags = BTL_IB_FLAG_ACK;
-    forgery.header.ack = BTL_IB_LE32(tx->window.first);
-    forgery.header.credits = BTL_IB_LE16(most + 1 - tx->window.first);
+    forgery.header.ack = BTL_IB_LE32(tx->sentmap.window.first);
+    forgery.header.credits = BTL_IB_LE16(most + 1 - tx->sentmap.window.first);
     in_vain(bench, &forgery, "dropped_credit");
     forgery.header.credits = UINT16_MAX;
     in_vain(bench, &forgery, "dropped_credit");
-    ack_in_vain(bench, 0, tx->window.first, tx->limit - 1, NULL, 0,
+    ack_in_vain(bench, 0, tx->sentmap.window.first, tx->limit - 1, NULL, 0,
                 "received_acks"); /* late news */
     still_works(bench);
     end(bench);
@@ -223,10 +229,10 @@ static void credit_that_was_never_granted(void **state)
 {
     bench_t *bench = job();
     const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
-    uint32_t most = tx->window.next + victim(bench)->peer_queues->q[0].num;
+    uint32_t most = tx->sentmap.window.next + victim(bench)->peer_queues->q[0].num;
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
-    add_block(&forgery, 0, tx->window.first, most, NULL, 0);
+    add_block(&forgery, 0, tx->sentmap.window.first, most, NULL, 0);
     bench_throw_forgery(bench, 0, 1, &forgery);
     assert_int_equal(tx->limit, most);
     for (int i = 0; i < 300; i++) {
@@ -464,7 +470,7 @@ static void reassembly_exhausted(void **state)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
-    btl_ib_wire_chunk_t fields = {.fragment = victim(bench)->fragments.finished.next,
+    btl_ib_wire_chunk_t fields = {.fragment = victim(bench)->input.fragments.finished.next,
                                   .total = host->config.eager_max,
                                   .unit = 1000};
     uint32_t seq = victim(bench)->rx[2].window.next;

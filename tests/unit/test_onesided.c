@@ -96,7 +96,7 @@ static void test_endless(void **state)
         btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
         btl_ib_list_init(&out.link);
         btl_ib_send_queue(conn, &out, 40);
-        assert_ptr_equal(btl_ib_list_last(&conn->tx[last].pending), &out.link);
+        assert_ptr_equal(btl_ib_list_last(&conn->tx[last].submit.pending), &out.link);
         btl_ib_list_remove(&out.link);
     }
     end(bench);
@@ -316,7 +316,7 @@ static void test_no_memory_for_a_stream(void **state)
 
     (void) state;
     bench_run(bench, 5 * SECOND);
-    assert_true(bench_conn(bench, 0, 1)->idle);
+    assert_true(bench_conn(bench, 0, 1)->idle.shrunk);
     assert_null(bench_conn(bench, 0, 1)->serve.replies);
     size_t bytes = host->bytes;
     forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
@@ -450,13 +450,13 @@ static void test_void_that_arrived(void **state)
     bench_throw_forgery(bench, 1, 0, &news);
     assert_int_equal(op.status, -EACCES);
     assert_int_equal(bench_counters(bench, 1)->voided, 1);
-    uint32_t scale = conn->reorder_scale;
+    uint32_t scale = conn->recovery.reorder_scale;
     while (late.count > 0) {
         bench_deliver(bench, bench_pop(&late));
     }
     bench_turn(bench, 1);
-    assert_int_equal(conn->unacked, 0);
-    assert_int_equal(conn->reorder_scale, scale);
+    assert_int_equal(conn->sentmap.unacked, 0);
+    assert_int_equal(conn->recovery.reorder_scale, scale);
     assert_int_equal(undone, 0);
     end(bench);
 }

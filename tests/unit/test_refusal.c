@@ -43,7 +43,7 @@ static bool is_ready(const bench_datagram_t *datagram)
 static void all_come_at_once(void **state)
 {
     bench_t *bench = refusing(50);
-    uint32_t seq = bench_conn(bench, 0, 1)->tx[2].window.first;
+    uint32_t seq = bench_conn(bench, 0, 1)->tx[2].sentmap.window.first;
 
     bench->hosts[1].deaf[DEAF] = false;
     bench_turn(bench, 1);
@@ -198,10 +198,10 @@ static void two_are_told_once_each(void **state)
 {
     bench_t *bench = refusing(2);
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
-    const btl_ib_refusal_t *first = &conn->refusals[BTL_IB_REFUSAL_TAG];
+    const btl_ib_refusal_t *first = &conn->rnr.refusals[BTL_IB_REFUSAL_TAG];
 
     (void) state;
-    conn->refusals[BTL_IB_REFUSAL_STORE] = (btl_ib_refusal_t){
+    conn->rnr.refusals[BTL_IB_REFUSAL_STORE] = (btl_ib_refusal_t){
         .seq = first->seq + 1, .space = first->space, .tag = first->tag, .kept = true};
     bench->hosts[1].deaf[DEAF] = false;
     bench->loses = loses_all;
@@ -241,9 +241,12 @@ static void a_liar_names(void **state)
         uint32_t space, seq;
         const char *cause;
     } lies[] = {
-        {3, tx->window.first, "dropped_channel"},  {15, tx->window.first, "dropped_channel"},
-        {2, tx->window.next, "dropped_ack"},       {2, tx->window.next + 70000, "dropped_ack"},
-        {1, tx->window.next + 100, "dropped_ack"}, {2, tx->window.first - 1, "received_ready"},
+        {3, tx->sentmap.window.first, "dropped_channel"},
+        {15, tx->sentmap.window.first, "dropped_channel"},
+        {2, tx->sentmap.window.next, "dropped_ack"},
+        {2, tx->sentmap.window.next + 70000, "dropped_ack"},
+        {1, tx->sentmap.window.next + 100, "dropped_ack"},
+        {2, tx->sentmap.window.first - 1, "received_ready"},
     };
 
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -278,13 +281,13 @@ static void all_are_parked(void **state)
         bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(to->refused_runs->count, 5);
-    assert_int_equal(from->parked_count, 10);
-    assert_int_equal(from->in_flight, 0);
+    assert_int_equal(to->rnr.runs->count, 5);
+    assert_int_equal(from->sentmap.deferred_count, 10);
+    assert_int_equal(from->sentmap.in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
-    assert_int_equal(to->refused_runs->count, 0);
-    assert_int_equal(from->parked_count, 0);
+    assert_int_equal(to->rnr.runs->count, 0);
+    assert_int_equal(from->sentmap.deferred_count, 0);
     each_delivered_once(bench);
     end(bench);
     (void) state;
@@ -301,9 +304,9 @@ static void all_are_told_in_time(void **state)
         bench_send(bench, 0, 1, 1000, i % 2 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(to->refused_runs->count, 30);
-    assert_int_equal(from->parked_count, 30);
-    assert_int_equal(from->in_flight, 0);
+    assert_int_equal(to->rnr.runs->count, 30);
+    assert_int_equal(from->sentmap.deferred_count, 30);
+    assert_int_equal(from->sentmap.in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -330,9 +333,9 @@ static void told_in_small_buffers(void **state)
         bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(bench_conn(bench, 1, 0)->refused_runs->count, 5);
-    assert_int_equal(bench_conn(bench, 0, 1)->parked_count, 10);
-    assert_int_equal(bench_conn(bench, 0, 1)->in_flight, 0);
+    assert_int_equal(bench_conn(bench, 1, 0)->rnr.runs->count, 5);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 10);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -356,7 +359,7 @@ static void limits_hold_up_nobody(void **state)
     uint32_t heard = bench_send(bench, 0, 1, 1000, 1);
     bench_run(bench, 10000);
     assert_int_equal(bench->messages[heard].delivered, 1);
-    assert_int_equal(bench_conn(bench, 0, 1)->parked_count, 12);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 12);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -375,8 +378,8 @@ static void too_many_to_park(void **state)
         bench_send(bench, 0, 1, 1000, i % 2 == 0 && i < 100 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_true(to->refused_runs->count <= BTL_IB_REFUSED_RUNS);
-    assert_true(from->parked_count <= 256);
+    assert_true(to->rnr.runs->count <= BTL_IB_REFUSED_RUNS);
+    assert_true(from->sentmap.deferred_count <= 256);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -395,7 +398,7 @@ static void a_reason_of_long_ago(void **state)
     bench->hosts[1].deaf[DEAF] = true;
     bench_send(bench, 0, 1, 100, DEAF);
     bench_run(bench, SECOND);
-    assert_true(bench_conn(bench, 0, 1)->no_tag_at != 0);
+    assert_true(bench_conn(bench, 0, 1)->recovery.no_tag_at != 0);
     bench_stop(bench, 1);
     bench_run(bench, 8 * SECOND);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);

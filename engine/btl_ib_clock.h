@@ -1,0 +1,48 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The engine's time, in us. It advances only by what callers say. `awake` counts the time in which this process was there to
+ * listen: of a long pause between two turns only a part, so that silence of peers is not measured while nobody looked.
+ */
+
+#ifndef BTL_IB_CLOCK_H
+#define BTL_IB_CLOCK_H
+
+#include <stdint.h>
+
+typedef struct btl_ib_clock {
+    uint64_t now;       /* us: never goes back */
+    uint64_t turned_at; /* us: the last progress call, of the owner or of the progress thread */
+    uint64_t awake;     /* us from 1: advances in turns only, and not for a long pause */
+    uint32_t turns;     /* how many of both there were; wraps */
+    uint32_t gap;       /* us between this turn and the one before */
+} btl_ib_clock_t;
+
+/* us: of a pause between two turns no more counts in `awake`. */
+#define BTL_IB_CLOCK_LONG_PAUSE 1000000u
+
+/* Take `now` from a caller: time never goes back. */
+static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
+{
+    if (now > clock->now) {
+        clock->now = now;
+    }
+}
+
+/* A turn begins at `now`. */
+void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now);
+
+/* btl_ib_clock_awake() between two turns. */
+uint64_t btl_ib_clock_awake_later(const btl_ib_clock_t *clock);
+
+/* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
+ * pause, not before it. */
+static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
+{
+    return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_later(clock);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_lifetime.h"
+
+#include "btl_ib_route.h"
+
+#include <string.h>
+
+/* It holds nothing any more but its address, its id and its memory. */
+static void free_conn(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
+    btl_ib_table_remove(&engine->table, conn->identity.id);
+    btl_ib_list_remove(&conn->all);
+    btl_ib_route_fini(conn);
+    if (conn->identity.keys != NULL) {
+        explicit_bzero(conn->identity.keys, sizeof(*conn->identity.keys));
+    }
+    btl_ib_free(&engine->mem, conn);
+}
+
+void btl_ib_conn_free_all(btl_ib_list_t *conns)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(conns)) != NULL) {
+        free_conn(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    }
+}
+
+void btl_ib_conn_gone(btl_ib_conn_t *conn)
+{
+    conn->state = BTL_IB_CONN_GONE;
+    btl_ib_list_remove(&conn->all);
+    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
+}
+
+void btl_ib_engine_leave(btl_ib_engine_t *engine)
+{
+    if (--engine->lifetime.depth == 0) {
+        btl_ib_conn_free_all(&engine->lifetime.gone);
+    }
+}

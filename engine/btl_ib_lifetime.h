@@ -1,0 +1,28 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Connections that were destroyed are freed only when no call of the engine is on the stack with one. */
+
+#ifndef BTL_IB_LIFETIME_H
+#define BTL_IB_LIFETIME_H
+
+#include "btl_ib_state.h"
+
+/* A call begins that may run callbacks. */
+static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
+{
+    engine->lifetime.depth++;
+}
+
+/* It ends: frees connections that were destroyed meanwhile, if it is the outermost. */
+void btl_ib_engine_leave(btl_ib_engine_t *engine);
+
+/* To be freed as soon as nobody is on the stack with it. */
+void btl_ib_conn_gone(btl_ib_conn_t *conn);
+
+/* Free all connections of a list, which hold nothing any more. */
+void btl_ib_conn_free_all(btl_ib_list_t *conns);
+
+#endif

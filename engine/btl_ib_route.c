@@ -1,0 +1,102 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_route.h"
+
+#include <string.h>
+
+int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_route_t *route = &conn->route;
+    int rc = transport->ops->addr_add(transport, info->address, info->address_len, &route->address);
+
+    if (rc != 0) {
+        route->address = BTL_IB_ADDR_UNKNOWN;
+    }
+    route->published_len = info->address_len;
+    memcpy(route->published, info->address, info->address_len);
+    btl_ib_route_by_own(conn);
+    return conn->rail->health.failed ? 0 : rc;
+}
+
+void btl_ib_route_by_own(btl_ib_conn_t *conn)
+{
+    conn->route.via = conn->rail;
+    conn->route.to = conn->route.address;
+    conn->route.queues = conn->peer_queues;
+}
+
+void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
+{
+    conn->route = *before;
+}
+
+/* Give the address by another rail back. */
+static void leave(btl_ib_conn_t *conn)
+{
+    if (conn->route.via != conn->rail) {
+        conn->route.via->transport->ops->addr_remove(conn->route.via->transport, conn->route.to);
+        btl_ib_route_by_own(conn);
+    }
+}
+
+void btl_ib_route_fini(btl_ib_conn_t *conn)
+{
+    leave(conn);
+    if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->route.address);
+    }
+}
+
+bool btl_ib_route_has_own(const btl_ib_conn_t *conn)
+{
+    return btl_ib_rail_usable(conn->rail) && conn->route.address != BTL_IB_ADDR_UNKNOWN;
+}
+
+static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    btl_ib_transport_t *transport = other->rail->transport;
+    btl_ib_addr_t to;
+
+    if (transport->ops->addr_add(transport, other->route.published, other->route.published_len, &to)
+        != 0) {
+        return false;
+    }
+    leave(conn);
+    conn->route.via = other->rail;
+    conn->route.to = to;
+    conn->route.queues = other->peer_queues;
+    return true;
+}
+
+bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    if (other != NULL ? !join(conn, other) : !btl_ib_route_has_own(conn)) {
+        return false;
+    }
+    if (other == NULL) {
+        leave(conn);
+    }
+    conn->route.moved_at = conn->engine->clock.now;
+    return true;
+}
+
+btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
+{
+    for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX && btl_ib_rail_usable(rail); remote++) {
+        btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
+        if (conn != NULL && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.address == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
+{
+    return btl_ib_route_by_rail(conn->route.via, conn->identity.name, conn->route.to);
+}

@@ -186,7 +186,7 @@ static uint64_t check_of(const struct mca_btl_base_registration_handle_t *handle
  * From now on *handle (if it is not NULL) is a copy of the peer's, as it was at one moment.
  * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
  * reads them there without a lock while their owner attaches and detaches memory: what is read may
- * be another region's (docs/architecture.md, chapter 14), or a part of one and a part of another.
+ * be another region's (docs/architecture.md, chapter 8), or a part of one and a part of another.
  * The latter would name memory that nobody meant, and passes in a moment.
  */
 static int read_handle(const struct mca_btl_base_registration_handle_t **handle,

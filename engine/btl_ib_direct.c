@@ -19,7 +19,7 @@
  *                                               region: the two are not atomic for each other
  *
  * That a PUT may be done again assumes that nothing of a connection which one end says is broken arrives after what is
- * sent then: nearly always true, and promised by nobody (docs/architecture.md, chapter 13).
+ * sent then: nearly always true, and promised by nobody (docs/architecture.md, chapter 8).
  */
 
 #include "btl_ib_calls.h"

@@ -34,7 +34,7 @@ enum {
     /* Beside those: it is of a window, that is open to all peers. The key of one such region is
      * good for the bytes that lie wholly inside another one, if that is open to the same operation:
      * osc/rdma of Open MPI takes the wrong one of a window's handles at times
-     * (docs/architecture.md, chapter 14). */
+     * (docs/architecture.md, chapter 8). */
     BTL_IB_ACCESS_WINDOW = 8,
 };
 

@@ -449,15 +449,15 @@ static quote_t quote_of_another(sim_t *sim, const proc_t *proc)
 static quote_t forge(sim_t *sim, const proc_t *proc, quote_t right, forgery_t how)
 {
     const size_t token = offsetof(btl_ib_wire_header_t, token);
-    size_t at;
+    uint8_t flipped;
     quote_t quote = how == FORGERY_OTHER ? quote_of_another(sim, proc) : right;
 
     switch (how) {
     case FORGERY_OTHER:
         break;
     case FORGERY_TOKEN:
-        at = token + rng_range(&sim->rng, 0, 7);
-        quote.bytes[at] ^= (uint8_t) rng_range(&sim->rng, 1, 255);
+        flipped = (uint8_t) rng_range(&sim->rng, 1, 255);
+        quote.bytes[token + rng_range(&sim->rng, 0, 7)] ^= flipped;
         break;
     case FORGERY_SHORT:
         quote.size = (uint32_t) rng_range(&sim->rng, 0, sizeof(quote.bytes) - 1);

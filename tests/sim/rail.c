@@ -14,6 +14,7 @@
 /* A send whose memory is in use until its event was polled. */
 typedef struct pending_tx {
     struct pending_tx *next;
+    uint64_t number;
     void *context;
     uint32_t niov;
     uint32_t size;
@@ -53,6 +54,7 @@ struct rail {
     uint32_t rx_count, held;
     uint64_t rx_bytes;
     pending_tx_t *tx;
+    uint64_t tx_numbers;
     uint32_t tx_count, tx_completed;
     uint32_t unsignalled; /* sends in a row whose completion nobody asked for */
     region_t *regions;
@@ -147,17 +149,17 @@ static datagram_t *gather(rail_t *rail, const btl_ib_tx_t *tx)
     return d;
 }
 
-static pending_tx_t *find_completing(rail_t *rail, uint64_t context)
+static pending_tx_t *find_completing(rail_t *rail, uint64_t number)
 {
     pending_tx_t *tx = rail->tx;
 
-    while (tx != NULL && (uint64_t) (uintptr_t) tx != context) {
+    while (tx != NULL && tx->number != number) {
         tx = tx->next;
     }
     return tx;
 }
 
-/* `value` holds the rail's address and index; the pointer is compared only, never used unseen. */
+/* `value` holds the rail's address and index, `arg` a number: the memory may be another's by now. */
 static void completed(sim_t *sim, void *arg, uint64_t value)
 {
     rail_t *rail = sim->bound[value >> 32];
@@ -184,6 +186,7 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
     const fault_t *late = fault_active(sim, F_TX_LATE, rail->proc->index, rail->proc->index);
     uint64_t delay = rng_range(&sim->rng, 300, 2000);
 
+    pending->number = ++rail->tx_numbers;
     pending->context = tx->context;
     pending->niov = tx->niov;
     pending->size = tx->size;
@@ -201,7 +204,8 @@ static void keep_until_sent(rail_t *rail, const btl_ib_tx_t *tx, const datagram_
         fault_applied(sim, F_TX_LATE);
         delay = rng_log(&sim->rng, 1000, late->value);
     }
-    sim_at(sim, sim->now + delay, completed, pending, (uint64_t) rail->address << 32 | rail->id);
+    sim_at(sim, sim->now + delay, completed, (void *) (uintptr_t) pending->number,
+           (uint64_t) rail->address << 32 | rail->id);
 }
 
 /* With segmentation offload the kernel takes datagrams to one peer as one piece, if all have the same size but

@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Acknowledgements and credit limits: what we owe the peer, and what it tells us. */
+#include "btl_ib_ack.h"
 
 #include "btl_ib_min.h"
-#include "btl_ib_calls.h"
+#include "btl_ib_packet.h"
 
 #include <string.h>
 
@@ -15,202 +15,8 @@ enum {
         16, /* segments received, or a train: acknowledge in this turn, the peer's window may be
                       * small. Many that come at once are one turn, hence one acknowledgement */
     ACK_EVERY_ANSWERED = 64, /* where our own next message is expected to carry it */
-    IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
-                       * second, as one might, costs a tenth of streaming: a receiver that is
-                       * faster than its sender is idle between any two segments */
-    ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
-
-/* ---- what the peer tells us ---- */
-
-/* Was all of it sent? */
-static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
-{
-    btl_ib_counters_t *count = &conn->engine->count;
-
-    if (space >= conn->peer_queues->count) {
-        count->dropped_channel++;
-        return false;
-    }
-    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
-    if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
-        count->dropped_ack++;
-        return false;
-    }
-    return true;
-}
-
-static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
-{
-    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
-
-    if (queue->type == BTL_IB_QUEUE_PER_PEER
-        && btl_ib_seq_before(conn->tx[space].sentmap.window.next + queue->num, limit)) {
-        conn->engine->count.dropped_credit++;
-        return false;
-    }
-    return true;
-}
-
-/* What was refused must have been sent. */
-static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_counters_t *count = &conn->engine->count;
-
-    if (view->space >= conn->peer_queues->count) {
-        count->dropped_channel++;
-        return false;
-    }
-    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].sentmap.window.next)) {
-        count->dropped_ack++;
-        return false;
-    }
-    return true;
-}
-
-bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (view->type != BTL_IB_TYPE_ACK) {
-        return !(view->flags & BTL_IB_FLAG_ACK)
-               || (check_sent(conn, view->ack_space, view->ack, view->ack)
-                   && check_limit(conn, view->ack_space, view->limit));
-    }
-    if ((view->flags & BTL_IB_FLAG_READY) && !check_ready(conn, view)) {
-        return false;
-    }
-    btl_ib_ack_block_t block;
-    uint32_t offset = 0;
-    while (btl_ib_wire_next_block(view, &offset, &block)) {
-        uint32_t from, to = block.ack;
-        if (block.ranges > 0) { /* ascending: the last is the highest */
-            btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
-        }
-        if (!check_sent(conn, block.space, block.ack, to)
-            || (!block.refused && !check_limit(conn, block.space, block.limit))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Sequences [from, to) of a space arrived. Returns how many of them are news. */
-static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
-                        const btl_ib_view_t *view)
-{
-    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
-    bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
-    uint32_t news = 0;
-
-    if (btl_ib_seq_before(from, window->first)) {
-        from = window->first;
-    }
-    for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
-        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-        if (segment != NULL) {
-            btl_ib_loss_arrived(conn, segment, echo_valid, view->echo);
-            btl_ib_park_acked(conn, segment);
-            btl_ib_path_arrived(conn, segment);
-            btl_ib_send_acked(conn, segment);
-            news++;
-        }
-    }
-    return news;
-}
-
-static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
-{
-    return conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_seq_before(conn->tx[space].limit, limit);
-}
-
-/* Take a limit in. Returns true if it gives more credit. */
-static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
-{
-    if (!is_more_credit(conn, space, limit)) {
-        return false;
-    }
-    conn->tx[space].limit = limit;
-    conn->recovery.blocked_since = 0;
-    return true;
-}
-
-bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (view->type == BTL_IB_TYPE_ACK) {
-        return true;
-    }
-    return (view->flags & BTL_IB_FLAG_ACK)
-           && (view->ack_space >= conn->peer_queues->count
-               || view->ack != conn->tx[view->ack_space].sentmap.window.first
-               || is_more_credit(conn, view->ack_space, view->limit));
-}
-
-/* What a block of an ACK says of one space. Returns how much of it is news; *credit: more credit is, too. */
-static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
-                              const btl_ib_view_t *view, bool *credit)
-{
-    uint32_t news = 0;
-
-    if (!block->refused) {
-        btl_ib_loss_again(conn, block->space, block->again);
-        news = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
-                       view);
-        *credit |= credited(conn, block->space, block->limit);
-    } else if (block->again > 0) {
-        btl_ib_path_unknown(conn);
-    }
-    for (uint32_t i = 0; i < block->ranges; i++) {
-        uint32_t from, to;
-        btl_ib_wire_range(block, i, &from, &to);
-        if (block->refused) {
-            btl_ib_park(conn, block->space, from, to, view);
-        } else {
-            news += arrived(conn, block->space, from, to, view);
-        }
-    }
-    return news;
-}
-
-void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    bool limited = conn->sentmap.in_flight >= conn->cc.window;
-    bool credit = false;
-    uint32_t news = 0;
-
-    if (view->type == BTL_IB_TYPE_ACK) {
-        btl_ib_ack_block_t block;
-        uint32_t offset = 0;
-        while (btl_ib_wire_next_block(view, &offset, &block)) {
-            news += process_block(conn, &block, view, &credit);
-        }
-        btl_ib_path_answered(conn, view);
-    } else {
-        uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
-        news = arrived(conn, view->ack_space, first, view->ack, view);
-        credit = credited(conn, view->ack_space, view->limit);
-    }
-    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
-     * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
-    if (view->type == BTL_IB_TYPE_ACK || news > 0) {
-        conn->recovery.rack_partly = view->type != BTL_IB_TYPE_ACK;
-    }
-    if (news > 0 || credit) {
-        btl_ib_recovery_begin_row(&conn->recovery);
-        btl_ib_send_room(conn);
-    }
-    if (news > 0) {
-        conn->recovery.no_tag_at = 0;
-        btl_ib_loss_acked(conn, news, limited);
-        btl_ib_park_look(conn);
-        btl_ib_loss_detect(conn);
-    }
-    if (view->flags & BTL_IB_FLAG_READY) {
-        btl_ib_loss_ready(conn, view);
-    }
-}
-
-/* ---- what we owe the peer ---- */
 
 /* Is a message likely to be answered at once, as the one before was? Then its acknowledgement goes along, and one of
  * its own would only delay the answer: a datagram costs as much as a tenth of a message of 64 KiB. */
@@ -442,7 +248,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     return true;
 }
 
-static bool is_refusing(const btl_ib_conn_t *conn)
+bool btl_ib_ack_is_refusing(const btl_ib_conn_t *conn)
 {
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
@@ -451,7 +257,7 @@ static bool is_refusing(const btl_ib_conn_t *conn)
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_refused_runs_t *runs = conn->rnr.runs;
-    const uint32_t first = runs == NULL ? 0 : btl_ib_refusal_first_run(runs, w->room - w->used);
+    const uint32_t first = runs == NULL ? 0 : btl_ib_refused_runs_first(runs, w->room - w->used);
     uint32_t i = first;
 
     while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {
@@ -471,18 +277,19 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 }
 
 /* Does an ACK segment hold a block of what was refused beside another? */
-static bool has_room_for_both(uint32_t room)
+bool btl_ib_ack_has_room_for_both(uint32_t room)
 {
     return room >= 2 * BLOCK_LEAST;
 }
 
 /* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
  * nothing left that another segment could tell now. */
-static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room, uint32_t spaces,
-                     bool *all)
+uint32_t btl_ib_ack_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
+                         uint32_t spaces, bool *all)
 {
     /* Some of its room is for what was refused. */
-    const uint32_t kept = is_refusing(conn) && has_room_for_both(room) ? BLOCK_LEAST : 0;
+    const uint32_t kept =
+        btl_ib_ack_is_refusing(conn) && btl_ib_ack_has_room_for_both(room) ? BLOCK_LEAST : 0;
     writer_t w = {.body = btl_ib_send_body(segment), .room = room - kept};
     bool whole = true;
     uint32_t told = 0;
@@ -502,7 +309,7 @@ static uint32_t fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t ro
 }
 
 /* P limits that the peer does not know yet go along with whatever else is due. */
-static uint32_t spaces_to_tell(btl_ib_conn_t *conn)
+uint32_t btl_ib_ack_spaces_to_tell(btl_ib_conn_t *conn)
 {
     uint32_t spaces = conn->ack.due;
 
@@ -516,7 +323,7 @@ static uint32_t spaces_to_tell(btl_ib_conn_t *conn)
     return spaces;
 }
 
-static void told(btl_ib_conn_t *conn, uint32_t spaces)
+void btl_ib_ack_told(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
         btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
@@ -528,57 +335,15 @@ static void told(btl_ib_conn_t *conn, uint32_t spaces)
 }
 
 /* What was written did not leave: all ranges are still to be told. */
-static void untold(btl_ib_conn_t *conn, uint32_t spaces)
+void btl_ib_ack_untold(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (; spaces != 0; spaces &= spaces - 1) {
         conn->rx[__builtin_ctz(spaces)].ack.untold = UINT32_MAX;
     }
 }
 
-/* What was refused, and may come again, goes along with whatever else is told, until it is there. */
-static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_refusal_pick(conn) : NULL;
-
-    if (refusal != NULL) {
-        segment->flags |= BTL_IB_FLAG_READY;
-        segment->seq = refusal->seq;
-        segment->space = refusal->space;
-    }
-    return refusal;
-}
-
-/* Send one ACK segment with what is due of *spaces, and take those off that it told. False if memory
- * or the transport did not allow it; *all as above. */
-static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
-{
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_ACK, room);
-
-    if (segment == NULL) {
-        conn->engine->count.blocked_memory++;
-        return false;
-    }
-    segment->flags |= flags;
-    btl_ib_refusal_t *refusal = name_ready(conn, segment);
-    uint32_t done = fill(conn, segment, room, *spaces, all);
-    bool taken = btl_ib_send_segments(conn, &segment, 1) == 1;
-    btl_ib_pool_put(segment);
-    if (taken) {
-        if (refusal != NULL) {
-            refusal->told = true;
-            conn->engine->count.sent_ready++;
-        }
-        conn->engine->count.sent_acks++;
-        told(conn, done);
-        *spaces &= ~done;
-    } else {
-        untold(conn, *spaces);
-    }
-    return taken;
-}
-
 /* What is still due after a row of segments waits for the next: others want to send as well. */
-static void put_off(btl_ib_conn_t *conn)
+void btl_ib_ack_put_off(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -587,61 +352,5 @@ static void put_off(btl_ib_conn_t *conn)
         conn->ack.at = engine->clock.now + engine->config.ack_delay;
         btl_ib_list_remove(&conn->ack.link);
         btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
-    }
-}
-
-bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
-{
-    uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
-                       + conn->engine->guard.ops->trailer;
-    uint32_t room = conn->peer_queues->q[0].size;
-    uint32_t spaces = spaces_to_tell(conn);
-    bool all = false;
-    int sent = 0;
-
-    /* An ACK goes on the command channel, from a small buffer. */
-    room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
-    room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
-    const bool refused_apart = spaces != 0 && is_refusing(conn) && !has_room_for_both(room);
-    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
-        sent++;
-    }
-    if (sent == 0) {
-        return false;
-    }
-    if (refused_apart) {
-        spaces = 0;
-        (void) send_one(conn, flags, room, &spaces, &all);
-    }
-    put_off(conn);
-    return true;
-}
-
-static bool is_due(const btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    return conn->ack.now || engine->clock.now >= conn->ack.at
-           || engine->turn.idle_calls >= IDLE_CALLS;
-}
-
-void btl_ib_ack_turn(btl_ib_engine_t *engine)
-{
-    /* What is put off goes behind this one, to wait for the next turn. */
-    const btl_ib_list_t *last = btl_ib_list_last(&engine->acks);
-    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
-    uint32_t full = 0; /* rails that take nothing now; the others must not wait for them */
-
-    while (item != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
-        uint32_t rail = 1u << conn->route.via->index;
-
-        item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
-        if (!is_due(conn)) {
-            return;
-        }
-        if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {
-            full |= rail;
-        }
     }
 }

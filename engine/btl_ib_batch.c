@@ -9,10 +9,7 @@
 #include "btl_ib_tx.h"
 
 enum {
-    SHORT_ROW = 8,      /* turns with one, the first not counted */
-    SHORT_ABOUT = 100,  /* us */
-    SHORT_TRAINS = 2,   /* of a full one */
-    SHORT_ALONE = 1000, /* us: without another before */
+    SHORT_TRAINS = 2, /* of a full one */
 };
 
 /* Segments about to be sent, in order. */
@@ -143,32 +140,12 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
     return count == most;
 }
 
-/* Do others overtake bulk, and has somebody had short messages one after the other, and more than once within `time` us?
- * Few are what announces bulk, and says that it is done. */
-static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= SHORT_ROW
-           && engine->clock.now - engine->latency.before < time;
-}
-
-bool btl_ib_batch_short_ones_come(const btl_ib_conn_t *conn)
-{
-    return short_ones_within(conn, SHORT_ALONE);
-}
-
-/* Then they are not to wait long for either host, so trains are short and leave one by one. */
-static bool short_ones_are_about(const btl_ib_conn_t *conn)
-{
-    return short_ones_within(conn, SHORT_ABOUT);
-}
-
 static int largest_batch(const btl_ib_conn_t *conn)
 {
     const int most = btl_ib_batch_max(conn);
 
-    return short_ones_are_about(conn) ? (most + SHORT_TRAINS - 1) / SHORT_TRAINS : most;
+    return btl_ib_latency_short_ones_are_about(conn) ? (most + SHORT_TRAINS - 1) / SHORT_TRAINS
+                                                     : most;
 }
 
 /* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
@@ -239,10 +216,7 @@ static bool out_is_bulk(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
  */
 static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-
-    if (!engine->turn.sending || !engine->latency.hold_bulk
-        || !short_ones_within(conn, SHORT_ALONE)) {
+    if (!btl_ib_latency_holds_bulk(conn)) {
         return false;
     }
     const btl_ib_out_t *first = next_out(tx);
@@ -252,7 +226,7 @@ static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 /* While short messages are about somebody looks for them between any two trains. */
 static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_t *first)
 {
-    return conn->engine->turn.sending && short_ones_are_about(conn)
+    return conn->engine->turn.sending && btl_ib_latency_short_ones_are_about(conn)
            && btl_ib_segment_is_bulk(first);
 }
 

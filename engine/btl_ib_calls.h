@@ -35,7 +35,15 @@
 
 #include <string.h>
 
+#include "btl_ib_ack.h"
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_ack_send.h"
+#include "btl_ib_datagram.h"
+#include "btl_ib_finish.h"
+#include "btl_ib_flight.h"
 #include "btl_ib_lifetime.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_probe.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"
@@ -61,9 +69,6 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 /* The idle timer went off: shrink, or look again later. */
 void btl_ib_conn_idle(btl_ib_conn_t *conn);
 
-/* Segments of the size that it sends now that go through both hosts as one, at least 1. */
-uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn);
-
 /* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
  * whether it keeps the order. */
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
@@ -87,58 +92,13 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 /* Our token on what goes to the peer, for the connection's current epoch. */
 void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
-/* ---- btl_ib_datagram.c ---- */
-
-/* Send `count` prepared segments: sequenced ones (new or again), or one that is not. Returns how many
- * left. */
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
-
 /* ---- sending: btl_ib_tx.h says which file does what ---- */
-
-/* btl_ib_tx.c: is there something that was never sent, whatever stops it? */
-bool btl_ib_send_pends(const btl_ib_conn_t *conn);
 
 /* Send whatever the limits let go. */
 void btl_ib_send_push(btl_ib_conn_t *conn);
 
-/* Acknowledgements or credits came: what waits for that has its turn. */
-void btl_ib_send_room(btl_ib_conn_t *conn);
-
-/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
- * in one segment; else on that of the largest datagram. */
-void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
-
 /* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
-
-/* btl_ib_resend.c: send one sequenced segment again. False if the transport cannot take it now. */
-bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
-
-/* btl_ib_flight.c: a segment was lost: it waits to be sent again. */
-void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
-/* All that is in flight was lost. Returns how many segments that were. */
-uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn);
-
-/* A segment arrived at the peer: take it out of all accounts and release it. */
-void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
-
-/* The segments of `out`, or if it is NULL all answers to operations of the peer, that are not
- * acknowledged carry nothing from now on. */
-void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
-
-/* A region of ours is about to go: what is sent from it, and not acknowledged, is copied. */
-void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region);
-
-/* btl_ib_out.c: it is over. Callbacks come later; a stream is freed. */
-void btl_ib_send_finish(btl_ib_out_t *out, int status);
-
-/* All messages and operations of the connection come back with `status`; messages all of which left
- * with `flight_status`. */
-void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
-
-/* Call the callbacks that are due. */
-void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 
 /* ---- cutting: btl_ib_cut.h says which file does what ---- */
 
@@ -308,9 +268,6 @@ void btl_ib_refusal_forget(btl_ib_conn_t *conn);
 /* Free what idle connections do not need. */
 void btl_ib_refusal_shrink(btl_ib_conn_t *conn);
 
-/* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
-uint32_t btl_ib_refusal_first_run(const btl_ib_refused_runs_t *runs, uint32_t room);
-
 /* ---- btl_ib_park.c ---- */
 
 /* Sequences [from, to) of a space came and were refused, as an ACK says: what of them is on its way
@@ -323,72 +280,6 @@ void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* Acknowledgements were taken in: has what is parked waited long enough? */
 void btl_ib_park_look(btl_ib_conn_t *conn);
-
-/* ---- btl_ib_ack.c ---- */
-
-/* Does it acknowledge something, or give credit, that is not known yet? What does not is possible, and needs
- * not be taken in: in a stream, where nothing goes the other way, most of its datagrams. */
-bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Are all acknowledgements and limits in this datagram possible? (Counted if not.) */
-bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Take them in. */
-void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
-bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* A message was handed up. */
-void btl_ib_ack_delivered(btl_ib_conn_t *conn);
-
-/* Something in `space` is to be acknowledged, `now` or soon. */
-void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
-
-/* Send explicit acknowledgements of all that is due; `flags` are added. False if the transport or
- * memory did not allow it. */
-bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
-
-/* Send those that are due in this turn. */
-void btl_ib_ack_turn(btl_ib_engine_t *engine);
-
-/* The space that a datagram now leaving is to acknowledge. */
-uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn);
-
-/* A datagram that acknowledged `space` by piggyback has left. */
-void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space);
-
-/* ---- btl_ib_loss.c ---- */
-
-/* A datagram of the connection came: perhaps with a clock reading of ours, which is an answer and a round-trip
- * sample. */
-void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
-void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
-                         uint32_t echo);
-
-/* The peer says that so many segments of a space came again although a copy had come before. */
-void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
-
-/* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
- * back. For the congestion control. */
-void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
-
-/* The peer refused a segment, and says that it can take it in now: send that one again. */
-void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* The transport's connection ended: all in flight may be lost, and the peer may be gone. */
-void btl_ib_loss_broken(btl_ib_conn_t *conn);
-
-/* After acknowledgements were taken in: find what is lost, set the timer. */
-void btl_ib_loss_detect(btl_ib_conn_t *conn);
-
-/* Set the timer for what is in flight now. */
-void btl_ib_loss_arm(btl_ib_conn_t *conn);
-
-/* The timer went off. */
-void btl_ib_loss_timer(btl_ib_conn_t *conn);
 
 /* ---- btl_ib_rail.c ---- */
 

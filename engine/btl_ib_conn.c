@@ -66,14 +66,6 @@ static void bury(const btl_ib_conn_t *conn)
     }
 }
 
-uint32_t btl_ib_conn_train(const btl_ib_conn_t *conn)
-{
-    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
-
-    return btl_ib_max_u32(btl_ib_min_u32(attr->gso_bytes / conn->pmtud.datagram_max, attr->max_batch),
-                          1);
-}
-
 /* The receiving part of a new life. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
@@ -104,7 +96,7 @@ static void begin_rx(btl_ib_conn_t *conn)
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
 {
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
-                   btl_ib_conn_train(conn));
+                   btl_ib_path_train(conn));
     conn->pacer.at = 0;
     conn->recovery.reorder_scale = 0;
     conn->recovery.reorder_calm = 0;

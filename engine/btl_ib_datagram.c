@@ -274,7 +274,7 @@ static void choose_way(btl_ib_conn_t *conn)
     if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
         conn->bulk_lane = false;
     }
-    conn->bulk_lane = conn->bulk_lane || btl_ib_batch_short_ones_come(conn);
+    conn->bulk_lane = conn->bulk_lane || btl_ib_latency_short_ones_come(conn);
 }
 
 static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)

@@ -7,16 +7,14 @@
 
 #include "btl_ib_min.h"
 #include "btl_ib_calls.h"
+#include "btl_ib_latency.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    SHORT_BYTES = 1024, /* of payload in a turn that is for short messages */
-    SHORT_GAP = 1000,   /* us between two of a row of these */
-    SHORT_EXCUSED = 64, /* that are not counted yet because of operations on memory */
-    EVICTIONS = 64,     /* timers in one turn */
+    EVICTIONS = 64, /* timers in one turn */
     QUEUE_BORNE =
         250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
     RETRY_AFTER = 10,              /* us: when a full transport is worth another try */
@@ -399,7 +397,7 @@ static void evicted(void *context, btl_ib_guest_t *guest)
     } else if (conn->state == BTL_IB_CONN_CLOSING) {
         btl_ib_conn_linger(conn);
     } else {
-        btl_ib_loss_timer(conn);
+        btl_ib_probe_timer(conn);
     }
 }
 
@@ -419,36 +417,6 @@ static void push_ready(btl_ib_engine_t *engine)
         btl_ib_send_push(BTL_IB_CONTAINER(item, btl_ib_conn_t, ready));
     }
     engine->turn.sending = false;
-}
-
-/* Of short messages those that only announce operations on memory, or say that one is over: about one for each. */
-static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
-{
-    const btl_ib_counters_t *count = &engine->count;
-    const uint64_t ops = count->served_gets + count->started_gets + count->started_puts;
-    const uint64_t excused = engine->latency.excused + ops - engine->latency.ops;
-    const uint64_t now = messages < excused ? messages : excused;
-
-    engine->latency.ops = ops;
-    engine->latency.excused = excused - now < SHORT_EXCUSED ? excused - now : SHORT_EXCUSED;
-    return messages - now;
-}
-
-/* Was this turn's news a short message? Then whoever waits for it is not kept waiting while bulk leaves, for which one
- * train takes as long as a short message's whole way. The next turn does it (btl_ib_batch.c says what may wait). */
-static void hurry_if_short(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
-{
-    messages = engine->count.received_messages - messages;
-    const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= SHORT_BYTES;
-
-    engine->latency.hold_bulk = is_short && !engine->latency.hold_bulk;
-    if (is_short) {
-        const bool counts = counted_for(engine, messages) > 0;
-        engine->latency.row =
-            engine->clock.now - engine->latency.at > SHORT_GAP ? 0 : engine->latency.row + counts;
-        engine->latency.before = engine->latency.at;
-        engine->latency.at = engine->clock.now;
-    }
 }
 
 static void evict_and_push(btl_ib_engine_t *engine)
@@ -515,7 +483,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
     int received = poll_rails(engine, burst);
-    hurry_if_short(engine, messages, bytes);
+    btl_ib_latency_turn(engine, messages, bytes);
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     evict_and_push(engine);
     btl_ib_send_callbacks(engine);
@@ -538,7 +506,7 @@ int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
     btl_ib_clock_turn(&engine->clock, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
-    engine->latency.hold_bulk = false; /* nobody waits */
+    btl_ib_latency_nobody_waits(engine);
     engine->count.kicks++;
     int received = poll_rails(engine, burst);
     evict_and_push(engine);

@@ -9,6 +9,7 @@
 #include "btl_ib_tx.h"
 
 enum {
+    PENDING_TIME = 50, /* us */
     WINDOW_SMALL =
         32, /* segments, or a train: for more, an ACK for each 16 or each train is often enough */
 };
@@ -75,7 +76,7 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
-        window = btl_ib_min_u32(window, btl_ib_limits_pending(conn, queue));
+        window = btl_ib_min_u32(window, btl_ib_flight_pending_max(conn, queue));
     }
     return window < small ? window : UINT32_MAX;
 }
@@ -314,4 +315,20 @@ void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
         own_some(&conn->sentmap.lost, region);
         own_some(&conn->sentmap.deferred, region);
     }
+}
+
+/*
+ * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
+ * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
+ * of the shortest round trip, without what hosts may have had their part in.
+ */
+uint32_t btl_ib_flight_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+{
+    uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
+
+    if (times <= 1 || conn->recovery.network_rtt == UINT32_MAX) {
+        return queue->max_pending;
+    }
+    uint64_t max = (uint64_t) queue->max_pending * times;
+    return btl_ib_clip_u32(max, BTL_IB_WINDOW_LIMIT);
 }

@@ -8,27 +8,10 @@
 #include "btl_ib_tx.h"
 
 enum {
-    PENDING_TIME = 50, /* us */
     COMMAND_SHARE = 8, /* of the window goes beside it */
     BESIDE_DEPTH = 48, /* segments: most of the buffers beyond depth_total; ACKs need the others */
     SEGMENT_MOST = 65536, /* bytes */
 };
-
-/*
- * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
- * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
- * of the shortest round trip, without what hosts may have had their part in.
- */
-uint32_t btl_ib_limits_pending(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
-{
-    uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
-
-    if (times <= 1 || conn->recovery.network_rtt == UINT32_MAX) {
-        return queue->max_pending;
-    }
-    uint64_t max = (uint64_t) queue->max_pending * times;
-    return btl_ib_clip_u32(max, BTL_IB_WINDOW_LIMIT);
-}
 
 bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
 {
@@ -74,7 +57,7 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
                    ? tx->limit - tx->sentmap.window.next
                    : 0;
     }
-    return rest(btl_ib_limits_pending(conn, queue), tx->sentmap.in_flight);
+    return rest(btl_ib_flight_pending_max(conn, queue), tx->sentmap.in_flight);
 }
 
 /* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */

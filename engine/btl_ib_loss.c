@@ -19,8 +19,11 @@
  * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
  */
 
+#include "btl_ib_loss.h"
+
 #include "btl_ib_calls.h"
 #include "btl_ib_min.h"
+#include "btl_ib_pending.h"
 
 enum {
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
@@ -30,16 +33,10 @@ enum {
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
     REORDER_CALM = 16,      /* real losses in a row after which none is expected any more */
     SKIP_PROBES = 5,
-    DOUBT_PROBES = 12,    /* after the end of a connection of the transport's: 0.6 s by default */
-    DEATH_PROBES = 4,     /* silence is only believed after this many questions */
-    PARKED_TURN = 4,      /* probes, of which one is for what is parked */
-    INTRODUCE_PROBES = 4, /* then every second one says who asks */
-    ASK_PROBES = 10,      /* without an answer: then the peer is asked by another rail, */
-    ASK_EACH = 5,         /* at every fifth */
-    ASK_SOON = 2,         /* the same of a way that never led there, and then at each */
-    STUCK_PROBES = 40,    /* answered or not, of which no news came */
-    CALM_DOUBLINGS = 4,   /* of rto_max, where nothing can be lost */
-    DOUBLINGS_MAX = 20,   /* of a timeout elsewhere: more are cut to rto_max anyway */
+    DOUBT_PROBES = 12,  /* after the end of a connection of the transport's: 0.6 s by default */
+    PARKED_TURN = 4,    /* probes, of which one is for what is parked */
+    CALM_DOUBLINGS = 4, /* of rto_max, where nothing can be lost */
+    DOUBLINGS_MAX = 20, /* of a timeout elsewhere: more are cut to rto_max anyway */
 };
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -357,7 +354,7 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
 }
 
 /* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
-static bool only_answers(const btl_ib_conn_t *conn)
+bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
            && conn->ops.answers > 0;
@@ -409,7 +406,7 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (conn->recovery.doubtful) {
         return lossy_patience(conn, timeout);
     }
-    if (only_answers(conn)) {
+    if (btl_ib_loss_only_answers(conn)) {
         return config->rto_max; /* the peer repeats them by itself: only, does it live? */
     }
     if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
@@ -474,7 +471,7 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
 }
 
 /* When the oldest thing that still waits was first sent, or began to wait for credit. */
-static uint64_t waiting_since(const btl_ib_conn_t *conn)
+uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
@@ -490,46 +487,6 @@ static uint64_t waiting_since(const btl_ib_conn_t *conn)
     }
     since = oldest_of(&conn->sentmap.deferred, since);
     return oldest_of(&conn->sentmap.lost, since);
-}
-
-/* One way says that nobody is there, and by this one nobody answers who does so even while it computes. */
-static bool is_gone(const btl_ib_conn_t *conn)
-{
-    return conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
-           && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_ROW
-           && btl_ib_failover_any_refused(conn);
-}
-
-/* Has the silence limit passed? Pauses of our own do not count. In a kick nobody can be told. */
-static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    if (conn->recovery.probes < DEATH_PROBES || engine->turn.async) {
-        return false;
-    }
-    if (is_gone(conn)) {
-        *reason = BTL_IB_DEATH_REFUSED;
-        return true;
-    }
-    if (engine->config.silence_limit == 0) {
-        return false;
-    }
-    uint64_t since = waiting_since(conn);
-    if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
-        return false;
-    }
-    uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
-    if (!conn->identity.bound && conn->recovery.heard_at > lately) {
-        return false; /* it lives, and says only that (PATH_RESPONSE) while its owner computes */
-    }
-    if (conn->recovery.heard_at <= lately) {
-        *reason = BTL_IB_DEATH_SILENCE;
-    } else {
-        *reason =
-            conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG : BTL_IB_DEATH_NO_PROGRESS;
-    }
-    return true;
 }
 
 /* The first or the last of a list of segments in flight, if it left before or after `other`; else that. */
@@ -574,7 +531,7 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 /* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
  * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
  * turn, because what makes it ready may have been told in vain. */
-static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
+btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
 
@@ -595,151 +552,57 @@ static btl_ib_segment_t *to_probe_with(const btl_ib_conn_t *conn)
     return segment;
 }
 
-/* Perhaps the peer closed, nobody told us, and its new life does not know us: it can answer only if we
- * say who we are. */
-static void introduce(btl_ib_conn_t *conn)
+btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
-    conn->identity.introduce = true;
-    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    conn->identity.introduce = false;
-}
-
-/* Ask with a copy of a segment, or if there is none, or it cannot be sent, without. False if it travels in parts, and
- * the transport had room for some of them only. */
-static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    const uint32_t parted = segment != NULL ? segment->parted : 0;
-
-    if (segment != NULL && btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        conn->recovery.probed++;
-        if (conn->recovery.probes > 0 && btl_ib_path_asks(conn, segment)) {
-            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-        }
-        return true;
-    }
-    if (segment != NULL && segment->parted > parted) {
-        return false;
-    }
-    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    return true;
-}
-
-static void probe(btl_ib_conn_t *conn)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    if (conn->recovery.probes == 0) {
-        conn->recovery.probed = 0;
-    }
-    if (conn->recovery.unheard == 0) {
-        conn->recovery.silent_since = engine->clock.awake;
-        conn->recovery.asked_at = engine->clock.now;
-    }
-    if (!conn->validation.valid) { /* what data wait for may have changed */
-        btl_ib_conn_ready(conn);
-        btl_ib_validation_probed(conn);
-    }
-    btl_ib_failover_introduce(conn);
-    if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
-        introduce(conn);
-    } else if (!ask_with(conn, to_probe_with(conn))) {
-        conn->recovery.half_probed = true;
-        conn->recovery.probe_base = engine->clock.now;
-        return;
-    }
-    conn->recovery.half_probed = false;
-    if (conn->recovery.probes > 0 && !only_answers(conn)) {
-        engine->count.timeouts++;
-        conn->cc.ops->restart(&conn->cc);
-    }
-    engine->count.sent_probes++;
-    conn->recovery.probes++;
-    conn->recovery.unheard++;
-    conn->recovery.probe_base = engine->clock.now;
-}
-
-/* Which copy the peer refused shows in its clock reading: one that was sent later is still to be looked at
- * there. */
-void btl_ib_loss_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_segment_t *segment =
-        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
-
-    conn->engine->count.received_ready++;
-    conn->recovery.no_tag_at = 0;
-    if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
-        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
-        return;
-    }
-    if (btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        conn->recovery.probed++;
-        btl_ib_loss_arm(conn);
-    } else {
-        btl_ib_send_lost(conn, segment);
-        btl_ib_conn_ready(conn);
-    }
-}
-
-/* Silence alone moves nothing: the peer may compute. But if its process answers by another rail, it is the
- * way that is broken. Who answers by this way has no need of another, as a rule: what does not get through is too
- * large (btl_ib_path.h), or was refused. */
-static bool goes_elsewhere(btl_ib_conn_t *conn)
-{
-    const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
-    const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
-
-    if (!btl_ib_failover_is_valid(conn)) {
-        /* Who is not there yet answers by none; who is answers by those that lead there. */
-        const bool closed = conn->route.via != conn->rail || conn->validation.questions > ASK_SOON;
-        if (asked >= ASK_SOON) {
-            btl_ib_failover_ask(conn);
-        }
-        return asked > ASK_SOON && closed
-               && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
-    }
-    if (asked >= ASK_PROBES && asked % ASK_EACH == 0) {
-        btl_ib_failover_ask(conn);
-    }
-    return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
-}
-
-/* Nothing of ours ever got there, as far as we know. True if that ended the connection, or who was told of it did. */
-static bool is_unanswered(btl_ib_conn_t *conn)
-{
-    if (conn->engine->turn.async || !btl_ib_validation_overdue(conn)) {
-        return false;
-    }
-    if (btl_ib_conn_alive(conn)) {
-        btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
-    }
-    return true;
-}
-
-void btl_ib_loss_timer(btl_ib_conn_t *conn)
-{
-    btl_ib_death_t reason;
-
     if (conn->recovery.blocked_since != 0 && !btl_ib_send_pends(conn)) {
         conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {
-        return;
+        return BTL_IB_LOSS_NOTHING;
     }
     if (look_at(conn) <= conn->engine->clock.now) {
         btl_ib_loss_detect(conn);
-        return;
+        return BTL_IB_LOSS_NOTHING;
     }
     if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
-        if (is_dead(conn, &reason)) {
-            btl_ib_conn_kill(conn, reason);
-            return;
-        }
-        if (!conn->validation.answered && is_unanswered(conn)) {
-            return;
-        }
-        if (conn->recovery.half_probed || !goes_elsewhere(conn)) {
-            probe(conn);
-        }
+        return BTL_IB_LOSS_PROBE;
     }
     btl_ib_loss_arm(conn);
+    return BTL_IB_LOSS_NOTHING;
+}
+
+void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    if (recovery->probes == 0) {
+        recovery->probed = 0;
+    }
+    if (recovery->unheard == 0) {
+        recovery->silent_since = conn->engine->clock.awake;
+        recovery->asked_at = conn->engine->clock.now;
+    }
+}
+
+void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn)
+{
+    conn->recovery.probed++;
+}
+
+void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->half_probed = !whole;
+    recovery->probe_base = conn->engine->clock.now;
+    if (!whole) {
+        return;
+    }
+    if (recovery->probes > 0 && !btl_ib_loss_only_answers(conn)) {
+        conn->engine->count.timeouts++;
+        conn->cc.ops->restart(&conn->cc);
+    }
+    conn->engine->count.sent_probes++;
+    recovery->probes++;
+    recovery->unheard++;
 }

@@ -51,7 +51,7 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
                           BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
     }
     conn->pmtud.datagram_max = size;
-    conn->cc.train = btl_ib_conn_train(conn);
+    conn->cc.train = btl_ib_path_train(conn);
 }
 
 void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
@@ -257,44 +257,19 @@ static uint32_t next_size(btl_ib_conn_t *conn)
     return 0;
 }
 
-/* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
- * one will later. */
-static void send_probe(btl_ib_conn_t *conn, uint32_t size)
+uint32_t btl_ib_path_next_probe(btl_ib_conn_t *conn)
 {
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
-    uint32_t pad = size - btl_ib_send_overhead(conn);
+    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
+        return 0;
+    }
+    return next_size(conn);
+}
 
-    if (btl_ib_limits_check(conn, space) != BTL_IB_GO
-        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
-        return;
-    }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
-    if (segment == NULL) {
-        return;
-    }
-    memset(btl_ib_send_body(segment), 0, pad);
-    segment->flags |= BTL_IB_FLAG_ACK_NOW;
-    btl_ib_flight_enter(conn, &segment, 1, space);
-    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
-        btl_ib_flight_withdraw(conn, segment);
-        return;
-    }
-    btl_ib_flight_left(conn, &segment, 1);
-    btl_ib_loss_arm(conn);
+void btl_ib_path_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
     conn->pmtud.probing = true;
     conn->pmtud.probe_space = segment->space;
     conn->pmtud.probe_seq = segment->seq;
-}
-
-void btl_ib_path_search(btl_ib_conn_t *conn)
-{
-    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
-        return;
-    }
-    const uint32_t size = next_size(conn);
-    if (size > 0) {
-        send_probe(conn, size);
-    }
 }
 
 void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -350,4 +325,12 @@ void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
         sizes->carried = btl_ib_max_u32(sizes->carried, size);
         sizes->suspect = btl_ib_max_u32(sizes->suspect, sizes->carried + 1);
     }
+}
+
+uint32_t btl_ib_path_train(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+
+    return btl_ib_max_u32(
+        btl_ib_min_u32(attr->gso_bytes / conn->pmtud.datagram_max, attr->max_batch), 1);
 }

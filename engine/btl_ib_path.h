@@ -85,7 +85,11 @@ void btl_ib_path_unknown(struct btl_ib_conn *conn);
 /* A segment is about to go again: of a probe only its sequence is to arrive. */
 void btl_ib_path_again(struct btl_ib_conn *conn, struct btl_ib_segment *segment);
 
-/* It is time for a probe: send one, if the limits let it go. */
-void btl_ib_path_search(struct btl_ib_conn *conn);
+/* It is time for a probe: the size of the datagram to send, 0 for none; and: that segment of it has left. */
+uint32_t btl_ib_path_next_probe(struct btl_ib_conn *conn);
+void btl_ib_path_probe_left(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+
+/* Segments of the size that it sends now that go through both hosts as one, at least 1. */
+uint32_t btl_ib_path_train(const struct btl_ib_conn *conn);
 
 #endif

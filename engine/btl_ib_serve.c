@@ -22,6 +22,7 @@
 
 #include "btl_ib_prefetch.h"
 #include "btl_ib_calls.h"
+#include "btl_ib_pending.h"
 
 #include <string.h>
 

@@ -21,6 +21,7 @@
 #include "btl_ib_path.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
+#include "btl_ib_refused_runs.h"
 #include "btl_ib_region.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_store.h"
@@ -137,24 +138,6 @@ typedef struct btl_ib_refusal {
     bool kept; /* there is one */
     bool told; /* the peer was told that it may come again */
 } btl_ib_refusal_t;
-
-/* What came, was refused, and is still missing, as runs of sequences [from, end), ascending in each space. A
- * run more than fit is not kept: its sender takes it for lost. */
-#define BTL_IB_REFUSED_RUNS 32
-
-typedef struct btl_ib_refused_run {
-    uint32_t from;
-    uint32_t end;
-    uint32_t space;
-} btl_ib_refused_run_t;
-
-typedef struct btl_ib_refused_runs {
-    uint32_t count;
-    bool more;         /* some were not kept */
-    uint32_t last_seq; /* what was refused last */
-    uint32_t last_space;
-    btl_ib_refused_run_t run[BTL_IB_REFUSED_RUNS];
-} btl_ib_refused_runs_t;
 
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */

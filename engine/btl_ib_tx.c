@@ -10,34 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
-{
-    uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
-    uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
-
-    size += head + btl_ib_send_overhead(conn);
-    /* What is longer goes on one channel, whatever the path carries now: its pieces are to stay in order. */
-    size = size < conn->pmtud.datagram_max ? size : conn->pmtud.most;
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
-    btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
-}
-
-bool btl_ib_send_pends(const btl_ib_conn_t *conn)
-{
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool something_waits(const btl_ib_conn_t *conn)
-{
-    return btl_ib_send_pends(conn) || !btl_ib_list_empty(&conn->sentmap.lost)
-           || !btl_ib_list_empty(&conn->ops.waiting);
-}
-
 /* Send what the limits let go, of what was never sent perhaps only whole trains. */
 static void push(btl_ib_conn_t *conn, bool trains)
 {
@@ -61,17 +33,31 @@ static void push(btl_ib_conn_t *conn, bool trains)
     btl_ib_loss_arm(conn);
 }
 
-static bool is_time_to_search(const btl_ib_conn_t *conn)
+/* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
+ * one will later. */
+static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
-    return conn->engine->clock.now >= conn->pmtud.search_at;
-}
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t pad = size - btl_ib_send_overhead(conn);
 
-void btl_ib_send_room(btl_ib_conn_t *conn)
-{
-    if (something_waits(conn) || !btl_ib_list_empty(&conn->direct.waiting)
-        || is_time_to_search(conn)) {
-        btl_ib_conn_ready(conn);
+    if (btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        return;
     }
+    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
+    if (segment == NULL) {
+        return;
+    }
+    memset(btl_ib_send_body(segment), 0, pad);
+    segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    btl_ib_flight_enter(conn, &segment, 1, space);
+    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+        btl_ib_flight_withdraw(conn, segment);
+        return;
+    }
+    btl_ib_flight_left(conn, &segment, 1);
+    btl_ib_loss_arm(conn);
+    btl_ib_path_probe_left(conn, segment);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)
@@ -79,10 +65,14 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     if (!btl_ib_list_empty(&conn->direct.waiting)) {
         btl_ib_direct_push(conn);
     }
-    if (is_time_to_search(conn)) {
-        btl_ib_path_search(conn);
+    if (btl_ib_send_is_time_to_search(conn)) {
+        const uint32_t size = btl_ib_path_next_probe(conn);
+        if (size > 0) {
+            send_mtu_probe(conn, size);
+        }
     }
-    if (something_waits(conn)) { /* else acknowledgements were taken in, and nothing follows */
+    if (btl_ib_send_something_waits(
+            conn)) { /* else acknowledgements were taken in, and nothing follows */
         btl_ib_company_let_go(conn);
         push(conn, false);
     }

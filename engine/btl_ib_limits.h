@@ -1,0 +1,46 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What keeps a new segment from leaving, and what is waited for then. */
+
+#ifndef BTL_IB_LIMITS_H
+#define BTL_IB_LIMITS_H
+
+#include "btl_ib_state.h"
+
+/* May a new segment leave, and if not, why? */
+typedef enum btl_ib_verdict {
+    BTL_IB_GO,
+    BTL_IB_NO_CREDIT,
+    BTL_IB_NO_WINDOW,
+    BTL_IB_NO_DEPTH,  /* a limit on all connections together */
+    BTL_IB_TOO_SOON,  /* congestion control sets a pace */
+    BTL_IB_NO_ANSWER, /* the way is not validated yet, and there is one that is */
+} btl_ib_verdict_t;
+
+/* Must a segment behind `ahead` others, which have not spent their time yet, wait for its own? */
+bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead);
+
+/* How many new segments the windows and the peer's buffers for a channel let go. */
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
+
+/* How many new segments may leave on a channel. It may be fewer than all limits allow (one at a time where the congestion control
+ * sets a pace), so whoever has sent them asks again. 0: none may, and *verdict says why. */
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
+
+/* May a new segment leave on a channel? */
+static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_verdict_t verdict;
+
+    (void) btl_ib_limits_room(conn, space, &verdict);
+    return verdict;
+}
+
+/* Wait for the right thing: the transport or memory (try again in the next turn), the other
+ * connections, or an acknowledgement, which makes the connection ready again by itself. */
+void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full);
+
+#endif

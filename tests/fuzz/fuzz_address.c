@@ -16,8 +16,9 @@
 #include "require.h"
 #include "udp_state.h"
 #ifdef BTL_IB_HAVE_VERBS
-#include "verbs_rc_rail.h"
-#include "verbs_ud_rail.h"
+#include "verbs_rc_addr.h"
+#include "verbs_rc_cm_params.h"
+#include "verbs_ud_addr.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -49,34 +50,34 @@ static void check_ud(const uint8_t *data, size_t size)
 
 static void check_rc(const uint8_t *data, size_t size)
 {
-    uint8_t again[BTL_IB_RC_NAME_BYTES];
-    btl_ib_rc_name_t name;
+    uint8_t again[BTL_IB_RC_ADDR_BYTES];
+    btl_ib_rc_addr_t addr;
 
-    if (btl_ib_rc_name_unpack(data, size, &name) == 0) {
-        btl_ib_rc_name_pack(&name, again);
+    if (btl_ib_rc_addr_unpack(data, size, &addr) == 0) {
+        btl_ib_rc_addr_pack(&addr, again);
         REQUIRE(size == sizeof(again) && memcmp(again, data, size) == 0);
     }
 }
 
 /* rdma_cm pads what was said. */
-static void check_hello(const uint8_t *data, size_t size)
+static void check_params(const uint8_t *data, size_t size)
 {
     uint8_t again[BTL_IB_RC_PRIVATE_MAX];
-    btl_ib_rc_hello_t hello;
+    btl_ib_rc_params_t params;
 
-    if (btl_ib_rc_hello_unpack(data, size, &hello) == 0) {
-        btl_ib_rc_hello_pack(&hello, again);
-        REQUIRE(size >= BTL_IB_RC_HELLO_BYTES && memcmp(again, data, BTL_IB_RC_HELLO_BYTES) == 0);
+    if (btl_ib_rc_params_unpack(data, size, &params) == 0) {
+        btl_ib_rc_params_pack(&params, again);
+        REQUIRE(size >= BTL_IB_RC_PARAMS_BYTES && memcmp(again, data, BTL_IB_RC_PARAMS_BYTES) == 0);
     }
 }
 
-static void check_refusal(const uint8_t *data, size_t size)
+static void check_reject(const uint8_t *data, size_t size)
 {
     uint8_t again[BTL_IB_RC_PRIVATE_MAX];
-    const btl_ib_rc_reason_t reason = btl_ib_rc_refusal_unpack(data, size);
+    const btl_ib_rc_reject_t reason = btl_ib_rc_reject_unpack(data, size);
 
     if (reason != 0) {
-        const uint8_t len = btl_ib_rc_refusal_pack(reason, again);
+        const uint8_t len = btl_ib_rc_reject_pack(reason, again);
         REQUIRE(size >= len && memcmp(again, data, len) == 0);
     }
 }
@@ -87,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static void (*const checks[])(const uint8_t *, size_t) = {
         check_udp,
 #ifdef BTL_IB_HAVE_VERBS
-        check_ud,  check_rc, check_hello, check_refusal,
+        check_ud,  check_rc, check_params, check_reject,
 #endif
     };
 

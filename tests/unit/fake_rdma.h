@@ -4,10 +4,11 @@
  */
 
 /*
- * An RDMA device with its connection manager, all of it within one process and without a kernel: the calls of
- * libibverbs and librdmacm that transport "verbs" makes for RC stand in fake_rdma.c, before the libraries' own. What
- * one side posts is at the other at once; events wait until their channel is asked. It is strict: a message without
- * a buffer, an overflow of a completion queue, memory out of bounds, or something left over fail the test.
+ * An RDMA device with its connection manager, all of it within one process and without a kernel:
+ * the calls of libibverbs and librdmacm that transport "verbs" makes for RC stand in fake_rdma.c,
+ * before the libraries' own. What one side posts is at the other at once; events wait until their
+ * channel is asked. It is strict: a message without a buffer, an overflow of a completion queue,
+ * memory out of bounds, or something left over fail the test.
  */
 
 #ifndef BTL_IB_TEST_FAKE_RDMA_H
@@ -62,7 +63,8 @@ extern fake_rdma_t fake;
 /* As if nothing had been. */
 void fake_rdma_reset(void);
 
-/* The queue pair of one end fails: all that is posted comes back with this status, and the other end with it. */
+/* The queue pair of one end fails: all that is posted comes back with this status, and the other
+ * end with it. */
 void fake_rdma_break(uint32_t qp_num, enum ibv_wc_status status);
 
 /* The same of one end, of which the other hears nothing. */

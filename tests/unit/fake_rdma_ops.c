@@ -4,9 +4,10 @@
  */
 
 /*
- * Operations on memory of the device that is none: as unkind as real ones may be. Bytes written over iWARP, or to
- * memory that may be filled in any order, are not there before something is read over the same queue pair, whatever
- * completed; and more reads at once than were agreed upon fail the test.
+ * Operations on memory of the device that is none: as unkind as real ones may be. Bytes written
+ * over iWARP, or to memory that may be filled in any order, are not there before something is read
+ * over the same queue pair, whatever completed; and more reads at once than were agreed upon fail
+ * the test.
  */
 
 #include <setjmp.h>
@@ -21,7 +22,7 @@
 
 enum {
     WORD =
-        12, /* bytes: what transports poll is there some day, though nobody reads it over the queue pair */
+        12, /* bytes: what transports poll is there some day, though no queue pair reads it */
 };
 
 static bool is_read(const struct ibv_send_wr *wr)

@@ -80,7 +80,8 @@ bool fake_rdma_next_op(fake_qp_t *qp);
 /* What is held or unplaced comes to nothing. */
 void fake_rdma_drop_ops(fake_qp_t *qp);
 
-/* A queue pair ends: what is posted comes back with `status`, if that is an error of its own, and else as flushed. */
+/* A queue pair ends: what is posted comes back with `status`, if that is an error of its own, and
+ * else as flushed. */
 void fake_rdma_flush(fake_qp_t *qp, enum ibv_wc_status status);
 
 #endif

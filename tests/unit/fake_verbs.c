@@ -471,6 +471,14 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     return mr;
 }
 
+/* What ibv_reg_mr() calls where rights are no constant. */
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                unsigned int access)
+{
+    (void) iova;
+    return ibv_reg_mr(pd, addr, length, (int) access);
+}
+
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     free(mr);

@@ -4,9 +4,9 @@
  */
 
 /*
- * RDMA devices that are not there: the calls of libibverbs that transport verbs makes, by a program that has
- * queue pairs, completions and buffers in memory. What is sent arrives at once, at the queue pair of that number.
- * Everything can be made to fail, and is counted.
+ * RDMA devices that are not there: the calls of libibverbs that transport verbs makes, by a program
+ * that has queue pairs, completions and buffers in memory. What is sent arrives at once, at the
+ * queue pair of that number. Everything can be made to fail, and is counted.
  */
 
 #ifndef BTL_IB_TEST_FAKE_VERBS_H
@@ -82,8 +82,8 @@ void fake_break(uint32_t qpn);
 /* The device has something to say. */
 void fake_event(enum ibv_event_type type, int port);
 
-/* Somebody else's datagram for queue pair `qpn`, from queue pair `from` of the host `ip`; of `size` bytes, of which the
- * device says that they are `told` with the GRH. */
+/* Somebody else's datagram for queue pair `qpn`, from queue pair `from` of the host `ip`; of `size`
+ * bytes, of which the device says that they are `told` with the GRH. */
 void fake_arrive(uint32_t qpn, uint32_t from, const char *ip, const void *data, uint32_t size,
                  uint32_t told, enum ibv_wc_status status);
 

@@ -18,6 +18,7 @@
 
 #include "said.h"
 #include "verbs.h"
+#include "verbs_devices.h"
 
 side_t sides[SIDES];
 btl_ib_open_params_t params;

@@ -4,8 +4,9 @@
  */
 
 /*
- * What the tests of transport "verbs" over RC have in common: processes that send to each other, all of them in this
- * one, on a device that is none (fake_rdma.h). Whatever can go wrong in these functions fails the test.
+ * What the tests of transport "verbs" over RC have in common: processes that send to each other,
+ * all of them in this one, on a device that is none (fake_rdma.h). Whatever can go wrong in these
+ * functions fails the test.
  */
 
 #ifndef BTL_IB_TEST_RC_SIDES_H

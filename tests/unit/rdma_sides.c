@@ -144,9 +144,9 @@ void join(void)
     fake.hold_ops = hold;
 }
 
-const btl_ib_rc_pipe_t *pipe_of(int i)
+const btl_ib_rc_conn_t *conn_of(int i)
 {
-    return rc_of(i)->peers.peer[sides[i].to[1 - i]]->link[BTL_IB_RC_RDMA].pipe;
+    return rc_of(i)->peers.peer[sides[i].to[1 - i]]->channel[BTL_IB_RC_RDMA_CHANNEL].conn;
 }
 
 void fill(uint8_t *at, uint32_t size, uint32_t seed)

@@ -4,8 +4,8 @@
  */
 
 /*
- * What the tests of operations on memory over RC have in common: side 0 of rc_sides.h works on memory of side 1.
- * Whatever can go wrong in these functions fails the test.
+ * What the tests of operations on memory over RC have in common: side 0 of rc_sides.h works on
+ * memory of side 1. Whatever can go wrong in these functions fails the test.
  */
 
 #ifndef BTL_IB_TEST_RDMA_SIDES_H
@@ -17,33 +17,37 @@
 enum {
     OPS_MAX = 256,
     ALL = 0x7fffffff, /* work requests */
-    COPIED = BTL_IB_RC_PIECE_MAX,
+    COPIED = BTL_IB_RC_BOUNCE_MAX,
 };
 
-/* Memory of side 1 that side 0 works on, and side 0's own; both registered. NULL: a test has withdrawn it. */
+/* Memory of side 1 that side 0 works on, and side 0's own; both registered. NULL: a test has
+ * withdrawn it. */
 extern uint8_t *there, *here;
 extern void *handle_there, *handle_here;
 extern uint32_t key; /* of `there`: what start() names */
 extern op_t ops[OPS_MAX];
 
-/* Register the first half of MEMORY for side `i`, with the rights BTL_IB_RDMA_MAY_... Returns 0 or a negative errno. */
+/* Register the first half of MEMORY for side `i`, with the rights BTL_IB_RDMA_MAY_... Returns 0 or
+ * a negative errno. */
 int expose(int i, uint8_t *at, unsigned access, void **handle, uint32_t *its_key);
 void withdraw(int i, void *handle);
 
 /* What begin_all() and begin_again() do with memory. */
 void expose_both(void);
 
-/* Two sides whose memory is registered, and who have no connection yet. At the end nothing is left of anything. */
+/* Two sides whose memory is registered, and who have no connection yet. At the end nothing is left
+ * of anything. */
 int begin_all(void **state);
 int end_all(void **state);
 
-/* The same on a device that is set up otherwise: `fake` and `params` are set by the caller in between. */
+/* The same on a device that is set up otherwise: `fake` and `params` are set by the caller in
+ * between. */
 void end_first(void **state);
 void begin_again(void);
 void begin_on_iwarp(void **state);
 
-/* Begin one of side 0, `offset` bytes into `there`; `registered`: the local end is within `here`. Returns 0 or a negative
- * errno. */
+/* Begin one of side 0, `offset` bytes into `there`; `registered`: the local end is within `here`.
+ * Returns 0 or a negative errno. */
 int start(op_t *op, btl_ib_rdma_kind_t kind, void *local, bool registered, uint64_t offset,
           uint64_t size);
 int start_write(op_t *op, uint64_t offset, uint64_t size);
@@ -53,7 +57,7 @@ int start_read(op_t *op, uint64_t offset, uint64_t size);
 void join(void);
 
 /* The connection of side `i` that operations go over. */
-const btl_ib_rc_pipe_t *pipe_of(int i);
+const btl_ib_rc_conn_t *conn_of(int i);
 
 void fill(uint8_t *at, uint32_t size, uint32_t seed);
 

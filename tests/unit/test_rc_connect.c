@@ -98,7 +98,7 @@ static void both_at_once(void **state)
 {
     (void) state;
     rc_of(0)->self.cookie = 1; /* published already: told again below */
-    btl_ib_rc_name_pack(&rc_of(0)->self, sides[0].t->address);
+    btl_ib_rc_addr_pack(&rc_of(0)->self, sides[0].t->address);
     forget(1, 0);
     add(1, 0);
     cross_both_ways();
@@ -108,7 +108,7 @@ static void both_at_once_the_other_way(void **state)
 {
     (void) state;
     rc_of(1)->self.cookie = 1;
-    btl_ib_rc_name_pack(&rc_of(1)->self, sides[1].t->address);
+    btl_ib_rc_addr_pack(&rc_of(1)->self, sides[1].t->address);
     forget(0, 1);
     add(0, 1);
     cross_both_ways();
@@ -131,14 +131,14 @@ static void both_at_once_on_iwarp(void **state)
 static void late_request_is_stale(void **state)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-    btl_ib_rc_hello_t hello = {
+    btl_ib_rc_params_t theirs = {
         .to = rc_of(1)->self.cookie, .from = rc_of(0)->self.cookie, .attempt = 1};
 
     (void) state;
     connect_sides(0, 1, 0);
-    btl_ib_rc_hello_pack(&hello, bytes);
-    struct rdma_cm_id *late = fake_rdma_intrude(rc_of(0)->events, ntohs(rc_of(1)->self.v4.sin_port),
-                                                bytes, sizeof(bytes));
+    btl_ib_rc_params_pack(&theirs, bytes);
+    struct rdma_cm_id *late = fake_rdma_intrude(
+        rc_of(0)->cm.events, ntohs(rc_of(1)->self.v4.sin_port), bytes, sizeof(bytes));
     for (int i = 0; i < 100; i++) {
         look(1);
     }
@@ -154,22 +154,22 @@ static void late_request_is_stale(void **state)
 static void intruders_are_refused(void **state)
 {
     const uint16_t port = ntohs(rc_of(1)->self.v4.sin_port);
-    btl_ib_rc_hello_t hello = {.to = rc_of(1)->self.cookie + 1, .from = 4711, .attempt = 1};
+    btl_ib_rc_params_t theirs = {.to = rc_of(1)->self.cookie + 1, .from = 4711, .attempt = 1};
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
 
     (void) state;
     for (int i = 0; i < 4; i++) {
-        btl_ib_rc_hello_pack(&hello, bytes);
+        btl_ib_rc_params_pack(&theirs, bytes);
         if (i == 1) { /* ourselves */
-            hello.to = rc_of(1)->self.cookie;
-            hello.from = hello.to;
-            btl_ib_rc_hello_pack(&hello, bytes);
+            theirs.to = rc_of(1)->self.cookie;
+            theirs.from = theirs.to;
+            btl_ib_rc_params_pack(&theirs, bytes);
         }
         if (i == 2) { /* no such channel */
-            bytes[5] = BTL_IB_RC_LINKS;
+            bytes[5] = BTL_IB_RC_CHANNELS;
         }
         struct rdma_cm_id *id =
-            fake_rdma_intrude(rc_of(0)->events, port, bytes, i == 3 ? 0 : sizeof(bytes));
+            fake_rdma_intrude(rc_of(0)->cm.events, port, bytes, i == 3 ? 0 : sizeof(bytes));
         for (int k = 0; k < 100; k++) {
             look(1);
         }
@@ -197,7 +197,7 @@ static void strangers_are_limited(void **state)
 {
     (void) state;
     forget(1, 0);
-    rc_of(1)->strangers_max = 0;
+    rc_of(1)->port.unknown_max = 0;
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
@@ -205,8 +205,9 @@ static void strangers_are_limited(void **state)
     assert_int_equal(fake.qps, 0);
 }
 
-/* A peer that was forgotten ended the connection; one whose goodbye is lost connects again although it seems to be
- * there. Either way what was on its way may be lost, and the peer's owner is told, once. */
+/* A peer that was forgotten ended the connection; one whose goodbye is lost connects again although
+ * it seems to be there. Either way what was on its way may be lost, and the peer's owner is told,
+ * once. */
 static void connect_anew(bool heard)
 {
     connect_sides(0, 1, 0);
@@ -310,7 +311,7 @@ static void crossing_request_is_lost(void **state)
     assert_int_equal(fake.requests, 2);
     fake.now += 50000;
     assert_int_equal(send_one(1 - winner, winner, SMALL, 0), EAGAIN);
-    assert_int_equal(rc_of(1 - winner)->attempts, 2);
+    assert_int_equal(rc_of(1 - winner)->conns.attempts, 2);
     settle();
 }
 
@@ -377,7 +378,8 @@ static void connection_refused(void **state)
     assert_int_equal(fake.requests, 2);
 }
 
-/* However often it was asked in vain, it is asked again after 1.28 s; and once it was there, after 10 ms. */
+/* However often it was asked in vain, it is asked again after 1.28 s; and once it was there, after
+ * 10 ms. */
 static void patience_has_an_end(void **state)
 {
     const btl_ib_rc_t *rc = rc_of(0);
@@ -387,8 +389,8 @@ static void patience_has_an_end(void **state)
     for (uint32_t i = 1; i < 80; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
-        assert_int_equal(rc->attempts, i);
-        assert_int_equal(rc->pending, 0);
+        assert_int_equal(rc->conns.attempts, i);
+        assert_int_equal(rc->conns.pending, 0);
         fake.now += 1280000;
     }
     fake.way_error = 0;
@@ -397,11 +399,11 @@ static void patience_has_an_end(void **state)
     fake_rdma_break(fake_rdma_last_qp(), IBV_WC_RETRY_EXC_ERR);
     settle();
     fake.way_error = EHOSTUNREACH;
-    const uint32_t before = rc->attempts;
+    const uint32_t before = rc->conns.attempts;
     for (uint32_t i = 1; i < 3; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
-        assert_int_equal(rc->attempts, before + i);
+        assert_int_equal(rc->conns.attempts, before + i);
         fake.now += 10000;
     }
 }
@@ -470,8 +472,8 @@ static void silence_is_no_refusal(void **state)
     assert_int_equal(fake.qps, 0);
 }
 
-/* An answer may take longer than a minute. Meanwhile what is to be sent counts as lost, so that another rail may carry
- * it; when the pipe opens at last the engine is told that it was. */
+/* An answer may take longer than a minute. Meanwhile what is to be sent counts as lost, so that
+ * another rail may carry it; when the conn opens at last the engine is told that it was. */
 static void long_wait_is_a_loss(void **state)
 {
     (void) state;
@@ -506,8 +508,9 @@ static void first_attempt_is_waited_for(void **state)
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
 }
 
-/* Attempts that come to nothing for want of an answer say nothing of the next one: what waits goes on waiting for as long as for
- * a single one, and is not sent again when the connection opens at last. */
+/* Attempts that come to nothing for want of an answer say nothing of the next one: what waits goes
+ * on waiting for as long as for a single one, and is not sent again when the connection opens at
+ * last. */
 static void timeouts_are_waited_for(void **state)
 {
     (void) state;
@@ -549,7 +552,7 @@ static void broken_by_an_error(void **state)
 
     (void) state;
     connect_sides(0, 1, 1);
-    const uint32_t qp = rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe->qp->qp_num;
+    const uint32_t qp = rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn->qp->qp_num;
     assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
     fake_rdma_break(qp, IBV_WC_RETRY_EXC_ERR);
     settle();
@@ -565,7 +568,8 @@ static void broken_by_an_error(void **state)
     assert_int_equal(fake.qps, 2);
 }
 
-/* A connection that breaks whenever it was made is not made anew in a tight loop; one that lasted is at once. */
+/* A connection that breaks whenever it was made is not made anew in a tight loop; one that lasted
+ * is at once. */
 static void pause_after_short_lives(void **state)
 {
     uint32_t before;
@@ -574,9 +578,9 @@ static void pause_after_short_lives(void **state)
     connect_sides(0, 1, 1);
     before = fake.requests;
     for (int i = 0; i < 20000; i++) { /* 200 ms */
-        const btl_ib_rc_pipe_t *pipe = rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe;
-        if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
-            fake_rdma_break(pipe->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+        const btl_ib_rc_conn_t *conn = rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn;
+        if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
+            fake_rdma_break(conn->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
         }
         look(0);
         look(1);
@@ -588,7 +592,7 @@ static void pause_after_short_lives(void **state)
     settle();
     fake.now += 2000000;
     before = fake.requests;
-    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->link[1].pipe->qp->qp_num,
+    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn->qp->qp_num,
                     IBV_WC_RETRY_EXC_ERR);
     settle();
     (void) send_one(0, 1, SMALL, 1);
@@ -608,7 +612,7 @@ static void last_words_are_heard(void **state)
     assert_int_equal(sides[1].broken, 1);
 }
 
-/* Buffers that the engine holds stay what they are after the pipe and its peer are gone. */
+/* Buffers that the engine holds stay what they are after the conn and its peer are gone. */
 static void buffers_held_over_the_end(void **state)
 {
     side_t *side = &sides[1];
@@ -622,11 +626,11 @@ static void buffers_held_over_the_end(void **state)
     settle();
     assert_int_equal(side->held_count, 5);
     forget(1, 0);
-    assert_int_equal(fake.mrs, 2 + 2); /* memory of both sides; the pipe of the other */
+    assert_int_equal(fake.mrs, 2 + 2); /* memory of both sides; the conn of the other */
     assert_int_equal(side->held_data[4], (uint8_t) (5 + 4));
     side->t->ops->repost(side->t, side->held, 3);
     side->t->ops->repost(side->t, side->held + 3, 2);
-    assert_null(rc_of(1)->closed);
+    assert_null(rc_of(1)->conns.closed);
     settle();
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(fake.qps, 0);
@@ -684,7 +688,7 @@ static void addresses(void **state)
     memset(bytes + 4, 0, 2); /* port */
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
     open_side(2);
-    rc_of(2)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_of(2)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     memcpy(bytes, sides[1].t->address, len);
     bytes[2] = 6; /* of IPv6, to an address of IPv4 */
     bytes[8] = 0xfd;

@@ -20,6 +20,7 @@
 #include "rc_sides.h"
 #include "said.h"
 #include "verbs.h"
+#include "verbs_devices.h"
 
 /* ---- shortage ---- */
 
@@ -62,7 +63,7 @@ static void limit_of_locked_memory(void **state)
     (void) state;
     forget_said();
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+        rc_of(i)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     }
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     const rlim_t before = limit.rlim_cur;
@@ -85,21 +86,22 @@ static void other_mtu(void **state)
     btl_ib_addr_t addr;
 
     (void) state;
-    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_of(0)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
     for (int i = 0; i < 3; i++) {
         forget_said();
         bytes[3] = i == 0 ? IBV_MTU_4096 : IBV_MTU_1024;
-        rc_of(0)->iwarp = i == 2;
+        rc_of(0)->port.iwarp = i == 2;
         assert_int_equal(
             sides[0].t->ops->addr_add(sides[0].t, bytes, sides[1].t->address_len, &addr), 0);
         assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_DIAG_MTU : 0);
         sides[0].t->ops->addr_remove(sides[0].t, addr);
     }
-    rc_of(0)->iwarp = false;
+    rc_of(0)->port.iwarp = false;
 }
 
-/* More pipes than one completion queue has room for: there are more queues, and none overflows. */
+/* More connections than one completion queue has room for: there are more queues, and none
+ * overflows. */
 static void many_completion_queues(void **state)
 {
     (void) tear_down(state);
@@ -110,12 +112,12 @@ static void many_completion_queues(void **state)
     add(0, 1);
     add(1, 0);
     connect_sides(0, 1, 0);
-    assert_int_equal(rc_of(0)->cqs, 1);
+    assert_int_equal(rc_of(0)->cqs.count, 1);
     open_side(2);
     add(0, 2);
     add(2, 0);
     connect_sides(0, 2, 0);
-    assert_int_equal(rc_of(0)->cqs, 2);
+    assert_int_equal(rc_of(0)->cqs.count, 2);
     for (int i = 0; i < 12; i++) { /* the place of a connection that ended is another's */
         forget(0, 2);
         settle();
@@ -124,7 +126,7 @@ static void many_completion_queues(void **state)
         sides[2].received = 0;
         connect_sides(0, 2, 0);
     }
-    assert_int_equal(rc_of(0)->cqs, 2);
+    assert_int_equal(rc_of(0)->cqs.count, 2);
 }
 
 /* Who asks for no queues gets one. */
@@ -213,7 +215,7 @@ static void device_fails(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    device_says(IBV_EVENT_QP_FATAL, NULL); /* one pipe's, which shows by itself */
+    device_says(IBV_EVENT_QP_FATAL, NULL); /* one conn's, which shows by itself */
     assert_int_equal(sides[0].failed, 0);
     device_says(IBV_EVENT_DEVICE_FATAL, NULL);
     assert_int_equal(sides[0].failed, 1);
@@ -225,7 +227,7 @@ static void device_is_removed(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    fake_rdma_remove(rc_of(0)->listener);
+    fake_rdma_remove(rc_of(0)->cm.listener);
     settle();
     assert_int_equal(sides[0].failed, 1);
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
@@ -242,7 +244,7 @@ static void port_comes_back(void **state)
     assert_int_equal(sides[0].down, 1);
     assert_int_equal(sides[1].down, 1);
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
-    fake_rdma_break(rc_of(1)->peers.peer[sides[1].to[0]]->link[0].pipe->qp->qp_num,
+    fake_rdma_break(rc_of(1)->peers.peer[sides[1].to[0]]->channel[0].conn->qp->qp_num,
                     IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].up + sides[0].broken + sides[1].broken, 0);
@@ -260,14 +262,14 @@ static void port_comes_back(void **state)
     assert_int_equal(sides[0].failed, 0);
 }
 
-/* What fails while the port is down is known before the device says that it is: nothing is taken leave of then, but when it is up
- * again. */
+/* What fails while the port is down is known before the device says that it is: nothing is taken
+ * leave of then, but when it is up again. */
 static void error_before_the_port_s_event(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
     fake.port_down = true;
-    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp->qp_num,
                     IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].down, 1);
@@ -289,11 +291,12 @@ static void error_before_the_port_s_event(void **state)
 /* A send of side 0 to side 1 fails in its own device. */
 static void device_cannot_send(void)
 {
-    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp->qp_num,
+    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp->qp_num,
                    IBV_WC_LOC_QP_OP_ERR);
 }
 
-/* It is known even before the port's state changes: so what the device could not send is no end for a while. */
+/* It is known even before the port's state changes: so what the device could not send is no end for
+ * a while. */
 static void error_before_the_port_s_state(void **state)
 {
     (void) state;
@@ -316,7 +319,7 @@ static void error_before_the_port_s_state(void **state)
     assert_int_equal(sides[0].up, 1);
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(sides[1].broken, 1);
-    assert_int_equal(rc_of(0)->doubted + rc_of(1)->doubted, 0);
+    assert_int_equal(rc_of(0)->conns.suspected + rc_of(1)->conns.suspected, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -335,7 +338,7 @@ static void error_without_the_port(void **state)
     settle();
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(sides[0].down + sides[1].down, 0);
-    assert_int_equal(rc_of(0)->doubted + rc_of(1)->doubted, 0);
+    assert_int_equal(rc_of(0)->conns.suspected + rc_of(1)->conns.suspected, 0);
     (void) send_one(0, 1, SMALL, 0);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -350,10 +353,10 @@ static void accepted_while_the_port_goes_down(void **state)
         look(0);
         look(1);
     }
-    const btl_ib_rc_pipe_t *pipe = rc_of(1)->peers.peer[sides[1].to[0]]->link[0].pipe;
-    assert_int_equal(pipe->stage, BTL_IB_RC_ACCEPTED);
+    const btl_ib_rc_conn_t *conn = rc_of(1)->peers.peer[sides[1].to[0]]->channel[0].conn;
+    assert_int_equal(conn->stage, BTL_IB_RC_ACCEPTED);
     fake.port_down = true;
-    fake_rdma_break(pipe->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
+    fake_rdma_break(conn->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
     settle();
     assert_int_equal(sides[1].down, 1);
     fake.port_down = false;
@@ -368,7 +371,8 @@ static void accepted_while_the_port_goes_down(void **state)
     assert_int_equal(sides[1].received, 1);
 }
 
-/* The address that peers know goes: no connection could be made any more. Other changes of the table are no matter. */
+/* The address that peers know goes: no connection could be made any more. Other changes of the
+ * table are no matter. */
 static void address_goes(void **state)
 {
     (void) tear_down(state);
@@ -398,7 +402,7 @@ static void address_goes_with_the_port(void **state)
 {
     (void) state;
     fake.ethernet = true;
-    rc_of(0)->verbs.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    rc_of(0)->port.verbs.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
     connect_sides(0, 1, 0);
     fake.gid_gone = true;
     fake.port_down = true;
@@ -413,7 +417,8 @@ static void address_goes_with_the_port(void **state)
     assert_int_equal(sides[0].failed, 0);
 }
 
-/* What is no end of anything, but worth knowing: once more than one rail is on the device, of whose connection it is. */
+/* What is no end of anything, but worth knowing: once more than one rail is on the device, of whose
+ * connection it is. */
 static void path_migrates(void **state)
 {
     static const enum ibv_event_type said_of_it[] = {IBV_EVENT_PATH_MIG, IBV_EVENT_PATH_MIG_ERR};
@@ -424,11 +429,11 @@ static void path_migrates(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+        rc_of(i)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     }
     for (size_t i = 0; i < 2; i++) {
         forget_said();
-        device_says(said_of_it[i], rc_of(0)->peers.peer[sides[0].to[1]]->link[0].pipe->qp);
+        device_says(said_of_it[i], rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp);
         assert_int_equal(troubles, 1u << BTL_IB_DIAG_MIGRATED);
         assert_string_equal(trouble_detail, ibv_event_type_str(said_of_it[i]));
         assert_null(strstr(strstr(said, "the device says") + 1, "the device says")); /* one rail */
@@ -447,7 +452,7 @@ static void told_what_happened(void **state)
 {
     (void) state;
     forget_said();
-    rc_of(0)->verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_of(0)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
     fake.port_down = true;
     device_says(IBV_EVENT_PORT_ERR, NULL);
     assert_int_equal(troubles, 1u << BTL_IB_DIAG_PORT_ERROR);
@@ -461,7 +466,7 @@ static void told_what_happened(void **state)
 static void rails_share_events(void **state)
 {
     (void) state;
-    rc_of(0)->verbs.port = 2;
+    rc_of(0)->port.verbs.port = 2;
     device_says(IBV_EVENT_PORT_ACTIVE, NULL);
     device_says(IBV_EVENT_GID_CHANGE, NULL);
     assert_int_equal(sides[0].failed + sides[1].failed, 0);
@@ -473,7 +478,7 @@ static void rails_share_events(void **state)
     assert_int_equal(sides[0].failed, 1);
 }
 
-/* What all pipes of a rail share has failed: no completion says so. */
+/* What all connections of a rail share has failed: no completion says so. */
 static void shared_things_fail(void **state)
 {
     (void) tear_down(state);
@@ -482,10 +487,10 @@ static void shared_things_fail(void **state)
     for (int i = 0; i < SIDES; i++) {
         open_side(i);
     }
-    device_says(IBV_EVENT_CQ_ERR, rc_of(1)->cq[0].cq);
+    device_says(IBV_EVENT_CQ_ERR, rc_of(1)->cqs.cq[0].cq);
     assert_int_equal(sides[0].failed, 0);
     assert_int_equal(sides[1].failed, 1);
-    device_says(IBV_EVENT_SRQ_ERR, rc_of(0)->channel[1].srq);
+    device_says(IBV_EVENT_SRQ_ERR, rc_of(0)->rxqs.queue[1].rx.pool.srq);
     assert_int_equal(sides[0].failed, 1);
     look(2);
     assert_int_equal(sides[2].failed, 0);

@@ -51,7 +51,7 @@ static uint32_t most, count; /* peers that there can be, and are */
 static btl_ib_transport_t *hub;
 static mark_t hub_mark = {.from = UINT32_MAX};
 static bool adds_strangers; /* the hub does, as soon as it hears of them */
-static uint32_t hub_looks, strangers_most;
+static uint32_t hub_looks, unknown_most;
 
 static const btl_ib_rc_t *hub_rc(void)
 {
@@ -93,7 +93,7 @@ static void begin(uint32_t peers)
     };
     spokes = calloc(count, sizeof(*spokes));
     hub = open_one();
-    hub_looks = strangers_most = 0;
+    hub_looks = unknown_most = 0;
     fake.cqe_max = SPOKE_CQE;
     for (uint32_t i = 0; i < count; i++) {
         spokes[i].t = open_one();
@@ -174,8 +174,7 @@ static void look_hub(void)
         }
     }
     hub_looks++;
-    strangers_most =
-        hub_rc()->peers.strangers > strangers_most ? hub_rc()->peers.strangers : strangers_most;
+    unknown_most = hub_rc()->peers.unknown > unknown_most ? hub_rc()->peers.unknown : unknown_most;
 }
 
 static void look_spoke(spoke_t *spoke)
@@ -205,7 +204,8 @@ static bool all_done(void)
     return i == count;
 }
 
-/* Everybody sends and looks until everybody heard of everybody. The hub looks more often, as it has more to see. */
+/* Everybody sends and looks until everybody heard of everybody. The hub looks more often, as it has
+ * more to see. */
 static void run(uint32_t rounds)
 {
     for (uint32_t round = 0; round < rounds && !all_done(); round++) {
@@ -236,19 +236,20 @@ static uint32_t longest_chain(void)
     return longest;
 }
 
-/* What docs/transports.md says of memory: buffers of the queues that were used, and little beside. */
+/* What docs/transports.md says of memory: buffers of the queues that were used, and little
+ * beside. */
 static void check_memory(size_t registered_before)
 {
     const btl_ib_rc_t *rc = hub_rc();
     const size_t buffers = (NUM + RESERVE + 1) * SIZE_0;
-    const size_t word = BTL_IB_RC_LINE + sizeof(btl_ib_rc_word_t);
-    const size_t own = sizeof(btl_ib_rc_peer_t) + sizeof(btl_ib_rc_pipe_t)
-                       + rc->tx_depth * sizeof(void *)
-                       + (NUM + RESERVE + 1) * sizeof(btl_ib_rc_buffer_t);
+    const size_t word = BTL_IB_VERBS_LINE + BTL_IB_RC_CREDIT_BYTES;
+    const size_t own = sizeof(btl_ib_rc_peer_t) + sizeof(btl_ib_rc_conn_t)
+                       + rc->port.tx_depth * sizeof(void *)
+                       + (NUM + RESERVE + 1) * sizeof(btl_ib_verbs_rx_buffer_t);
 
     assert_int_equal(fake.mr_bytes - registered_before, 2 * count * (buffers + word));
     assert_true(own <= PEER_BYTES);
-    assert_true(rc->slots < 2 * count);
+    assert_true(rc->conns.slots < 2 * count);
     assert_true(rc->peers.room < 2 * count);
     assert_true(longest_chain() <= CHAIN_MAX);
 }
@@ -280,8 +281,8 @@ static void strangers_all_at_once(void **state)
     begin(LEAST);
     const size_t before = fake.mr_bytes;
     run(3000);
-    assert_int_equal(strangers_most, hub_rc()->strangers_max);
-    assert_int_equal(hub_rc()->peers.strangers, 0);
+    assert_int_equal(unknown_most, hub_rc()->port.unknown_max);
+    assert_int_equal(hub_rc()->peers.unknown, 0);
     assert_int_equal(fake.qps, 2 * count);
     check_memory(before);
     finish();
@@ -307,7 +308,7 @@ static void all_go_and_come_again(void **state)
             spokes[i].known = false;
         }
         assert_int_equal(hub_rc()->peers.count, 0);
-        assert_null(hub_rc()->closed);
+        assert_null(hub_rc()->conns.closed);
         for (uint32_t i = 0; i < 64 * count; i++) {
             look_spoke(&spokes[i % count]);
         }

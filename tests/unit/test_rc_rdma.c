@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Transport "verbs" over RC: operations on memory, and when they are done, on a device that is none. */
+/* Transport "verbs" over RC: operations on memory, and when they are done, on a device that is
+ * none. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +19,8 @@
 
 /* ---- the good case ---- */
 
-/* All sizes: in the request, by a copy, from registered memory. One doorbell and one completion each. */
+/* All sizes: in the request, by a copy, from registered memory. One doorbell and one completion
+ * each. */
 static void writes_and_reads(void **state)
 {
     const uint32_t sizes[] = {1, 8, 200, 256, 257, 4000, COPIED, COPIED + 1, 60000};
@@ -60,7 +62,8 @@ static void copied_writes_are_free_at_once(void **state)
     assert_memory_equal(there, here, 4000);
 }
 
-/* Short ones of all lengths, many at once: the ring of bytes goes round, and nobody's piece is another's. */
+/* Short ones of all lengths, many at once: the ring of bytes goes round, and nobody's piece is
+ * another's. */
 static void pieces_go_round(void **state)
 {
     uint32_t size[64], at[64];
@@ -107,7 +110,7 @@ static void beside_messages(void **state)
     join();
     connect_sides(0, 1, 1);
     assert_int_equal(fake.qps, 4);
-    fake_rdma_break(pipe_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].broken + sides[1].broken, 0);
     assert_int_equal(send_one(0, 1, LONG, 1), 0);
@@ -115,7 +118,8 @@ static void beside_messages(void **state)
     assert_int_equal(sides[1].received, 2);
 }
 
-/* Nothing that was sent waits for a connection of operations: that it was long in coming is no loss. */
+/* Nothing that was sent waits for a connection of operations: that it was long in coming is no
+ * loss. */
 static void late_connection_is_no_loss(void **state)
 {
     (void) state;
@@ -183,8 +187,9 @@ static void with_oneself(void **state)
         assert_int_equal(ops[0].error, 0);
         assert_int_equal(old, 5 + 3 * i);
         if (i == 0) {
-            fake_rdma_break(rc_of(1)->peers.peer[self]->link[BTL_IB_RC_RDMA].pipe->qp->qp_num,
-                            IBV_WC_RETRY_EXC_ERR);
+            fake_rdma_break(
+                rc_of(1)->peers.peer[self]->channel[BTL_IB_RC_RDMA_CHANNEL].conn->qp->qp_num,
+                IBV_WC_RETRY_EXC_ERR);
             settle();
         }
     }

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Transport "verbs" over RC: operations on memory that are refused, break off or find no room, on a device that is none. */
+/* Transport "verbs" over RC: operations on memory that are refused, break off or find no room, on a
+ * device that is none. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -59,7 +60,8 @@ static void refused(btl_ib_rdma_kind_t kind, uint64_t offset)
     settle();
 }
 
-/* The device may change what somebody changes by it, and nothing else: memory may be such that nobody can. */
+/* The device may change what somebody changes by it, and nothing else: memory may be such that
+ * nobody can. */
 static void only_changed_memory_is_writable(void **state)
 {
     (void) state;
@@ -72,7 +74,8 @@ static void only_changed_memory_is_writable(void **state)
     }
 }
 
-/* What the target's device refuses fails, and says so; what came after it ends with the connection. */
+/* What the target's device refuses fails, and says so; what came after it ends with the
+ * connection. */
 static void refusals(void **state)
 {
     void *handle;
@@ -104,7 +107,8 @@ static void refusals(void **state)
     }
 }
 
-/* From withdraw() on its key opens nothing, not even to what was begun before; and another key for the same memory does. */
+/* From withdraw() on its key opens nothing, not even to what was begun before; and another key for
+ * the same memory does. */
 static void withdrawn_key(void **state)
 {
     const uint32_t usual = key;
@@ -160,7 +164,7 @@ static void broken(void **state)
         assert_int_equal(i % 3 == 0 ? start_read(&ops[i], 0, 64) : start_write(&ops[i], 0, 64), 0);
     }
     assert_int_equal(fake_rdma_work(3), 3);
-    fake_rdma_break(pipe_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
     settle();
     for (int i = 0; i < 10; i++) {
         assert_int_equal(ops[i].events, 1);
@@ -174,8 +178,8 @@ static void broken(void **state)
     assert_int_equal(ops[10].error, 0);
 }
 
-/* iWARP devices say so of what they could not send any more when the other side has ended the connection: the operation
- * itself may be as good as any. */
+/* iWARP devices say so of what they could not send any more when the other side has ended the
+ * connection: the operation itself may be as good as any. */
 static void broken_before_sent(void **state)
 {
     begin_on_iwarp(state);
@@ -184,7 +188,7 @@ static void broken_before_sent(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(start_write(&ops[i], 0, 64), 0);
     }
-    fake_rdma_fail(pipe_of(0)->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
+    fake_rdma_fail(conn_of(0)->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
     settle();
     fake.now += 300000; /* waited for the port's state, in case it is down */
     settle();
@@ -202,14 +206,14 @@ static void broken_before_confirmed(void **state)
     join();
     assert_int_equal(start_write(&ops[0], 0, 64), 0);
     assert_int_equal(fake_rdma_work(1), 1);
-    fake_rdma_break(pipe_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(ops[0].events, 1);
     assert_int_equal(ops[0].error, EPIPE);
 }
 
-/* After the end of a peer nobody writes to the memory of a read, be it the device or we; and nobody is told, not even of
- * what was over already. */
+/* After the end of a peer nobody writes to the memory of a read, be it the device or we; and nobody
+ * is told, not even of what was over already. */
 static void end_with(void (*how)(void))
 {
     fake.hold_ops = true;
@@ -267,7 +271,7 @@ static void cancelled_when_broken(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(start_write(&ops[i], 0, 64), 0);
     }
-    fake_rdma_break(pipe_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(sides[0].t->ops->poll(sides[0].t, &event, 1), 1);
     assert_int_equal(event.type, BTL_IB_EVENT_RDMA);
     cancel_all();

@@ -61,7 +61,7 @@ static void word_of_nonsense(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     const btl_ib_rc_peer_t *peer = rc_of(0)->peers.peer[sides[0].to[1]];
-    uint32_t *word = (uint32_t *) (void *) peer->link[0].pipe->memory;
+    uint32_t *word = (uint32_t *) (void *) peer->channel[0].conn->memory;
     const uint32_t right = *word;
     *word = htobe32(0x80000000u);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -70,7 +70,8 @@ static void word_of_nonsense(void **state)
     settle();
 }
 
-/* Memory that is held because nobody asked for a completion is no more when its connection is over. */
+/* Memory that is held because nobody asked for a completion is no more when its connection is
+ * over. */
 static void silence_ends_with_the_connection(void **state)
 {
     (void) state;
@@ -176,7 +177,8 @@ static void mixed_batches(void **state)
     assert_int_equal(error, EAGAIN);
 }
 
-/* A receiver that does not look has buffers for all that comes, whatever is sent; then it goes on. */
+/* A receiver that does not look has buffers for all that comes, whatever is sent; then it goes
+ * on. */
 static void never_without_buffer(void **state)
 {
     int taken = 0;
@@ -227,8 +229,8 @@ static void shared_queue(void **state)
     sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
 }
 
-/* Peers come and go under traffic: the buffers that all share are all there afterwards. Some devices do not say when a
- * queue pair took its last one. */
+/* Peers come and go under traffic: the buffers that all share are all there afterwards. Some
+ * devices do not say when a queue pair took its last one. */
 static void shared_buffers_come_back(void **state)
 {
     int error;
@@ -242,7 +244,7 @@ static void shared_buffers_come_back(void **state)
         open_side(1);
         add(0, 1);
         add(1, 0);
-        const struct ibv_srq *srq = rc_of(1)->channel[1].srq;
+        const struct ibv_srq *srq = rc_of(1)->rxqs.queue[1].rx.pool.srq;
         const uint32_t all = fake_rdma_posted(srq);
         for (int i = 0; i < 4; i++) {
             sides[1].received = 0;

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Transport verbs over UD: which devices and addresses there are, opening them, and what they say. */
+/* Transport verbs over UD: which devices and addresses there are, opening them, and what they
+ * say. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 #include "device_filter.h"
 #include "said.h"
 #include "ud_pair.h"
+#include "verbs_devices.h"
 
 static void test_devices(void **state)
 {
@@ -110,7 +112,8 @@ static int chosen(const char *text)
     return wanted;
 }
 
-/* Ports of InfiniBand go by the names of their IPoIB interfaces, too, those of Ethernet by the interface of the address. */
+/* Ports of InfiniBand go by the names of their IPoIB interfaces, too, those of Ethernet by the
+ * interface of the address. */
 static void test_interfaces(void **state)
 {
     static char others[] = "ib0", ours[] = "ib1", second[] = "ib1.8001", ethernet[] = "eth1";
@@ -185,7 +188,8 @@ static void test_gid_rank(void **state)
     assert_int_equal(rank_of("fe80::1", IBV_GID_TYPE_IB), rank_of("fd00::1", IBV_GID_TYPE_IB));
 }
 
-/* Mbit/s of a lane by the code of its speed, and lanes by the code of the width (ibv_query_port(3)). */
+/* Mbit/s of a lane by the code of its speed, and lanes by the code of the width
+ * (ibv_query_port(3)). */
 static void test_bandwidth(void **state)
 {
     static const uint32_t speeds[][2] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
@@ -290,9 +294,9 @@ static void test_limits_of_devices(void **state)
     uint32_t completions = 0;
     for (uint32_t i = 0; i < CHANNELS; i++) {
         completions +=
-            ((btl_ib_ud_t *) t)->queue[i].tx_depth + ((btl_ib_ud_t *) t)->queue[i].depth_max;
+            ((btl_ib_ud_t *) t)->qps.qp[i].ring.depth + ((btl_ib_ud_t *) t)->qps.qp[i].depth_max;
     }
-    assert_int_equal(((btl_ib_ud_t *) t)->cq->cqe, completions);
+    assert_int_equal(((btl_ib_ud_t *) t)->qps.cq->cqe, completions);
     close_one(t);
     fake.max_qp_wr = 40;
     t = open_one(usual);
@@ -396,11 +400,12 @@ static void test_events(void **state)
         fake_event(cases[i].event, cases[i].port);
         assert_int_equal(t->ops->poll(t, &event, 1), 0); /* asking costs: not each time */
         int n = 0;
-        for (int k = 0; k < BTL_IB_UD_ASK && n == 0; k++) {
+        for (int k = 0; k < BTL_IB_UD_EVENTS_EVERY && n == 0; k++) {
             n = t->ops->poll(t, &event, 1);
         }
         assert_int_equal(n, cases[i].error != 0);
-        assert_int_equal(troubles, cases[i].trouble == BTL_IB_DIAGS ? 0 : 1u << cases[i].trouble);
+        assert_int_equal(troubles,
+                         cases[i].trouble == BTL_IB_DIAGS ? 0 : 1u << cases[i].trouble);
         assert_string_equal(trouble_detail,
                             troubles == 0 ? "" : ibv_event_type_str(cases[i].event));
         if (n > 0) {

@@ -105,7 +105,8 @@ static void test_handles_are_shared(void **state)
     close_one(t);
 }
 
-/* Who is added twice is one peer, until he was removed twice; another process at his place is another. */
+/* Who is added twice is one peer, until he was removed twice; another process at his place is
+ * another. */
 static void test_same_peer(void **state)
 {
     uint8_t other[BTL_IB_ADDR_BYTES];
@@ -194,7 +195,7 @@ static void test_subnets(void **state)
         fake_gid(&port, cases[i].peer, cases[i].type);
         const btl_ib_verbs_t verbs = {
             .gid = {.gid = port.gid[0].gid, .type = cases[i].type, .prefix_bits = cases[i].bits}};
-        assert_int_equal(btl_ib_verbs_reaches(&verbs, &port.gid[1].gid), cases[i].reaches);
+        assert_int_equal(btl_ib_verbs_gid_reaches(&verbs.gid, &port.gid[1].gid), cases[i].reaches);
     }
 }
 
@@ -235,7 +236,7 @@ static void test_address_text(void **state)
     memcpy(other, t->address, t->address_len);
     other[27] = 9; /* 10.0.0.9 */
     snprintf(expected, sizeof(expected), "10.0.0.9, QPN 0x%06x",
-             ((btl_ib_ud_t *) t)->queue[0].qp->qp_num);
+             ((btl_ib_ud_t *) t)->qps.qp[0].qp->qp_num);
     assert_true(t->ops->address_text(other, t->address_len, text, sizeof(text)));
     assert_string_equal(text, expected);
     assert_false(t->ops->address_text(other, t->address_len - 1, text, sizeof(text)));

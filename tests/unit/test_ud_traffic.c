@@ -233,7 +233,8 @@ static void test_cannot_be_mended(void **state)
     close_pair(&pair);
 }
 
-/* One of `side` fails; its buffers come back, not all at once. Returns how many events of that type there were. */
+/* One of `side` fails; its buffers come back, not all at once. Returns how many events of that type
+ * there were. */
 static int break_one(btl_ib_transport_t *side, btl_ib_event_type_t expected)
 {
     int n = 0;

@@ -4,8 +4,8 @@
  */
 
 /*
- * What the tests of transport verbs over UD have in common: a pair of transports on devices that are not there
- * (fake_verbs.h). Whatever can go wrong in these functions fails the test.
+ * What the tests of transport verbs over UD have in common: a pair of transports on devices that
+ * are not there (fake_verbs.h). Whatever can go wrong in these functions fails the test.
  */
 
 #ifndef BTL_IB_TEST_UD_PAIR_H
@@ -52,7 +52,8 @@ typedef struct pair {
 pair_t open_pair(btl_ib_open_params_t params);
 void close_pair(pair_t *pair);
 
-/* Send datagrams of slots from `first` on. Returns how many left; send_all() demands that all did. */
+/* Send datagrams of slots from `first` on. Returns how many left; send_all() demands that all
+ * did. */
 int send_some(const pair_t *pair, uint32_t first, int count, uint32_t size, uint8_t channel,
               int *error);
 void send_all(const pair_t *pair, uint32_t first, int count, uint32_t size, uint8_t channel);
@@ -60,7 +61,8 @@ void send_all(const pair_t *pair, uint32_t first, int count, uint32_t size, uint
 /* Poll once; all events must be of that type. Returns how many. */
 int poll_for(btl_ib_transport_t *t, btl_ib_event_type_t expected, btl_ib_event_t *events, int max);
 
-/* Poll until nothing comes, and give buffers back. Returns how many events there were, all of that type. */
+/* Poll until nothing comes, and give buffers back. Returns how many events there were, all of that
+ * type. */
 int poll_all(btl_ib_transport_t *t, btl_ib_event_type_t expected);
 
 /* The next event, and the only one, says that the device failed, and why. */

@@ -4,8 +4,9 @@
  */
 
 /*
- * Transport "verbs": RDMA devices through rdma-core (libibverbs). Over UD queue pairs datagrams as the network
- * has them, one for each port; what iWARP, which has no UD, and hardware RDMA need are connections (RC).
+ * Transport "verbs": RDMA devices through rdma-core (libibverbs). Over UD queue pairs datagrams as
+ * the network has them, one for each port; what iWARP, which has no UD, and hardware RDMA need are
+ * connections (RC).
  */
 
 #ifndef BTL_IB_VERBS_H

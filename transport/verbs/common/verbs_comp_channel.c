@@ -3,16 +3,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Descriptors that tell when there is something to poll, and sleeping on several of them. */
-
-#include "verbs_port.h"
+#include "verbs_comp_channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-int btl_ib_verbs_never_wait(const btl_ib_verbs_t *verbs, int fd)
+#include "verbs_diagnostics.h"
+
+int btl_ib_verbs_nonblocking(const btl_ib_verbs_t *verbs, int fd)
 {
     const int flags = fcntl(fd, F_GETFL);
 
@@ -21,28 +21,51 @@ int btl_ib_verbs_never_wait(const btl_ib_verbs_t *verbs, int fd)
                : btl_ib_verbs_failed(verbs, "fcntl", errno);
 }
 
-int btl_ib_verbs_bell_open(const btl_ib_verbs_t *verbs, struct ibv_comp_channel **bell)
+static bool watch(int set, int fd)
 {
-    *bell = ibv_create_comp_channel(verbs->context);
-    return *bell == NULL ? btl_ib_verbs_failed(verbs, "ibv_create_comp_channel", errno)
-                         : btl_ib_verbs_never_wait(verbs, (*bell)->fd);
+    struct epoll_event event = {.events = EPOLLIN};
+
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-int btl_ib_verbs_watch(const btl_ib_verbs_t *verbs, const int *fds, int count)
+int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs,
+                           const int *others, int count)
 {
-    const int set = epoll_create1(EPOLL_CLOEXEC);
-    bool watched = set >= 0;
-
+    comp->channel = ibv_create_comp_channel(verbs->context);
+    if (comp->channel == NULL) {
+        return btl_ib_verbs_failed(verbs, "ibv_create_comp_channel", errno);
+    }
+    const int error = btl_ib_verbs_nonblocking(verbs, comp->channel->fd);
+    if (error != 0) {
+        return error;
+    }
+    comp->fd = epoll_create1(EPOLL_CLOEXEC);
+    bool watched = comp->fd >= 0 && watch(comp->fd, comp->channel->fd);
     for (int i = 0; i < count && watched; i++) {
-        struct epoll_event event = {.events = EPOLLIN};
-        watched = epoll_ctl(set, EPOLL_CTL_ADD, fds[i], &event) == 0;
+        watched = watch(comp->fd, others[i]);
     }
-    if (!watched) {
-        const int rc = btl_ib_verbs_failed(verbs, "epoll", errno);
-        if (set >= 0) {
-            (void) close(set);
-        }
-        return rc;
+    return watched ? 0 : btl_ib_verbs_failed(verbs, "epoll", errno);
+}
+
+void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp)
+{
+    if (comp->fd >= 0) {
+        (void) close(comp->fd);
     }
-    return set;
+    if (comp->channel != NULL) {
+        (void) ibv_destroy_comp_channel(comp->channel);
+    }
+}
+
+bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp)
+{
+    struct ibv_cq *cq;
+    void *context;
+    bool any = false;
+
+    while (ibv_get_cq_event(comp->channel, &cq, &context) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        any = true;
+    }
+    return any;
 }

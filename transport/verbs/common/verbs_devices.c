@@ -3,32 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Which ports of RDMA devices there are, and what they carry. */
+#include "verbs_devices.h"
 
-#include "verbs_port.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_filter.h"
 #include "device_info.h"
-#include "net_interfaces.h"
-
-/* The list as it grows. */
-typedef struct found {
-    btl_ib_device_t *list;
-    int count;
-    int room;
-    const char *firmware; /* of the device in hand */
-    const btl_ib_search_t *search;
-} found_t;
-
-static void turn_down(const found_t *found, const char *name, const char *why)
-{
-    btl_ib_devices_turn_down(&found->search->log, "verbs", name, why);
-}
 
 /* Mbit/s of one lane, by the code of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
 static uint32_t lane_speed(uint8_t code)
@@ -77,163 +58,53 @@ uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr)
     return lane_speed(attr->active_speed) * lanes(attr->active_width);
 }
 
-static btl_ib_device_t *append(found_t *found)
+void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
+                              size_t len)
 {
-    if (found->count == found->room) {
-        const int room = found->room == 0 ? 8 : 2 * found->room;
-        btl_ib_device_t *list = realloc(found->list, (size_t) room * sizeof(*list));
-        if (list == NULL) {
-            return NULL;
-        }
-        found->list = list;
-        found->room = room;
+    if (ports == 1) {
+        snprintf(out, len, "%s", name);
+    } else {
+        snprintf(out, len, "%.58s:%u", name, port);
     }
+}
+
+btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
+                                          struct ibv_context *context, uint8_t port,
+                                          const struct ibv_device_attr *device_attr,
+                                          const struct ibv_port_attr *port_attr)
+{
+    const char *name = ibv_get_device_name(context->device);
+    btl_ib_device_t *all = realloc(list->device, (size_t) (list->count + 1) * sizeof(*all));
+
+    if (all == NULL) {
+        return NULL;
+    }
+    list->device = all;
     btl_ib_verbs_device_t *handle = calloc(1, sizeof(*handle));
     if (handle == NULL) {
         return NULL;
     }
-    btl_ib_device_t *device = &found->list[found->count++];
-    memset(device, 0, sizeof(*device));
-    device->handle = handle;
+    snprintf(handle->name, sizeof(handle->name), "%s", name);
+    handle->port = port;
+    handle->mtu = 128u << port_attr->active_mtu; /* IBV_MTU_256 is 1 */
+    handle->max_qp = (uint32_t) device_attr->max_qp;
+    snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
+    btl_ib_device_t *device = &all[list->count++];
+    *device = (btl_ib_device_t){
+        .port = port, .bandwidth = btl_ib_verbs_bandwidth(port_attr), .handle = handle};
+    snprintf(device->transport, sizeof(device->transport), "verbs");
+    snprintf(device->provider, sizeof(device->provider), "%s", provider);
+    btl_ib_verbs_device_text(name, device_attr->phys_port_cnt, port, device->name,
+                             sizeof(device->name));
     return device;
 }
 
-/* What one port is with one of its addresses. Returns 0 or -ENOMEM. */
-static int add(found_t *found, const char *name, const char *shown, uint8_t port,
-               const struct ibv_port_attr *attr, const btl_ib_verbs_gid_t *gid)
+bool btl_ib_verbs_excluded(const btl_ib_search_t *search)
 {
-    btl_ib_device_t *device = append(found);
-
-    if (device == NULL) {
-        return -ENOMEM;
-    }
-    btl_ib_verbs_device_t *handle = device->handle;
-    snprintf(handle->name, sizeof(handle->name), "%s", name);
-    handle->port = port;
-    handle->gid = *gid;
-    handle->mtu = 128u << attr->active_mtu; /* IBV_MTU_256 is 1 */
-    snprintf(handle->firmware, sizeof(handle->firmware), "%s", found->firmware);
-    snprintf(device->transport, sizeof(device->transport), "verbs");
-    snprintf(device->provider, sizeof(device->provider), "ud");
-    snprintf(device->name, sizeof(device->name), "%s", shown);
-    memcpy(device->interface, gid->interface, sizeof(device->interface));
-    device->ip = gid->ip;
-    device->prefix_bits = gid->prefix_bits;
-    device->port = port;
-    device->bandwidth = btl_ib_verbs_bandwidth(attr);
-    return 0;
+    return search->provider != NULL && search->provider[0] != '\0';
 }
 
-static int add_port(found_t *found, struct ibv_context *context, const char *shown, uint8_t port)
-{
-    const char *name = ibv_get_device_name(context->device);
-    btl_ib_verbs_gid_t gids[BTL_IB_VERBS_GIDS_MAX];
-    struct ibv_port_attr attr;
-    int rc = 0;
-
-    if (ibv_query_port(context, port, &attr) != 0) {
-        turn_down(found, shown, "its port cannot be queried");
-        return 0;
-    }
-    if (attr.state != IBV_PORT_ACTIVE) {
-        turn_down(found, shown, ibv_port_state_str(attr.state));
-        btl_ib_verbs_trouble(&found->search->log, BTL_IB_DIAG_PORT_DOWN, shown,
-                             ibv_port_state_str(attr.state));
-        return 0;
-    }
-    const int count =
-        btl_ib_verbs_gids(context, port, found->search->gid_index, gids, BTL_IB_VERBS_GIDS_MAX);
-    if (count <= 0) {
-        turn_down(found, shown,
-                  count < 0 ? strerror(-count)
-                  : found->search->gid_index >= 0
-                      ? "it has no GID at the place that btl_ib_gid_index says"
-                      : "it has no GID");
-        return 0;
-    }
-    for (int i = 0; i < count && rc == 0; i++) {
-        rc = add(found, name, shown, port, &attr, &gids[i]);
-    }
-    return rc;
-}
-
-static int add_device(found_t *found, struct ibv_device *device)
-{
-    const char *name = ibv_get_device_name(device);
-    struct ibv_device_attr attr;
-    char shown[sizeof(((btl_ib_device_t *) NULL)->name)];
-    int rc = 0;
-
-    if (device->transport_type != IBV_TRANSPORT_IB) {
-        turn_down(found, name, "it has no UD");
-        return 0;
-    }
-    struct ibv_context *context = ibv_open_device(device);
-    if (context == NULL || ibv_query_device(context, &attr) != 0) {
-        const int error = errno;
-        turn_down(found, name, strerror(error));
-        btl_ib_verbs_trouble_open(&found->search->log, name, device->dev_name, error);
-        attr.phys_port_cnt = 0;
-    }
-    found->firmware = attr.fw_ver;
-    for (unsigned port = 1; port <= attr.phys_port_cnt && rc == 0; port++) {
-        if (attr.phys_port_cnt == 1) {
-            snprintf(shown, sizeof(shown), "%s", name);
-        } else {
-            snprintf(shown, sizeof(shown), "%.58s:%u", name, port);
-        }
-        rc = add_port(found, context, shown, (uint8_t) port);
-    }
-    found->firmware = NULL;
-    if (context != NULL) {
-        (void) ibv_close_device(context);
-    }
-    return rc;
-}
-
-int btl_ib_verbs_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
-{
-    found_t found = {.search = search};
-    int count = 0;
-    int rc = 0;
-
-    *list = NULL;
-    if (search->provider != NULL
-        && search->provider[0] != '\0') { /* of libfabric's was asked for one */
-        return 0;
-    }
-    struct ibv_device **all = ibv_get_device_list(&count);
-    const int error = errno;
-    if (count == 0
-        && btl_ib_rdma_present()) { /* without files of theirs they are not in the list */
-        btl_ib_verbs_trouble_open(&search->log, "all", "", ENOENT);
-    }
-    if (count == 0) {
-        btl_ib_devices_turn_down(&search->log, "verbs", "",
-                                 btl_ib_rdma_present()
-                                     ? "/dev/infiniband lacks what is in /sys/class/infiniband"
-                                     : BTL_IB_VERBS_NO_DEVICE);
-    }
-    if (all == NULL) {
-        return error == ENOSYS ? 0 : -error; /* ENOSYS: the kernel knows nothing of RDMA */
-    }
-    if (count
-        > 0) { /* before memory is registered, and not where there is nothing to register it with */
-        btl_ib_verbs_prepare_fork(search);
-    }
-    for (int i = 0; i < count && rc == 0; i++) {
-        rc = add_device(&found, all[i]);
-    }
-    ibv_free_device_list(all);
-    if (rc != 0) {
-        btl_ib_verbs_devices_free(found.list, found.count);
-        return rc;
-    }
-    *list = found.list;
-    return found.count;
-}
-
-/* Of what is no device of a bus (rxe, siw) that of its network interface. */
+/* A software device (rxe, siw) has no driver of its own: the network interface below says more. */
 void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
 {
     const btl_ib_verbs_device_t *handle = device->handle;

@@ -3,10 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Which addresses a port has, and which of them is the best. */
+#include "verbs_gid.h"
 
-#include "verbs_port.h"
-
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -14,6 +13,7 @@
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,14 +36,14 @@ bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid)
     return IN6_IS_ADDR_V4MAPPED(as_ip(gid));
 }
 
-bool btl_ib_verbs_gid_is_local(const union ibv_gid *gid)
+static bool is_link_local(const union ibv_gid *gid)
 {
     return IN6_IS_ADDR_LINKLOCAL(as_ip(gid));
 }
 
 unsigned btl_ib_verbs_gid_rank(const struct ibv_gid_entry *entry)
 {
-    const unsigned local = btl_ib_verbs_gid_is_local(&entry->gid);
+    const unsigned local = is_link_local(&entry->gid);
     const unsigned v6 = !btl_ib_verbs_gid_is_v4(&entry->gid);
 
     if (entry->gid_type == IBV_GID_TYPE_IB) { /* one is as good as another: the first */
@@ -57,7 +57,7 @@ static void set_ip(btl_ib_verbs_gid_t *gid)
     if (btl_ib_verbs_gid_is_v4(&gid->gid)) {
         struct sockaddr_in *in4 = (struct sockaddr_in *) &gid->ip;
         in4->sin_family = AF_INET;
-        memcpy(&in4->sin_addr, gid->gid.raw + 12, sizeof(in4->sin_addr));
+        memcpy(&in4->sin_addr, gid->gid.raw + BTL_IB_VERBS_GID_IPV4, sizeof(in4->sin_addr));
     } else {
         struct sockaddr_in6 *in6 = (struct sockaddr_in6 *) &gid->ip;
         in6->sin6_family = AF_INET6;
@@ -76,8 +76,8 @@ static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
     return ip->sa_family == AF_INET ? 32 : 128;
 }
 
-/* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware address, of which
- * getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
+/* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware
+ * address, of which getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
 static void set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -193,4 +193,45 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
     }
     free(entries);
     return count;
+}
+
+/* Do they begin with the same bits? */
+static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b, unsigned bits)
+{
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    return memcmp(a->raw, b->raw, whole) == 0
+           && (rest == 0 || (a->raw[whole] ^ b->raw[whole]) >> (8 - rest) == 0);
+}
+
+/*
+ * No packet has an IPv4 address on one end and IPv6 on the other. RoCE v2 goes wherever IP goes,
+ * which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand routers
+ * join subnets, but none that has the default prefix (IBA 4.1.1, fe80::). A prefix of all bits
+ * means that the netmask is not known.
+ */
+bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid)
+{
+    const bool v4 = btl_ib_verbs_gid_is_v4(gid);
+    const unsigned bits = own->prefix_bits + (v4 ? BTL_IB_VERBS_GID_IPV4 * 8u : 0u);
+
+    if (v4 != btl_ib_verbs_gid_is_v4(&own->gid)) {
+        return false;
+    }
+    if (own->type == IBV_GID_TYPE_ROCE_V2 || bits >= 8 * sizeof(gid->raw)
+        || same_prefix(gid, &own->gid, bits)) {
+        return true;
+    }
+    return own->type == IBV_GID_TYPE_IB && !is_link_local(gid) && !is_link_local(&own->gid);
+}
+
+const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len)
+{
+    const bool v4 = btl_ib_verbs_gid_is_v4(gid);
+
+    snprintf(out, len, "?");
+    (void) inet_ntop(v4 ? AF_INET : AF_INET6, gid->raw + (v4 ? BTL_IB_VERBS_GID_IPV4 : 0), out,
+                     (socklen_t) len);
+    return out;
 }

@@ -3,14 +3,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Registration of memory. */
-
-#include "verbs_port.h"
+#include "verbs_memory.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "verbs_diagnostics.h"
 
 void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search)
 {
@@ -45,7 +45,8 @@ void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle)
     }
 }
 
-void *btl_ib_verbs_slab_alloc(btl_ib_verbs_t *verbs, size_t size, struct ibv_mr **mr)
+void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, int access,
+                              struct ibv_mr **mr)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -53,7 +54,7 @@ void *btl_ib_verbs_slab_alloc(btl_ib_verbs_t *verbs, size_t size, struct ibv_mr 
         (void) btl_ib_verbs_failed(verbs, "mmap", errno);
         return NULL;
     }
-    *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE);
+    *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE | access);
     if (*mr == NULL) {
         (void) btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
         (void) munmap(base, size);

@@ -3,24 +3,33 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs.h"
+/* Transport "verbs", wire RC: reliable connections, made by rdma_cm when there is something to
+ * send. */
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
+#include "verbs.h"
+#include "verbs_devices.h"
+#include "verbs_diagnostics.h"
+#include "verbs_memory.h"
+#include "verbs_rc_cm.h"
+#include "verbs_rc_devices.h"
+#include "verbs_rc_poll.h"
 #include "verbs_rc_rail.h"
+#include "verbs_rc_rdma_ops.h"
+#include "verbs_rc_send.h"
 
 enum {
     DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
-    TX_DEPTH = 128,         /* of a pipe; a power of two */
+    TX_DEPTH = 128,         /* of a connection; a power of two */
     INLINE_WANTED = 256,    /* bytes */
-    STRANGERS_MAX = 1024,
-    READS_MAX = 64,     /* of each peer served at once */
-    RDMA_MAX = 1 << 30, /* bytes; devices have 2^31 or less */
+    UNKNOWN_MAX = 1024,     /* peers */
+    READS_MAX = 64,         /* of each peer served at once */
+    RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
 };
 
 /* ---- peers ---- */
@@ -28,103 +37,55 @@ enum {
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    btl_ib_rc_name_t name;
-    char text[BTL_IB_RC_NAME_TEXT];
-    const int error = btl_ib_rc_name_unpack(bytes, len, &name);
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    btl_ib_rc_addr_t theirs;
+    char text[BTL_IB_RC_ADDR_TEXT];
+    const int error = btl_ib_rc_addr_unpack(bytes, len, &theirs);
 
     if (error != 0) {
         return error;
     }
-    if (name.cookie == rc->self.cookie && rc->iwarp) { /* whose devices need not reach themselves */
+    if (theirs.cookie == rc->self.cookie && rc->port.iwarp) { /* need not reach itself */
         return -EHOSTUNREACH;
     }
-    if (name.any.sa_family != rc->self.any.sa_family) {
-        btl_ib_verbs_trouble(&rc->verbs.log, BTL_IB_DIAG_SUBNET, rc->verbs.base.name,
-                             btl_ib_rc_name_format(&name, text, sizeof(text)));
+    (void) btl_ib_rc_addr_format(&theirs, text, sizeof(text));
+    if (theirs.any.sa_family != rc->self.any.sa_family) {
+        btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_SUBNET, verbs->base.name, text);
         return -EHOSTUNREACH;
     }
-    btl_ib_rc_peer_t *peer = btl_ib_rc_peer_get(&rc->peers, name.cookie);
+    const btl_ib_rc_peer_t *peer = btl_ib_rc_peer_add(&rc->peers, &theirs);
     if (peer == NULL) {
         return -ENOMEM;
     }
-    if (!rc->iwarp /* which has TCP's segments */ && !btl_ib_verbs_same_mtu(&rc->verbs, name.mtu)) {
-        btl_ib_verbs_trouble_mtu(&rc->verbs, name.mtu,
-                                 btl_ib_rc_name_format(&name, text, sizeof(text)));
+    if (!rc->port.iwarp) { /* which has TCP's segments */
+        btl_ib_verbs_check_mtu(verbs, theirs.mtu, text);
     }
-    peer->name = name;
-    rc->peers.strangers -= peer->users == 0;
-    peer->users++;
     *addr = peer->index;
     return 0;
 }
 
-static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
-{
-    btl_ib_rc_name_t name;
-
-    if (btl_ib_rc_name_unpack(bytes, len, &name) != 0) {
-        return false;
-    }
-    (void) btl_ib_rc_name_format(&name, out, out_len);
-    return true;
-}
-
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
-    btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    btl_ib_rc_peer_t *peer = rc->peers.peer[addr];
+    btl_ib_rc_peers_t *peers = &btl_ib_rc_of(t)->peers;
 
-    if (--peer->users > 0) {
-        return;
-    }
-    rc->peers.strangers++; /* until he is gone */
-    btl_ib_rc_rdma_cancel(rc, peer);
-    for (uint8_t i = 0; i < BTL_IB_RC_LINKS; i++) {
-        if (peer->link[i].pipe != NULL) {
-            btl_ib_rc_pipe_close(peer->link[i].pipe);
-        }
-    }
-    btl_ib_rc_peer_let_go(&rc->peers, peer);
+    btl_ib_rc_peer_remove(peers, peers->peer[addr]);
 }
-
-/* ---- beginning and end ---- */
 
 static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
-    const btl_ib_rc_t *rc = (const btl_ib_rc_t *) t;
-    uint32_t i = 0;
-
-    while (i + 1 < rc->channels && rc->channel[i].size < size) {
-        i++;
-    }
-    return rc->channel[i].shared ? rc->channel[i].num : UINT32_MAX;
+    return btl_ib_rc_rxqs_depth(&((const btl_ib_rc_t *) t)->rxqs, size);
 }
 
-static void free_shared(btl_ib_rc_channel_t *channel)
-{
-    if (channel->srq != NULL) {
-        (void) ibv_destroy_srq(channel->srq);
-        channel->srq = NULL;
-    }
-    free(channel->store.buffer);
-    if (channel->memory != NULL) {
-        btl_ib_verbs_slab_free(channel->memory, channel->mr);
-    }
-}
+/* ---- end ---- */
 
 static void stop(btl_ib_transport_t *t)
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
-    rc->stopped = true;
-    rc->failed = ENODEV;
-    btl_ib_rc_pipes_close(rc);
-    for (uint32_t i = 0; i < rc->channels; i++) {
-        if (rc->channel[i].srq != NULL) {
-            (void) ibv_destroy_srq(rc->channel[i].srq);
-            rc->channel[i].srq = NULL;
-        }
-    }
+    btl_ib_verbs_state_fail(&rc->state, ENODEV);
+    btl_ib_rc_peers_close_all(&rc->peers, false);
+    btl_ib_rc_conns_release(&rc->conns);
+    btl_ib_rc_rxqs_stop(&rc->rxqs);
 }
 
 static void close_rc(btl_ib_transport_t *t)
@@ -132,18 +93,12 @@ static void close_rc(btl_ib_transport_t *t)
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
 
     stop(t);
-    for (uint32_t i = 0; i < rc->channels; i++) {
-        free_shared(&rc->channel[i]);
-    }
-    btl_ib_rc_pipes_free(rc);
+    btl_ib_rc_rxqs_free(&rc->rxqs);
+    btl_ib_rc_conns_free(&rc->conns);
     btl_ib_rc_peers_free(&rc->peers);
-    btl_ib_rc_wait_close(rc);
-    btl_ib_rc_cqs_free(rc);
-    if (rc->bell != NULL) {
-        (void) ibv_destroy_comp_channel(rc->bell);
-    }
-    if (rc->verbs.pd != NULL) {
-        (void) ibv_dealloc_pd(rc->verbs.pd);
+    btl_ib_rc_cqs_close(&rc->cqs);
+    if (rc->port.verbs.pd != NULL) {
+        (void) ibv_dealloc_pd(rc->port.verbs.pd);
     }
     btl_ib_rc_cm_close(rc);
     free(rc);
@@ -155,7 +110,7 @@ static const btl_ib_transport_ops_t rc_ops = {
     .repost = btl_ib_rc_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
-    .address_text = address_text,
+    .address_text = btl_ib_rc_addr_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,
@@ -164,6 +119,8 @@ static const btl_ib_transport_ops_t rc_ops = {
     .close = close_rc,
     .rdma = &btl_ib_rc_rdma_ops,
 };
+
+/* ---- opening ---- */
 
 static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
 {
@@ -184,7 +141,7 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
     return 0;
 }
 
-/* How much of a send the device takes out of the work request itself: asked by trying. */
+/* How much of a send the device takes out of the work request itself: found by trying. */
 static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq)
 {
     for (uint32_t size = INLINE_WANTED; size > 0; size /= 2) {
@@ -192,176 +149,89 @@ static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq)
             .send_cq = cq,
             .recv_cq = cq,
             .qp_type = IBV_QPT_RC,
-            .cap = {.max_send_wr = rc->tx_depth,
+            .cap = {.max_send_wr = rc->port.tx_depth,
                     .max_recv_wr = 1,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
                     .max_inline_data = size},
         };
-        struct ibv_qp *qp = ibv_create_qp(rc->verbs.pd, &attr);
+        struct ibv_qp *qp = ibv_create_qp(rc->port.verbs.pd, &attr);
         if (qp != NULL) {
             (void) ibv_destroy_qp(qp);
-            return attr.cap.max_inline_data < INLINE_WANTED ? attr.cap.max_inline_data
-                                                            : INLINE_WANTED;
+            return btl_ib_verbs_min(attr.cap.max_inline_data, INLINE_WANTED);
         }
-    }
-    return 0;
-}
-
-static int open_shared(btl_ib_rc_t *rc, uint8_t number)
-{
-    btl_ib_rc_channel_t *channel = &rc->channel[number];
-    struct ibv_srq_init_attr attr = {.attr = {.max_wr = channel->num, .max_sge = 1}};
-
-    channel->store.channel = number;
-    channel->store.count = channel->num;
-    channel->store.size = channel->size;
-    channel->srq = ibv_create_srq(rc->verbs.pd, &attr);
-    if (channel->srq == NULL) {
-        return btl_ib_verbs_failed(&rc->verbs, "ibv_create_srq", errno);
-    }
-    channel->memory = btl_ib_verbs_slab_alloc(
-        &rc->verbs, (size_t) channel->num * btl_ib_rc_stride(channel->size), &channel->mr);
-    if (channel->memory == NULL
-        || btl_ib_rc_store_make(&channel->store, channel->memory, channel->mr->lkey) != 0) {
-        return -ENOMEM;
-    }
-    rc->srq_entries += channel->num;
-    return btl_ib_rc_post_all(rc, &channel->store);
-}
-
-/* The queues that were asked for, if the device can have them. */
-static int plan_channels(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
-{
-    const uint32_t most = (uint32_t) rc->verbs.device.max_qp_wr;
-    const btl_ib_open_queue_t only = {
-        .size = params->rx_size != 0 ? params->rx_size : rc->verbs.base.attr.max_datagram,
-        .num = params->rx_depth,
-    };
-
-    rc->channels = params->queue_count > 0 ? params->queue_count : 1;
-    for (uint32_t i = 0; i < rc->channels; i++) {
-        const btl_ib_open_queue_t *wanted = params->queue_count > 0 ? &params->queue[i] : &only;
-        const uint32_t limit = wanted->shared ? (uint32_t) rc->verbs.device.max_srq_wr : most;
-        if (wanted->shared && rc->iwarp) {
-            BTL_IB_VERBS_LOG(&rc->verbs, 1,
-                             "%s: queue %u is shared (S), and an iWARP connection ends when no "
-                             "buffer is left: only queues of each peer (P) are safe",
-                             rc->verbs.base.name, i + 1);
-            return -EINVAL;
-        }
-        /* One for the message that opens a pipe. */
-        const uint64_t num = (uint64_t) wanted->num + wanted->reserve + 1;
-        if (num > limit) {
-            BTL_IB_VERBS_LOG(&rc->verbs, 1, "%s: queue %u has %u buffers, the device takes %u",
-                             rc->verbs.base.name, i + 1, wanted->num + wanted->reserve, limit);
-            return -EINVAL;
-        }
-        rc->channel[i] = (btl_ib_rc_channel_t){
-            .size = wanted->size, .num = (uint32_t) num, .shared = wanted->shared};
     }
     return 0;
 }
 
 static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
-    btl_ib_transport_attr_t *attr = &rc->verbs.base.attr;
-    int error = plan_channels(rc, params);
+    btl_ib_transport_attr_t *attr = &rc->port.verbs.base.attr;
+    const int error = btl_ib_rc_rxqs_open(&rc->rxqs, &rc->port, params);
 
-    for (uint8_t i = 0; i < rc->channels && error == 0; i++) {
-        error = rc->channel[i].shared ? open_shared(rc, i) : 0;
-    }
     if (error != 0) {
         return error;
     }
-    btl_ib_rc_cq_t *cq = btl_ib_rc_cq_take(rc, 0);
+    btl_ib_rc_cqs_set_shared(&rc->cqs, btl_ib_rc_rxqs_shared(&rc->rxqs));
+    const btl_ib_rc_cq_t *cq = btl_ib_rc_cq_reserve(&rc->cqs, 0);
     if (cq == NULL) {
         return -ENOMEM;
     }
     attr->inline_size = find_inline_size(rc, cq->cq);
-    attr->max_datagram = rc->channel[rc->channels - 1].size;
-    attr->rx_depth = rx_depth(&rc->verbs.base, attr->max_datagram);
+    attr->max_datagram = rc->rxqs.queue[rc->rxqs.count - 1].size;
+    attr->rx_depth = btl_ib_rc_rxqs_depth(&rc->rxqs, attr->max_datagram);
     return 0;
 }
 
-/* With kernels before 5.12 children of fork() do not get the pages that are registered, whatever else lies on them; so they
- * must not be the user's, whose child would crash. */
+/* With kernels before 5.12 children of fork() do not get registered pages, whatever else lies on
+ * them. So they must not be the user's, whose child would crash. */
 static bool keeps_from_children(const btl_ib_rc_t *rc)
 {
     const bool keeps = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
 
     if (keeps) {
-        BTL_IB_VERBS_LOG(&rc->verbs, 1,
+        BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
                          "%s: processors move memory: for the sake of fork() this kernel takes "
                          "registered pages from children (btl_ib_fork_safe)",
-                         rc->verbs.base.name);
+                         rc->port.verbs.base.name);
     }
     return keeps;
 }
 
-/* What of operations on memory the device does. iWARP has no atomics that all devices have alike. */
+/* What operations on memory the device does. iWARP has no atomics that all devices have alike. */
 static void plan_rdma(btl_ib_rc_t *rc)
 {
-    const struct ibv_device_attr *device = &rc->verbs.device;
-    btl_ib_transport_attr_t *attr = &rc->verbs.base.attr;
+    const struct ibv_device_attr *device = &rc->port.verbs.device;
+    btl_ib_transport_attr_t *attr = &rc->port.verbs.base.attr;
     const int reads = device->max_qp_rd_atom < device->max_qp_init_rd_atom
                           ? device->max_qp_rd_atom
                           : device->max_qp_init_rd_atom;
-    const uint32_t max = rc->verbs.port_attr.max_msg_sz;
 
     attr->rdma = !keeps_from_children(rc);
-    rc->reads = (uint8_t) (reads < 0 ? 0 : reads > READS_MAX ? READS_MAX : reads);
-    attr->rdma_max = max < RDMA_MAX ? max : RDMA_MAX;
-    attr->rdma_copied = BTL_IB_RC_PIECE_MAX;
-    if (!rc->iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
+    rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > READS_MAX ? READS_MAX : reads);
+    attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
+    attr->rdma_copied = BTL_IB_RC_BOUNCE_MAX;
+    if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
         attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_GLOBAL;
-    } else if (!rc->iwarp && device->atomic_cap == IBV_ATOMIC_HCA) {
+    } else if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_HCA) {
         attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_DEVICE;
     }
 }
 
-/* The largest power of two that is not above `number`, nor above BTL_IB_RC_EAGER_SLOTS: datagrams are numbered modulo 2^32, which a
- * ring has to divide. 0 of 0. */
-static uint32_t plan_slots(uint32_t number)
-{
-    uint32_t slots = BTL_IB_RC_EAGER_SLOTS;
-
-    while (slots > number) {
-        slots /= 2;
-    }
-    return slots;
-}
-
-/* A slot holds what the first queue does, as far as it goes inline. */
-static void plan_eager(btl_ib_rc_t *rc, const btl_ib_open_rc_t *wanted)
-{
-    const uint32_t peers = wanted->eager_peers;
-    uint32_t bytes = rc->channel[0].size + BTL_IB_RC_TRAILER;
-
-    bytes = bytes < rc->verbs.base.attr.inline_size ? bytes : rc->verbs.base.attr.inline_size;
-    bytes = bytes < BTL_IB_RC_EAGER_SLOT ? bytes : BTL_IB_RC_EAGER_SLOT;
-    rc->eager_slot = bytes / BTL_IB_RC_LINE * BTL_IB_RC_LINE;
-    rc->eager_slots = plan_slots(wanted->eager_slots);
-    rc->eager_peers = peers < BTL_IB_RC_EAGER_PEERS ? peers : BTL_IB_RC_EAGER_PEERS;
-    rc->eager_threshold = wanted->eager_threshold;
-    rc->eager_period_us = (uint64_t) wanted->eager_period_ms * 1000;
-}
-
-/* Who set them meant something by it, be it only that jobs are kept apart. */
-static void tell_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
+/* Who sets these meant something by it, be it only that jobs are kept apart. */
+static void log_ignored(const btl_ib_verbs_t *verbs, const btl_ib_open_params_t *params)
 {
     if (params->pkey != 0) {
-        BTL_IB_VERBS_LOG(&rc->verbs, 1,
+        BTL_IB_VERBS_LOG(verbs, 1,
                          "%s: btl_ib_pkey 0x%x means nothing over rc: the partition is that of the "
                          "interface whose address is used (btl_ib_wire ud heeds it)",
-                         rc->verbs.base.name, params->pkey);
+                         verbs->base.name, params->pkey);
     }
     if (params->service_level != 0) {
-        BTL_IB_VERBS_LOG(
-            &rc->verbs, 1,
-            "%s: btl_ib_service_level %u means nothing over rc: the subnet manager, or "
-            "on RoCE btl_ib_traffic_class, decides (btl_ib_wire ud heeds it)",
-            rc->verbs.base.name, params->service_level);
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: btl_ib_service_level %u means nothing over rc: the subnet manager, "
+                         "or on RoCE btl_ib_traffic_class, decides (btl_ib_wire ud heeds it)",
+                         verbs->base.name, params->service_level);
     }
 }
 
@@ -369,7 +239,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
                      const btl_ib_open_params_t *params)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
-    btl_ib_verbs_t *verbs = &rc->verbs;
+    btl_ib_verbs_t *verbs = &rc->port.verbs;
     int error;
 
     if (device->ip.ss_family != AF_INET && device->ip.ss_family != AF_INET6) {
@@ -394,8 +264,35 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     if (verbs->pd == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
     }
-    error = btl_ib_verbs_bell_open(verbs, &rc->bell);
-    return error != 0 ? error : btl_ib_rc_wait_open(rc);
+    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, rc->cm.events->fd);
+}
+
+/* Set all that needs no call that can fail. */
+static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_open_params_t *params)
+{
+    btl_ib_rc_port_t *port = &rc->port;
+
+    port->verbs.base.ops = &rc_ops;
+    port->verbs.log = params->log;
+    snprintf(port->verbs.base.name, sizeof(port->verbs.base.name), "verbs/rc:%.54s", device->name);
+    port->tx_depth = TX_DEPTH;
+    port->unknown_max = UNKNOWN_MAX;
+    port->ack_timeout = params->rc.timeout;
+    port->retry = params->rc.retry;
+    port->rnr_retry = params->rc.rnr_retry;
+    port->tos = params->traffic_class;
+    port->relaxed = params->rc.relaxed;
+    rc->cqs.comp.fd = -1;
+    rc->cqs.saved_fd = -1;
+    rc->conns = (btl_ib_rc_conns_t){
+        .port = port,
+        .state = &rc->state,
+        .self = &rc->self,
+        .rxqs = &rc->rxqs,
+        .cqs = &rc->cqs,
+        .eagers = &rc->eagers,
+    };
+    rc->peers.conns = &rc->conns;
 }
 
 static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -406,32 +303,22 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     if (rc == NULL) {
         return -ENOMEM;
     }
-    rc->verbs.base.ops = &rc_ops;
-    rc->verbs.log = params->log;
-    rc->tx_depth = TX_DEPTH;
-    rc->strangers_max = STRANGERS_MAX;
-    rc->ack_timeout = params->rc.timeout;
-    rc->retry = params->rc.retry;
-    rc->rnr_retry = params->rc.rnr_retry;
-    rc->tos = params->traffic_class;
-    rc->relaxed = params->rc.relaxed;
-    rc->set = -1;
-    rc->stirred = -1;
-    snprintf(rc->verbs.base.name, sizeof(rc->verbs.base.name), "verbs/rc:%.54s", device->name);
-    int error = query(device, &rc->verbs.base.attr);
+    btl_ib_verbs_t *verbs = &rc->port.verbs;
+    init(rc, device, params);
+    int error = query(device, &verbs->base.attr);
     error = error == 0 ? open_port(rc, device, params) : error;
     error = error == 0 ? open_queues(rc, params) : error;
     if (error != 0) {
-        close_rc(&rc->verbs.base);
+        close_rc(&verbs->base);
         return error;
     }
     plan_rdma(rc);
-    plan_eager(rc, &params->rc);
-    tell_ignored(rc, params);
-    rc->self.mtu = (uint8_t) rc->verbs.port_attr.active_mtu;
-    btl_ib_rc_name_pack(&rc->self, rc->verbs.base.address);
-    rc->verbs.base.address_len = BTL_IB_RC_NAME_BYTES;
-    *out = &rc->verbs.base;
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
+    log_ignored(verbs, params);
+    rc->self.mtu = (uint8_t) verbs->port_attr.active_mtu;
+    btl_ib_rc_addr_pack(&rc->self, verbs->base.address);
+    verbs->base.address_len = BTL_IB_RC_ADDR_BYTES;
+    *out = &verbs->base;
     return 0;
 }
 

@@ -3,38 +3,42 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs.h"
+/* Transport "verbs", wire UD: datagrams over unreliable queue pairs of one port. */
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
+#include "verbs.h"
+#include "verbs_devices.h"
+#include "verbs_diagnostics.h"
+#include "verbs_memory.h"
+#include "verbs_ud_devices.h"
+#include "verbs_ud_poll.h"
+#include "verbs_ud_port.h"
 #include "verbs_ud_rail.h"
+#include "verbs_ud_send.h"
 
-enum {
-    QKEY_MASK = 0x7fffffff, /* the first bit means: that of the queue pair, whatever was posted */
-};
+/* The first bit of a Q_Key means "that of the queue pair, whatever was posted" (IBA 10.2.5). */
+enum { QKEY_MASK = 0x7fffffff };
 
 static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 {
     const btl_ib_ud_t *ud = (const btl_ib_ud_t *) t;
     uint32_t i = 0;
 
-    while (i + 1 < ud->queue_count && ud->queue[i].size < size) {
+    while (i + 1 < ud->qps.count && ud->qps.qp[i].size < size) {
         i++;
     }
-    return btl_ib_ud_queue_promise(&ud->queue[i]);
+    return btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
 }
 
 static void stop(btl_ib_transport_t *t)
 {
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
-    ud->dead = true;
-    btl_ib_ud_queues_stop(ud);
+    btl_ib_verbs_state_fail(&ud->state, ENODEV);
+    btl_ib_ud_qps_stop(&ud->qps);
 }
 
 static void close_ud(btl_ib_transport_t *t)
@@ -42,33 +46,30 @@ static void close_ud(btl_ib_transport_t *t)
     btl_ib_ud_t *ud = btl_ib_ud_of(t);
 
     stop(t);
-    btl_ib_ud_queues_free(ud);
-    btl_ib_ud_wake_close(ud);
+    btl_ib_ud_qps_free(&ud->qps);
+    btl_ib_verbs_comp_close(&ud->comp);
     btl_ib_ud_peers_free(&ud->peers);
-    btl_ib_verbs_port_close(&ud->verbs);
+    btl_ib_ud_port_close(&ud->verbs);
     free(ud);
 }
 
-static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
+static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
-    char gid[INET6_ADDRSTRLEN];
-    btl_ib_ud_address_t address;
+    return btl_ib_ud_peers_add(&btl_ib_ud_of(t)->peers, bytes, len, addr);
+}
 
-    if (btl_ib_ud_address_unpack(bytes, len, &address) != 0) {
-        return false;
-    }
-    snprintf(out, out_len, "%s, QPN 0x%06x",
-             btl_ib_verbs_gid_format(&address.gid, gid, sizeof(gid)), address.qpn[0]);
-    return true;
+static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_ud_peers_remove(&btl_ib_ud_of(t)->peers, addr);
 }
 
 static const btl_ib_transport_ops_t ud_ops = {
     .send = btl_ib_ud_send,
     .poll = btl_ib_ud_poll,
     .repost = btl_ib_ud_repost,
-    .addr_add = btl_ib_ud_addr_add,
-    .addr_remove = btl_ib_ud_addr_remove,
-    .address_text = address_text,
+    .addr_add = addr_add,
+    .addr_remove = addr_remove,
+    .address_text = btl_ib_ud_address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,
@@ -92,32 +93,48 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
     return 0;
 }
 
+/* Write down what is published, and the depths as they came out. */
 static void publish(btl_ib_ud_t *ud)
 {
+    btl_ib_transport_attr_t *attr = &ud->verbs.base.attr;
     btl_ib_ud_address_t address = {
         .gid = ud->verbs.gid.gid,
-        .qkey = ud->qkey,
+        .qkey = ud->qps.qkey,
         .pkey = ud->verbs.pkey,
         .lid = btl_ib_verbs_ethernet(&ud->verbs) ? 0 : ud->verbs.port_attr.lid,
         .mtu = (uint8_t) ud->verbs.port_attr.active_mtu,
-        .count = (uint8_t) ud->queue_count,
+        .count = (uint8_t) ud->qps.count,
     };
 
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        address.qpn[i] = ud->queue[i].qp->qp_num;
+    attr->inline_size = ud->qps.inline_size;
+    for (uint32_t i = 0; i < ud->qps.count; i++) {
+        address.qpn[i] = ud->qps.qp[i].qp->qp_num;
+        attr->tx_depth += ud->qps.qp[i].ring.depth;
+        attr->rx_depth += btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
     }
     ud->verbs.base.address_len = btl_ib_ud_address_pack(&address, ud->verbs.base.address);
 }
 
-/* Depths in all, as they came out. */
-static void count_depths(btl_ib_ud_t *ud)
+static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
+                      const btl_ib_open_params_t *params)
 {
-    btl_ib_transport_attr_t *attr = &ud->verbs.base.attr;
+    btl_ib_verbs_t *verbs = &ud->verbs;
+    uint32_t qkey;
+    int rc = btl_ib_ud_port_open(verbs, device, params);
 
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        attr->tx_depth += ud->queue[i].tx_depth;
-        attr->rx_depth += btl_ib_ud_queue_promise(&ud->queue[i]);
+    rc = rc != 0 ? rc : query(device, &verbs->base.attr);
+    if (rc != 0) {
+        return rc;
     }
+    if (getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) {
+        return btl_ib_verbs_failed(verbs, "getrandom", errno);
+    }
+    rc = btl_ib_verbs_comp_open(&ud->comp, verbs, &verbs->context->async_fd, 1);
+    if (rc != 0) {
+        return rc;
+    }
+    return btl_ib_ud_qps_open(&ud->qps, params, verbs->base.attr.max_datagram, qkey & QKEY_MASK,
+                              ud->comp.channel);
 }
 
 static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -129,27 +146,15 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         return -ENOMEM;
     }
     ud->verbs.base.ops = &ud_ops;
-    ud->wake_fd = -1;
-    int rc = btl_ib_verbs_port_open(&ud->verbs, device, params);
-    if (rc == 0) {
-        rc = query(device, &ud->verbs.base.attr);
-    }
-    if (rc == 0 && getrandom(&ud->qkey, sizeof(ud->qkey), 0) != sizeof(ud->qkey)) {
-        rc = btl_ib_verbs_failed(&ud->verbs, "getrandom", errno);
-    }
-    ud->qkey &= QKEY_MASK;
-    if (rc == 0) {
-        rc = btl_ib_ud_wake_open(ud);
-    }
-    if (rc == 0) {
-        rc = btl_ib_ud_queues_open(ud, params);
-    }
+    ud->comp.fd = -1;
+    ud->qps = (btl_ib_ud_qps_t){.verbs = &ud->verbs, .state = &ud->state};
+    ud->peers = (btl_ib_ud_peers_t){.verbs = &ud->verbs, .qps = &ud->qps};
+    const int rc = open_parts(ud, device, params);
     if (rc != 0) {
         close_ud(&ud->verbs.base);
         return rc;
     }
     ud->verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
-    count_depths(ud);
     publish(ud);
     *out = &ud->verbs.base;
     return 0;
@@ -159,7 +164,7 @@ const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .name = "verbs",
     .wire = "ud",
     .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
-    .devices = btl_ib_verbs_devices,
+    .devices = btl_ib_ud_devices,
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_ud,

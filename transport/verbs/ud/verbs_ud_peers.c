@@ -3,114 +3,22 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Addresses of peers: as published, as handles, as found in what arrives. */
+#include "verbs_ud_peers.h"
 
-#include "verbs_ud_rail.h"
-
-#include <arpa/inet.h>
-#include <assert.h>
-#include <endian.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "addr_table.h"
+#include "verbs_diagnostics.h"
 
 enum {
-    VERSION = 1,
-    KIND_UD = 1,
-    QPN_MAX = 0xffffff,
     HOP_LIMIT = 64,
-    GRH_SOURCE = 8,         /* offset of an IPv6 address in a GRH */
-    GRH_SOURCE_4 = 20 + 12, /* of an IPv4 address: its header is in the last 20 bytes */
-    IPV4_AT = 12,           /* of an IPv4 address in a GID */
-    LID_MULTICAST = 0xc000, /* LIDs from here on name no port */
+    GRH_SOURCE = 8, /* offset of the source's GID in a GRH */
+    GRH_SOURCE_4 =
+        20 + 12, /* of the source's IPv4 address: the IP header is in the last 20 bytes */
 };
-
-/*
- * What is published. All numbers in network order.
- *
- *    0        1        2        3        4        6        8           12
- *   +--------+--------+--------+--------+--------+--------+-----------+------------+
- *   |version |kind: UD|queue   |MTU: an |LID, 0: |P_Key   |Q_Key      |GID         |
- *   |        |        |pairs n |ibv_mtu |none    |        |           |(16 bytes)  |
- *   +--------+--------+--------+--------+--------+--------+-----------+------------+
- *   28: n numbers of queue pairs, 4 bytes each, the first for the smallest queue
- */
-typedef struct wire {
-    uint8_t version;
-    uint8_t kind;
-    uint8_t count;
-    uint8_t mtu;
-    uint16_t lid;
-    uint16_t pkey;
-    uint32_t qkey;
-    uint8_t gid[16];
-    uint32_t qpn[BTL_IB_UD_QPS_MAX];
-} wire_t;
-
-enum { WIRE_HEAD = offsetof(wire_t, qpn) };
-
-static_assert(offsetof(wire_t, lid) == 4 && offsetof(wire_t, qkey) == 8 && WIRE_HEAD == 28,
-              "the layout of an address");
-static_assert(sizeof(wire_t) <= BTL_IB_ADDR_BYTES, "an address fits where addresses are kept");
-
-uint32_t btl_ib_ud_address_pack(const btl_ib_ud_address_t *address, uint8_t *out)
-{
-    const uint32_t len = WIRE_HEAD + address->count * (uint32_t) sizeof(uint32_t);
-    wire_t wire = {
-        .version = VERSION,
-        .kind = KIND_UD,
-        .count = address->count,
-        .mtu = address->mtu,
-        .lid = htobe16(address->lid),
-        .pkey = htobe16(address->pkey),
-        .qkey = htobe32(address->qkey),
-    };
-
-    memcpy(wire.gid, address->gid.raw, sizeof(wire.gid));
-    for (uint32_t i = 0; i < address->count; i++) {
-        wire.qpn[i] = htobe32(address->qpn[i]);
-    }
-    memcpy(out, &wire, len);
-    return len;
-}
-
-static bool qpn_ok(uint32_t qpn)
-{
-    return qpn > 1 && qpn < QPN_MAX; /* 0 and 1 manage the subnet, the last means a group */
-}
-
-int btl_ib_ud_address_unpack(const void *bytes, size_t len, btl_ib_ud_address_t *address)
-{
-    static const uint8_t none[16];
-    wire_t wire = {0};
-
-    if (len < WIRE_HEAD || len > sizeof(wire)) {
-        return -EINVAL;
-    }
-    memcpy(&wire, bytes, len);
-    if (wire.version != VERSION || wire.kind != KIND_UD || wire.mtu > BTL_IB_VERBS_MTU_MAX
-        || wire.count < 1 || wire.count > BTL_IB_UD_QPS_MAX
-        || len != WIRE_HEAD + wire.count * sizeof(uint32_t)) {
-        return -EINVAL;
-    }
-    *address = (btl_ib_ud_address_t){
-        .qkey = be32toh(wire.qkey),
-        .lid = be16toh(wire.lid),
-        .pkey = be16toh(wire.pkey),
-        .mtu = wire.mtu,
-        .count = wire.count,
-    };
-    memcpy(address->gid.raw, wire.gid, sizeof(wire.gid));
-    bool good = address->lid < LID_MULTICAST && wire.gid[0] != 0xff
-                && memcmp(wire.gid, none, sizeof(none)) != 0;
-    for (uint32_t i = 0; i < wire.count; i++) {
-        address->qpn[i] = be32toh(wire.qpn[i]);
-        good = good && qpn_ok(address->qpn[i]);
-    }
-    return good ? 0 : -EINVAL;
-}
 
 /* ---- hosts ---- */
 
@@ -181,41 +89,39 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
-static int make_handle(btl_ib_ud_t *ud, btl_ib_ud_host_t *host)
+static int make_handle(const btl_ib_verbs_t *verbs, btl_ib_ud_host_t *host)
 {
     struct ibv_ah_attr attr = {
         .dlid = host->lid,
-        .sl = ud->verbs.service_level,
-        .port_num = ud->verbs.port,
+        .sl = verbs->service_level,
+        .port_num = verbs->port,
     };
 
     if (host->lid == 0) {
         attr.is_global = 1;
         attr.grh = (struct ibv_global_route){
             .dgid = host->gid,
-            .sgid_index = (uint8_t) ud->verbs.gid.index,
+            .sgid_index = (uint8_t) verbs->gid.index,
             .hop_limit = HOP_LIMIT,
-            .traffic_class = ud->verbs.traffic_class,
+            .traffic_class = verbs->traffic_class,
         };
     }
-    host->ah = ibv_create_ah(ud->verbs.pd, &attr);
+    host->ah = ibv_create_ah(verbs->pd, &attr);
     if (host->ah != NULL) {
         return 0;
     }
     const int error = errno;
-    (void) btl_ib_verbs_failed(&ud->verbs, "ibv_create_ah", error);
+    (void) btl_ib_verbs_failed(verbs, "ibv_create_ah", error);
     if (error == ENOMEM) {
         return -ENOMEM;
     }
-    btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_DIAG_UNREACHABLE, ud->verbs.base.name,
-                             &host->gid);
+    btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
     return -EHOSTUNREACH;
 }
 
 /* One user more of a host. Returns its index, or a negative errno. */
-static int64_t host_get(btl_ib_ud_t *ud, const union ibv_gid *gid, uint16_t lid)
+static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
 {
-    btl_ib_ud_peers_t *peers = &ud->peers;
     uint32_t index = host_find(peers, gid, lid);
     int rc;
 
@@ -227,7 +133,7 @@ static int64_t host_get(btl_ib_ud_t *ud, const union ibv_gid *gid, uint16_t lid)
         return -ENOMEM;
     }
     btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
-    if ((rc = make_handle(ud, &host)) != 0) {
+    if ((rc = make_handle(peers->verbs, &host)) != 0) {
         return rc;
     }
     if (peers->host_free != 0) {
@@ -241,28 +147,27 @@ static int64_t host_get(btl_ib_ud_t *ud, const union ibv_gid *gid, uint16_t lid)
     return index;
 }
 
-/* Is a send on its way that has this handle? Devices may look at it until the send is over, and ibv_destroy_ah(3) waits
- * for none. Numbers that are very old seem to be on their way again for a while, which does no harm. */
-static bool in_flight(const btl_ib_ud_t *ud, const btl_ib_ud_host_t *host)
+/* Is a send on its way that has this handle? Devices may look at it until the send is over, and
+ * ibv_destroy_ah(3) waits for none. Numbers that are very old seem to be on their way again for a
+ * while, which does no harm. */
+static bool in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
 {
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        const btl_ib_ud_queue_t *queue = &ud->queue[i];
-        if (queue->qp != NULL
-            && host->last[i] - queue->completed < queue->posted - queue->completed) {
+    for (uint32_t i = 0; i < qps->count; i++) {
+        const btl_ib_verbs_send_ring_t *ring = &qps->qp[i].ring;
+        if (qps->qp[i].qp != NULL
+            && host->last[i] - ring->completed < ring->posted - ring->completed) {
             return true;
         }
     }
     return false;
 }
 
-void btl_ib_ud_peers_clean(btl_ib_ud_t *ud)
+void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
 {
-    btl_ib_ud_peers_t *peers = &ud->peers;
-
     for (uint32_t *link = &peers->leaving; *link != 0;) {
         const uint32_t index = *link - 1;
         btl_ib_ud_host_t *host = &peers->host[index];
-        if (in_flight(ud, host)) {
+        if (in_flight(peers->qps, host)) {
             link = &host->next;
             continue;
         }
@@ -274,9 +179,8 @@ void btl_ib_ud_peers_clean(btl_ib_ud_t *ud)
     }
 }
 
-static void host_put(btl_ib_ud_t *ud, uint32_t index)
+static void host_put(btl_ib_ud_peers_t *peers, uint32_t index)
 {
-    btl_ib_ud_peers_t *peers = &ud->peers;
     btl_ib_ud_host_t *host = &peers->host[index];
 
     if (--host->users > 0) {
@@ -289,7 +193,7 @@ static void host_put(btl_ib_ud_t *ud, uint32_t index)
     *link = host->next;
     host->next = peers->leaving;
     peers->leaving = index + 1;
-    btl_ib_ud_peers_clean(ud);
+    btl_ib_ud_peers_clean(peers);
 }
 
 /* ---- peers ---- */
@@ -393,26 +297,6 @@ static int peer_add(btl_ib_ud_peers_t *peers, uint32_t host, const btl_ib_ud_add
     return 0;
 }
 
-/* Each peer may send some datagrams before it is granted more: there are buffers for them. */
-static void make_room(btl_ib_ud_t *ud)
-{
-    for (uint32_t i = 0; i < ud->queue_count && !ud->dead; i++) {
-        btl_ib_ud_queue_t *queue = &ud->queue[i];
-        const uint32_t quarter = queue->made / 4; /* registering costs more than memory */
-        queue->depth += queue->per_peer;
-        if (queue->per_peer > 0 && queue->depth + queue->lazy > queue->made) {
-            btl_ib_ud_queue_grow(ud, queue, quarter > queue->per_peer ? quarter : queue->per_peer);
-        }
-    }
-}
-
-static void need_less_room(btl_ib_ud_t *ud)
-{
-    for (uint32_t i = 0; i < ud->queue_count && !ud->dead; i++) {
-        ud->queue[i].depth -= ud->queue[i].per_peer;
-    }
-}
-
 /* The same process: the same queue pairs, known by the same key. */
 static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *address)
 {
@@ -421,12 +305,11 @@ static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *a
 }
 
 /* Within a subnet of InfiniBand the LID is enough, unless the port insists on a GRH. */
-static uint16_t lid_for(const btl_ib_ud_t *ud, const btl_ib_ud_address_t *address)
+static uint16_t lid_for(const btl_ib_verbs_t *verbs, const btl_ib_ud_address_t *address)
 {
-    const bool near = address->gid.global.subnet_prefix == ud->verbs.gid.gid.global.subnet_prefix;
+    const bool near = address->gid.global.subnet_prefix == verbs->gid.gid.global.subnet_prefix;
 
-    if (btl_ib_verbs_ethernet(&ud->verbs) || !near
-        || ud->verbs.port_attr.flags & IBV_QPF_GRH_REQUIRED) {
+    if (btl_ib_verbs_ethernet(verbs) || !near || verbs->port_attr.flags & IBV_QPF_GRH_REQUIRED) {
         return 0;
     }
     return address->lid;
@@ -439,92 +322,95 @@ static bool same_partition(uint16_t a, uint16_t b)
            && ((a | b) & BTL_IB_VERBS_PKEY_FULL) != 0;
 }
 
-int btl_ib_ud_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+/* Returns 0, or -EHOSTUNREACH after telling the user why. */
+static int check_reachable(const btl_ib_verbs_t *verbs, const btl_ib_ud_address_t *address)
 {
-    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+    if (!btl_ib_verbs_gid_reaches(&verbs->gid, &address->gid)) {
+        btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_SUBNET, &address->gid);
+        return -EHOSTUNREACH;
+    }
+    if (!same_partition(verbs->pkey, address->pkey)) {
+        BTL_IB_VERBS_LOG(verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
+                         verbs->base.name, address->pkey, verbs->pkey);
+        return -EHOSTUNREACH;
+    }
+    return 0;
+}
+
+int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
+                        btl_ib_addr_t *addr)
+{
     btl_ib_ud_address_t address;
     char text[INET6_ADDRSTRLEN];
     int rc = btl_ib_ud_address_unpack(bytes, len, &address);
 
+    rc = rc != 0 ? rc : check_reachable(peers->verbs, &address);
     if (rc != 0) {
         return rc;
     }
-    if (!btl_ib_verbs_reaches(&ud->verbs, &address.gid)) {
-        btl_ib_verbs_trouble_gid(&ud->verbs.log, BTL_IB_DIAG_SUBNET, ud->verbs.base.name,
-                                 &address.gid);
-        return -EHOSTUNREACH;
-    }
-    if (!same_partition(ud->verbs.pkey, address.pkey)) {
-        BTL_IB_VERBS_LOG(&ud->verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
-                         ud->verbs.base.name, address.pkey, ud->verbs.pkey);
-        return -EHOSTUNREACH;
-    }
-    const int64_t host = host_get(ud, &address.gid, lid_for(ud, &address));
+    const int64_t host = host_get(peers, &address.gid, lid_for(peers->verbs, &address));
     if (host < 0) {
         return (int) host;
     }
-    if (!btl_ib_verbs_same_mtu(&ud->verbs, address.mtu)) {
-        btl_ib_verbs_trouble_mtu(&ud->verbs, address.mtu,
-                                 btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
-    }
-    const btl_ib_addr_t known = find(&ud->peers, (uint32_t) host, address.qpn[0]);
-    if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&ud->peers.peer[known], &address)) {
-        ud->peers.peer[known].users++;
-        host_put(ud, (uint32_t) host);
+    btl_ib_verbs_check_mtu(peers->verbs, address.mtu,
+                           btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
+    const btl_ib_addr_t known = find(peers, (uint32_t) host, address.qpn[0]);
+    if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
+        peers->peer[known].users++;
+        host_put(peers, (uint32_t) host);
         *addr = known;
         return 0;
     }
-    rc = peer_add(&ud->peers, (uint32_t) host, &address, addr);
+    rc = peer_add(peers, (uint32_t) host, &address, addr);
     if (rc != 0) {
-        host_put(ud, (uint32_t) host);
+        host_put(peers, (uint32_t) host);
         return rc;
     }
-    make_room(ud);
+    btl_ib_ud_qps_add_peer(peers->qps);
     return 0;
 }
 
-void btl_ib_ud_addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
 {
-    btl_ib_ud_t *ud = btl_ib_ud_of(t);
-    btl_ib_ud_peers_t *peers = &ud->peers;
     btl_ib_ud_peer_t *peer = &peers->peer[addr];
 
     if (--peer->users > 0) {
         return;
     }
     peer_unlink(peers, (uint32_t) addr);
-    host_put(ud, peer->host);
+    host_put(peers, peer->host);
     peer->next[0] = peers->free;
     peers->free = (uint32_t) addr + 1;
-    need_less_room(ud);
+    btl_ib_ud_qps_remove_peer(peers->qps);
 }
 
-/* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1). Which of the two
- * came is known from our own address: both ends have the same. */
-static void source_gid(const btl_ib_ud_t *ud, const uint8_t *data, union ibv_gid *gid)
+/* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1).
+ * Which of the two came is known from our own address: both ends have the same. */
+static void source_gid(const btl_ib_verbs_t *verbs, const uint8_t *payload, union ibv_gid *gid)
 {
-    const uint8_t *grh = data - BTL_IB_VERBS_GRH;
+    const uint8_t *grh = payload - BTL_IB_VERBS_GRH;
 
-    if (ud->verbs.gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&ud->verbs.gid.gid)) {
-        *gid = ud->verbs.gid.gid; /* ::ffff: */
-        memcpy(gid->raw + IPV4_AT, grh + GRH_SOURCE_4, 4);
+    if (verbs->gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&verbs->gid.gid)) {
+        *gid = verbs->gid.gid; /* ::ffff: */
+        memcpy(gid->raw + BTL_IB_VERBS_GID_IPV4, grh + GRH_SOURCE_4, 4);
     } else {
         memcpy(gid->raw, grh + GRH_SOURCE, sizeof(gid->raw));
     }
 }
 
-btl_ib_addr_t btl_ib_ud_source(const btl_ib_ud_t *ud, const struct ibv_wc *wc, const uint8_t *data)
+btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
+                                     const uint8_t *payload)
 {
     const bool global = wc->wc_flags & IBV_WC_GRH;
     union ibv_gid gid = {{0}};
 
     if (global) {
-        source_gid(ud, data, &gid);
+        source_gid(peers->verbs, payload, &gid);
     } else if (wc->slid == 0) {
         return BTL_IB_ADDR_UNKNOWN;
     }
-    const uint32_t host = host_find(&ud->peers, &gid, global ? 0 : (uint16_t) wc->slid);
-    return host == 0 ? BTL_IB_ADDR_UNKNOWN : find(&ud->peers, host - 1, wc->src_qp);
+    const uint32_t host = host_find(peers, &gid, global ? 0 : (uint16_t) wc->slid);
+    return host == 0 ? BTL_IB_ADDR_UNKNOWN : find(peers, host - 1, wc->src_qp);
 }
 
 void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)

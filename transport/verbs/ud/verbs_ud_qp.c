@@ -3,31 +3,35 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Making the queue pairs and their buffers. */
-
-#include "verbs_ud_rail.h"
+#include "verbs_ud_qp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "verbs_diagnostics.h"
+#include "verbs_memory.h"
 
 enum {
     TX_DEPTH = 256,
     TX_DEPTH_MIN = 128,
-    INLINE = 256, /* asked for; a device may have less */
-    LINE = 64,    /* bytes of a cache line */
+    INLINE = 256, /* bytes asked for; a device may have less */
     LAZY_MAX = 32,
+    LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
     GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
-    REVIVALS_MAX = 64,
+    RESTARTS_MAX = 64,
 };
 
-/* ---- sizes ---- */
+/* Buffers that were made together. */
+typedef struct btl_ib_ud_slab {
+    struct btl_ib_ud_slab *next;
+    void *memory;
+    struct ibv_mr *mr;
+    btl_ib_verbs_rx_buffer_t buffer[];
+} btl_ib_ud_slab_t;
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+/* ---- sizes ---- */
 
 /* The largest power of two that is not above x. */
 static uint32_t power_below(uint32_t x)
@@ -40,278 +44,364 @@ static uint32_t power_below(uint32_t x)
     return power;
 }
 
-/* How many buffers there may be. */
-static void size_queue(const btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
+static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
-    const uint32_t most = (uint32_t) ud->verbs.device.max_qp_wr;
+    uint32_t lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
 
-    queue->depth_max = queue->depth;
-    if (queue->per_peer > 0 && queue->depth_max < GROWN_MAX) {
-        queue->depth_max = GROWN_MAX;
+    qp->depth_max = qp->depth;
+    if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
+        qp->depth_max = GROWN_MAX;
     }
-    queue->lazy = min_u32(LAZY_MAX, 1 + queue->depth / 8);
-    queue->depth_max = min_u32(queue->depth_max + queue->lazy, most);
-    if (queue->depth + queue->lazy > queue->depth_max) {
-        queue->lazy = 1;
-        queue->depth = queue->depth_max > 1 ? queue->depth_max - 1 : 1;
+    qp->depth_max = btl_ib_verbs_min(qp->depth_max + lazy, most);
+    if (qp->depth + lazy > qp->depth_max) {
+        lazy = 1;
+        qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
     }
+    btl_ib_verbs_rx_pool_init(&qp->rx, qp, lazy);
 }
 
-/* Which queue pair serves which of the receive queues: those beyond the last share it, and its buffers are as large
- * as the largest of them needs. */
-static void share_out(btl_ib_ud_t *ud, const btl_ib_open_params_t *params)
+/* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
+ * pair share it, and its buffers fit the largest of them. */
+static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size)
 {
-    const uint32_t largest = ud->verbs.base.attr.max_datagram;
+    const uint32_t most = (uint32_t) qps->verbs->device.max_qp_wr;
+    const uint32_t sends = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
 
     for (uint32_t i = 0; i < params->queue_count; i++) {
         const btl_ib_open_queue_t *wanted = &params->queue[i];
-        if (ud->queue_count < BTL_IB_UD_QPS_MAX) {
-            ud->queue_count++;
-        }
-        btl_ib_ud_queue_t *queue = &ud->queue[ud->queue_count - 1];
-        queue->size = min_u32(wanted->size, largest);
-        queue->depth += wanted->num;
-        queue->per_peer += wanted->per_peer;
-        queue->first += wanted->init;
-        queue->low += wanted->init < wanted->num ? wanted->limit : 0;
+        btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, BTL_IB_UD_QPS_MAX)];
+        qp->size = btl_ib_verbs_min(wanted->size, max_size);
+        qp->depth += wanted->num;
+        qp->per_peer += wanted->per_peer;
+        qp->first += wanted->init;
+        qp->low += wanted->init < wanted->num ? wanted->limit : 0;
     }
-    if (ud->queue_count == 0) {
-        ud->queue_count = 1;
-        ud->queue[0].size = params->rx_size != 0 ? min_u32(params->rx_size, largest) : largest;
-        ud->queue[0].depth = params->rx_depth;
-        ud->queue[0].first = params->rx_depth;
+    qps->count = btl_ib_verbs_min(params->queue_count, BTL_IB_UD_QPS_MAX);
+    if (qps->count == 0) {
+        const uint32_t size = params->rx_size != 0 ? params->rx_size : max_size;
+        qps->count = 1;
+        qps->qp[0] = (btl_ib_ud_qp_t){.size = btl_ib_verbs_min(size, max_size),
+                                      .depth = params->rx_depth,
+                                      .first = params->rx_depth};
     }
-}
-
-static void size_queues(btl_ib_ud_t *ud, const btl_ib_open_params_t *params)
-{
-    const uint32_t most = (uint32_t) ud->verbs.device.max_qp_wr;
-    const uint32_t wanted = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
-
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        ud->queue[i].tx_depth =
-            power_below(min_u32(most, wanted < TX_DEPTH_MIN ? TX_DEPTH_MIN : wanted));
-        ud->queue[i].idle_last = &ud->queue[i].idle;
-        size_queue(ud, &ud->queue[i]);
+    for (uint32_t i = 0; i < qps->count; i++) {
+        qps->qp[i].ring.depth =
+            power_below(btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
+        plan_depth(&qps->qp[i], most);
     }
 }
 
-/* ---- buffers ---- */
+/* ---- receive buffers ---- */
 
-/* Each begins so that what follows the GRH is on a cache line of its own. */
-static void make_buffer(btl_ib_ud_queue_t *queue, btl_ib_ud_slab_t *slab, size_t stride, uint32_t i)
+/* Make and post buffers. The GRH of each ends where a cache line begins, so that payloads are
+ * aligned. Returns 0 or a negative errno. */
+static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
-    btl_ib_ud_buffer_t *buffer = &slab->buffer[i];
-
-    buffer->queue = queue;
-    buffer->data = (uint8_t *) slab->memory + i * stride + LINE;
-    buffer->sge = (struct ibv_sge){
-        .addr = (uintptr_t) buffer->data - BTL_IB_VERBS_GRH,
-        .length = queue->size + BTL_IB_VERBS_GRH,
-        .lkey = slab->mr->lkey,
-    };
-    buffer->wr = (struct ibv_recv_wr){
-        .wr_id = (uintptr_t) buffer,
-        .sg_list = &buffer->sge,
-        .num_sge = 1,
-    };
-    btl_ib_ud_give_back(buffer);
-}
-
-/* Returns 0 or a negative errno. */
-static int make_buffers(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue, uint32_t count)
-{
-    const size_t stride = LINE + (queue->size + LINE - 1) / LINE * LINE;
+    const size_t line = BTL_IB_VERBS_LINE;
+    const size_t stride = line + (qp->size + line - 1) / line * line;
     btl_ib_ud_slab_t *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->buffer[0]));
 
     if (slab == NULL) {
         return -ENOMEM;
     }
-    slab->memory = btl_ib_verbs_slab_alloc(&ud->verbs, stride * count, &slab->mr);
+    slab->memory = btl_ib_verbs_slab_alloc(qps->verbs, stride * count, 0, &slab->mr);
     if (slab->memory == NULL) {
         free(slab);
         return -ENOMEM;
     }
-    slab->next = queue->slabs;
-    queue->slabs = slab;
-    queue->made += count;
+    slab->next = qp->slabs;
+    qp->slabs = slab;
+    qp->made += count;
     for (uint32_t i = 0; i < count; i++) {
-        make_buffer(queue, slab, stride, i);
+        uint8_t *payload = (uint8_t *) slab->memory + i * stride + line;
+        btl_ib_verbs_rx_pool_add(&qp->rx, &slab->buffer[i], (uintptr_t) &slab->buffer[i],
+                                 payload - BTL_IB_VERBS_GRH, qp->size + BTL_IB_VERBS_GRH,
+                                 slab->mr->lkey);
     }
-    const int rc = btl_ib_ud_post_idle(queue);
-    return rc == 0 ? 0 : btl_ib_verbs_failed(&ud->verbs, "ibv_post_recv", rc);
+    const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+    return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
 }
 
-uint32_t btl_ib_ud_queue_promise(const btl_ib_ud_queue_t *queue)
+uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
 {
-    const uint32_t buffers = queue->low > 0 ? queue->depth_max : queue->made;
+    const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
 
-    return min_u32(queue->depth, buffers - queue->lazy);
+    return btl_ib_verbs_min(qp->depth, buffers - qp->rx.lazy);
 }
 
-void btl_ib_ud_queue_grow(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue, uint32_t more)
+/* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
+ * is from then on. */
+static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 {
-    more = min_u32(more, queue->depth_max - queue->made);
-    if (more == 0 || make_buffers(ud, queue, more) != 0 || queue->made == queue->depth_max) {
-        queue->low = 0;
+    more = btl_ib_verbs_min(more, qp->depth_max - qp->made);
+    if (more == 0 || make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
+        qp->low = 0;
     }
 }
 
-/* ---- queue pairs ---- */
-
-static int set_state(btl_ib_ud_t *ud, struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
 {
-    const int rc = ibv_modify_qp(qp, attr, mask | IBV_QP_STATE);
-
-    return rc == 0 ? 0 : btl_ib_verbs_failed(&ud->verbs, "ibv_modify_qp", rc);
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
+        qp->depth += qp->per_peer;
+        if (qp->per_peer > 0 && qp->depth + qp->rx.lazy > qp->made) {
+            grow(qps, qp, quarter > qp->per_peer ? quarter : qp->per_peer);
+        }
+    }
 }
 
-static int to_init(btl_ib_ud_t *ud, struct ibv_qp *qp)
+void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
 {
-    struct ibv_qp_attr attr = {
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        qps->qp[i].depth -= qps->qp[i].per_peer;
+    }
+}
+
+void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (qp->rx.posted < qp->low && !qp->flushed) {
+            grow(qps, qp, qp->made);
+        }
+    }
+}
+
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (qp->rx.idle_count >= qp->rx.lazy && !qp->flushed) {
+            const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+            if (error != 0 && error != ENOMEM) {
+                return error;
+            }
+        }
+    }
+    return 0;
+}
+
+void btl_ib_ud_qp_flushed(btl_ib_verbs_rx_buffer_t *buffer)
+{
+    btl_ib_ud_qp_t *qp = buffer->pool->owner;
+
+    btl_ib_verbs_rx_pool_put(buffer);
+    qp->broken = true;
+    qp->flushed = true;
+}
+
+/* ---- opening ---- */
+
+static int set_state(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, struct ibv_qp_attr attr, int mask)
+{
+    const int error = ibv_modify_qp(qp->qp, &attr, mask | IBV_QP_STATE);
+
+    return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_modify_qp", error);
+}
+
+static int to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
-        .pkey_index = ud->verbs.pkey_index,
-        .port_num = ud->verbs.port,
-        .qkey = ud->qkey,
+        .pkey_index = qps->verbs->pkey_index,
+        .port_num = qps->verbs->port,
+        .qkey = qps->qkey,
     };
 
-    return set_state(ud, qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    return set_state(qps, qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 }
 
-static int to_rts(btl_ib_ud_t *ud, struct ibv_qp *qp)
+static int to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
-    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR};
-    struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 0};
-    const int rc = set_state(ud, qp, &rtr, 0);
+    const int rc = set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR}, 0);
 
-    return rc != 0 ? rc : set_state(ud, qp, &rts, IBV_QP_SQ_PSN);
+    return rc != 0
+               ? rc
+               : set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_SQ_PSN);
 }
 
 /* Devices differ in how much they send inline: ask for less until one agrees. */
-static int create_qp(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
+static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     struct ibv_qp_init_attr init;
 
-    for (uint32_t size = INLINE; queue->qp == NULL; size /= 2) {
+    for (uint32_t size = INLINE; qp->qp == NULL; size /= 2) {
         init = (struct ibv_qp_init_attr){
-            .send_cq = ud->cq,
-            .recv_cq = ud->cq,
-            .cap = {.max_send_wr = queue->tx_depth,
-                    .max_recv_wr = queue->depth_max,
+            .send_cq = qps->cq,
+            .recv_cq = qps->cq,
+            .cap = {.max_send_wr = qp->ring.depth,
+                    .max_recv_wr = qp->depth_max,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
                     .max_inline_data = size},
             .qp_type = IBV_QPT_UD,
         };
-        queue->qp = ibv_create_qp(ud->verbs.pd, &init);
-        if (queue->qp == NULL && size == 0) {
-            return btl_ib_verbs_failed(&ud->verbs, "ibv_create_qp", errno);
+        qp->qp = ibv_create_qp(qps->verbs->pd, &init);
+        if (qp->qp == NULL && size == 0) {
+            return btl_ib_verbs_failed(qps->verbs, "ibv_create_qp", errno);
         }
     }
-    ud->verbs.base.attr.inline_size =
-        min_u32(ud->verbs.base.attr.inline_size, init.cap.max_inline_data);
+    btl_ib_verbs_rx_pool_attach(&qp->rx, qp->qp, NULL);
+    qps->inline_size = btl_ib_verbs_min(qps->inline_size, init.cap.max_inline_data);
     return 0;
 }
 
-static int open_queue(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
+static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
-    int rc = create_qp(ud, queue);
+    int rc = create_qp(qps, qp);
 
     if (rc == 0) {
-        queue->sent = calloc(queue->tx_depth, sizeof(*queue->sent));
-        rc = queue->sent != NULL ? to_init(ud, queue->qp) : -ENOMEM;
+        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->ring.depth) ? to_init(qps, qp) : -ENOMEM;
     }
     if (rc == 0) {
-        rc = make_buffers(ud, queue, min_u32(queue->first, queue->depth) + queue->lazy);
+        rc = make_buffers(qps, qp, btl_ib_verbs_min(qp->first, qp->depth) + qp->rx.lazy);
     }
-    return rc != 0 ? rc : to_rts(ud, queue->qp);
+    return rc != 0 ? rc : to_rts(qps, qp);
 }
 
-static int open_completions(btl_ib_ud_t *ud)
+int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+                       uint32_t qkey, struct ibv_comp_channel *channel)
 {
-    uint32_t size = 0;
+    const btl_ib_verbs_t *verbs = qps->verbs;
+    uint32_t entries = 0;
+    int rc = 0;
 
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        size += ud->queue[i].tx_depth + ud->queue[i].depth_max;
+    plan(qps, params, max_size);
+    for (uint32_t i = 0; i < qps->count; i++) {
+        entries += qps->qp[i].ring.depth + qps->qp[i].depth_max;
     }
-    ud->cq =
-        ibv_create_cq(ud->verbs.context, (int) min_u32(size, (uint32_t) ud->verbs.device.max_cqe),
-                      NULL, ud->channel, 0);
-    return ud->cq != NULL ? 0 : btl_ib_verbs_failed(&ud->verbs, "ibv_create_cq", errno);
-}
-
-int btl_ib_ud_queues_open(btl_ib_ud_t *ud, const btl_ib_open_params_t *params)
-{
-    int rc;
-
-    share_out(ud, params);
-    size_queues(ud, params);
-    ud->verbs.base.attr.inline_size = UINT32_MAX;
-    rc = open_completions(ud);
-    for (uint32_t i = 0; i < ud->queue_count && rc == 0; i++) {
-        rc = open_queue(ud, &ud->queue[i]);
+    entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
+    qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
+    if (qps->cq == NULL) {
+        return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
+    }
+    qps->qkey = qkey;
+    qps->inline_size = UINT32_MAX;
+    for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
+        rc = open_qp(qps, &qps->qp[i]);
     }
     return rc;
 }
 
-int btl_ib_ud_queue_mend(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
+void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
-    const int rc = set_state(ud, queue->qp, &attr, IBV_QP_CUR_STATE);
-
-    if (rc == 0) {
-        queue->broken = false;
-        queue->unsignaled = 0;
-    }
-    return rc;
-}
-
-void btl_ib_ud_queues_stop(btl_ib_ud_t *ud)
-{
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        if (ud->queue[i].qp != NULL) {
-            (void) ibv_destroy_qp(ud->queue[i].qp);
-            ud->queue[i].qp = NULL;
+    for (uint32_t i = 0; i < qps->count; i++) {
+        if (qps->qp[i].qp != NULL) {
+            (void) ibv_destroy_qp(qps->qp[i].qp);
+            qps->qp[i].qp = NULL;
         }
     }
 }
 
-void btl_ib_ud_queues_free(btl_ib_ud_t *ud)
+void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
 {
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        btl_ib_ud_queue_t *queue = &ud->queue[i];
-        while (queue->slabs != NULL) {
-            btl_ib_ud_slab_t *slab = queue->slabs;
-            queue->slabs = slab->next;
+    for (uint32_t i = 0; i < qps->count; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        while (qp->slabs != NULL) {
+            btl_ib_ud_slab_t *slab = qp->slabs;
+            qp->slabs = slab->next;
             btl_ib_verbs_slab_free(slab->memory, slab->mr);
             free(slab);
         }
-        free(queue->sent);
+        btl_ib_verbs_send_ring_free(&qp->ring);
     }
-    if (ud->cq != NULL) {
-        (void) ibv_destroy_cq(ud->cq);
+    if (qps->cq != NULL) {
+        (void) ibv_destroy_cq(qps->cq);
     }
 }
 
-int btl_ib_ud_queue_revive(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-    int rc = ++queue->revivals <= REVIVALS_MAX ? set_state(ud, queue->qp, &attr, 0) : -EIO;
+/* ---- the end of sends ---- */
 
-    rc = rc != 0 ? rc : to_init(ud, queue->qp);
+void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text)
+{
+    if (!qps->error_logged) {
+        qps->error_logged = true;
+        BTL_IB_VERBS_LOG(qps->verbs, 1, "%s: a send failed: %s", qps->verbs->base.name, text);
+    }
+}
+
+bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
+{
+    btl_ib_ud_qp_t *qp = &qps->qp[(uint32_t) wc->wr_id >> 1];
+    const uint32_t completed = (uint32_t) (wc->wr_id >> 32) + 1;
+
+    if ((int32_t) (completed - qp->ring.completed) > 0) { /* else it is from before a restart */
+        (void) btl_ib_verbs_send_ring_complete(&qp->ring, completed);
+    }
+    if (wc->status == IBV_WC_SUCCESS) {
+        return true;
+    }
+    qp->broken = true;
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s (vendor's code 0x%x)", ibv_wc_status_str(wc->status),
+                 wc->vendor_err);
+        btl_ib_ud_qps_log_error(qps, text);
+    }
+    return false;
+}
+
+int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < qps->count; i++) {
+        void *context;
+        while (n < max && (context = btl_ib_verbs_send_ring_next(&qps->qp[i].ring)) != NULL) {
+            events[n++] = (btl_ib_event_t){
+                .type = BTL_IB_EVENT_SENT, .from = BTL_IB_ADDR_UNKNOWN, .context = context};
+        }
+    }
+    return n;
+}
+
+/* Sends failed, and all are back: make the queue pair able to send again. */
+static int resume_sending(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
+
+    return set_state(qps, qp, attr, IBV_QP_CUR_STATE);
+}
+
+/* The whole queue pair failed, and all its buffers are back: reset it, and post them again. What
+ * was being sent is lost; its memory is free. */
+static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    int rc = ++qp->restarts <= RESTARTS_MAX ? set_state(qps, qp, reset, 0) : -EIO;
+
+    rc = rc != 0 ? rc : to_init(qps, qp);
     if (rc != 0) {
         return rc;
     }
-    queue->completed = queue->posted; /* what is lost is lost; its memory is free */
-    queue->unsignaled = 0;
-    rc = btl_ib_ud_post_idle(queue);
-    rc = rc != 0 ? -rc : to_rts(ud, queue->qp);
+    (void) btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
+    rc = -btl_ib_verbs_rx_pool_post(&qp->rx);
+    rc = rc != 0 ? rc : to_rts(qps, qp);
     if (rc == 0) {
-        queue->broken = false;
-        queue->flushed = false;
-        BTL_IB_VERBS_LOG(&ud->verbs, 1,
+        qp->flushed = false;
+        BTL_IB_VERBS_LOG(qps->verbs, 1,
                          "%s: queue pair %u had failed and was made as new (%u of %d)",
-                         ud->verbs.base.name, queue->qp->qp_num, queue->revivals, REVIVALS_MAX);
+                         qps->verbs->base.name, qp->qp->qp_num, qp->restarts, RESTARTS_MAX);
     }
     return rc;
+}
+
+int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        const bool drained =
+            qp->flushed ? qp->rx.posted == 0 : qp->ring.completed == qp->ring.posted;
+        if (!qp->broken || !drained) {
+            continue;
+        }
+        const int rc = qp->flushed ? restart(qps, qp) : resume_sending(qps, qp);
+        if (rc != 0) {
+            return rc;
+        }
+        qp->broken = false;
+        btl_ib_verbs_send_ring_restart(&qp->ring);
+    }
+    return 0;
 }

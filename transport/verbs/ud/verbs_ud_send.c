@@ -4,120 +4,85 @@
  */
 
 /*
- * Datagrams -> work requests. A row for one queue pair is linked and posted by one call: one doorbell. A request
- * completes with all before it, so only some ask for a completion (selective signalling): each `SIGNAL`th, or the
- * last of a row that leaves more than half as many without.
+ * The datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A
+ * request completes with all before it, so only each SIGNAL-th asks for a completion, or the last
+ * of a list that leaves more than half as many without.
  */
 
-#include "verbs_ud_rail.h"
+#include "verbs_ud_send.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
+#include "verbs_ud_rail.h"
+
 enum { SIGNAL = 32 };
 
 static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue");
 
-static uint64_t id_of(const btl_ib_ud_t *ud, const btl_ib_ud_queue_t *queue)
+static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
 {
-    return (uint64_t) queue->posted << 32 | (uint64_t) (queue - ud->queue) << 1 | 1;
+    return tx->size <= ud->verbs.base.attr.inline_size;
 }
 
-/* Which queue pair a datagram leaves by, and arrives at. */
-static uint32_t which(uint32_t channel, uint32_t count)
-{
-    return channel < count ? channel : count - 1;
-}
-
-/* Make the request of a datagram. */
-static void fill(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue, const btl_ib_tx_t *tx, int i, bool last)
+/* Make the work request of a datagram. */
+static void fill(btl_ib_ud_t *ud, btl_ib_ud_qp_t *qp, const btl_ib_tx_t *tx, uint32_t number,
+                 unsigned flags, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
     const btl_ib_ud_peer_t *peer = &ud->peers.peer[tx->to];
-    btl_ib_ud_host_t *host = &ud->peers.host[peer->host];
     const struct ibv_mr *mr = tx->mem;
-    const bool copied = tx->size <= ud->verbs.base.attr.inline_size;
 
-    queue->unsignaled++;
-    const bool signaled = queue->unsignaled >= SIGNAL || (last && queue->unsignaled > SIGNAL / 2);
-    ud->sge[i] = (struct ibv_sge){
+    *sge = (struct ibv_sge){
         .addr = (uintptr_t) tx->iov[0].iov_base,
         .length = tx->size,
         .lkey = mr != NULL ? mr->lkey : 0,
     };
-    ud->wr[i] = (struct ibv_send_wr){
-        .wr_id = id_of(ud, queue),
-        .next = last ? NULL : &ud->wr[i + 1],
-        .sg_list = &ud->sge[i],
+    *wr = (struct ibv_send_wr){
+        .wr_id = btl_ib_ud_qp_send_id(&ud->qps, qp, number),
+        .next = wr + 1,
+        .sg_list = sge,
         .num_sge = 1,
         .opcode = IBV_WR_SEND,
-        .send_flags = (signaled ? IBV_SEND_SIGNALED : 0u) | (copied ? IBV_SEND_INLINE : 0u),
-        .wr.ud = {.ah = host->ah,
-                  .remote_qpn = peer->qpn[which(tx->channel, peer->count)],
+        .send_flags = flags | (is_inline(ud, tx) ? IBV_SEND_INLINE : 0u),
+        .wr.ud = {.ah = ud->peers.host[peer->host].ah,
+                  .remote_qpn = peer->qpn[btl_ib_ud_qp_of(tx->channel, peer->count)],
                   .remote_qkey = peer->qkey},
     };
-    queue->sent[queue->posted & (queue->tx_depth - 1)] = copied ? NULL : tx->context;
-    host->last[queue - ud->queue] = queue->posted;
-    queue->posted++;
-    queue->unsignaled = signaled ? 0 : queue->unsignaled;
 }
 
-/* A row that was taken in part only: the rest was never posted. `unsignaled`: as it was before the row. */
-static void take_back(const btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue, int count, int taken,
-                      uint32_t unsignaled)
+/* Post datagrams for one queue pair. Returns how many it took, and in *error why not more. */
+static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
 {
-    queue->posted -= (uint32_t) (count - taken);
-    for (int i = 0; i < taken; i++) {
-        unsignaled = ud->wr[i].send_flags & IBV_SEND_SIGNALED ? 0 : unsignaled + 1;
-    }
-    queue->unsignaled = unsignaled;
-}
-
-/* Post datagrams for one queue pair. Returns how many it took, and why not more. */
-static int post(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue, const btl_ib_tx_t *batch, int n,
-                int *error)
-{
-    const uint32_t room = queue->tx_depth - (queue->posted - queue->reported);
+    btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
+    const uint32_t room = btl_ib_verbs_send_ring_room(&qp->ring);
     const int count = (uint32_t) n < room ? n : (int) room;
-    const uint32_t unsignaled = queue->unsignaled;
-    struct ibv_send_wr *bad = NULL;
+    uint32_t unsignaled = qp->ring.unsignaled;
+    struct ibv_send_wr wr[BTL_IB_UD_BATCH], *bad = NULL;
+    struct ibv_sge sge[BTL_IB_UD_BATCH];
 
     *error = EAGAIN;
-    if (count == 0 || queue->broken) {
+    if (count == 0 || qp->broken) {
         return 0;
     }
     for (int i = 0; i < count; i++) {
-        fill(ud, queue, &batch[i], i, i + 1 == count);
+        const bool last = i + 1 == count;
+        unsignaled++;
+        const bool signaled = unsignaled >= SIGNAL || (last && unsignaled > SIGNAL / 2);
+        unsignaled = signaled ? 0 : unsignaled;
+        fill(ud, qp, &batch[i], qp->ring.posted + (uint32_t) i, signaled ? IBV_SEND_SIGNALED : 0u,
+             &wr[i], &sge[i]);
     }
-    const int rc = ibv_post_send(queue->qp, ud->wr, &bad);
-    if (rc == 0) {
-        return count;
+    wr[count - 1].next = NULL;
+    const int rc = ibv_post_send(qp->qp, wr, &bad);
+    const int taken = rc == 0 ? count : bad != NULL ? (int) (bad - wr) : 0;
+    for (int i = 0; i < taken; i++) {
+        btl_ib_ud_peers_sent(&ud->peers, batch[i].to, index, qp->ring.posted);
+        btl_ib_verbs_send_ring_post(&qp->ring, is_inline(ud, &batch[i]) ? NULL : batch[i].context,
+                                    (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
     }
-    const int taken = bad != NULL ? (int) (bad - ud->wr) : 0;
-    take_back(ud, queue, count, taken, unsignaled);
-    *error = rc == ENOMEM ? EAGAIN : rc;
+    *error = rc == 0 || rc == ENOMEM ? EAGAIN : rc;
     return taken;
-}
-
-/* Those that go out by the same queue pair, and may. */
-static int row(const btl_ib_ud_t *ud, const btl_ib_tx_t *batch, int n, uint32_t queue)
-{
-    int i = 0;
-
-    while (i < n && i < BTL_IB_UD_BATCH && which(batch[i].channel, ud->queue_count) == queue
-           && batch[i].size <= ud->verbs.base.attr.max_datagram) {
-        i++;
-    }
-    return i;
-}
-
-static void tell(btl_ib_ud_t *ud, int error)
-{
-    if (error != EAGAIN && !ud->told_error) {
-        ud->told_error = true;
-        BTL_IB_VERBS_LOG(&ud->verbs, 1, "%s: a send failed: %s", ud->verbs.base.name,
-                         strerror(error));
-    }
 }
 
 int btl_ib_ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
@@ -126,79 +91,29 @@ int btl_ib_ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *
     int done = 0;
 
     while (done < n) {
-        const uint32_t to = which(batch[done].channel, ud->queue_count);
-        const int count = row(ud, batch + done, n - done, to);
+        const uint32_t index = btl_ib_ud_qp_of(batch[done].channel, ud->qps.count);
+        int count = 0;
+        while (done + count < n && count < BTL_IB_UD_BATCH
+               && btl_ib_ud_qp_of(batch[done + count].channel, ud->qps.count) == index
+               && batch[done + count].size <= t->attr.max_datagram) {
+            count++;
+        }
         if (count == 0) {
             *error = EMSGSIZE;
             return done;
         }
-        if (ud->dead || ud->down) {
+        if (ud->state.error != 0 || ud->state.down) {
             *error = ENETDOWN;
             return done;
         }
-        const int taken = post(ud, &ud->queue[to], batch + done, count, error);
+        const int taken = post(ud, index, batch + done, count, error);
         done += taken;
         if (taken < count) {
-            tell(ud, *error);
+            if (*error != EAGAIN) {
+                btl_ib_ud_qps_log_error(&ud->qps, strerror(*error));
+            }
             return done;
         }
     }
     return done;
-}
-
-/* ---- what becomes of them ---- */
-
-void btl_ib_ud_send_completed(btl_ib_ud_t *ud, const struct ibv_wc *wc)
-{
-    btl_ib_ud_queue_t *queue = &ud->queue[(uint32_t) wc->wr_id >> 1];
-
-    const uint32_t completed = (uint32_t) (wc->wr_id >> 32) + 1;
-
-    if ((int32_t) (completed - queue->completed) > 0) { /* else of before it was made anew */
-        queue->completed = completed;
-    }
-    if (wc->status != IBV_WC_SUCCESS) {
-        queue->broken = true;
-        ud->unasked = BTL_IB_UD_ASK; /* the device may know more */
-        if (wc->status != IBV_WC_WR_FLUSH_ERR && !ud->told_error) {
-            ud->told_error = true;
-            BTL_IB_VERBS_LOG(&ud->verbs, 1, "%s: a send failed: %s (vendor's code 0x%x)",
-                             ud->verbs.base.name, ibv_wc_status_str(wc->status), wc->vendor_err);
-        }
-    }
-}
-
-/* A queue pair that failed, once the device is done with it. */
-static void set_right(btl_ib_ud_t *ud, btl_ib_ud_queue_t *queue)
-{
-    int rc = 0;
-
-    if (queue->flushed && queue->posted_buffers == 0) {
-        rc = btl_ib_ud_queue_revive(ud, queue);
-    } else if (!queue->flushed && queue->completed == queue->posted) {
-        rc = btl_ib_ud_queue_mend(ud, queue);
-    }
-    if (rc != 0) {
-        btl_ib_ud_fail(ud, "a queue pair that failed cannot be used again", -rc);
-    }
-}
-
-int btl_ib_ud_sent(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
-{
-    int n = 0;
-
-    for (uint32_t i = 0; i < ud->queue_count; i++) {
-        btl_ib_ud_queue_t *queue = &ud->queue[i];
-        while (queue->reported != queue->completed && n < max) {
-            void *context = queue->sent[queue->reported++ & (queue->tx_depth - 1)];
-            if (context != NULL) {
-                events[n++] = (btl_ib_event_t){
-                    .type = BTL_IB_EVENT_SENT, .from = BTL_IB_ADDR_UNKNOWN, .context = context};
-            }
-        }
-        if (queue->broken && !ud->dead) {
-            set_right(ud, queue);
-        }
-    }
-    return n;
 }

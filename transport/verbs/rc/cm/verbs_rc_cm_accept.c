@@ -3,123 +3,124 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Requests of peers: accepted, or refused. */
+#include "verbs_rc_cm_accept.h"
 
-#include "verbs_rc_cm.h"
+#include <errno.h>
 
-static void refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reason_t reason)
+#include "verbs_rc_cm_lifecycle.h"
+
+static void reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-    const uint8_t len = btl_ib_rc_refusal_pack(reason, bytes);
 
-    BTL_IB_VERBS_LOG(&rc->verbs, 10, "%s: a request was refused, reason %d", rc->verbs.base.name,
-                     reason);
-    (void) rdma_reject(id, bytes, len);
+    (void) rdma_reject(id, bytes, btl_ib_rc_reject_pack(reason, bytes));
+}
+
+/* Reject a request that is no connection's yet. */
+static void refuse(const btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
+{
+    BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: a request was refused, reason %d",
+                     rc->port.verbs.base.name, reason);
+    reject(id, reason);
     (void) rdma_destroy_id(id);
 }
 
-/* Make room for a peer's new request. Returns whether it may have it. */
-static bool give_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_hello_t *hello)
+/* Close what stands in the way of a peer's new request. Returns whether it may go on. */
+static bool make_way(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, const btl_ib_rc_params_t *params)
 {
-    btl_ib_rc_pipe_t *pipe = peer->link[hello->channel].pipe;
+    btl_ib_rc_conn_t *conn = peer->channel[params->channel].conn;
 
-    if (pipe == NULL) {
+    if (conn == NULL) {
         return true;
     }
-    if (pipe->stage < BTL_IB_RC_ACCEPTED) {
-        if (rc->self.cookie < hello->from) {
+    if (conn->stage < BTL_IB_RC_ACCEPTED) {
+        if (rc->self.cookie < params->from) {
             return false;
         }
-        btl_ib_rc_cm_tell(rc, peer, hello->channel, "its request goes before our own", "");
-    } else { /* he would not ask again if he had not lost it */
-        btl_ib_rc_cm_tell(rc, peer, hello->channel, "connects anew", "");
-        btl_ib_rc_cm_lost(pipe);
+        btl_ib_rc_cm_log(rc, peer, params->channel, "its request goes before our own", "");
+    } else { /* it would not ask again if it had not lost the connection */
+        btl_ib_rc_cm_log(rc, peer, params->channel, "connects anew", "");
+        btl_ib_rc_cm_lost(rc, conn);
     }
-    btl_ib_rc_pipe_close(pipe);
+    btl_ib_rc_peer_close(conn);
     return true;
 }
 
-/* Accept a request, for which there is room. Returns 0 or a negative errno; the id is the pipe's if there is one. */
-static int accept_request(btl_ib_rc_pipe_t *pipe, const btl_ib_rc_hello_t *hello)
+/* Returns 0 or a negative errno. */
+static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
+                       const btl_ib_rc_params_t *params)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-    btl_ib_rc_hello_t reply;
-    int rc = pipe->id->verbs == pipe->rc->verbs.context ? btl_ib_rc_pipe_equip(pipe) : -ENODEV;
+    const int error = conn->id->verbs == rc->port.verbs.context
+                          ? btl_ib_rc_conn_equip(conn, &conn->peer->addr)
+                          : -ENODEV;
 
-    if (rc != 0) {
-        return rc;
+    if (error != 0) {
+        return error;
     }
-    btl_ib_rc_pipe_join(pipe, hello);
-    btl_ib_rc_pipe_describe(pipe, &reply);
-    btl_ib_rc_hello_pack(&reply, bytes);
-    struct rdma_conn_param param = btl_ib_rc_cm_params(pipe, bytes);
-    return rdma_accept(pipe->id, &param) == 0 ? 0 : -errno;
-}
-
-static btl_ib_rc_peer_t *asker(btl_ib_rc_t *rc, const btl_ib_rc_hello_t *hello)
-{
-    btl_ib_rc_peer_t *peer = btl_ib_rc_peer_find(&rc->peers, hello->from);
-
-    return peer == NULL && rc->peers.strangers < rc->strangers_max
-               ? btl_ib_rc_peer_get(&rc->peers, hello->from)
-               : peer;
+    btl_ib_rc_conn_join(conn, params);
+    struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
+    return rdma_accept(conn->id, &reply) == 0 ? 0 : -errno;
 }
 
 static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,
-                         const btl_ib_rc_hello_t *hello)
+                         const btl_ib_rc_params_t *params)
 {
-    btl_ib_rc_pipe_t *pipe = btl_ib_rc_pipe_new(rc, peer, hello->channel);
+    btl_ib_rc_conn_t *conn = btl_ib_rc_peer_connect(&rc->peers, peer, params->channel, id);
 
-    if (pipe == NULL) {
+    if (conn == NULL) {
         refuse(rc, id, BTL_IB_RC_SHORTAGE);
-        btl_ib_rc_peer_let_go(&rc->peers, peer);
+        btl_ib_rc_peer_free_unused(&rc->peers, peer);
         return;
     }
-    pipe->stage = BTL_IB_RC_ACCEPTED;
-    pipe->id = id;
-    id->context = pipe;
-    peer->link[hello->channel].peer_attempt = hello->attempt;
-    int error = accept_request(pipe, hello);
+    btl_ib_rc_channel_void_attempts(&peer->channel[params->channel], params->attempt);
+    const int error = accept_conn(rc, conn, params);
     if (error != 0) {
-        uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-        (void) rdma_reject(id, bytes, btl_ib_rc_refusal_pack(BTL_IB_RC_SHORTAGE, bytes));
-        btl_ib_rc_cm_failed(pipe, false, "its request cannot be accepted", -error);
+        reject(id, BTL_IB_RC_SHORTAGE);
+        btl_ib_rc_cm_failed(rc, conn, false, "its request cannot be accepted", -error);
     }
 }
 
-/* Our own request, for operations on our own memory that have to be done by the device. Its other end is a peer whose
- * cookie nobody has but by a chance of 2^-64. */
-static btl_ib_rc_peer_t *mirror(btl_ib_rc_t *rc, const btl_ib_rc_hello_t *hello)
+/*
+ * Who asks? NULL if it may not. An unknown peer may, unless there are too many. So may we: for
+ * operations on our own memory that have to be done by the device. The other end of that is a peer
+ * whose cookie nobody has but by a chance of 2^-64.
+ */
+static btl_ib_rc_peer_t *find_asker(btl_ib_rc_t *rc, const btl_ib_rc_params_t *params)
 {
-    const btl_ib_rc_peer_t *self = btl_ib_rc_peer_find(&rc->peers, rc->self.cookie);
-    btl_ib_rc_peer_t *peer = NULL;
+    btl_ib_rc_peer_t *peer = btl_ib_rc_peer_find(&rc->peers, params->from);
 
-    if (self != NULL && hello->channel == BTL_IB_RC_RDMA) {
-        peer = btl_ib_rc_peer_get(&rc->peers, ~rc->self.cookie);
+    if (params->from == rc->self.cookie) {
+        return peer != NULL && params->channel == BTL_IB_RC_RDMA_CHANNEL
+                   ? btl_ib_rc_peer_get(&rc->peers, ~rc->self.cookie)
+                   : NULL;
     }
-    if (peer != NULL) {
-        peer->mirror = true;
-    }
-    return peer;
+    return peer == NULL && rc->peers.unknown < rc->port.unknown_max
+               ? btl_ib_rc_peer_get(&rc->peers, params->from)
+               : peer;
 }
 
-void btl_ib_rc_cm_requested(btl_ib_rc_t *rc, const btl_ib_rc_news_t *news)
+void btl_ib_rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *bytes, size_t len)
 {
-    btl_ib_rc_hello_t hello;
+    btl_ib_rc_params_t params;
 
-    if (btl_ib_rc_hello_unpack(news->bytes, news->len, &hello) != 0
-        || hello.to != rc->self.cookie) {
-        refuse(rc, news->id, BTL_IB_RC_STRANGER);
+    if (btl_ib_rc_params_unpack(bytes, len, &params) != 0 || params.to != rc->self.cookie) {
+        refuse(rc, id, BTL_IB_RC_NOT_OURS);
         return;
     }
-    btl_ib_rc_peer_t *peer = hello.from == rc->self.cookie ? mirror(rc, &hello) : asker(rc, &hello);
+    btl_ib_rc_peer_t *peer = find_asker(rc, &params);
     if (peer == NULL) {
-        refuse(rc, news->id, BTL_IB_RC_SHORTAGE);
-    } else if ((int32_t) (hello.attempt - peer->link[hello.channel].peer_attempt) <= 0) {
-        refuse(rc, news->id, BTL_IB_RC_STALE);
-    } else if (!give_way(rc, peer, &hello)) {
-        refuse(rc, news->id, BTL_IB_RC_CROSSING);
+        refuse(rc, id, BTL_IB_RC_SHORTAGE);
+    } else if ((int32_t) (params.attempt - peer->channel[params.channel].peer_attempt) <= 0) {
+        refuse(rc, id, BTL_IB_RC_STALE);
+    } else if (!make_way(rc, peer, &params)) {
+        refuse(rc, id, BTL_IB_RC_CROSSING);
     } else {
-        take_request(rc, news->id, peer, &hello);
+        take_request(rc, id, peer, &params);
     }
+}
+
+void btl_ib_rc_cm_first_message(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
 }

@@ -3,191 +3,157 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Our requests, from the first datagram for a peer to his answer. */
+#include "verbs_rc_cm_connect.h"
 
-#include "verbs_rc_cm.h"
-
-#include <stdio.h>
 #include <string.h>
+
+#include "verbs_diagnostics.h"
+#include "verbs_rc_cm_lifecycle.h"
 
 enum {
     RESOLVE_MS = 2000,
-    CROSSING_US = 100 * 1000, /* the other's request is on its way */
-    NO_WAY_AFTER = 2,         /* failures without an answer in between */
-    /* What waits for a pipe for longer may as well have been lost. The kernel repeats what the network loses of a request each
-     * 4.3 s, and many processes that share a processor are slow to answer. */
-    PATIENCE_US = 10 * 1000 * 1000,
     NO_LISTENER = 8,  /* IB_CM_REJ_INVALID_SERVICE_ID (IBTA 12.6.7.2) */
     BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED */
 };
 
-struct rdma_conn_param btl_ib_rc_cm_params(const btl_ib_rc_pipe_t *pipe, const uint8_t *bytes)
-{
-    const btl_ib_rc_t *rc = pipe->rc;
-    const uint8_t reads = pipe->rdma != NULL ? rc->reads : 0;
-    const bool told = pipe->rdma != NULL && !pipe->asked; /* how many the other one serves */
-
-    return (struct rdma_conn_param){
-        .private_data = bytes,
-        .private_data_len = BTL_IB_RC_PRIVATE_MAX,
-        .initiator_depth = told ? (uint8_t) pipe->rdma->reads_max : reads,
-        .responder_resources = reads,
-        .retry_count = rc->retry,
-        .rnr_retry_count = rc->rnr_retry,
-    };
-}
-
-static void set_option(const btl_ib_rc_pipe_t *pipe, int option, uint8_t value, const char *what)
+static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int option,
+                       uint8_t value, const char *what)
 {
     if (value != 0
-        && rdma_set_option(pipe->id, RDMA_OPTION_ID, option, &value, sizeof(value)) != 0) {
-        btl_ib_rc_cm_tell(pipe->rc, pipe->peer, pipe->channel, what, strerror(errno));
+        && rdma_set_option(conn->id, RDMA_OPTION_ID, option, &value, sizeof(value)) != 0) {
+        btl_ib_rc_cm_log(rc, conn->peer, conn->channel, what, strerror(errno));
     }
 }
 
-/* That may pass, as when the other host is still on its way up: the user is told when the system was asked in vain for
- * the third time. */
-void btl_ib_rc_cm_no_way(btl_ib_rc_pipe_t *pipe, const char *what, int error)
+void btl_ib_rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *what, int error)
 {
-    const btl_ib_verbs_t *verbs = &pipe->rc->verbs;
-    char text[BTL_IB_RC_NAME_TEXT];
+    const btl_ib_rc_peer_t *peer = conn->peer;
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    char text[BTL_IB_RC_ADDR_TEXT];
 
-    if (pipe->peer->link[pipe->channel].failures == NO_WAY_AFTER) {
-        btl_ib_verbs_trouble(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
-                             btl_ib_rc_name_format(&pipe->peer->name, text, sizeof(text)));
+    if (btl_ib_rc_backoff_should_warn(&peer->channel[conn->channel].backoff)) {
+        btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
+                          btl_ib_rc_addr_format(&peer->addr, text, sizeof(text)));
     }
-    btl_ib_rc_cm_failed(pipe, false, what, error);
+    btl_ib_rc_cm_failed(rc, conn, false, what, error);
 }
 
-/* A pipe, with the first step of its way. */
-static void ask(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
+/* Make a connection, and take the first step. */
+static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
-    btl_ib_rc_pipe_t *pipe = btl_ib_rc_pipe_new(rc, peer, channel);
-    btl_ib_rc_name_t from = rc->self;
+    btl_ib_rc_conn_t *conn = btl_ib_rc_peer_connect(&rc->peers, peer, channel, NULL);
+    btl_ib_rc_addr_t from = rc->self;
 
-    if (pipe == NULL) {
+    if (conn == NULL) {
         return;
     }
-    pipe->asked = true;
-    pipe->stage = BTL_IB_RC_RESOLVING;
-    rc->attempts++;
-    if (rdma_create_id(rc->events, &pipe->id, pipe, RDMA_PS_TCP) != 0) {
-        pipe->id = NULL;
-        btl_ib_rc_cm_failed(pipe, false, "rdma_create_id", errno);
+    const int error = btl_ib_rc_conn_create_id(conn, rc->cm.events);
+    if (error != 0) {
+        btl_ib_rc_cm_failed(rc, conn, false, "rdma_create_id", error);
         return;
     }
-    set_option(pipe, RDMA_OPTION_ID_TOS, rc->tos, "its traffic class cannot be set");
-    btl_ib_rc_name_set_port(&from, 0);
-    if (rdma_resolve_addr(pipe->id, &from.any, &peer->name.any, RESOLVE_MS) != 0) {
-        btl_ib_rc_cm_no_way(pipe, "rdma_resolve_addr", errno);
+    set_option(rc, conn, RDMA_OPTION_ID_TOS, rc->port.tos, "its traffic class cannot be set");
+    btl_ib_rc_addr_set_port(&from, 0);
+    if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
+        btl_ib_rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
     }
 }
 
-void btl_ib_rc_cm_address_resolved(btl_ib_rc_pipe_t *pipe)
+int btl_ib_rc_cm_connect(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t number)
 {
-    if (pipe->id->verbs != pipe->rc->verbs.context) {
-        btl_ib_rc_cm_no_way(pipe, "the way to it begins at another device", 0);
+    btl_ib_rc_channel_t *channel = &peer->channel[number];
+    const uint64_t now = btl_ib_rc_now_us();
+
+    btl_ib_rc_backoff_wanted(&channel->backoff, now);
+    if (channel->conn == NULL && now >= channel->backoff.retry_at) {
+        begin(rc, peer, number);
+    }
+    const uint64_t begun_at = channel->conn != NULL ? channel->conn->begun_at : 0;
+    return btl_ib_rc_backoff_hopeless(&channel->backoff, now, begun_at) ? EHOSTUNREACH : EAGAIN;
+}
+
+void btl_ib_rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    if (conn->id->verbs != rc->port.verbs.context) {
+        btl_ib_rc_cm_no_route(rc, conn, "the way to it begins at another device", 0);
         return;
     }
-    pipe->stage = BTL_IB_RC_ROUTING;
-    if (!pipe->rc->iwarp) { /* which has TCP's */
-        set_option(pipe, RDMA_OPTION_ID_ACK_TIMEOUT, pipe->rc->ack_timeout,
+    btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ROUTING);
+    if (!rc->port.iwarp) { /* which has TCP's */
+        set_option(rc, conn, RDMA_OPTION_ID_ACK_TIMEOUT, rc->port.ack_timeout,
                    "its timeout cannot be set");
     }
-    if (rdma_resolve_route(pipe->id, RESOLVE_MS) != 0) {
-        btl_ib_rc_cm_failed(pipe, false, "rdma_resolve_route", errno);
+    if (rdma_resolve_route(conn->id, RESOLVE_MS) != 0) {
+        btl_ib_rc_cm_failed(rc, conn, false, "rdma_resolve_route", errno);
     }
 }
 
-void btl_ib_rc_cm_route_resolved(btl_ib_rc_pipe_t *pipe)
+void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
+    const btl_ib_rc_addr_t *peer = &conn->peer->addr;
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-    btl_ib_rc_hello_t hello;
-    int rc = btl_ib_rc_pipe_equip(pipe);
+    const int error = btl_ib_rc_conn_equip(conn, peer);
 
-    if (rc != 0) {
-        btl_ib_rc_cm_failed(pipe, false, "no queue pair", -rc);
+    if (error != 0) {
+        btl_ib_rc_cm_failed(rc, conn, false, "no queue pair", -error);
         return;
     }
-    pipe->stage = BTL_IB_RC_ASKING;
-    btl_ib_rc_pipe_describe(pipe, &hello);
-    btl_ib_rc_hello_pack(&hello, bytes);
-    struct rdma_conn_param param = btl_ib_rc_cm_params(pipe, bytes);
-    if (rdma_connect(pipe->id, &param) != 0) {
-        /* Soft iWARP asks for a TCP connection there and then. */
-        btl_ib_rc_cm_failed(pipe, errno == ECONNREFUSED, "rdma_connect", errno);
-        return;
+    btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
+    struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
+    if (rdma_connect(conn->id, &param) != 0) {
+        /* Soft-iWARP asks for a TCP connection there and then. */
+        btl_ib_rc_cm_failed(rc, conn, errno == ECONNREFUSED, "rdma_connect", errno);
+    } else if (rc->port.iwarp) {
+        btl_ib_rc_conn_expect_answer(conn);
     }
-    pipe->answer_due = pipe->rc->iwarp;
 }
 
-void btl_ib_rc_cm_accepted(btl_ib_rc_pipe_t *pipe, const btl_ib_rc_news_t *news)
+void btl_ib_rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    btl_ib_rc_hello_t hello;
+    btl_ib_rc_params_t params;
 
-    if (btl_ib_rc_hello_unpack(news->bytes, news->len, &hello) != 0
-        || hello.channel != pipe->channel || hello.from != pipe->peer->name.cookie
-        || hello.to != pipe->rc->self.cookie) {
-        btl_ib_rc_cm_failed(pipe, false, "its reply is none of ours", 0);
+    if (btl_ib_rc_params_unpack(bytes, len, &params) != 0 || params.channel != conn->channel
+        || params.from != conn->peer->addr.cookie || params.to != rc->self.cookie) {
+        btl_ib_rc_cm_failed(rc, conn, false, "its reply is none of ours", 0);
         return;
     }
-    pipe->peer->link[pipe->channel].peer_attempt = hello.attempt;
-    btl_ib_rc_pipe_join(pipe, &hello);
-    btl_ib_rc_cm_opened(pipe, "connected");
-    if (btl_ib_rc_send_first(pipe) != 0) {
-        btl_ib_rc_cm_broke(pipe, "the first message cannot be posted");
+    btl_ib_rc_channel_void_attempts(&conn->peer->channel[conn->channel], params.attempt);
+    btl_ib_rc_conn_join(conn, &params);
+    btl_ib_rc_cm_opened(rc, conn, "connected");
+    if (btl_ib_rc_conn_send_first(conn) != 0) {
+        btl_ib_rc_cm_broke(rc, conn, "the first message cannot be posted");
     }
 }
 
-/* Does the status of a refusal say that no process of ours is there? */
+/* Does the status of a rejection say that no process of ours is there? */
 static bool nobody_there(int status)
 {
     return status == NO_LISTENER || status == BY_CONSUMER || status == -ECONNREFUSED
            || status == -ECONNRESET;
 }
 
-void btl_ib_rc_cm_rejected(btl_ib_rc_pipe_t *pipe, const btl_ib_rc_news_t *news)
+void btl_ib_rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, const void *bytes,
+                           size_t len)
 {
-    switch (btl_ib_rc_refusal_unpack(news->bytes, news->len)) {
+    btl_ib_rc_backoff_t *backoff = &conn->peer->channel[conn->channel].backoff;
+
+    switch (btl_ib_rc_reject_unpack(bytes, len)) {
     case BTL_IB_RC_CROSSING:
-        pipe->peer->link[pipe->channel].retry_at = btl_ib_rc_now_us() + CROSSING_US;
-        btl_ib_rc_cm_tell(pipe->rc, pipe->peer, pipe->channel, "its own request goes first", "");
-        btl_ib_rc_pipe_close(pipe); /* we know the peer, or would not have asked: he stays */
+        btl_ib_rc_backoff_crossed(backoff, btl_ib_rc_now_us());
+        btl_ib_rc_cm_log(rc, conn->peer, conn->channel, "its own request goes first", "");
+        btl_ib_rc_peer_close(conn); /* the peer was added, or we would not have asked: it stays */
         break;
-    case BTL_IB_RC_STRANGER:
-        btl_ib_rc_cm_failed(pipe, true, "another process is there", 0);
+    case BTL_IB_RC_NOT_OURS:
+        btl_ib_rc_cm_failed(rc, conn, true, "another process is there", 0);
         break;
     case BTL_IB_RC_STALE:
-        btl_ib_rc_cm_failed(pipe, false, "a newer request came before ours", EAGAIN);
+        btl_ib_rc_cm_failed(rc, conn, false, "a newer request came before ours", EAGAIN);
         break;
     case BTL_IB_RC_SHORTAGE:
-        btl_ib_rc_cm_failed(pipe, false, "it is short of memory", 0);
+        btl_ib_rc_cm_failed(rc, conn, false, "it is short of memory", 0);
         break;
     default:
-        btl_ib_rc_cm_failed(pipe, nobody_there(news->status), "refused", 0);
+        btl_ib_rc_cm_failed(rc, conn, nobody_there(status), "refused", 0);
         break;
     }
-}
-
-/* Is what waits for a pipe as good as lost? One that was begun just now began after `now`. */
-static bool is_hopeless(const btl_ib_rc_link_t *link, uint64_t now)
-{
-    if (link->pipe != NULL) {
-        return now >= link->pipe->begun_at + PATIENCE_US;
-    }
-    return link->failures > 0 && (link->hopeless || now >= link->wanted_at + PATIENCE_US);
-}
-
-int btl_ib_rc_cm_ask(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
-{
-    btl_ib_rc_link_t *link = &peer->link[channel];
-    const uint64_t now = btl_ib_rc_now_us();
-
-    link->wanted_at = link->wanted_at == 0 ? now : link->wanted_at;
-    if (link->pipe == NULL && now >= link->retry_at) {
-        ask(rc, peer, channel);
-    }
-    const bool hopeless = is_hopeless(link, now);
-    link->gave_up = link->gave_up || hopeless;
-    return hopeless ? EHOSTUNREACH : EAGAIN;
 }

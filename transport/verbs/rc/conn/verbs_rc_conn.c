@@ -3,466 +3,526 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Pipes: queue pairs with their buffers and rings, made and given back. */
-
-#include "verbs_rc_rail.h"
+#include "verbs_rc_conn.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
+
+#include "verbs_diagnostics.h"
+#include "verbs_memory.h"
 
 enum {
     FIRST_SLOTS = 16,
-    RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
+    RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
     DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
-    LAZY_SHARE = 16,       /* of a pipe's buffers that may lie idle */
-    FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens a pipe */
+    SUSPECT_US =
+        200 * 1000,  /* from a failed send to the event that the port is down, on slow hosts */
+    LAZY_SHARE = 16, /* of a connection's buffers that may lie idle */
+    FIRST_ONLY = 8,  /* bytes of a buffer where the peer only sends the message that opens */
 };
 
-/* ---- buffers ---- */
+/* ---- finding connections ---- */
 
-uint32_t btl_ib_rc_stride(uint32_t size)
+static int grow_slots(btl_ib_rc_conns_t *conns)
 {
-    return (size + BTL_IB_RC_LINE - 1) / BTL_IB_RC_LINE * BTL_IB_RC_LINE;
-}
-
-int btl_ib_rc_store_make(btl_ib_rc_store_t *store, uint8_t *memory, uint32_t key)
-{
-    store->buffer = calloc(store->count, sizeof(*store->buffer));
-    if (store->buffer == NULL) {
-        return -ENOMEM;
-    }
-    store->base = memory;
-    store->key = key;
-    store->stride = btl_ib_rc_stride(store->size);
-    for (uint32_t i = 0; i < store->count; i++) {
-        store->buffer[i].store = store;
-    }
-    return 0;
-}
-
-/* How many buffers of what size a pipe has to itself. */
-static void plan_store(const btl_ib_rc_t *rc, btl_ib_rc_store_t *store)
-{
-    if (store->channel
-        >= rc->channels) { /* operations on memory; or the peer has more channels than we */
-        store->count = 1;
-        store->size = FIRST_ONLY;
-    } else if (rc->channel[store->channel].srq == NULL) {
-        store->count = rc->channel[store->channel].num;
-        store->size = rc->channel[store->channel].size;
-    }
-    store->lazy = 1 + store->count / LAZY_SHARE;
-}
-
-static int make_memory(btl_ib_rc_pipe_t *pipe)
-{
-    const btl_ib_verbs_t *verbs = &pipe->rc->verbs;
-    btl_ib_rc_store_t *store = &pipe->store;
-    const bool rdma = pipe->rdma != NULL;
-    /* What iWARP reads is written by the other side, as far as rights go. */
-    const int sink = rdma && pipe->rc->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
-
-    plan_store(pipe->rc, store);
-    const size_t ring = btl_ib_rc_eager_bytes(pipe);
-    const size_t before = BTL_IB_RC_LINE + ring;
-    const size_t buffers = before + (size_t) store->count * btl_ib_rc_stride(store->size);
-    pipe->memory_size = buffers + (rdma ? BTL_IB_RC_PIECES : 0);
-    void *memory =
-        mmap(NULL, pipe->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        return btl_ib_verbs_failed(verbs, "mmap", errno);
-    }
-    pipe->memory = memory;
-    if (rdma) {
-        pipe->rdma->pieces = pipe->memory + buffers;
-    }
-    pipe->mr = ibv_reg_mr(verbs->pd, memory, pipe->memory_size, IBV_ACCESS_LOCAL_WRITE | sink);
-    if (pipe->mr == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
-    }
-    pipe->word_mr = ibv_reg_mr(verbs->pd, memory, sizeof(btl_ib_rc_word_t),
-                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-                                   | (rdma ? IBV_ACCESS_REMOTE_READ : 0));
-    if (pipe->word_mr == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
-    }
-    if (ring > 0) {
-        btl_ib_rc_eager_make(pipe, pipe->memory + BTL_IB_RC_LINE);
-    }
-    return store->count == 0 ? 0
-                             : btl_ib_rc_store_make(store, pipe->memory + before, pipe->mr->lkey);
-}
-
-/* ---- slots: completions name a pipe by slot and life, because they may come late ---- */
-
-static int grow_slots(btl_ib_rc_t *rc)
-{
-    const uint32_t slots = rc->slots == 0 ? FIRST_SLOTS : 2 * rc->slots;
-    btl_ib_rc_slot_t *slot = slots > SLOTS_MAX ? NULL : realloc(rc->slot, slots * sizeof(*slot));
+    const uint32_t slots = conns->slots == 0 ? FIRST_SLOTS : 2 * conns->slots;
+    btl_ib_rc_slot_t *slot = slots > SLOTS_MAX ? NULL : realloc(conns->slot, slots * sizeof(*slot));
 
     if (slot == NULL) {
         return -ENOMEM;
     }
-    rc->slot = slot;
-    for (uint32_t i = slots; i-- > rc->slots;) {
-        slot[i] = (btl_ib_rc_slot_t){.next_free = rc->free_slot};
-        rc->free_slot = i + 1;
+    conns->slot = slot;
+    for (uint32_t i = slots; i-- > conns->slots;) {
+        slot[i] = (btl_ib_rc_slot_t){.next_free = conns->free_slot};
+        conns->free_slot = i + 1;
     }
-    rc->slots = slots;
+    conns->slots = slots;
     return 0;
 }
 
-static void free_slot(btl_ib_rc_pipe_t *pipe)
+static void free_slot(btl_ib_rc_conn_t *conn)
 {
-    btl_ib_rc_t *rc = pipe->rc;
-    btl_ib_rc_slot_t *slot = &rc->slot[pipe->slot];
+    btl_ib_rc_slot_t *slot = &conn->all->slot[conn->slot];
 
-    slot->pipe = NULL;
-    slot->life = (slot->life + 1) % BTL_IB_RC_SHARED_LIFE;
-    slot->next_free = rc->free_slot;
-    rc->free_slot = pipe->slot + 1;
+    slot->conn = NULL;
+    slot->epoch = (slot->epoch + 1) % BTL_IB_RC_SHARED_EPOCH;
+    slot->next_free = conn->all->free_slot;
+    conn->all->free_slot = conn->slot + 1;
 }
 
-/* ---- pipes by the number of their queue pair: completions of shared buffers name nothing else ---- */
-
-static btl_ib_rc_pipe_t **qp_bucket(btl_ib_rc_t *rc, uint32_t number)
+/* Completions of shared buffers name nothing but the queue pair. */
+static btl_ib_rc_conn_t **qp_bucket(btl_ib_rc_conns_t *conns, uint32_t number)
 {
-    return &rc->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
+    return &conns->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
 }
 
-static void enter_bucket(btl_ib_rc_pipe_t *pipe)
+static void enter_bucket(btl_ib_rc_conn_t *conn)
 {
-    btl_ib_rc_pipe_t **first = qp_bucket(pipe->rc, pipe->qp->qp_num);
+    btl_ib_rc_conn_t **first = qp_bucket(conn->all, conn->qp->qp_num);
 
-    pipe->number = pipe->qp->qp_num;
-    pipe->next_qp = *first;
-    *first = pipe;
+    conn->number = conn->qp->qp_num;
+    conn->next_qp = *first;
+    *first = conn;
 }
 
-static void leave_bucket(btl_ib_rc_pipe_t *pipe)
+static void leave_bucket(btl_ib_rc_conn_t *conn)
 {
-    btl_ib_rc_pipe_t **at = qp_bucket(pipe->rc, pipe->number);
+    btl_ib_rc_conn_t **at = qp_bucket(conn->all, conn->number);
 
-    while (*at != pipe) {
+    while (*at != conn) {
         at = &(*at)->next_qp;
     }
-    *at = pipe->next_qp;
+    *at = conn->next_qp;
 }
 
-btl_ib_rc_pipe_t *btl_ib_rc_pipe_of_shared(btl_ib_rc_t *rc, const struct ibv_wc *wc)
+btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc)
 {
-    btl_ib_rc_pipe_t *pipe = *qp_bucket(rc, wc->qp_num);
+    const uint32_t slot = btl_ib_rc_wr_id_slot(wc->wr_id);
 
-    while (pipe != NULL && pipe->number != wc->qp_num) {
-        pipe = pipe->next_qp;
+    if (!btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
+        return slot < conns->slots && conns->slot[slot].epoch == btl_ib_rc_wr_id_epoch(wc->wr_id)
+                   ? conns->slot[slot].conn
+                   : NULL;
     }
-    return pipe;
+    btl_ib_rc_conn_t *conn = *qp_bucket(conns, wc->qp_num);
+    while (conn != NULL && conn->number != wc->qp_num) {
+        conn = conn->next_qp;
+    }
+    return conn;
 }
 
-/* ---- life of a pipe ---- */
+/* ---- making one ---- */
 
-static void free_pipe(btl_ib_rc_pipe_t *pipe)
+static void free_conn(btl_ib_rc_conn_t *conn)
 {
-    if (pipe->memory != NULL) {
-        (void) munmap(pipe->memory, pipe->memory_size);
+    btl_ib_rc_rdma_free(conn->rdma);
+    btl_ib_rc_eager_free(conn->eager);
+    free(conn->rx.buffer);
+    btl_ib_verbs_send_ring_free(&conn->sq.ring);
+    if (conn->memory != NULL) {
+        (void) munmap(conn->memory, conn->memory_size);
     }
-    if (pipe->rdma != NULL) {
-        free(pipe->rdma->op);
-        free(pipe->rdma);
-    }
-    btl_ib_rc_eager_free(pipe);
-    free(pipe->store.buffer);
-    free(pipe->ring);
-    free(pipe);
+    free(conn);
 }
 
-static bool make_rdma(btl_ib_rc_pipe_t *pipe, uint32_t depth)
+btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
+                                     uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id)
 {
-    pipe->rdma = calloc(1, sizeof(*pipe->rdma));
-    if (pipe->rdma == NULL) {
-        return false;
-    }
-    pipe->rdma->op = calloc(depth, sizeof(*pipe->rdma->op));
-    return pipe->rdma->op != NULL;
-}
+    const uint32_t depth = conns->port->tx_depth;
+    btl_ib_rc_conn_t *conn = calloc(1, sizeof(*conn));
 
-btl_ib_rc_pipe_t *btl_ib_rc_pipe_new(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
-{
-    btl_ib_rc_pipe_t *pipe = calloc(1, sizeof(*pipe));
-
-    if (pipe == NULL) {
+    if (conn == NULL || (conns->free_slot == 0 && grow_slots(conns) != 0)) {
+        free(conn);
         return NULL;
     }
-    pipe->ring = calloc(rc->tx_depth, sizeof(*pipe->ring));
-    if (pipe->ring == NULL || (channel == BTL_IB_RC_RDMA && !make_rdma(pipe, rc->tx_depth))
-        || (rc->free_slot == 0 && grow_slots(rc) != 0)) {
-        free_pipe(pipe);
+    const uint32_t slot = conns->free_slot - 1;
+    const uint64_t wr_id = btl_ib_rc_wr_id_base(conns->slot[slot].epoch, slot);
+    if (!btl_ib_rc_sq_init(&conn->sq, &conns->sqs, depth, wr_id)
+        || (channel == BTL_IB_RC_RDMA_CHANNEL
+            && (conn->rdma = btl_ib_rc_rdma_new(&conn->sq, &conn->credit, depth)) == NULL)) {
+        free_conn(conn);
         return NULL;
     }
-    pipe->rc = rc;
-    pipe->peer = peer;
-    pipe->channel = channel;
-    if (pipe->rdma != NULL) {
-        pipe->rdma->cookie = peer->name.cookie;
+    conn->all = conns;
+    conn->peer = peer;
+    conn->peer_cookie = peer_cookie;
+    conn->channel = channel;
+    conn->initiator = id == NULL;
+    conn->stage = id == NULL ? BTL_IB_RC_RESOLVING : BTL_IB_RC_ACCEPTED;
+    conn->begun_at = btl_ib_rc_now_us();
+    conn->slot = slot;
+    conns->free_slot = conns->slot[slot].next_free;
+    conns->slot[slot].conn = conn;
+    conns->pending++;
+    conns->attempts += conn->initiator;
+    if (id != NULL) {
+        conn->id = id;
+        id->context = conn;
     }
-    pipe->begun_at = btl_ib_rc_now_us();
-    pipe->ring_size = rc->tx_depth;
-    pipe->store.pipe = pipe;
-    pipe->store.channel = channel;
-    pipe->slot = rc->free_slot - 1;
-    rc->free_slot = rc->slot[pipe->slot].next_free;
-    rc->slot[pipe->slot].pipe = pipe;
-    peer->link[channel].pipe = pipe;
-    peer->pipes++;
-    rc->pending++;
-    return pipe;
+    return conn;
 }
 
-static int make_qp(btl_ib_rc_pipe_t *pipe)
+int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *events)
 {
-    btl_ib_rc_t *rc = pipe->rc;
-    const bool shared = pipe->store.count == 0;
+    if (rdma_create_id(events, &conn->id, conn, RDMA_PS_TCP) != 0) {
+        conn->id = NULL;
+        return errno;
+    }
+    return 0;
+}
+
+/* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
+ * errno. */
+static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_addr_t *peer)
+{
+    const btl_ib_rc_conns_t *conns = conn->all;
+    const btl_ib_verbs_t *verbs = &conns->port->verbs;
+    const bool rdma = conn->rdma != NULL;
+    uint32_t count = 1;
+    uint32_t size = FIRST_ONLY;
+
+    if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
+        const btl_ib_rc_rxq_t *queue = &conns->rxqs->queue[conn->channel];
+        count = queue->shared ? 0 : queue->num;
+        size = queue->shared ? 0 : queue->size;
+    }
+    const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
+    const size_t before = BTL_IB_VERBS_LINE + ring;
+    const size_t buffers = before + (size_t) count * btl_ib_rc_rx_stride(size);
+    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
+    const int access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
+    conn->memory_size = buffers + (rdma ? BTL_IB_RC_BOUNCE : 0);
+    conn->memory = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access, &conn->mr);
+    if (conn->memory == NULL) {
+        return -ENOMEM;
+    }
+    const uint32_t key = conn->mr->lkey;
+    if (rdma) {
+        btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, key);
+    }
+    const int error =
+        btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key, count, rdma);
+    if (error != 0) {
+        return error;
+    }
+    if (ring > 0) {
+        conn->eager = btl_ib_rc_eager_new(conns->eagers, conn, &conn->credit, peer,
+                                          conn->memory + BTL_IB_VERBS_LINE);
+    }
+    return count == 0 ? 0
+                      : btl_ib_rc_rx_make(&conn->rx, conn, count, size, 1 + count / LAZY_SHARE,
+                                          conn->memory + before, key,
+                                          btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
+}
+
+static int make_qp(btl_ib_rc_conn_t *conn)
+{
+    const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
+    const bool shared = conn->rx.count == 0;
+    struct ibv_srq *srq = shared ? conn->all->rxqs->queue[conn->channel].rx.pool.srq : NULL;
     struct ibv_qp_init_attr attr = {
-        .send_cq = pipe->cq->cq,
-        .recv_cq = pipe->cq->cq,
-        .srq = shared ? rc->channel[pipe->channel].srq : NULL,
+        .send_cq = conn->cq->cq,
+        .recv_cq = conn->cq->cq,
+        .srq = srq,
         .qp_type = IBV_QPT_RC,
         .cap =
             {
-                .max_send_wr = pipe->ring_size,
-                .max_recv_wr = shared ? 0 : pipe->store.count,
+                .max_send_wr = conn->sq.ring.depth,
+                .max_recv_wr = conn->rx.count,
                 .max_send_sge = 1,
                 .max_recv_sge = shared ? 0 : 1,
-                .max_inline_data = rc->verbs.base.attr.inline_size,
+                .max_inline_data = verbs->base.attr.inline_size,
             },
     };
 
-    if (rdma_create_qp(pipe->id, rc->verbs.pd, &attr) != 0) {
-        return btl_ib_verbs_failed(&rc->verbs, "rdma_create_qp", errno);
+    if (rdma_create_qp(conn->id, verbs->pd, &attr) != 0) {
+        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
     }
-    pipe->qp = pipe->id->qp;
+    conn->qp = conn->id->qp;
+    btl_ib_rc_sq_attach(&conn->sq, conn->qp, verbs->base.attr.inline_size);
     if (shared) {
-        enter_bucket(pipe);
+        enter_bucket(conn);
+        return 0;
     }
-    return 0;
+    btl_ib_verbs_rx_pool_attach(&conn->rx.pool, conn->qp, NULL);
+    const int error = btl_ib_verbs_rx_pool_post(&conn->rx.pool);
+    return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "posting receive buffers", error);
 }
 
-int btl_ib_rc_pipe_equip(btl_ib_rc_pipe_t *pipe)
+int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_addr_t *peer)
 {
-    int rc = make_memory(pipe);
+    const int error = make_memory(conn, peer);
 
-    if (rc == 0) {
-        pipe->cq_entries = pipe->ring_size + pipe->store.count;
-        pipe->cq = btl_ib_rc_cq_take(pipe->rc, pipe->cq_entries);
-        rc = pipe->cq != NULL ? make_qp(pipe) : -ENOSPC;
+    if (error != 0) {
+        return error;
     }
-    return rc == 0 && pipe->store.count > 0 ? btl_ib_rc_post_all(pipe->rc, &pipe->store) : rc;
+    conn->cq_entries = conn->sq.ring.depth + conn->rx.count;
+    conn->cq = btl_ib_rc_cq_reserve(conn->all->cqs, conn->cq_entries);
+    return conn->cq != NULL ? make_qp(conn) : -ENOSPC;
 }
 
-void btl_ib_rc_pipe_describe(const btl_ib_rc_pipe_t *pipe, btl_ib_rc_hello_t *hello)
+struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
+                                            uint8_t *bytes)
 {
-    *hello = (btl_ib_rc_hello_t){
-        .channel = pipe->channel,
-        .to = pipe->peer->mirror ? pipe->rc->self.cookie : pipe->peer->name.cookie,
-        .from = pipe->rc->self.cookie,
-        .attempt = pipe->rc->attempts,
-        .depth = pipe->store.count,
-        .word = (uintptr_t) pipe->memory,
-        .word_key = pipe->word_mr->rkey,
-        .reads = pipe->rc->reads,
-        .relaxed = pipe->rc->relaxed,
+    const btl_ib_rc_port_t *port = conn->all->port;
+    const uint8_t reads = conn->rdma != NULL ? port->reads : 0;
+    /* Who accepts knows how many the other side serves. */
+    const bool known = conn->rdma != NULL && !conn->initiator;
+    btl_ib_rc_params_t params = {
+        .channel = conn->channel,
+        .to = to,
+        .from = conn->all->self->cookie,
+        .attempt = conn->all->attempts,
+        .depth = conn->rx.count,
+        .word = (uintptr_t) conn->memory,
+        .word_key = conn->credit.mr->rkey,
+        .reads = port->reads,
+        .relaxed = port->relaxed,
     };
-    if (pipe->eager != NULL) {
-        hello->eager_key = pipe->eager->mr->rkey;
-        hello->eager_slots = (uint16_t) pipe->rc->eager_slots;
-        hello->eager_slot = (uint16_t) pipe->rc->eager_slot;
+
+    if (conn->eager != NULL) {
+        params.eager_key = conn->eager->mr->rkey;
+        params.eager_slots = (uint16_t) conn->all->eagers->slots;
+        params.eager_slot = (uint16_t) conn->all->eagers->slot;
     }
+    btl_ib_rc_params_pack(&params, bytes);
+    return (struct rdma_conn_param){
+        .private_data = bytes,
+        .private_data_len = BTL_IB_RC_PRIVATE_MAX,
+        .initiator_depth = known ? (uint8_t) conn->rdma->reads_max : reads,
+        .responder_resources = reads,
+        .retry_count = port->retry,
+        .rnr_retry_count = port->rnr_retry,
+    };
 }
 
-void btl_ib_rc_pipe_join(btl_ib_rc_pipe_t *pipe, const btl_ib_rc_hello_t *hello)
+void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params)
 {
-    pipe->peer_depth = hello->depth;
-    pipe->peer_word = hello->word;
-    pipe->peer_word_key = hello->word_key;
-    pipe->peer_eager_key = hello->eager_key;
-    pipe->peer_slots = hello->eager_slots;
-    pipe->peer_slot = hello->eager_slot;
-    if (pipe->rdma != NULL) {
-        pipe->rdma->reads_max = hello->reads < pipe->rc->reads ? hello->reads : pipe->rc->reads;
-        pipe->rdma->confirms = pipe->rc->iwarp || hello->relaxed;
+    const btl_ib_rc_port_t *port = conn->all->port;
+
+    btl_ib_rc_credit_join(&conn->credit, params->depth, params->word, params->word_key);
+    btl_ib_rc_eager_tx_join(&conn->eager_tx, params->word + BTL_IB_VERBS_LINE, params->eager_key,
+                            params->eager_slots, params->eager_slot);
+    if (conn->rdma != NULL) {
+        btl_ib_rc_rdma_join(conn->rdma, btl_ib_verbs_min(params->reads, port->reads),
+                            port->iwarp || params->relaxed);
     }
 }
 
-void btl_ib_rc_pipe_open(btl_ib_rc_pipe_t *pipe)
+void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
     struct ibv_qp_attr attr = {.min_rnr_timer = RNR_TIMER};
 
-    if (pipe->store.count == 0 && !pipe->rc->iwarp
-        && ibv_modify_qp(pipe->qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
-        (void) btl_ib_verbs_failed(&pipe->rc->verbs, "ibv_modify_qp", errno);
+    if (conn->rx.count == 0 && !conn->all->port->iwarp
+        && ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
+        (void) btl_ib_verbs_failed(&conn->all->port->verbs, "ibv_modify_qp", errno);
     }
-    pipe->stage = BTL_IB_RC_OPEN;
-    pipe->opened_at = btl_ib_rc_now_us();
-    pipe->rc->pending--;
+    conn->stage = BTL_IB_RC_OPEN;
+    conn->opened_at = btl_ib_rc_now_us();
+    conn->all->pending--;
+    btl_ib_rc_credit_set_open(&conn->credit, conn->rdma == NULL);
 }
 
-static void leave_link(btl_ib_rc_pipe_t *pipe)
+int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
 {
-    btl_ib_rc_eager_end(pipe);
-    if (pipe->stage != BTL_IB_RC_OPEN) {
-        pipe->rc->pending--;
-    }
-    pipe->rc->doubted -= pipe->doubt_until != 0;
-    pipe->stage = BTL_IB_RC_CLOSED;
-    pipe->peer->link[pipe->channel].pipe = NULL;
-    pipe->peer->pipes--;
-    pipe->peer = NULL;
-    free_slot(pipe);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+    btl_ib_rc_credit_use(&conn->credit, 1);
+    return btl_ib_rc_sq_post_own(&conn->sq, &wr);
 }
 
-/* The device is done with it. */
-static void release(btl_ib_rc_pipe_t *pipe)
+/* ---- closing one ---- */
+
+/* Free it if it is closed and nothing of it is in use any more. */
+static void free_unused(btl_ib_rc_conn_t *conn)
 {
-    pipe->rc->draining -= pipe->draining;
-    pipe->draining = false;
-    if (pipe->qp != NULL) {
-        rdma_destroy_qp(pipe->id);
-        pipe->qp = NULL;
+    btl_ib_rc_conn_t **at = &conn->all->closed;
+
+    if (conn->stage != BTL_IB_RC_CLOSED || conn->id != NULL || conn->held > 0 || conn->reporting) {
+        return;
     }
-    if (pipe->id != NULL) {
-        (void) rdma_destroy_id(pipe->id);
-        pipe->id = NULL;
+    while (*at != conn) {
+        at = &(*at)->next_closed;
     }
-    if (pipe->cq != NULL) {
-        pipe->cq->leaving += pipe->cq_entries;
-        pipe->cq = NULL;
-    }
-    btl_ib_rc_eager_release(pipe);
-    if (pipe->word_mr != NULL) {
-        (void) ibv_dereg_mr(pipe->word_mr);
-        pipe->word_mr = NULL;
-    }
-    if (pipe->mr != NULL) {
-        (void) ibv_dereg_mr(pipe->mr);
-        pipe->mr = NULL;
-    }
-    if (pipe->rdma != NULL) {
-        btl_ib_rc_rdma_over(pipe, pipe->posted, EPIPE);
-    } else {
-        btl_ib_rc_sent(pipe, pipe->posted);
-    }
+    *at = conn->next_closed;
+    free_conn(conn);
 }
 
-/* A queue pair that is destroyed takes along the shared buffers that it has and whose completions were not read: all
- * peers would be short of them for good. So it is made to fail first, and stays until they have come back
- * (IBTA 10.3.1, "Last WQE Reached"). Returns whether it has to. */
-static bool drain(btl_ib_rc_pipe_t *pipe)
+/* Give back all that the device has of it. */
+static void release(btl_ib_rc_conn_t *conn)
+{
+    conn->all->draining -= conn->draining;
+    conn->draining = false;
+    if (conn->qp != NULL) {
+        rdma_destroy_qp(conn->id);
+        conn->qp = NULL;
+    }
+    if (conn->id != NULL) {
+        (void) rdma_destroy_id(conn->id);
+        conn->id = NULL;
+    }
+    if (conn->cq != NULL) {
+        btl_ib_rc_cq_release(conn->cq, conn->cq_entries);
+        conn->cq = NULL;
+    }
+    btl_ib_rc_eager_release(conn->eager);
+    btl_ib_rc_credit_release(&conn->credit);
+    if (conn->mr != NULL) {
+        (void) ibv_dereg_mr(conn->mr);
+        conn->mr = NULL;
+    }
+    btl_ib_rc_conn_sent(conn, conn->sq.ring.posted, EPIPE);
+}
+
+/* A queue pair that is destroyed takes along the shared buffers that it has and whose completions
+ * were not read: all peers would be short of them for good. So it is made to fail first, and stays
+ * until they have come back (IBTA 10.3.1, "Last WQE Reached"). Returns whether it has to stay. */
+static bool drain(btl_ib_rc_conn_t *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-    if (pipe->qp == NULL || pipe->qp->srq == NULL || pipe->rc->failed != 0
-        || pipe->stage < BTL_IB_RC_ACCEPTED
-        || (rdma_disconnect(pipe->id) != 0 && ibv_modify_qp(pipe->qp, &attr, IBV_QP_STATE) != 0)) {
+    if (conn->qp == NULL || conn->qp->srq == NULL || conn->all->state->error != 0
+        || conn->stage < BTL_IB_RC_ACCEPTED
+        || (rdma_disconnect(conn->id) != 0 && ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) != 0)) {
         return false;
     }
-    pipe->drain_until = btl_ib_rc_now_us() + DRAIN_US;
-    pipe->rc->draining++;
+    conn->drain_until = btl_ib_rc_now_us() + DRAIN_US;
+    conn->all->draining++;
     return true;
 }
 
-void btl_ib_rc_pipe_last_words(btl_ib_rc_t *rc, const struct ibv_qp *qp)
+void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
 {
-    for (btl_ib_rc_pipe_t *pipe = *qp_bucket(rc, qp->qp_num); pipe != NULL; pipe = pipe->next_qp) {
-        pipe->last_words = pipe->last_words || pipe->qp == qp;
+    btl_ib_rc_conns_t *conns = conn->all;
+
+    conn->draining = drain(conn);
+    if (conn->qp != NULL && conn->rx.count == 0) {
+        leave_bucket(conn);
     }
-    for (btl_ib_rc_pipe_t *pipe = rc->closed; pipe != NULL; pipe = pipe->next_closed) {
-        pipe->last_words = pipe->last_words || pipe->qp == qp;
+    btl_ib_rc_eager_close(conns->eagers, conn->eager);
+    btl_ib_rc_credit_set_open(&conn->credit, false);
+    btl_ib_rc_sq_close(&conn->sq);
+    conns->pending -= conn->stage != BTL_IB_RC_OPEN;
+    conns->suspected -= conn->suspect_until != 0;
+    free_slot(conn);
+    conn->stage = BTL_IB_RC_CLOSED;
+    conn->peer = NULL;
+    conn->next_closed = conns->closed;
+    conns->closed = conn;
+    if (!conn->answer_due) {
+        btl_ib_rc_conn_answered(conn);
     }
 }
 
-void btl_ib_rc_pipes_drained(btl_ib_rc_t *rc, const btl_ib_rc_cq_t *cq)
+void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn)
+{
+    conn->answer_due = false;
+    if (conn->stage == BTL_IB_RC_CLOSED && !conn->draining) {
+        release(conn);
+        free_unused(conn);
+    }
+}
+
+void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn)
+{
+    if (conn->suspect_until == 0) {
+        conn->suspect_until = btl_ib_rc_now_us() + SUSPECT_US;
+        conn->all->suspected++;
+    }
+}
+
+void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)
+{
+    btl_ib_rc_conn_t *conn = *qp_bucket(conns, qp->qp_num);
+
+    for (; conn != NULL; conn = conn->next_qp) {
+        conn->last_wqe = conn->last_wqe || conn->qp == qp;
+    }
+    for (conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        conn->last_wqe = conn->last_wqe || conn->qp == qp;
+    }
+}
+
+void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq)
 {
     const uint64_t now = btl_ib_rc_now_us();
 
-    for (btl_ib_rc_pipe_t *pipe = rc->closed, *next; pipe != NULL; pipe = next) {
-        next = pipe->next_closed;
-        if (pipe->draining && pipe->cq == cq && (pipe->last_words || now >= pipe->drain_until)) {
-            release(pipe);
-            btl_ib_rc_pipe_let_go(pipe);
+    for (btl_ib_rc_conn_t *conn = conns->closed, *next; conn != NULL; conn = next) {
+        next = conn->next_closed;
+        if (conn->draining && conn->cq == cq && (conn->last_wqe || now >= conn->drain_until)) {
+            release(conn);
+            free_unused(conn);
         }
     }
 }
 
-void btl_ib_rc_pipe_close(btl_ib_rc_pipe_t *pipe)
+void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns)
 {
-    btl_ib_rc_t *rc = pipe->rc;
-
-    pipe->draining = drain(pipe);
-    if (pipe->qp != NULL && pipe->store.count == 0) {
-        leave_bucket(pipe);
-    }
-    leave_link(pipe);
-    rc->unheard -= pipe->unheard;
-    pipe->next_closed = rc->closed;
-    rc->closed = pipe;
-    if (!pipe->answer_due) {
-        btl_ib_rc_pipe_answered(pipe);
+    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        release(conn);
     }
 }
 
-void btl_ib_rc_pipe_answered(btl_ib_rc_pipe_t *pipe)
+void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns)
 {
-    pipe->answer_due = false;
-    if (pipe->stage == BTL_IB_RC_CLOSED && !pipe->draining) {
-        release(pipe);
-        btl_ib_rc_pipe_let_go(pipe);
+    while (conns->closed != NULL) {
+        btl_ib_rc_conn_t *conn = conns->closed;
+        conns->closed = conn->next_closed;
+        free_conn(conn);
+    }
+    free(conns->slot);
+}
+
+/* ---- traffic ---- */
+
+static void report(btl_ib_rc_conn_t *conn)
+{
+    if (!conn->reporting) {
+        conn->reporting = true;
+        conn->next_reporting = conn->all->reporting;
+        conn->all->reporting = conn;
     }
 }
 
-void btl_ib_rc_pipe_let_go(btl_ib_rc_pipe_t *pipe)
+void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error)
 {
-    btl_ib_rc_pipe_t **at = &pipe->rc->closed;
-
-    if (pipe->stage != BTL_IB_RC_CLOSED || pipe->id != NULL || pipe->held > 0 || pipe->emitting) {
-        return;
+    if (conn->rdma != NULL) {
+        btl_ib_rc_rdma_complete(conn->rdma, completed, error);
     }
-    while (*at != pipe) {
-        at = &(*at)->next_closed;
+    if (btl_ib_verbs_send_ring_complete(&conn->sq.ring, completed)) {
+        report(conn);
     }
-    *at = pipe->next_closed;
-    free_pipe(pipe);
 }
 
-void btl_ib_rc_pipes_fail(btl_ib_rc_t *rc)
+static btl_ib_event_t event_of(const btl_ib_rc_conn_t *conn, void *context)
 {
-    for (uint32_t i = 0; i < rc->slots; i++) {
-        if (rc->slot[i].pipe != NULL && rc->slot[i].pipe->rdma != NULL) {
-            btl_ib_rc_pipe_close(rc->slot[i].pipe);
+    const btl_ib_rc_op_t *op = context;
+
+    if (conn->rdma == NULL) {
+        return (btl_ib_event_t){.type = BTL_IB_EVENT_SENT, .context = context};
+    }
+    return (btl_ib_event_t){.type = BTL_IB_EVENT_RDMA,
+                            .error = op->error,
+                            .from = BTL_IB_ADDR_UNKNOWN,
+                            .context = op->context};
+}
+
+int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max)
+{
+    int count = 0;
+
+    while (conns->reporting != NULL && count < max) {
+        btl_ib_rc_conn_t *conn = conns->reporting;
+        void *context = btl_ib_verbs_send_ring_next(&conn->sq.ring);
+        if (context != NULL) {
+            events[count++] = event_of(conn, context);
+            continue;
+        }
+        conns->reporting = conn->next_reporting;
+        conn->reporting = false;
+        btl_ib_rc_credit_update(&conn->credit); /* there may be room for it now */
+        free_unused(conn);
+    }
+    return count;
+}
+
+void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie)
+{
+    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        if (conn->rdma != NULL && conn->peer_cookie == peer_cookie) {
+            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
         }
     }
 }
 
-void btl_ib_rc_pipes_close(btl_ib_rc_t *rc)
+bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers)
 {
-    for (uint32_t i = 0; i < rc->slots; i++) {
-        if (rc->slot[i].pipe != NULL) {
-            btl_ib_rc_pipe_close(rc->slot[i].pipe);
-        }
+    conn->held -= (uint32_t) buffers;
+    if (conn->stage == BTL_IB_RC_CLOSED) {
+        free_unused(conn);
+        return false;
     }
-    for (btl_ib_rc_pipe_t *pipe = rc->closed; pipe != NULL; pipe = pipe->next_closed) {
-        release(pipe);
-    }
-}
-
-void btl_ib_rc_pipes_free(btl_ib_rc_t *rc)
-{
-    while (rc->closed != NULL) {
-        btl_ib_rc_pipe_t *pipe = rc->closed;
-        rc->closed = pipe->next_closed;
-        free_pipe(pipe);
-    }
-    free(rc->slot);
+    return true;
 }

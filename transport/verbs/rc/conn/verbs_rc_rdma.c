@@ -3,124 +3,62 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * Operations on memory: writes, reads and atomics that the device does. They have a link of their own, so that bulk does
- * not stand before messages: its pipe has no receive buffers but the one for the message that opens it.
- *
- * Each operation completes by itself, and all before it with it, as a queue pair works in order. What is written over
- * iWARP is not yet at its place when the write completes (RFC 5040, 5.5: that says only that the local memory is free
- * again), nor is what goes to memory that the device may fill in any order: there a read of the peer's word follows, and
- * when it is back the writes before it are placed. Reads and atomics are bounded by what the peer serves at once; where
- * that is used up the read comes as soon as another one is over, for all writes until then ("unconfirmed").
- *
- * Short operations need no registered memory: a ring of bytes behind the word is written from, or read to, and is free
- * again in the order of posting.
- */
-
-#include "verbs_rc_rail.h"
+#include "verbs_rc_rdma.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum {
-    ALIGN = 64,     /* of pieces of the ring of bytes; atomics want 8 */
-    WORD_SINK = 32, /* where in a pipe's memory the peer's word is read to */
-    ATOMIC = 8,     /* bytes */
-    /* Bytes that Linux's soft-iWARP may copy into the packet's header, at most (32), and some more; its smallest page. */
-    SHORT_READ = 64,
-    PAGE = 4096,
-};
-
-/* ---- memory ---- */
-
-static int expose(btl_ib_transport_t *t, void *base, size_t size, unsigned access, void **handle,
-                  uint32_t *key)
+btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit, uint32_t depth)
 {
-    const btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    /* Memory that the process itself may only read can be a source, and be read by peers. Rights of peers to change it demand
-     * that of the device (ibv_reg_mr(3)). */
-    const unsigned changes = BTL_IB_RDMA_READ_INTO | BTL_IB_RDMA_MAY_WRITE | BTL_IB_RDMA_MAY_ATOMIC;
-    unsigned flags = access == 0 || (access & changes) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0;
+    btl_ib_rc_rdma_t *rdma = calloc(1, sizeof(*rdma));
 
-    if ((access & BTL_IB_RDMA_MAY_ATOMIC) != 0
-        && t->attr.rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE) {
-        return -EOPNOTSUPP;
+    if (rdma == NULL) {
+        return NULL;
     }
-    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
-    const bool sink = rc->iwarp && (access == 0 || (access & BTL_IB_RDMA_READ_INTO) != 0);
-    if ((access & BTL_IB_RDMA_MAY_WRITE) != 0 || sink) {
-        flags |= IBV_ACCESS_REMOTE_WRITE;
+    rdma->sq = sq;
+    rdma->credit = credit;
+    rdma->op = calloc(depth, sizeof(*rdma->op));
+    if (rdma->op == NULL) {
+        free(rdma);
+        return NULL;
     }
-    if ((access & BTL_IB_RDMA_MAY_READ) != 0) {
-        flags |= IBV_ACCESS_REMOTE_READ;
-    }
-    if ((access & BTL_IB_RDMA_MAY_ATOMIC) != 0) {
-        flags |= IBV_ACCESS_REMOTE_ATOMIC;
-    } else if (rc->relaxed) {
-        flags |= IBV_ACCESS_RELAXED_ORDERING;
-    }
-    struct ibv_mr *mr = ibv_reg_mr(rc->verbs.pd, base, size, flags);
-    if (mr == NULL) { /* there is another way for it, so nobody is to be troubled */
-        const int error = errno;
-        BTL_IB_VERBS_LOG(&rc->verbs, 10, "%s: %zu bytes cannot be registered: %s", t->name, size,
-                         strerror(error));
-        return -error;
-    }
-    *handle = mr;
-    *key = mr->rkey;
-    return 0;
+    return rdma;
 }
 
-/* ---- the ring of bytes ---- */
-
-/* Take a piece. Returns where it begins, or -1 if there is none. */
-static int64_t take_piece(btl_ib_rc_rdma_t *rdma, uint32_t size)
+void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma)
 {
-    const uint32_t wanted = (size + ALIGN - 1) / ALIGN * ALIGN;
-    const uint32_t at = rdma->taken % BTL_IB_RC_PIECES;
-    const uint32_t skipped = at + wanted > BTL_IB_RC_PIECES ? BTL_IB_RC_PIECES - at : 0;
-
-    if (rdma->taken - rdma->freed + skipped + wanted > BTL_IB_RC_PIECES) {
-        return -1;
+    if (rdma != NULL) {
+        free(rdma->op);
+        free(rdma);
     }
-    rdma->taken += skipped + wanted;
-    return skipped > 0 ? 0 : at;
+}
+
+static btl_ib_rc_op_t *op_at(const btl_ib_rc_rdma_t *rdma, uint32_t number)
+{
+    return &rdma->op[number & (rdma->sq->ring.depth - 1)];
 }
 
 /* ---- the end of operations ---- */
 
-static btl_ib_rc_op_t *op_at(const btl_ib_rc_pipe_t *pipe, uint32_t number)
+void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error)
 {
-    return &pipe->rdma->op[number & (pipe->ring_size - 1)];
-}
-
-/* What one leaves behind, now that the device is done with it. */
-static void settle(btl_ib_rc_pipe_t *pipe, btl_ib_rc_op_t *op)
-{
-    btl_ib_rc_rdma_t *rdma = pipe->rdma;
-
-    rdma->reads -= op->reads;
-    if (op->piece_size == 0) {
-        return;
-    }
-    if (op->sink != NULL && op->error == 0) {
-        memcpy(op->sink, rdma->pieces + op->piece, op->piece_size);
-    }
-    rdma->freed = op->taken;
-}
-
-void btl_ib_rc_rdma_over(btl_ib_rc_pipe_t *pipe, uint32_t completed, int error)
-{
-    for (uint32_t i = pipe->completed; i != completed; i++) {
-        btl_ib_rc_op_t *op = op_at(pipe, i);
+    for (uint32_t i = rdma->sq->ring.completed; i != completed; i++) {
+        btl_ib_rc_op_t *op = op_at(rdma, i);
         op->error = op->error != 0 ? op->error : error;
-        settle(pipe, op);
+        rdma->reads -= op->reads;
+        if (op->bounce_size > 0) {
+            if (op->sink != NULL && op->error == 0) {
+                memcpy(op->sink, rdma->bounce + op->bounce, op->bounce_size);
+            }
+            rdma->freed = op->taken;
+        }
     }
-    btl_ib_rc_sent(pipe, completed);
 }
 
-/* The errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR is said by devices that could not send, be it that
- * the port is down or that iWARP's other side has ended the connection: it says nothing about the operation. */
+/* The errno of an operation that failed by itself. IBV_WC_LOC_QP_OP_ERR says nothing about the
+ * operation: devices report it when they cannot send, be it that the port is down or that iWARP's
+ * other side has ended the connection. */
 static int error_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -136,98 +74,64 @@ static int error_of(enum ibv_wc_status status)
     }
 }
 
-void btl_ib_rc_rdma_failed(btl_ib_rc_pipe_t *pipe, uint32_t number, enum ibv_wc_status status)
+void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_status status)
 {
-    if (number - pipe->completed < pipe->posted - pipe->completed) {
-        op_at(pipe, number)->error = error_of(status);
+    const btl_ib_verbs_send_ring_t *ring = &rdma->sq->ring;
+
+    if (number - ring->completed < ring->posted - ring->completed) {
+        op_at(rdma, number)->error = error_of(status);
     }
-}
-
-/* Nobody is told of those that were not told of yet. */
-static void silence(btl_ib_rc_pipe_t *pipe)
-{
-    for (uint32_t i = pipe->emitted; i != pipe->posted; i++) {
-        pipe->ring[i & (pipe->ring_size - 1)] = NULL;
-    }
-    btl_ib_rc_sent(pipe, pipe->completed);
-}
-
-void btl_ib_rc_rdma_cancel(btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer)
-{
-    btl_ib_rc_pipe_t *pipe = peer->link[BTL_IB_RC_RDMA].pipe;
-
-    if (pipe != NULL && pipe->stage == BTL_IB_RC_OPEN) {
-        btl_ib_rc_pipe_close(pipe);
-    }
-    for (pipe = rc->closed; pipe != NULL; pipe = pipe->next_closed) {
-        if (pipe->rdma != NULL && pipe->rdma->cookie == peer->name.cookie) {
-            silence(pipe);
-        }
-    }
-}
-
-static void cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
-{
-    btl_ib_rc_t *rc = btl_ib_rc_of(t);
-
-    btl_ib_rc_rdma_cancel(rc, rc->peers.peer[to]);
 }
 
 /* ---- posting ---- */
 
-/* Note what was posted. */
-static void note(btl_ib_rc_pipe_t *pipe, const btl_ib_rc_op_t *op)
+/* Note an operation that was posted. Flushes make no event. */
+static void note(btl_ib_rc_rdma_t *rdma, const btl_ib_rc_op_t *op, bool event, bool signaled)
 {
-    btl_ib_rc_op_t *noted = op_at(pipe, pipe->posted);
+    btl_ib_rc_op_t *noted = op_at(rdma, rdma->sq->ring.posted);
 
     *noted = *op;
-    pipe->ring[pipe->posted & (pipe->ring_size - 1)] = op->told ? noted : NULL;
-    pipe->posted++;
-    pipe->rdma->reads += op->reads;
+    btl_ib_verbs_send_ring_post(&rdma->sq->ring, event ? noted : NULL, signaled);
+    rdma->reads += op->reads;
 }
 
-/* A read of the peer's word: when it is back the writes before it are placed. */
-static void fill_confirm(const btl_ib_rc_pipe_t *pipe, uint32_t number, struct ibv_send_wr *wr,
-                         struct ibv_sge *sge)
+static const btl_ib_rc_op_t flush_op = {.reads = true};
+
+static void fill_flush(const btl_ib_rc_rdma_t *rdma, uint32_t number, struct ibv_send_wr *wr,
+                       struct ibv_sge *sge)
 {
+    const btl_ib_rc_credit_t *credit = rdma->credit;
+
     *sge = (struct ibv_sge){
-        .addr = (uintptr_t) pipe->memory + WORD_SINK,
-        .length = sizeof(uint32_t),
-        .lkey = pipe->mr->lkey,
+        .addr = (uintptr_t) &credit->line->flush,
+        .length = sizeof(credit->line->flush),
+        .lkey = credit->lkey,
     };
     *wr = (struct ibv_send_wr){
-        .wr_id = btl_ib_rc_pipe_id(pipe, number & ~BTL_IB_RC_RECV),
+        .wr_id = btl_ib_rc_sq_id(rdma->sq, number),
         .sg_list = sge,
         .num_sge = 1,
         .opcode = IBV_WR_RDMA_READ,
         .send_flags = IBV_SEND_SIGNALED,
-        .wr.rdma = {.remote_addr = pipe->peer_word, .rkey = pipe->peer_word_key},
+        .wr.rdma = {.remote_addr = credit->remote, .rkey = credit->remote_key},
     };
 }
 
-static const btl_ib_rc_op_t confirming = {.reads = 1};
-
-void btl_ib_rc_rdma_confirm(btl_ib_rc_pipe_t *pipe)
+int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma)
 {
     struct ibv_send_wr wr, *bad;
     struct ibv_sge sge;
 
-    if (!pipe->rdma->unconfirmed || pipe->rdma->reads >= pipe->rdma->reads_max) {
-        return;
+    if (!rdma->unflushed || rdma->reads >= rdma->reads_max) {
+        return 0;
     }
-    fill_confirm(pipe, pipe->posted, &wr, &sge);
-    const int error = ibv_post_send(pipe->qp, &wr, &bad);
-    if (error != 0) {
-        btl_ib_rc_cm_broke(pipe, strerror(error));
-        return;
+    fill_flush(rdma, rdma->sq->ring.posted, &wr, &sge);
+    const int error = ibv_post_send(rdma->sq->qp, &wr, &bad);
+    if (error == 0) {
+        rdma->unflushed = false;
+        note(rdma, &flush_op, false, true);
     }
-    pipe->rdma->unconfirmed = false;
-    note(pipe, &confirming);
-}
-
-static bool is_read(const btl_ib_rdma_work_t *work)
-{
-    return work->kind != BTL_IB_RDMA_WRITE;
+    return error;
 }
 
 static bool is_atomic(const btl_ib_rdma_work_t *work)
@@ -235,54 +139,69 @@ static bool is_atomic(const btl_ib_rdma_work_t *work)
     return work->kind == BTL_IB_RDMA_ADD || work->kind == BTL_IB_RDMA_CSWAP;
 }
 
-static bool goes_inline(const btl_ib_rc_t *rc, const btl_ib_rdma_work_t *work)
+static bool is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work)
 {
-    return work->kind == BTL_IB_RDMA_WRITE && work->size <= rc->verbs.base.attr.inline_size;
+    return work->kind == BTL_IB_RDMA_WRITE && work->size <= rdma->sq->inline_size;
 }
 
-/* The local end: where the caller has it, or in the ring of bytes. Returns whether there was room. */
-static bool fill_local(btl_ib_rc_pipe_t *pipe, const btl_ib_rdma_work_t *work, btl_ib_rc_op_t *op,
+/* Take a bounce buffer: whole cache lines; atomics need them aligned to 8. Returns where it begins,
+ * -1 if there is no room. */
+static int64_t take_bounce(btl_ib_rc_rdma_t *rdma, uint32_t size)
+{
+    const uint32_t wanted = (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
+    const uint32_t at = rdma->taken % BTL_IB_RC_BOUNCE;
+    const uint32_t skipped = at + wanted > BTL_IB_RC_BOUNCE ? BTL_IB_RC_BOUNCE - at : 0;
+
+    if (rdma->taken - rdma->freed + skipped + wanted > BTL_IB_RC_BOUNCE) {
+        return -1;
+    }
+    rdma->taken += skipped + wanted;
+    return skipped > 0 ? 0 : at;
+}
+
+/* The local end: where the caller has it, or a bounce buffer. Returns whether there was room. */
+static bool fill_local(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, btl_ib_rc_op_t *op,
                        struct ibv_sge *sge)
 {
-    btl_ib_rc_rdma_t *rdma = pipe->rdma;
     const struct ibv_mr *mr = is_atomic(work) ? NULL : work->mem;
     const uint32_t size = (uint32_t) work->size;
 
     *sge = (struct ibv_sge){.addr = (uintptr_t) work->local, .length = size};
-    if (goes_inline(pipe->rc, work)) {
+    if (is_inline(rdma, work)) {
         return true;
     }
     if (mr != NULL) {
         sge->lkey = mr->lkey;
         return true;
     }
-    const int64_t at = take_piece(rdma, size);
+    const int64_t at = take_bounce(rdma, size);
     if (at < 0) {
         return false;
     }
-    op->piece = (uint32_t) at;
-    op->piece_size = size;
+    op->bounce = (uint32_t) at;
+    op->bounce_size = size;
     op->taken = rdma->taken;
-    op->sink = is_read(work) ? work->local : NULL;
-    if (!is_read(work)) {
-        memcpy(rdma->pieces + at, work->local, size);
+    if (btl_ib_rc_rdma_is_read(work)) {
+        op->sink = work->local;
+    } else {
+        memcpy(rdma->bounce + at, work->local, size);
     }
-    sge->addr = (uintptr_t) rdma->pieces + (uint64_t) at;
-    sge->lkey = pipe->mr->lkey;
+    sge->addr = (uintptr_t) rdma->bounce + (uint64_t) at;
+    sge->lkey = rdma->lkey;
     return true;
 }
 
-static void fill(const btl_ib_rc_pipe_t *pipe, const btl_ib_rdma_work_t *work,
+static void fill(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work,
                  struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
     *wr = (struct ibv_send_wr){
-        .wr_id = btl_ib_rc_pipe_id(pipe, pipe->posted & ~BTL_IB_RC_RECV),
+        .wr_id = btl_ib_rc_sq_id(rdma->sq, rdma->sq->ring.posted),
         .sg_list = sge,
         .num_sge = 1,
-        .send_flags = goes_inline(pipe->rc, work) ? IBV_SEND_INLINE : 0,
+        .send_flags = is_inline(rdma, work) ? IBV_SEND_INLINE : 0,
     };
     if (!is_atomic(work)) {
-        wr->opcode = is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+        wr->opcode = btl_ib_rc_rdma_is_read(work) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
         wr->wr.rdma.remote_addr = work->remote;
         wr->wr.rdma.rkey = work->key;
         return;
@@ -295,100 +214,41 @@ static void fill(const btl_ib_rc_pipe_t *pipe, const btl_ib_rdma_work_t *work,
     wr->wr.atomic.swap = work->operand;
 }
 
-/* Post one, and the read that confirms it if it needs that and may be read now. Returns 0 or a negative errno. */
-static int post(btl_ib_rc_pipe_t *pipe, const btl_ib_rdma_work_t *work)
+int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken)
 {
-    btl_ib_rc_rdma_t *rdma = pipe->rdma;
+    const bool reads = btl_ib_rc_rdma_is_read(work);
+    const bool flush = !reads && rdma->flushes;
+    const bool flush_now = flush && rdma->reads < rdma->reads_max;
     const uint32_t taken = rdma->taken;
-    const bool confirm = !is_read(work) && rdma->confirms;
-    const bool now = confirm && rdma->reads < rdma->reads_max;
-    btl_ib_rc_op_t op = {.context = work->context, .told = true, .reads = is_read(work)};
+    btl_ib_rc_op_t op = {.context = work->context, .reads = reads};
     struct ibv_send_wr wr[2], *bad = NULL;
     struct ibv_sge sge[2];
 
-    if (!fill_local(pipe, work, &op, &sge[0])) {
+    *broken = 0;
+    if (rdma->reads_max == 0 && (reads || flush)) {
+        return -EOPNOTSUPP;
+    }
+    if (btl_ib_verbs_send_ring_room(&rdma->sq->ring) < BTL_IB_RC_SEND_RESERVED
+        || (reads && rdma->reads >= rdma->reads_max) || !fill_local(rdma, work, &op, &sge[0])) {
         return -EAGAIN;
     }
-    fill(pipe, work, &wr[0], &sge[0]);
-    wr[0].send_flags |= confirm ? 0 : IBV_SEND_SIGNALED;
-    if (now) {
-        fill_confirm(pipe, pipe->posted + 1, &wr[1], &sge[1]);
+    fill(rdma, work, &wr[0], &sge[0]);
+    wr[0].send_flags |= flush ? 0 : IBV_SEND_SIGNALED;
+    if (flush_now) {
+        fill_flush(rdma, rdma->sq->ring.posted + 1, &wr[1], &sge[1]);
         wr[0].next = &wr[1];
     }
-    const int error = ibv_post_send(pipe->qp, wr, &bad);
+    const int error = ibv_post_send(rdma->sq->qp, wr, &bad);
     if (error != 0 && bad != &wr[1]) { /* none of it was begun */
         rdma->taken = taken;
-        if (error != ENOMEM) {
-            btl_ib_rc_cm_broke(pipe, strerror(error));
-        }
+        *broken = error == ENOMEM ? 0 : error;
         return error == ENOMEM ? -EAGAIN : -EIO;
     }
-    note(pipe, &op);
-    rdma->unconfirmed = confirm ? !now : rdma->unconfirmed;
-    if (error != 0) {
-        btl_ib_rc_cm_broke(pipe, strerror(error));
-    } else if (now) {
-        note(pipe, &confirming);
+    note(rdma, &op, true, !flush);
+    rdma->unflushed = flush ? !flush_now : rdma->unflushed;
+    if (flush_now && error == 0) {
+        note(rdma, &flush_op, false, true);
     }
+    *broken = error;
     return 0;
 }
-
-static bool has_room(const btl_ib_rc_pipe_t *pipe)
-{
-    return pipe->posted - pipe->emitted + BTL_IB_RC_CONTROL <= pipe->ring_size;
-}
-
-static int check(const btl_ib_rc_t *rc, const btl_ib_rdma_work_t *work)
-{
-    const btl_ib_transport_attr_t *attr = &rc->verbs.base.attr;
-
-    if (is_atomic(work)) {
-        if (attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE) {
-            return -EOPNOTSUPP;
-        }
-        return work->size == ATOMIC && work->remote % ATOMIC == 0 ? 0 : -EINVAL;
-    }
-    const uint64_t most = work->mem != NULL ? attr->rdma_max : attr->rdma_copied;
-    return work->size > 0 && work->size <= most ? 0 : -EINVAL;
-}
-
-/* Soft-iWARP answers a short read of what lies on two pages with wrong bytes: its siw_try_1seg() takes what lies on the
- * second for the length of what lies on the first (Linux 6.1). Few reads are such, so no other iWARP device is told from it. */
-static bool comes_mangled(const btl_ib_rc_t *rc, const btl_ib_rdma_work_t *work)
-{
-    return rc->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ
-           && work->remote % PAGE + work->size > PAGE;
-}
-
-static int start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
-{
-    btl_ib_rc_t *rc = btl_ib_rc_of(t);
-    int error = check(rc, work);
-
-    if (error != 0 || rc->failed != 0 || rc->down) {
-        return error != 0 ? error : -ENETDOWN;
-    }
-    if (comes_mangled(rc, work)) {
-        return -EOPNOTSUPP;
-    }
-    btl_ib_rc_pipe_t *pipe =
-        btl_ib_rc_cm_pipe(rc, rc->peers.peer[work->to], BTL_IB_RC_RDMA, &error);
-    if (pipe == NULL) {
-        return -error;
-    }
-    const btl_ib_rc_rdma_t *rdma = pipe->rdma;
-    if (rdma->reads_max == 0 && (is_read(work) || rdma->confirms)) {
-        return -EOPNOTSUPP;
-    }
-    if (!has_room(pipe) || (is_read(work) && rdma->reads >= rdma->reads_max)) {
-        return -EAGAIN;
-    }
-    return post(pipe, work);
-}
-
-const btl_ib_rdma_ops_t btl_ib_rc_rdma_ops = {
-    .expose = expose,
-    .withdraw = btl_ib_verbs_mem_deregister,
-    .start = start,
-    .cancel = cancel,
-};

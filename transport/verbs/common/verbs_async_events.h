@@ -1,0 +1,49 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What a device reports without being asked (ibv_get_async_event(3)), and what becomes of the port
+ * by it: up, down until it comes back, or failed for good.
+ */
+
+#ifndef BTL_IB_VERBS_ASYNC_EVENTS_H
+#define BTL_IB_VERBS_ASYNC_EVENTS_H
+
+#include "verbs_port.h"
+
+/* Is the port of use? Both kinds of bad news are reported by poll() once. */
+typedef struct btl_ib_verbs_state {
+    int error; /* errno; not 0: the device has failed for good */
+    bool error_reported;
+    bool down; /* the port is down and may come back */
+    bool down_reported;
+} btl_ib_verbs_state_t;
+
+/* The device has failed with that errno. The first one counts. */
+static inline void btl_ib_verbs_state_fail(btl_ib_verbs_state_t *state, int error)
+{
+    state->error = state->error != 0 ? state->error : error;
+}
+
+static inline void btl_ib_verbs_state_set_down(btl_ib_verbs_state_t *state, bool down)
+{
+    state->down = down;
+}
+
+/* Make events of what has changed. Returns how many: 0 or 1. */
+int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
+
+/* Is an event about our port? Only port events name one. */
+bool btl_ib_verbs_event_is_ours(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event);
+
+/* Log an event, and show the help text for `error`, the errno that it means for this port (0: it
+ * goes on). */
+void btl_ib_verbs_event_log(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event,
+                            int error);
+
+/* Is the port active? */
+bool btl_ib_verbs_port_up(const btl_ib_verbs_t *verbs);
+
+#endif

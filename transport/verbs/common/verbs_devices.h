@@ -1,0 +1,54 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The list of devices that a verbs transport can open, and what is printed about them. */
+
+#ifndef BTL_IB_VERBS_DEVICES_H
+#define BTL_IB_VERBS_DEVICES_H
+
+#include "verbs_port.h"
+
+/* The handle of a btl_ib_device_t of ours: what to open. */
+typedef struct btl_ib_verbs_device {
+    char name[64]; /* "mlx5_0", without the port */
+    uint8_t port;
+    btl_ib_verbs_gid_t gid; /* UD only */
+    uint32_t mtu;           /* bytes */
+    uint32_t max_qp;        /* queue pairs; RC only */
+    char firmware[64];
+} btl_ib_verbs_device_t;
+
+/* A list under construction. */
+typedef struct btl_ib_verbs_list {
+    btl_ib_device_t *device;
+    int count;
+} btl_ib_verbs_list_t;
+
+/* Why there is nothing to list. */
+#define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
+
+/* Append a port of a device; address and interface are left to the caller. Returns NULL if memory
+ * is short. */
+btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
+                                          struct ibv_context *context, uint8_t port,
+                                          const struct ibv_device_attr *device_attr,
+                                          const struct ibv_port_attr *port_attr);
+
+/* The name that users see: with the port if the device has several. */
+void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
+                              size_t len);
+
+/* Was a provider of libfabric asked for, which excludes this transport? */
+bool btl_ib_verbs_excluded(const btl_ib_search_t *search);
+
+/* devices_free(), describe() and library() of btl_ib_transport_type_t. */
+void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
+void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
+void btl_ib_verbs_library(char *out, size_t len);
+
+/* Mbit/s of a port, 0 if unknown. */
+uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Datagrams to work requests. All of one send() that go to one queue of one peer are posted by one
+ * call. */
+
+#ifndef BTL_IB_VERBS_RC_SEND_H
+#define BTL_IB_VERBS_RC_SEND_H
+
+#include "transport.h"
+
+/* send() of btl_ib_transport_ops_t. */
+int btl_ib_rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error);
+
+#endif

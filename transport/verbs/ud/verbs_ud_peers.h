@@ -1,0 +1,74 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Peers of a UD transport: by handle, and found by what a received datagram says of its source.
+ * Peers on one port share its address handle ("host").
+ */
+
+#ifndef BTL_IB_VERBS_UD_PEERS_H
+#define BTL_IB_VERBS_UD_PEERS_H
+
+#include "verbs_ud_addr.h"
+#include "verbs_ud_qp.h"
+
+/* A port that peers are behind. */
+typedef struct btl_ib_ud_host {
+    union ibv_gid gid;
+    uint16_t lid; /* 0: datagrams to and from it carry a GRH */
+    uint32_t users;
+    uint32_t
+        next; /* index + 1: of the same bucket, of those that leave, or of the free ones; 0: none */
+    struct ibv_ah *ah;
+    uint32_t last[BTL_IB_UD_QPS_MAX]; /* number of the last send to it by each queue pair of ours */
+} btl_ib_ud_host_t;
+
+typedef struct btl_ib_ud_peer {
+    uint32_t host;  /* index */
+    uint32_t users; /* added less removed; 0: free */
+    uint32_t qkey;
+    uint32_t count;                   /* of its queue pairs */
+    uint32_t qpn[BTL_IB_UD_QPS_MAX];  /* by the queue that they serve */
+    uint32_t next[BTL_IB_UD_QPS_MAX]; /* as `bucket`; [0] of free ones: index + 1 */
+} btl_ib_ud_peer_t;
+
+typedef struct btl_ib_ud_peers {
+    const btl_ib_verbs_t *verbs;
+    btl_ib_ud_qps_t *qps;
+    btl_ib_ud_host_t *host;
+    uint32_t *host_bucket; /* index + 1, 0: none */
+    uint32_t hosts;        /* of `host` that were ever used */
+    uint32_t host_room;    /* a power of two; as many buckets */
+    uint32_t host_free;    /* index + 1 of the first free one */
+    uint32_t leaving;      /* the same of those without users to which sends are not over */
+    btl_ib_ud_peer_t *peer;
+    uint32_t *bucket; /* by host and queue pair: index * BTL_IB_UD_QPS_MAX + which + 1, 0: none */
+    uint32_t count;   /* of `peer` that were ever used */
+    uint32_t room;    /* of `peer`; BTL_IB_UD_QPS_MAX times as many buckets */
+    uint32_t free;    /* index + 1 of the first free one */
+} btl_ib_ud_peers_t;
+
+/* addr_add() and addr_remove() of btl_ib_transport_ops_t. */
+int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
+                        btl_ib_addr_t *addr);
+void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr);
+
+/* Who sent what a completion is about? `payload` follows the GRH. */
+btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
+                                     const uint8_t *payload);
+
+/* A send request was posted to a peer. */
+static inline void btl_ib_ud_peers_sent(btl_ib_ud_peers_t *peers, btl_ib_addr_t to, uint32_t qp,
+                                        uint32_t number)
+{
+    peers->host[peers->peer[to].host].last[qp] = number;
+}
+
+/* Destroy the address handles of hosts without users to which all sends are over. */
+void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers);
+
+void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers);
+
+#endif

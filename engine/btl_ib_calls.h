@@ -49,49 +49,6 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 
-/* ---- btl_ib_conn.c ---- */
-
-/* As btl_ib_conn_create(), for a connection that the peer asked for. */
-int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
-                     btl_ib_conn_t **conn);
-
-/* The peer left or began anew: messages that left count as acknowledged, what was not sent yet and
- * operations fail, and the connection is as if just made. */
-void btl_ib_conn_reset(btl_ib_conn_t *conn);
-
-/* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
- * next part never saw any of that, it can have it. */
-void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
-
-/* Is nothing due to the peer, and nothing of its begun? */
-bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
-
-/* The idle timer went off: shrink, or look again later. */
-void btl_ib_conn_idle(btl_ib_conn_t *conn);
-
-/* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
- * whether it keeps the order. */
-void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
-
-/* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
-void btl_ib_conn_linger(btl_ib_conn_t *conn);
-
-/* Give back all that a connection holds, without callbacks to come. */
-void btl_ib_conn_strip(btl_ib_conn_t *conn);
-
-/* ---- btl_ib_contact.c ---- */
-
-/*
- * Whose is this datagram? NULL if it is nobody's we know, its token is wrong or its key does not
- * open it (counted). Makes a passive connection if it is a good first contact. With a keyed guard it comes with
- * btl_ib_wire_peek()'s part of the view, and returns with all of it. What it says of an earlier life of
- * ours is taken out of the view.
- */
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
-
-/* Our token on what goes to the peer, for the connection's current epoch. */
-void btl_ib_contact_begin(btl_ib_conn_t *conn);
-
 /* ---- sending: btl_ib_tx.h says which file does what ---- */
 
 /* Send whatever the limits let go. */
@@ -214,29 +171,22 @@ void btl_ib_serve_drop(btl_ib_conn_t *conn);
 /* Free what idle connections do not need. */
 void btl_ib_serve_shrink(btl_ib_conn_t *conn);
 
-/* ---- btl_ib_drops.c ---- */
-
-/* Sets engine->drops if config.log wants details; without memory nothing is shown. */
-void btl_ib_drops_init(btl_ib_engine_t *engine);
-
-/* Prints what waits. */
-void btl_ib_drops_fini(btl_ib_engine_t *engine);
-
-/* The rest only where engine->drops is set. */
-
-/* A datagram was taken in, or dropped: of a counter that grew since the last one there is a line, 20 a second at
- * most, in a kick with the next turn. The datagram's buffer is not reposted yet. */
-void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
-
-/* In each turn of the owner's: what kicks left, and how many have no line. */
-void btl_ib_drops_turn(btl_ib_engine_t *engine);
-
 /* ---- btl_ib_rx.c ---- */
 
 /* A new sequence was accepted: placed, or about to be within this call. */
 void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+/* As much of a datagram as can be looked at before the sender is known: all of it, or only what finds
+ * its key. False: it is dropped, and counted. */
+bool btl_ib_recv_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
+
+/* Are space, sequence, size and tag of a sequenced segment, which came in `datagram` bytes, what this
+ * connection allows? Else it is counted. */
+bool btl_ib_recv_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
+
+/* It is the peer's, and possible: take it in. `news`: its acknowledgements, too. True: it is a CLOSE, with which
+ * this incarnation of the connection ends. */
+bool btl_ib_recv_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news);
 
 /* Take a genuine datagram apart, and check all that needs no connection. False: counted. */
 bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
@@ -280,122 +230,5 @@ void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* Acknowledgements were taken in: has what is parked waited long enough? */
 void btl_ib_park_look(btl_ib_conn_t *conn);
-
-/* ---- btl_ib_rail.c ---- */
-
-/* Neither a datagram nor the end of a send or operation, but news of a peer, or of the device. */
-void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
-
-/* A port that is down: has it been for too long? */
-void btl_ib_rail_look(btl_ib_rail_t *rail);
-
-/* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
-void btl_ib_rail_mourn(btl_ib_rail_t *rail);
-
-/* ---- btl_ib_validation.c ---- */
-
-/* us: refusals that follow each other so soon are one row, and so long they count after the last. */
-#define BTL_IB_REFUSED_ROW 10000000u
-
-/* us of nothing but refusals: believe them. A port may be late. */
-#define BTL_IB_REFUSED_LONG 100000u
-
-/* A new life of the connection. What is known of its rails stays. */
-void btl_ib_validation_begin(btl_ib_conn_t *conn);
-
-/* Something of the peer's came by the connection's own two rails for the first time. */
-void btl_ib_validation_passed(btl_ib_conn_t *conn);
-
-/* Something of the peer's came by them. That what is sent by them gets there it proves only where it is an answer. */
-static inline void btl_ib_validation_heard(btl_ib_conn_t *conn)
-{
-    if (!conn->validation.valid) {
-        btl_ib_validation_passed(conn);
-    }
-}
-
-/* After refusals: does it show that something gets there by the present way? */
-void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
-/* The present way was refused once more: is it to be left, because nothing got there for BTL_IB_REFUSED_LONG? */
-bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
-
-/* The connection takes another way; and: a question goes by its own two rails. */
-void btl_ib_validation_moved(btl_ib_conn_t *conn);
-void btl_ib_validation_asked(btl_ib_conn_t *conn);
-
-/* It is believed that nobody is there, by them; and was that said lately, with nothing getting there since? */
-void btl_ib_validation_refused(btl_ib_conn_t *conn);
-bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
-
-/* A datagram that names its sender got here, but it cannot be looked up now: tell it, if the transport can. */
-void btl_ib_validation_respond(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
-
-/* The peer told us that, by that rail; and something else showed that what we send gets there. */
-void btl_ib_validation_responded(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
-void btl_ib_validation_answered(btl_ib_conn_t *conn);
-
-/* A probe is due, not in a kick. If the peer never answered for long that is told. True if it is to be given up. */
-bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
-
-/* Something would be sent by them if the peer had answered: ask, but not too often. */
-void btl_ib_validation_ask(btl_ib_conn_t *conn);
-
-/* A probe went by them, while they are not validated. */
-void btl_ib_validation_probed(btl_ib_conn_t *conn);
-
-/* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
-bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
-
-/* ---- btl_ib_quote.c ---- */
-
-/* May a REFUSED or PATH be believed? Else it is counted and logged. Changes nothing else. */
-bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
-
-/* ---- btl_ib_failover.c ---- */
-
-/* Of the connections with that process: is any of them validated, and not refused lately? Did
- * anything of ours get there by any? Was any refused lately? */
-bool btl_ib_failover_any_valid(const btl_ib_conn_t *conn);
-bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn);
-bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn);
-
-/* The peer is there: it is asked anew by pairs of rails that are not validated, with short
- * pauses. */
-void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn);
-
-/* Is what carries it now validated? */
-bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn);
-
-/* The way that it goes by is refused: go by another that is not. False if there is none. */
-bool btl_ib_failover_refused(btl_ib_conn_t *conn);
-
-/* What carries it belongs to a connection that the peer may not know yet: introduce that. */
-void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
-
-/* Go on by another rail by which there is a connection with the same process, and tell the peer. False: there
- * is none that carries what is under way. Calls nothing up. */
-bool btl_ib_failover(btl_ib_conn_t *conn);
-
-/* The same, if the peer's process was heard by another connection after `since` (of engine->awake). */
-bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
-
-/* Ask for a sign of life of the same process by all other rails. */
-void btl_ib_failover_ask(btl_ib_conn_t *conn);
-
-/* Is its own way well again? */
-void btl_ib_failover_home(btl_ib_conn_t *conn);
-
-/* Has the process `name` a connection with us by that rail, from that address (if it is known)? */
-bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
-
-/* May its datagrams come from there, by that rail? */
-bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
-                            btl_ib_addr_t from);
-
-/* A good datagram came, stamped so, by another way than what we send: if it is news, the peer's way is ours
- * from now on. */
-void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
-                            uint32_t stamp);
 
 #endif

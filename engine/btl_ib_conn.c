@@ -6,7 +6,11 @@
 /* A connection's life: made, reset, drained, closed, dead. */
 
 #include "btl_ib_min.h"
+#include "btl_ib_conn.h"
+
 #include "btl_ib_calls.h"
+#include "btl_ib_contact.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -448,13 +452,12 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
 
 /* ---- changing ---- */
 
-void btl_ib_conn_idle(btl_ib_conn_t *conn)
+bool btl_ib_conn_idle(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
     if (!btl_ib_conn_rests(conn, btl_ib_conn_drained(conn))) {
-        btl_ib_failover_home(conn);
-        return;
+        return false;
     }
     btl_ib_op_shrink(conn);
     btl_ib_serve_shrink(conn);
@@ -473,6 +476,7 @@ void btl_ib_conn_idle(btl_ib_conn_t *conn)
             btl_ib_send_skip(conn, i);
         }
     }
+    return true;
 }
 
 void btl_ib_conn_reset(btl_ib_conn_t *conn)

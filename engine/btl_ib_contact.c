@@ -11,7 +11,13 @@
  * at once: each finds the other's name in its table and takes down the id.
  */
 
+#include "btl_ib_contact.h"
+
 #include "btl_ib_calls.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_path_response.h"
+#include "btl_ib_validation.h"
 
 #include <string.h>
 
@@ -56,7 +62,7 @@ static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
         && conn->made_in == conn->engine->turn.batch) {
         return true;
     }
-    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_failover_is_way(conn, rail, from)) {
+    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_route_is_source(conn, rail, from)) {
         conn->engine->count.dropped_source++;
         return false;
     }
@@ -219,7 +225,7 @@ static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
 static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.connect.to_rail == rail->index
-        || btl_ib_failover_knows(rail, arrival->view.connect.name, arrival->from)) {
+        || btl_ib_route_by_rail(rail, arrival->view.connect.name, arrival->from) != NULL) {
         return true;
     }
     rail->engine->count.dropped_stranger++;
@@ -263,7 +269,7 @@ static void put_off(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
     if (stored != NULL
         || may_respond(rail->engine)) { /* who asks for the first time is not left out */
-        btl_ib_validation_respond(rail, arrival);
+        btl_ib_path_response_send(rail, arrival);
     }
 }
 
@@ -301,7 +307,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     if (!may_be_taken_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
         if (old == NULL && !engine->handshakes.refuse_new && may_respond(engine)) {
-            btl_ib_validation_respond(rail, arrival); /* it is to wait, and not to give us up */
+            btl_ib_path_response_send(rail, arrival); /* it is to wait, and not to give us up */
         }
         return NULL;
     }
@@ -444,16 +450,18 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
 
     if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
         count->dropped_stranger++;
-    } else if (arrival->view.token
-               != btl_ib_token_of_response(&conn->identity.secret, conn->identity.tx_token,
-                                           conn->identity.id)) {
+    } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
         count->dropped_token++;
     } else if (conn->identity
                    .peer_knows) { /* a late copy, or somebody repeats it: there is better news */
         count->dropped_stale++;
     } else if (is_source(conn, rail, arrival->from)) {
         count->received_responses++;
-        btl_ib_validation_responded(conn, rail);
+        btl_ib_validation_answered(conn);
+        btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
+        if (rail == conn->rail && btl_ib_validation_heard(conn)) {
+            btl_ib_failover_validated(conn);
+        }
     }
 }
 

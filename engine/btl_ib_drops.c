@@ -9,7 +9,9 @@
  * NULL else.
  */
 
-#include "btl_ib_calls.h"
+#include "btl_ib_drops.h"
+
+#include "btl_ib_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

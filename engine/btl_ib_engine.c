@@ -6,8 +6,13 @@
 /* Rails, progress, and the events of the transports. */
 
 #include "btl_ib_min.h"
+#include "btl_ib_arrival.h"
 #include "btl_ib_calls.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_drops.h"
+#include "btl_ib_failover.h"
 #include "btl_ib_latency.h"
+#include "btl_ib_rail.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -391,7 +396,9 @@ static void evicted(void *context, btl_ib_guest_t *guest)
 
     (void) context;
     if (timer->kind == BTL_IB_TIMER_IDLE) {
-        btl_ib_conn_idle(conn);
+        if (!btl_ib_conn_idle(conn)) {
+            btl_ib_failover_home(conn);
+        }
     } else if (timer->kind == BTL_IB_TIMER_PACE) {
         btl_ib_conn_ready(conn);
     } else if (conn->state == BTL_IB_CONN_CLOSING) {

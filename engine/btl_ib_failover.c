@@ -10,7 +10,11 @@
  * good datagram of a connection by another way than before answers by that way.
  */
 
+#include "btl_ib_failover.h"
+
 #include "btl_ib_calls.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,12 +22,8 @@
 /* us: two processes that chose different ways at once agree in that time. */
 enum { DECIDED = 1000 * 1000 };
 
-bool btl_ib_failover_knows(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
-{
-    return btl_ib_route_by_rail(rail, name, from) != NULL;
-}
-
-void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
+/* The peer is there: it is asked anew by pairs of rails that are not validated, with short pauses. */
+static void ask_anew(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
@@ -37,50 +37,11 @@ void btl_ib_failover_ask_anew(const btl_ib_conn_t *conn)
     }
 }
 
-/* Is that said of any connection with the same process that has a rail which can be used? */
-static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
+void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-    bool found = is_so(conn);
-
-    for (uint32_t i = 0; i < engine->rail_count && !found; i++) {
-        const btl_ib_conn_t *other =
-            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-        found = other != NULL && is_so(other);
-    }
-    return found;
-}
-
-static bool is_answered(const btl_ib_conn_t *conn)
-{
-    return conn->validation.answered;
-}
-
-static bool leads_there(const btl_ib_conn_t *conn)
-{
-    return conn->validation.valid && !btl_ib_validation_refuses(conn);
-}
-
-bool btl_ib_failover_any_valid(const btl_ib_conn_t *conn)
-{
-    return any(conn, leads_there);
-}
-
-bool btl_ib_failover_any_answered(const btl_ib_conn_t *conn)
-{
-    return any(conn, is_answered);
-}
-
-bool btl_ib_failover_any_refused(const btl_ib_conn_t *conn)
-{
-    return any(conn, btl_ib_validation_refuses);
-}
-
-bool btl_ib_failover_is_valid(const btl_ib_conn_t *conn)
-{
-    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
-
-    return carries != NULL && carries->validation.valid;
+    conn->recovery.blocked_since = 0; /* what data wait for from now on is something else */
+    btl_ib_conn_ready(conn);
+    ask_anew(conn);
 }
 
 void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
@@ -210,19 +171,6 @@ bool btl_ib_failover_refused(btl_ib_conn_t *conn)
     }
     conn->recovery.refused_since = 0;
     return go_on(conn, 1);
-}
-
-static bool is_address(btl_ib_addr_t from, btl_ib_addr_t address)
-{
-    return from == address || from == BTL_IB_ADDR_UNKNOWN;
-}
-
-bool btl_ib_failover_is_way(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
-                            btl_ib_addr_t from)
-{
-    return (rail == conn->rail && is_address(from, conn->route.address))
-           || (rail == conn->route.via && is_address(from, conn->route.to))
-           || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
 }
 
 /* Is what we send by that rail refused, although the peer's comes by it? */

@@ -6,6 +6,7 @@
 /* What keeps a new segment from leaving, and what is waited for then. */
 
 #include "btl_ib_tx.h"
+#include "btl_ib_validation.h"
 
 enum {
     COMMAND_SHARE = 8, /* of the window goes beside it */

@@ -7,8 +7,11 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_calls.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_failover.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_resend.h"
+#include "btl_ib_validation.h"
 
 enum {
     DEATH_PROBES = 4,     /* silence is only believed after this many questions */
@@ -24,7 +27,7 @@ static bool is_gone(const btl_ib_conn_t *conn)
 {
     return conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
            && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_ROW
-           && btl_ib_failover_any_refused(conn);
+           && btl_ib_validation_any_refused(conn);
 }
 
 /* Has the silence limit passed? Pauses of our own do not count. In a kick nobody can be told. */
@@ -112,7 +115,7 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
     const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
 
-    if (!btl_ib_failover_is_valid(conn)) {
+    if (!btl_ib_validation_is_valid(conn)) {
         /* Who is not there yet answers by none; who is answers by those that lead there. */
         const bool closed = conn->route.via != conn->rail || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {

@@ -11,7 +11,9 @@
  * 8 bytes behind the header of IP, which is nothing of ours) is no evidence.
  */
 
-#include "btl_ib_calls.h"
+#include "btl_ib_quote.h"
+
+#include "btl_ib_route.h"
 
 #include <string.h>
 
@@ -31,7 +33,7 @@ static bool has_sent(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     return BTL_IB_LE64(header.token) == conn->identity.tx_token
            && header.version_type >> 4 == BTL_IB_WIRE_VERSION
            && (connection == 0 || connection == conn->identity.peer_id)
-           && btl_ib_failover_is_way(conn, rail, event->from);
+           && btl_ib_route_is_source(conn, rail, event->from);
 }
 
 static bool any_has_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)

@@ -11,7 +11,13 @@
  * Only a port that stays down for `down_limit` counts as failed.
  */
 
+#include "btl_ib_rail.h"
+
 #include "btl_ib_calls.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_quote.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>
@@ -67,7 +73,7 @@ static bool refused_one(btl_ib_conn_t *conn)
     }
     const bool leaves = btl_ib_validation_refused_again(conn);
     const bool dead = is_dead(conn);
-    if (!leaves && btl_ib_failover_is_valid(conn)) {
+    if (!leaves && btl_ib_validation_is_valid(conn)) {
         return true;
     }
     const uint64_t since = conn->recovery.refused_since;

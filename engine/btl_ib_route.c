@@ -96,6 +96,17 @@ btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, bt
     return NULL;
 }
 
+bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from)
+{
+    const btl_ib_route_t *route = &conn->route;
+    const bool any = from == BTL_IB_ADDR_UNKNOWN;
+
+    return (rail == conn->rail && (any || from == route->address))
+           || (rail == route->via && (any || from == route->to))
+           || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
+}
+
 btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
 {
     return btl_ib_route_by_rail(conn->route.via, conn->identity.name, conn->route.to);

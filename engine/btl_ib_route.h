@@ -35,6 +35,10 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
  * known. NULL: none. */
 btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
 
+/* May its datagrams come from there, by that rail? */
+bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from);
+
 /* The connection whose own two rails carry this one now: itself, if it goes by its own. NULL: that is no more. */
 btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);
 

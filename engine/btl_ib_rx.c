@@ -6,6 +6,7 @@
 /* Datagrams -> messages, operations, answers. Everything is checked before anything is changed. */
 
 #include "btl_ib_calls.h"
+#include "btl_ib_validation.h"
 
 #include <string.h>
 
@@ -36,8 +37,7 @@ static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error
     }
 }
 
-/* Are space, sequence, size and tag of a sequenced segment what this connection allows? */
-static bool check_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
+bool btl_ib_recv_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
 {
     btl_ib_counters_t *count = &conn->engine->count;
     const btl_ib_queue_table_t *queues = &conn->rail->queues;
@@ -61,14 +61,11 @@ static bool check_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint
     return true;
 }
 
-/* Note the time, the way that it came by, the peer's clock. */
-static void heard(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_view_t *view)
+/* Note the time and the peer's clock. */
+static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (rail == conn->rail) {
-        btl_ib_validation_heard(conn);
-    }
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
@@ -549,8 +546,7 @@ bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-/* As much as can be looked at before the sender is known: all of it, or only what finds his key. */
-static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+bool btl_ib_recv_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
     const btl_ib_guard_t *guard = &engine->guard;
 
@@ -566,11 +562,9 @@ static bool look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-/* It is the peer's, came by that rail, and is possible: take it in. `news`: its acknowledgements, too. */
-static void take(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_view_t *view,
-                 bool news)
+bool btl_ib_recv_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
 {
-    heard(conn, rail, view);
+    heard(conn, view);
     if (news) {
         btl_ib_ack_process(conn, view);
     }
@@ -587,54 +581,10 @@ static void take(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, const btl_ib_vi
         btl_ib_op_recv_refused(conn, view);
         break;
     case BTL_IB_TYPE_CLOSE:
-        conn->engine->count.connections_closed++;
-        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
-                   BTL_IB_NAME_ARGS(conn->identity.name));
-        btl_ib_conn_reset(conn);
-        break;
+        return true;
     default:
         recv_sequenced(conn, view);
         break;
     }
-}
-
-static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    uint32_t trailer = engine->guard.ops->trailer;
-    btl_ib_arrival_t arrival;
-
-    engine->count.received_datagrams++;
-    if (event->size < trailer) {
-        engine->count.dropped_short++;
-        return;
-    }
-    arrival.data = event->data;
-    arrival.size = event->size - trailer;
-    arrival.from = event->from;
-    arrival.event = event;
-    if (!look_at(engine, &arrival)) {
-        return;
-    }
-    btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
-    const btl_ib_view_t *view = &arrival.view;
-    if (conn == NULL) {
-        return;
-    }
-    bool news = btl_ib_ack_tells_news(conn, view);
-    if ((!news || btl_ib_ack_check(conn, view))
-        && (!btl_ib_type_is_sequenced(view->type) || check_sequenced(conn, view, event->size))) {
-        if (rail != conn->route.via) {
-            btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
-        }
-        take(conn, rail, view, news);
-    }
-}
-
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
-{
-    recv_datagram(rail, event);
-    if (rail->engine->drops != NULL) {
-        btl_ib_drops_note(rail, event);
-    }
+    return false;
 }

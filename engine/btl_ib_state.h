@@ -272,6 +272,14 @@ static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
     recovery->half_probed = false;
 }
 
+/* It is there, and says that what we send gets there, but cannot take it in now. */
+static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64_t awake)
+{
+    recovery->heard_at = awake;
+    recovery->refused_since = 0;
+    recovery->unheard = 0;
+}
+
 /* Acknowledgements that are due to the peer. Written by btl_ib_ack.c. */
 typedef struct btl_ib_ack_tx {
     btl_ib_list_t link;     /* on the engine's list: an acknowledgement is due */

@@ -6,6 +6,7 @@
 /* What callers send: at once where nothing stops it, else when its turn has come. */
 
 #include "btl_ib_tx.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>
@@ -130,7 +131,9 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         /* Who is declined goes by another rail, and perhaps never queues anything that would ask. */
-        btl_ib_validation_ask(conn);
+        if (btl_ib_validation_asks(conn)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        }
         return NULL;
     }
     if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO

@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-#include "btl_ib_calls.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_state.h"
 #include "named.h"
 
 /* The rail that a datagram really goes by; see rail_open(). */

@@ -1,0 +1,16 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The way of a datagram that came in: parse, find its connection, check, take in. */
+
+#ifndef BTL_IB_ARRIVAL_H
+#define BTL_IB_ARRIVAL_H
+
+#include "btl_ib_state.h"
+
+/* A datagram came by `rail`. May run callbacks, and end connections. */
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* May what the network says (ICMP) be believed? */
+
+#ifndef BTL_IB_QUOTE_H
+#define BTL_IB_QUOTE_H
+
+#include "btl_ib_state.h"
+
+/* May a REFUSED or PATH be believed? Else it is counted and logged. Changes nothing else. */
+bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+#endif

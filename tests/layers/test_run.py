@@ -1,0 +1,215 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small trees that break one rule each: tests/layers/run says so, and nothing of a right one."""
+
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("layers_run", os.path.join(HERE, "run"))
+run = importlib.util.module_from_spec(importlib.util.spec_from_loader("layers_run", loader))
+loader.exec_module(run)
+
+MAKEFILE = """CC = gcc
+CPPFLAGS = {includes}
+mca_btl_ib_la_SOURCES = {component}
+libbtl_ib_engine_la_SOURCES = {engine}
+libbtl_ib_transport_la_SOURCES = {transport}
+"""
+
+# A component that uses an engine, which uses a transport; a connection owns what it consists of.
+RIGHT = {
+    "glue.c": '#include "engine.h"\nint glue(void);\nint glue(void)\n{\n    return engine();\n}\n',
+    "engine/engine.h": "int engine(void);\n",
+    "engine/engine.c": '#include "engine.h"\n#include "conn.h"\nint engine(void)\n{\n'
+                       "    return conn_new();\n}\n",
+    "engine/conn/conn.h": '#include "window.h"\ntypedef struct conn {\n    struct window window;\n'
+                          "    int id;\n} conn_t;\nint conn_new(void);\n",
+    "engine/conn/conn.c": '#include "conn.h"\n#include "transport.h"\nint conn_new(void)\n{\n'
+                          "    static conn_t conn;\n    conn_t *c = &conn;\n    c->id = 1;\n"
+                          "    window_open(&c->window, 2);\n    return transport(c->id);\n}\n",
+    "engine/recovery/window.h": "#pragma once\nstruct window {\n    int size;\n};\n"
+                                "void window_open(struct window *window, int size);\n",
+    "engine/recovery/window.c": '#include "window.h"\n'
+                                "void window_open(struct window *window, int size)\n"
+                                "{\n    window->size = size;\n}\n",
+    "transport/transport.h": "int transport(int id);\ntypedef struct btl_ib_transport_ops {\n"
+                             "    int (*send)(int id);\n} btl_ib_transport_ops_t;\n",
+    "transport/transport.c": '#include "transport.h"\n'
+                             "int transport(int id)\n{\n    return id;\n}\n",
+}
+
+
+def findings(files):
+    """rule -> texts, of a tree with these files."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        build = os.path.join(root, "build")
+        os.makedirs(os.path.join(build, ".libs"))
+        sources = {layer: [path for path in files if path.endswith(".c")
+                           and run.layer_of(path) == layer]
+                   for layer in run.LAYERS}
+        folders = sorted({os.path.dirname(path) for path in files})
+        with open(os.path.join(build, "Makefile"), "w", encoding="utf-8") as file:
+            file.write(MAKEFILE.format(includes=" ".join(f"-I{root}/{folder}"
+                                                         for folder in folders),
+                                       **{layer: " ".join(paths) for layer,
+                                          paths in sources.items()}))
+        for path in sources["engine"]:
+            out = os.path.join(build, path.replace("/", "_") + ".o")
+            subprocess.run(["gcc", "-w", *(f"-I{root}/{folder}" for folder in folders), "-c",
+                            os.path.join(root, path), "-o", out], check=True)
+            subprocess.run(["ar", "rcs", os.path.join(build, ".libs", "libbtl_ib_engine.a"), out],
+                           check=True)
+        found = {}
+        for finding in run.findings(run.Tree(root), build):
+            found.setdefault(finding.rule, []).append(str(finding))
+        return found
+
+
+def changed(path, *replacements, **more):
+    """RIGHT with replacements in one file, and other files."""
+    files = dict(RIGHT)
+    for old, new in replacements:
+        assert old in files[path], old
+        files[path] = files[path].replace(old, new)
+    files.update({name.replace("__", "/").replace("_dot_", "."): text for name,
+                  text in more.items()})
+    return files
+
+
+class Rules(unittest.TestCase):
+    def expect(self, files, rule, *words):
+        found = findings(files)
+        self.assertIn(rule, found)
+        for word in words:
+            self.assertIn(word, "\n".join(found[rule]))
+        return found
+
+    def test_right(self):
+        self.assertEqual(findings(RIGHT), {})
+
+    def test_call_upwards(self):
+        files = changed("transport/transport.c", ("return id;", "return engine();"),
+                        ('#include "transport.h"\n', '#include "transport.h"\nint engine(void);\n'))
+        self.expect(files, "layers", "transport uses engine",
+                    "transport.c:transport -> engine.c:engine")
+
+    def test_include_upwards(self):
+        self.expect(changed("transport/transport.c",
+                            ('transport.h"\n', 'transport.h"\n#include "engine.h"\n')),
+                    "layers", "transport.c includes engine.h")
+
+    def test_open_mpi_below(self):
+        files = changed("engine/conn/conn.c", ('#include "conn.h"', '#include "conn.h"\n#if 0\n'
+                                               '#include "opal/constants.h"\n#endif'))
+        self.expect(files, "layers", "only the component knows Open MPI")
+
+    def test_cycle_of_includes(self):
+        files = changed("engine/recovery/window.h",
+                        ("struct window {", '#include "ack.h"\nstruct window {'),
+                        engine__recovery__ack_dot_h='#pragma once\n#include "window.h"\n')
+        self.expect(files, "cycles", "ack -> window -> ack")
+
+    def test_cycle_of_calls(self):
+        files = changed("engine/recovery/window.c",
+                        ("    window->size = size;", "    window->size = ack(size);"),
+                        ("void", "int ack(int);\nvoid"))
+        files["engine/recovery/ack.c"] = ('#include "window.h"\n'
+                                          "int ack(int n)\n{\n    struct window w;\n"
+                                          "    window_open(&w, n);\n    return n;\n}\n")
+        self.expect(files, "cycles", "ack.c:ack -> window.c:window_open",
+                    "window.c:window_open -> ack.c:ack")
+
+    def test_cycle_by_an_inline_function(self):
+        files = changed("engine/recovery/window.h",
+                        ("struct window {", "int ack(int);\nstatic inline int "
+                                                     "window_ack(int n)\n{\n    return ack(n);\n}\n"
+                                                     "struct window {"))
+        files["engine/recovery/ack.c"] = ('#include "window.h"\nint ack(int n)\n{\n'
+                                          "    return n > 9 ? n : window_ack(n + 1);\n}\n")
+        self.expect(files, "cycles", "window.h:window_ack -> ack.c:ack")
+
+    def test_cycle_of_an_include_and_a_call(self):
+        files = changed("engine/recovery/window.c",
+                        ("    window->size", "    ack();\n    window->size"),
+                        ("void", "void ack(void);\nvoid"))
+        files["engine/recovery/ack.c"] = ('#include "window.h"\n'
+                                          "void ack(void);\nvoid ack(void)\n{\n}\n")
+        self.expect(files, "cycles", "ack.c includes window.h", "window.c:window_open -> ack.c:ack")
+
+    def test_folder_upwards(self):
+        files = changed("engine/recovery/window.c",
+                        ("    window->size", "    id();\n    window->size"),
+                        ("void", "void id(void);\nvoid"))
+        files["engine/conn/id.c"] = "void id(void);\nvoid id(void)\n{\n}\n"
+        found = self.expect(files, "folders", "uses engine/conn, which is above",
+                            "engine/conn -> engine/recovery -> engine/conn")
+        self.assertNotIn("cycles", found)
+
+    def test_pointers(self):
+        self.expect(changed("engine/conn/conn.h",
+                            ("    int id;", "    int id;\n    void (*told)(int id);")),
+                    "pointers", "function pointer told of conn")
+        self.expect(changed("engine/conn/conn.h",
+                            ("int conn_new", "void conn_call(void (*told)(int));\n"
+                                                   "int conn_new")), "pointers", "told")
+        files = changed("engine/conn/conn.h",
+                        ("int conn_new", "typedef void conn_fn_t(int);\nint conn_new"))
+        files["engine/other.h"] = "typedef struct other {\n    conn_fn_t *fn;\n} other_t;\n"
+        self.expect(files, "pointers", "other.h:2: uses the function type conn_fn_t")
+
+    def test_sizes(self):
+        self.expect(changed("glue.c", ("    return", "\n" * 60 + "    return")), "functions",
+                    "glue()")
+        self.assertNotIn("functions",
+                         findings(changed("glue.c", ("    return", "\n" * 57 + "    return"))))
+        self.expect(changed("glue.c", ("int glue(void);", "int glue(void);" + "\n" * 700)), "files",
+                    "glue.c")
+        self.expect(changed("glue.c", ("int glue(void);", f"int glue(void); /* {'x' * 90} */")),
+                    "columns", "glue.c:2")
+
+    def test_owners(self):
+        self.expect(changed("engine/conn/conn.c",
+                            ("c->id = 1;", "c->id = 1;\n    c->window.size = 3;")),
+                    "owners", "window is written by 2 modules", "conn: size (conn_new)")
+        self.expect(changed("engine/conn/conn.c",
+                            ("c->id = 1;", "c->id = 1;\n    struct window *w = &c->window;\n"
+                                                   "    w->size++;")), "owners",
+                    "conn: size (conn_new)")
+        self.expect(changed("engine/conn/conn.c",
+                            ("c->id = 1;", "c->id = 1;\n    struct window *w = &c->window;\n"
+                                                   "    *w = (struct window){0};")), "owners",
+                    "conn: ")
+        # On the stack it is a value.
+        self.assertNotIn("owners", findings(changed("engine/conn/conn.c", (
+            "c->id = 1;",
+            "c->id = 1;\n    struct window w;\n    w.size = 3;\n    c->id = w.size;"))))
+
+    def test_root(self):
+        self.expect(changed("glue.c", **{f"file{i}": "" for i in range(24)}), "root", "25 files")
+
+    def test_names(self):
+        self.expect(changed("glue.c", transport__conn_dot_c=""), "names", "named as")
+        self.expect(changed("glue.c", engine__glue_dot_h=""), "names", "in another folder")
+
+    def test_system(self):
+        self.expect(changed("engine/engine.c", ("return", "getenv(\"HOME\");\n    return")),
+                    "system", "getenv")
+
+    def test_more_than_the_baseline(self):
+        """Finding is not all: the exit status follows, see main()."""
+        self.assertTrue(all(rule in run.RULES for rule in run.BASELINE))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_cut.c makes the segments,
+/* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_packetize.c makes the segments,
  * btl_ib_datagram.c sends them. */
 
 #include "btl_ib_tx.h"
@@ -32,7 +32,7 @@ static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
         btl_ib_list_push_head(pending, item);
     }
     if (out != NULL) {
-        btl_ib_cut_undo(segment);
+        btl_ib_packetize_undo(segment);
         if (btl_ib_list_empty(&out->link)) {
             btl_ib_list_push_head(pending, &out->link);
         }
@@ -49,7 +49,7 @@ static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_li
         btl_ib_out_left_bundled(conn, bundled, segment->bundled);
         return;
     }
-    btl_ib_cut_left(segment);
+    btl_ib_packetize_left(segment);
     if (segment->last) {
         btl_ib_out_left(conn, out, segment->out == NULL);
     }
@@ -98,14 +98,15 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
 
     plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
                       ? 1
-                      : btl_ib_cut_count(pending, conn->pmtud.datagram_max - overhead, &plan->size);
+                      : btl_ib_packetize_bundle_count(pending, conn->pmtud.datagram_max - overhead,
+                                                      &plan->size);
     if (plan->count > 1) {
         plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
         if (plan->space == space || btl_ib_limits_check(conn, plan->space) == BTL_IB_GO) {
             return btl_ib_limits_check(conn, plan->space);
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
-        plan->count = btl_ib_cut_count(pending, room - overhead, &plan->size);
+        plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
     }
     plan->space = space;
     plan->room = btl_ib_limits_room(conn, space, &verdict);
@@ -121,12 +122,12 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
 
     if (plan->count > 1) {
         most = 1;
-        segments[0] = btl_ib_cut_bundle(conn, &tx->submit.pending, plan->count, plan->size,
-                                        plan->space, &batch->bundled);
+        segments[0] = btl_ib_packetize_bundle(conn, &tx->submit.pending, plan->count, plan->size,
+                                              plan->space, &batch->bundled);
         count = segments[0] != NULL;
     } else {
         most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
-        count = btl_ib_cut(conn, out, plan->space, segments, most);
+        count = btl_ib_packetize(conn, out, plan->space, segments, most);
     }
     if (count == 0) {
         return false;

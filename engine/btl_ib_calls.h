@@ -13,7 +13,7 @@
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
  *   btl_ib_tx.c       what callers send: at once where nothing stops it, else when its turn has come
- *   btl_ib_cut*.c     messages, operations, answers -> segments (btl_ib_cut.h says which file does what)
+ *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
  *   btl_ib_datagram.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
  *   btl_ib_drops.c    datagrams that were dropped, for whoever looks for a fault
@@ -45,6 +45,7 @@
 #include "btl_ib_loss.h"
 #include "btl_ib_probe.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
@@ -56,46 +57,6 @@ void btl_ib_send_push(btl_ib_conn_t *conn);
 
 /* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
-
-/* ---- cutting: btl_ib_cut.h says which file does what ---- */
-
-/* btl_ib_cut.c: cut pieces of `out` for a channel, at most `most` (at least 1). Returns how many; fewer: its last is among them,
- * or there are no more buffers or places in the window. */
-int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_segment_t **segments,
-               int most);
-
-/* As if it had never been cut. */
-void btl_ib_cut_undo(btl_ib_segment_t *segment);
-
-/* It has left: keep segment->out only if that waits for its acknowledgement. */
-void btl_ib_cut_left(btl_ib_segment_t *segment);
-
-/* btl_ib_cut_bundle.c: how many messages at the head of those that wait in a channel fit together into `room` bytes; *size:
- * what they take. 0 or 1: there is nothing to bundle. */
-uint32_t btl_ib_cut_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
-
-/* A BUNDLE of the first `count` of them, `size` bytes, for channel `space`; they move to the end of `bundled`. NULL: no
- * buffer, or no place in the window. */
-btl_ib_segment_t *btl_ib_cut_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending, uint32_t count,
-                                    uint32_t size, uint32_t space, btl_ib_list_t *bundled);
-
-/* btl_ib_cut_piece.c: `size` bytes from `offset` on of `count` pieces of memory. */
-void btl_ib_cut_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
-                     uint8_t *to);
-
-/* All of a message. */
-static inline void btl_ib_cut_copy_all(const btl_ib_msg_t *msg, uint8_t *to)
-{
-    for (int i = 0; i < 2; i++) {
-        if (msg->iov[i].iov_len > 0) {
-            memcpy(to, msg->iov[i].iov_base, msg->iov[i].iov_len);
-            to += msg->iov[i].iov_len;
-        }
-    }
-}
-
-/* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
-void btl_ib_cut_own(btl_ib_segment_t *segment);
 
 /* ---- btl_ib_op.c ---- */
 

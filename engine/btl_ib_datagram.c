@@ -109,7 +109,7 @@ static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t 
     copy->space = segment->space;
     copy->seq = segment->seq;
     memcpy(copy->wire, segment->wire, segment->size);
-    btl_ib_cut_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
+    btl_ib_packet_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
     return copy;
 }
 
@@ -350,7 +350,7 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     }
     uint8_t *to = btl_ib_send_body(made);
     memcpy(to, &part, sizeof(part));
-    btl_ib_cut_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
+    btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
     made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN);
     made->seq = segment->seq;
     made->space = segment->space;

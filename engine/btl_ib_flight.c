@@ -299,7 +299,7 @@ static void own_some(btl_ib_list_t *segments, uint64_t region)
          item = btl_ib_list_next(segments, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         if (segment->region == region) {
-            btl_ib_cut_own(segment);
+            btl_ib_packet_own_bytes(segment);
         }
     }
 }

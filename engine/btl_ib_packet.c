@@ -5,6 +5,8 @@
 
 #include "btl_ib_packet.h"
 
+#include "btl_ib_min.h"
+
 #include <string.h>
 
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
@@ -41,4 +43,39 @@ btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, u
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }
     return segment;
+}
+
+void btl_ib_packet_own_bytes(btl_ib_segment_t *segment)
+{
+    memcpy(segment->wire + segment->size, segment->iov[0].iov_base, segment->outside);
+    segment->size += segment->outside;
+    segment->outside = 0;
+    segment->region = 0;
+}
+
+struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size)
+{
+    struct iovec part = {0};
+
+    if (*offset >= iov->iov_len) {
+        *offset -= iov->iov_len;
+        return part;
+    }
+    part.iov_base = (uint8_t *) iov->iov_base + *offset;
+    part.iov_len = btl_ib_clip_u32(iov->iov_len - *offset, *size);
+    *size -= (uint32_t) part.iov_len;
+    *offset = 0;
+    return part;
+}
+
+void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
+                        uint8_t *to)
+{
+    for (int i = 0; i < count && size > 0; i++) {
+        struct iovec part = btl_ib_packet_part(&iov[i], &offset, &size);
+        if (part.iov_len > 0) {
+            memcpy(to, part.iov_base, part.iov_len);
+            to += part.iov_len;
+        }
+    }
 }

@@ -8,6 +8,8 @@
 #ifndef BTL_IB_PACKET_H
 #define BTL_IB_PACKET_H
 
+#include <string.h>
+
 #include "btl_ib_state.h"
 
 /* Does what is made now carry a CONNECT block? */
@@ -46,5 +48,26 @@ static inline bool btl_ib_segment_is_mtu_probe(const btl_ib_segment_t *segment)
     return segment->type == BTL_IB_TYPE_VOID
            && segment->wire + segment->size > btl_ib_send_body(segment);
 }
+
+/* What of *size bytes from *offset on of several pieces of memory is in this one: taken off both. */
+struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size);
+
+/* Copy `size` bytes from `offset` on of `count` pieces of memory. */
+void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
+                        uint8_t *to);
+
+/* All of a message. */
+static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
+{
+    for (int i = 0; i < 2; i++) {
+        if (msg->iov[i].iov_len > 0) {
+            memcpy(to, msg->iov[i].iov_base, msg->iov[i].iov_len);
+            to += msg->iov[i].iov_len;
+        }
+    }
+}
+
+/* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
+void btl_ib_packet_own_bytes(btl_ib_segment_t *segment);
 
 #endif

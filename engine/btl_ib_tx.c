@@ -222,7 +222,7 @@ static bool send_now(btl_ib_conn_t *conn, const btl_ib_msg_t *msg, size_t size, 
     if (body == NULL) {
         return false;
     }
-    btl_ib_cut_copy_all(msg, body);
+    btl_ib_packet_copy_message(msg, body);
     return btl_ib_sendi_commit(conn, now) == 0;
 }
 

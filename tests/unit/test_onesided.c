@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "btl_ib_pending.h"
 #include "hostile.h"
 
 enum { SIZE = 256 };

@@ -3,12 +3,152 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What is on its way out -> segments: messages, operations, and answers to those of the peer. */
+#include "btl_ib_packetize.h"
 
-#include "btl_ib_cut.h"
-#include "btl_ib_cut_heads.h"
+#include "btl_ib_calls.h"
 #include "btl_ib_min.h"
+#include "btl_ib_packet.h"
 #include "btl_ib_prefetch.h"
+
+#include <string.h>
+
+static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
+
+static inline btl_ib_op_t *btl_ib_op_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
+}
+
+static inline btl_ib_stream_t *btl_ib_stream_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
+}
+
+/* ---- the headers of each type, behind the common one: pictures are in btl_ib_wire.h ---- */
+
+static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_chunk_t chunk = {
+        .fragment = BTL_IB_LE32(msg->id),
+        .total = BTL_IB_LE32(msg->out.size),
+        .index = BTL_IB_LE16(offset / msg->unit),
+        .unit = BTL_IB_LE16(msg->unit),
+    };
+    memcpy(to, &chunk, sizeof(chunk));
+}
+
+/* From byte `offset` of the operation on. */
+static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset + offset),
+        .end = BTL_IB_LE64(op->offset + op->size),
+        .operation = BTL_IB_LE32(op->id),
+    };
+    memcpy(to, &target, sizeof(target));
+}
+
+static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
+{
+    const btl_ib_wire_atomic_t atomic = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset),
+        .operand = BTL_IB_LE64(op->operand),
+        .compare = BTL_IB_LE64(op->compare),
+        .operation = BTL_IB_LE32(op->id),
+        .code = (uint8_t) op->code,
+        .type = (uint8_t) op->type,
+    };
+    memcpy(to, &atomic, sizeof(atomic));
+}
+
+static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(offset >> 32),
+        .operation = BTL_IB_LE32(stream->id),
+    };
+    memcpy(to, &got, sizeof(got));
+}
+
+/* ---- bytes of a caller's memory: copied behind the header, or sent from where they are ---- */
+
+/* What a segment is made of: a head of its type, which who cuts it writes, then bytes. */
+typedef struct btl_ib_piece {
+    btl_ib_type_t type;
+    uint32_t head;           /* bytes of it */
+    const struct iovec *iov; /* two of them: where the bytes are */
+    uint64_t offset;         /* of the bytes in there */
+    uint32_t size;
+    uint32_t pad; /* zeros behind them */
+    /* The bytes are sent from where they are, and stay there until acknowledged, or as long as `region` of ours is
+     * registered (0: they are in none). */
+    bool refers;
+    uint64_t region;
+} btl_ib_piece_t;
+
+/* The same bytes are sent from where they are. */
+static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
+                  uint32_t size)
+{
+    segment->outside = size;
+    segment->iov[0] = btl_ib_packet_part(&iov[0], &offset, &size);
+    segment->iov[1] = (struct iovec){0};
+    if (size > 0) {
+        segment->iov[segment->iov[0].iov_len > 0] = btl_ib_packet_part(&iov[1], &offset, &size);
+    }
+}
+
+/* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
+static void lend(btl_ib_conn_t *conn, const btl_ib_piece_t *piece, btl_ib_segment_t *segment)
+{
+    segment->size -= piece->size;
+    segment->region = piece->region;
+    btl_ib_regions_lend(&conn->engine->regions, piece->region);
+}
+
+/* Zeros behind bytes that are sent from where they are; if those are in two places there is no third. */
+static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
+{
+    static const uint8_t zeros[BTL_IB_PAD_MAX];
+
+    if (segment->iov[1].iov_len == 0) {
+        segment->iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = size};
+        segment->outside += size;
+    }
+}
+
+static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
+{
+    const bool outside = piece->refers && piece->size > 0;
+    const bool room = !outside || piece->region != 0;
+    btl_ib_segment_t *segment =
+        btl_ib_send_prepare(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->payload = piece->size;
+    if (outside) {
+        refer(segment, piece->iov, piece->offset, piece->size);
+        pad_outside(segment, piece->pad);
+        if (room) {
+            lend(conn, piece, segment);
+        }
+    } else if (piece->size > 0) {
+        uint8_t *bytes = btl_ib_send_body(segment) + piece->head;
+        btl_ib_packet_copy(piece->iov, 2, piece->offset, piece->size, bytes);
+        memset(bytes + piece->size, 0, piece->pad);
+    }
+    return segment;
+}
 
 /* The most that fits a segment of `space` behind a head of `head` bytes. */
 static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
@@ -115,18 +255,18 @@ static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t
     if (piece->iov == row->memory) {
         btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
     }
-    btl_ib_segment_t *segment = btl_ib_cut_make(conn, piece);
+    btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
         return NULL;
     }
     uint8_t *body = btl_ib_send_body(segment);
     if (out->kind == BTL_IB_OUT_MESSAGE) {
         segment->tag = btl_ib_msg_of(out)->tag;
-        btl_ib_head_chunk(btl_ib_msg_of(out), piece->offset, body);
+        write_chunk(btl_ib_msg_of(out), piece->offset, body);
     } else if (out->kind == BTL_IB_OUT_PUT) {
-        btl_ib_head_target(btl_ib_op_of(out), piece->offset, body);
+        write_target(btl_ib_op_of(out), piece->offset, body);
     } else {
-        btl_ib_head_got(btl_ib_stream_of(out), piece->offset, body);
+        write_got(btl_ib_stream_of(out), piece->offset, body);
     }
     return segment;
 }
@@ -140,7 +280,7 @@ static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *ms
         .iov = msg->iov,
         .size = (uint32_t) msg->out.size,
     };
-    btl_ib_segment_t *segment = btl_ib_cut_make(conn, &piece);
+    btl_ib_segment_t *segment = make(conn, &piece);
 
     if (segment != NULL) {
         segment->tag = msg->tag;
@@ -155,15 +295,15 @@ static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
         .type = get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
         .head = get ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t),
     };
-    btl_ib_segment_t *segment = btl_ib_cut_make(conn, &piece);
+    btl_ib_segment_t *segment = make(conn, &piece);
 
     if (segment == NULL) {
         return NULL;
     }
     if (get) {
-        btl_ib_head_target(op, 0, btl_ib_send_body(segment));
+        write_target(op, 0, btl_ib_send_body(segment));
     } else {
-        btl_ib_head_atomic(op, btl_ib_send_body(segment));
+        write_atomic(op, btl_ib_send_body(segment));
     }
     segment->payload = (uint32_t) op->out.size;
     return segment;
@@ -232,8 +372,8 @@ static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
     }
 }
 
-int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_segment_t **segments,
-               int most)
+int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
+                     btl_ib_segment_t **segments, int most)
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     const bool in_pieces = is_in_pieces(conn, out);
@@ -256,15 +396,73 @@ int btl_ib_cut(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, btl_ib_se
     return n;
 }
 
-void btl_ib_cut_undo(btl_ib_segment_t *segment)
+void btl_ib_packetize_undo(btl_ib_segment_t *segment)
 {
     segment->out->offset -= segment->payload;
     segment->out->pending -= counts_segments(segment);
 }
 
-void btl_ib_cut_left(btl_ib_segment_t *segment)
+void btl_ib_packetize_left(btl_ib_segment_t *segment)
 {
     if (!counts_segments(segment)) {
         segment->out = NULL; /* the segment is a copy, and may outlive it */
     }
+}
+
+/* ---- several short messages in one segment ---- */
+
+static const btl_ib_msg_t *bundleable(const btl_ib_list_t *item)
+{
+    const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        return NULL;
+    }
+    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+    return msg->ordered || msg->unit != 0 ? NULL : msg;
+}
+
+uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size)
+{
+    const btl_ib_list_t *item = btl_ib_list_first(pending);
+    const btl_ib_msg_t *msg;
+    uint32_t count = 0;
+
+    *size = 0;
+    for (; item != NULL && (msg = bundleable(item)) != NULL;
+         item = btl_ib_list_next(pending, item)) {
+        uint64_t more = btl_ib_wire_bundled_size(msg->out.size);
+        if (more > room - *size) {
+            break;
+        }
+        *size += (uint32_t) more;
+        count++;
+    }
+    return count;
+}
+
+btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
+                                          uint32_t count, uint32_t size, uint32_t space,
+                                          btl_ib_list_t *bundled)
+{
+    if (btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_BUNDLE, size);
+    if (segment == NULL) {
+        return NULL;
+    }
+    uint8_t *to = btl_ib_send_body(segment);
+    segment->bundled = count;
+    for (; count > 0; count--) {
+        btl_ib_list_t *item = btl_ib_list_pop(pending);
+        btl_ib_msg_t *msg = btl_ib_msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+        uint32_t bytes = (uint32_t) msg->out.size;
+        btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
+        to += btl_ib_wire_bundled_size(bytes);
+        msg->out.offset = bytes;
+        segment->payload += bytes;
+        btl_ib_list_push_tail(bundled, item);
+    }
+    return segment;
 }

@@ -9,24 +9,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net_interfaces.h"
-
-/* ---- addresses ---- */
-
-static unsigned ip_bits(sa_family_t family)
-{
-    return AF_INET == family ? 32 : 128;
-}
-
-static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
-{
-    const unsigned whole = bits / 8;
-    const unsigned rest = bits % 8;
-
-    return 0 == memcmp(a, b, whole) && (0 == rest || 0 == (a[whole] ^ b[whole]) >> (8 - rest));
-}
 
 /* ---- parsing ---- */
 
@@ -63,22 +49,20 @@ static bool parse_address(btl_ib_device_entry_t *entry, const char *address)
 static int parse_prefix(btl_ib_device_entry_t *entry, const char *prefix,
                         btl_ib_devices_error_t *error)
 {
-    const unsigned max = ip_bits(entry->family);
+    const unsigned max = AF_INET == entry->family ? 32 : 128;
+    const size_t digits = strspn(prefix, "0123456789");
+    const unsigned long bits = digits > 0 ? strtoul(prefix, NULL, 10) : 0;
     char expected[64];
-    unsigned bits = 0;
 
     snprintf(expected, sizeof(expected), "a number of bits from 0 to %u after the '/'", max);
     if ('\0' == *prefix) {
         return refuse(error, "no length of the prefix", expected);
     }
-    for (; '\0' != *prefix; prefix++) {
-        if (*prefix < '0' || *prefix > '9') {
-            return refuse(error, "the length of the prefix is no number", expected);
-        }
-        bits = bits * 10 + (unsigned) (*prefix - '0');
-        if (bits > max) {
-            return refuse(error, "the prefix is longer than the address", expected);
-        }
+    if (bits > max) {
+        return refuse(error, "the prefix is longer than the address", expected);
+    }
+    if ('\0' != prefix[digits]) {
+        return refuse(error, "the length of the prefix is no number", expected);
     }
     entry->prefix_bits = (uint8_t) bits;
     return 0;
@@ -96,11 +80,6 @@ static bool is_bare_address(const char *text)
     return NULL != strchr(text, '.') && strlen(text) == strspn(text, "0123456789.");
 }
 
-static bool lacks_name(const char *text)
-{
-    return '+' == text[0] || '+' == text[strlen(text) - 1] || NULL != strstr(text, "++");
-}
-
 /* The entry's text is there and neither empty nor too long. */
 static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *error)
 {
@@ -113,7 +92,8 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
                           "names or subnets, separated by a comma and nothing else");
         }
     }
-    if (lacks_name(entry->text)) {
+    if ('+' == entry->text[0] || '+' == entry->text[strlen(entry->text) - 1]
+        || NULL != strstr(entry->text, "++")) {
         return refuse(error, "a name is missing beside a '+'",
                       "names of devices that belong together, as in mlx5_0+mlx5_1:2");
     }
@@ -170,32 +150,24 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
     }
 }
 
-/* ---- selecting ---- */
+/* ---- what an entry means ---- */
 
 static bool same_text(const char *text, size_t len, const char *name)
 {
     return len == strlen(name) && 0 == memcmp(text, name, len);
 }
 
-/* Does "mlx5_0" or "mlx5_0:1" mean that port? */
+/* "mlx5_0" and "mlx5_0:1" both mean port 1, whichever of them is the device's name. */
 static bool names_port(const char *text, size_t len, const btl_ib_device_t *device)
 {
     char suffix[8];
-    char name[sizeof(device->name) + sizeof(suffix)];
-    char *end;
+    const size_t name = strlen(device->name);
+    const size_t suffixed = (size_t) snprintf(suffix, sizeof(suffix), ":%u", device->port);
+    const bool has_suffix = name >= suffixed && 0 == strcmp(device->name + name - suffixed, suffix);
+    const size_t stem = has_suffix ? name - suffixed : name;
 
-    snprintf(suffix, sizeof(suffix), ":%u", device->port);
-    snprintf(name, sizeof(name), "%s", device->name);
-    end = strrchr(name, ':');
-    if (NULL == end || 0 != strcmp(end, suffix)) {
-        end = name + strlen(name);
-    }
-    *end = '\0';
-    if (same_text(text, len, name)) {
-        return true;
-    }
-    memcpy(end, suffix, strlen(suffix) + 1);
-    return same_text(text, len, name);
+    return len >= stem && 0 == memcmp(text, device->name, stem)
+           && (len == stem || same_text(text + stem, len - stem, suffix));
 }
 
 static bool name_fits(const char *text, size_t len, const btl_ib_device_t *device)
@@ -204,28 +176,51 @@ static bool name_fits(const char *text, size_t len, const btl_ib_device_t *devic
            || (0 != device->port && names_port(text, len, device));
 }
 
-/* One of several names that are joined by '+'. */
-static bool member_fits(const char *text, const btl_ib_device_t *device)
+/* The next of several names that are joined by '+': its length at *text; 0: there are no more. */
+static size_t next_name(const char **text, size_t before)
 {
-    for (;;) {
-        const size_t len = strcspn(text, "+");
+    *text += before + (before > 0 && '+' == (*text)[before]);
+    return strcspn(*text, "+");
+}
 
-        if (name_fits(text, len, device)) {
-            return true;
-        }
-        if ('\0' == text[len]) {
-            return false;
-        }
-        text += len + 1;
+static bool any_name_fits(const char *text, const btl_ib_device_t *device)
+{
+    bool fits = false;
+
+    for (size_t len = next_name(&text, 0); len > 0 && !fits; len = next_name(&text, len)) {
+        fits = name_fits(text, len, device);
     }
+    return fits;
+}
+
+/* Is there a device for each of the names? */
+static bool all_names_fit(const char *text, const btl_ib_device_t *list, int count)
+{
+    bool found = true;
+
+    for (size_t len = next_name(&text, 0); len > 0 && found; len = next_name(&text, len)) {
+        found = false;
+        for (int i = 0; i < count && !found; i++) {
+            found = name_fits(text, len, &list[i]);
+        }
+    }
+    return found;
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    return 0 == memcmp(a, b, whole) && (0 == rest || 0 == (a[whole] ^ b[whole]) >> (8 - rest));
 }
 
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
-    if (AF_UNSPEC == entry->family) {
+    if (AF_UNSPEC == entry->family) { /* a name may contain '+' itself */
         return !entry->torn
                && (name_fits(entry->text, strlen(entry->text), device)
-                   || member_fits(entry->text, device));
+                   || any_name_fits(entry->text, device));
     }
 
     size_t len;
@@ -249,28 +244,7 @@ static bool list_fits(btl_ib_device_list_t *list, const btl_ib_device_t *device)
     return fits;
 }
 
-static const char *turned_down(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
-{
-    if (filter->rdma_only && device->plain) {
-        return "no RDMA device, and those are looked for first";
-    }
-    if (filter->include.count > 0 && !list_fits(&filter->include, device)) {
-        return "not in btl_ib_if_include";
-    }
-    return list_fits(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
-}
-
-static const char *lonely(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
-{
-    (void) filter;
-    return device->loopback ? "it reaches this host only, and there are others" : NULL;
-}
-
-static const char *last_resort(btl_ib_device_filter_t *filter, const btl_ib_device_t *device)
-{
-    (void) filter;
-    return device->last_resort;
-}
+/* ---- selecting ---- */
 
 void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, const char *device,
                               const char *reason)
@@ -286,71 +260,78 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
     }
 }
 
-/* Sort those for which `why_not` has an answer behind the others. Returns how many others. */
-static int partition(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
-                     const char *(*why_not)(btl_ib_device_filter_t *, const btl_ib_device_t *),
-                     const btl_ib_log_t *log)
-{
-    int wanted = 0;
+/* A selection in the making. */
+typedef struct selection {
+    btl_ib_device_t *list;
+    int wanted; /* devices at the front of the list */
+    btl_ib_device_filter_t *filter;
+    char reason[96];
+} selection_t;
 
+/* Why a device is not wanted, NULL if it is. */
+typedef const char *(*why_not_fn_t)(selection_t *selection, const btl_ib_device_t *device);
+
+static const char *not_asked_for(selection_t *selection, const btl_ib_device_t *device)
+{
+    btl_ib_device_filter_t *filter = selection->filter;
+
+    if (filter->rdma_only && device->plain) {
+        return "no RDMA device, and those are looked for first";
+    }
+    if (filter->include.count > 0 && !list_fits(&filter->include, device)) {
+        return "not in btl_ib_if_include";
+    }
+    return list_fits(&filter->exclude, device) ? "in btl_ib_if_exclude" : NULL;
+}
+
+static const char *loopback(selection_t *selection, const btl_ib_device_t *device)
+{
+    (void) selection;
+    return device->loopback ? "it reaches this host only, and there are others" : NULL;
+}
+
+static const char *last_resort(selection_t *selection, const btl_ib_device_t *device)
+{
+    (void) selection;
+    return device->last_resort;
+}
+
+/* An interface or a port with several addresses is one path, not several: the first is enough. */
+static const char *same_path(selection_t *selection, const btl_ib_device_t *device)
+{
+    for (int i = 0; i < selection->wanted; i++) {
+        const btl_ib_device_t *other = &selection->list[i];
+
+        if (('\0' != device->interface[0] && 0 == strcmp(device->interface, other->interface))
+            || (0 != device->port && device->port == other->port
+                && 0 == strcmp(device->name, other->name))) {
+            snprintf(selection->reason, sizeof(selection->reason), "another address of %s is used",
+                     '\0' != device->interface[0] ? device->interface : device->name);
+            return selection->reason;
+        }
+    }
+    return NULL;
+}
+
+/* Of the devices that are wanted so far keep those for which `why_not` has no answer; sort the others
+ * behind them. */
+static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
+{
+    const int count = selection->wanted;
+
+    selection->wanted = 0;
     for (int i = 0; i < count; i++) {
-        const btl_ib_device_t device = list[i];
-        const char *reason = why_not(filter, &device);
+        btl_ib_device_t *first = &selection->list[selection->wanted];
+        const btl_ib_device_t device = selection->list[i];
+        const char *reason = why_not(selection, &device);
 
         if (NULL == reason) {
-            memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
-            list[wanted++] = device;
+            memmove(first + 1, first, (size_t) (i - selection->wanted) * sizeof(*first));
+            *first = device;
+            selection->wanted++;
         } else {
             btl_ib_devices_turn_down(log, device.transport, device.name, reason);
         }
-    }
-    return wanted;
-}
-
-static bool same_way(const btl_ib_device_t *a, const btl_ib_device_t *b)
-{
-    return ('\0' != a->interface[0] && 0 == strcmp(a->interface, b->interface))
-           || (0 != a->port && a->port == b->port && 0 == strcmp(a->name, b->name));
-}
-
-/* An interface or a port with several addresses is one way out, not several: the first of them is enough. Sort
- * the others behind. Returns how many are left. */
-static int without_doubles(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
-{
-    int wanted = 0;
-
-    for (int i = 0; i < count; i++) {
-        const btl_ib_device_t device = list[i];
-        int same = 0;
-
-        while (same < wanted && !same_way(&list[same], &device)) {
-            same++;
-        }
-        if (same == wanted) {
-            memmove(&list[wanted + 1], &list[wanted], (size_t) (i - wanted) * sizeof(list[0]));
-            list[wanted++] = device;
-        } else if (NULL != log->print) {
-            log->print(log->context, 10, "device %s turned down: another address of %s is used",
-                       device.name, '\0' != device.interface[0] ? device.interface : device.name);
-        }
-    }
-    return wanted;
-}
-
-/* Is there a device for each name of those that are joined by '+'? */
-static bool is_whole(const char *text, const btl_ib_device_t *list, int count)
-{
-    for (;;) {
-        const size_t len = strcspn(text, "+");
-        bool found = false;
-
-        for (int i = 0; i < count && !found; i++) {
-            found = name_fits(text, len, &list[i]);
-        }
-        if (!found || '\0' == text[len]) {
-            return found;
-        }
-        text += len + 1;
     }
 }
 
@@ -359,14 +340,15 @@ static void find_torn(btl_ib_device_list_t *include, const btl_ib_device_t *list
 {
     for (uint32_t i = 0; i < include->count; i++) {
         btl_ib_device_entry_t *entry = &include->entry[i];
+        bool any = false;
 
         if (AF_UNSPEC != entry->family || NULL == strchr(entry->text, '+')) {
             continue;
         }
-        entry->torn = false;
-        for (int j = 0; j < count && !entry->torn; j++) {
-            entry->torn = member_fits(entry->text, &list[j]) && !is_whole(entry->text, list, count);
+        for (int j = 0; j < count && !any; j++) {
+            any = any_name_fits(entry->text, &list[j]);
         }
+        entry->torn = any && !all_names_fit(entry->text, list, count);
     }
 }
 
@@ -392,22 +374,25 @@ static void tell_unmatched(const btl_ib_device_list_t *list, const btl_ib_device
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log)
 {
+    const bool named = filter->include.count > 0;
+    selection_t selection = {.list = list, .wanted = count, .filter = filter};
+    const btl_ib_log_t print_only = {.print = log->print, .context = log->context};
     bool others = false;
     bool better = false;
-    int wanted;
 
     find_torn(&filter->include, list, count);
     tell_unmatched(&filter->include, list, count, log);
-    wanted = partition(list, count, filter, turned_down, log);
-    for (int i = 0; i < wanted; i++) {
+    keep(&selection, not_asked_for, log);
+    for (int i = 0; i < selection.wanted; i++) {
         others = others || !list[i].loopback;
         better = better || (!list[i].loopback && NULL == list[i].last_resort);
     }
-    if (others && 0 == filter->include.count) {
-        wanted = partition(list, wanted, filter, lonely, log);
+    if (others && !named) {
+        keep(&selection, loopback, log);
     }
-    if (better && 0 == filter->include.count) {
-        wanted = partition(list, wanted, filter, last_resort, log);
+    if (better && !named) {
+        keep(&selection, last_resort, log);
     }
-    return without_doubles(list, wanted, log);
+    keep(&selection, same_path, &print_only); /* its interface is used */
+    return selection.wanted;
 }

@@ -103,8 +103,8 @@ static const number_t numbers[] = {
               "net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no complaint about less if that is at "
               "least 212992"),
     INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
-              "Transport udp: give this many of the busiest peers of each device sockets of their own, which send "
-              "faster"),
+              "Transport udp: so many peers of each device have connected sockets, which send faster: the first "
+              "that were sent 512 short messages"),
     INT_PARAM(port_min, 0, 0, 65535, "port", 4,
               "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: any"),
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,

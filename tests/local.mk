@@ -109,9 +109,9 @@ unit_tests = \
     tests/unit/test_udp \
     tests/unit/test_udp_devices \
     tests/unit/test_udp_errors \
-    tests/unit/test_udp_hot \
-    tests/unit/test_udp_quick \
-    tests/unit/test_udp_path \
+    tests/unit/test_udp_connected \
+    tests/unit/test_udp_bulk_lane \
+    tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
     tests/unit/test_param_values \
@@ -202,9 +202,9 @@ udp_test_sources = tests/unit/own_network.c tests/unit/transports.c tests/unit/u
 tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)
 tests_unit_test_udp_devices_SOURCES = tests/unit/test_udp_devices.c $(udp_test_sources)
 tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)
-tests_unit_test_udp_hot_SOURCES = tests/unit/test_udp_hot.c $(udp_test_sources)
-tests_unit_test_udp_quick_SOURCES = tests/unit/test_udp_quick.c $(udp_test_sources)
-tests_unit_test_udp_path_SOURCES = tests/unit/test_udp_path.c $(udp_test_sources)
+tests_unit_test_udp_connected_SOURCES = tests/unit/test_udp_connected.c $(udp_test_sources)
+tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_test_sources)
+tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
 

@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 16 };
+enum { FIRST_COUNT = 16 };
 
-bool btl_ib_room_double(btl_ib_room_t *room, size_t entry, size_t bucket)
+bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket)
 {
-    const uint32_t count = room->count == 0 ? FIRST_ROOM : 2 * room->count;
+    const uint32_t count = table->count == 0 ? FIRST_COUNT : 2 * table->count;
     void *buckets = calloc(count, bucket);
-    char *entries = buckets == NULL ? NULL : realloc(room->entry, count * entry);
+    char *entries = buckets == NULL ? NULL : realloc(table->entry, count * entry);
 
     if (entries == NULL) {
         free(buckets);
         return false;
     }
-    memset(entries + room->count * entry, 0, (count - room->count) * entry);
-    free(room->bucket);
-    *room = (btl_ib_room_t){.count = count, .entry = entries, .bucket = buckets};
+    memset(entries + table->count * entry, 0, (count - table->count) * entry);
+    free(table->bucket);
+    *table = (btl_ib_addr_table_t){.count = count, .entry = entries, .bucket = buckets};
     return true;
 }

@@ -3,25 +3,28 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The room of a table whose entries are found by index, and by hash through the lists that begin in its buckets. */
+/* Memory of a table of addresses: entries that are found by index, and by hash through the lists
+ * that begin in its buckets. */
 
-#ifndef BTL_IB_ROOM_H
-#define BTL_IB_ROOM_H
+#ifndef BTL_IB_ADDR_TABLE_H
+#define BTL_IB_ADDR_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct btl_ib_room {
-    uint32_t count; /* entries there is room for; 0 or a power of 2 */
+/* All zero: empty. */
+typedef struct btl_ib_addr_table {
+    uint32_t count; /* entries that fit; 0 or a power of 2 */
     void *entry;
     void *bucket;
-} btl_ib_room_t;
+} btl_ib_addr_table_t;
 
 /*
- * Twice the room (or the first): entries of `entry` bytes, the new ones zero, and buckets of `bucket` bytes for each, all
- * of them zero: whoever is in the table must be put into the lists anew. False if memory is short; then all is as before.
+ * Make it twice as large (or give it its first entries). Entries have `entry` bytes each, the new
+ * ones are zero; buckets have `bucket` bytes for each entry, all of them are zero: the caller links
+ * its entries anew. False if memory is short; then nothing has changed.
  */
-bool btl_ib_room_double(btl_ib_room_t *room, size_t entry, size_t bucket);
+bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket);
 
 #endif

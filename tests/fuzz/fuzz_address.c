@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "require.h"
-#include "udp_state.h"
+#include "udp_rail.h"
 #ifdef BTL_IB_HAVE_VERBS
 #include "verbs_rc_addr.h"
 #include "verbs_rc_cm_params.h"

@@ -5,8 +5,8 @@
 
 /*
  * The transport `udp` over the loopback device: datagrams on their way, alone and joined. Beside it:
- * test_udp_devices.c, test_udp_socket.c (what opening comes to), test_udp_peers.c (addresses), test_udp_path.c
- * (what a way carries), test_udp_hot.c (sockets of single peers), test_udp_errors.c.
+ * test_udp_devices.c, test_udp_socket.c (what opening comes to), test_udp_peers.c (addresses), test_udp_path_mtu.c
+ * (what a path carries), test_udp_connected.c (connected sockets), test_udp_errors.c.
  */
 
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_rail.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -102,8 +102,8 @@ static pair_t open_udp(void)
     if (kernel.connected) {
         make_hot(pair.a, pair.b_at_a, pair.b);
         make_hot(pair.b, pair.a_at_b, pair.a);
-        assert_int_equal(btl_ib_udp_of(pair.a)->sockets, 2);
-        assert_int_equal(btl_ib_udp_of(pair.b)->sockets, 2);
+        assert_int_equal(btl_ib_udp_of(pair.a)->sockets.count, 2);
+        assert_int_equal(btl_ib_udp_of(pair.b)->sockets.count, 2);
     }
     return pair;
 }
@@ -353,13 +353,13 @@ static void test_parts(void **state)
             repost(pair.b, &held[i]);
         }
         uint32_t free = 0;
-        for (const btl_ib_udp_buffer_t *b = udp->free; NULL != b; b = b->next) {
+        for (const btl_ib_udp_buffer_t *b = udp->rx.free; NULL != b; b = b->next) {
             free++;
         }
-        for (int i = 0; i < BTL_IB_UDP_CALL_MAX; i++) {
-            free += NULL != udp->call.buffer[i]; /* ready for the next call */
+        for (int i = 0; i < BTL_IB_UDP_RECV_BATCH; i++) {
+            free += NULL != udp->rx.call.buffer[i]; /* ready for the next call */
         }
-        assert_int_equal(free, udp->buffers); /* every buffer once */
+        assert_int_equal(free, udp->rx.buffers); /* every buffer once */
     }
     assert_idle(pair.b);
     close_pair(&pair);
@@ -491,7 +491,7 @@ static void test_strange_sizes(void **state)
     for (uint32_t size = 290; size <= 300; size++) {
         assert_reaches(pair.a, pair.b_at_a, pair.b, size);
     }
-    assert_in_range(btl_ib_udp_of(pair.b)->buffers, 1, 16);
+    assert_in_range(btl_ib_udp_of(pair.b)->rx.buffers, 1, 16);
     close_pair(&pair);
 }
 

@@ -26,7 +26,8 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_path_mtu.h"
+#include "udp_rail.h"
 
 /* ---- interfaces that there are ---- */
 
@@ -307,15 +308,15 @@ static void test_describe(void **state)
 static void test_datagram(void **state)
 {
     (void) state;
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 1500), 1472);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 1500), 1448);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 9000), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 9000), 8952);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 65536), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 65536), 8968);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 28), 0);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET6, 47), 0);
-    assert_int_equal(btl_ib_udp_datagram(AF_INET, 0), 0);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 1500), 1472);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 1500), 1448);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 9000), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 9000), 8952);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 65536), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 65536), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 28), 0);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 47), 0);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 0), 0);
 }
 
 int main(void)

@@ -29,7 +29,8 @@
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_path_mtu.h"
+#include "udp_rail.h"
 
 static pair_t open_udp(sa_family_t family)
 {
@@ -166,7 +167,7 @@ static void test_refused_between(void **state)
 /* More peers than news are kept of: the others are told of when they are tried again. */
 static void test_many_refuse(void **state)
 {
-    enum { PEERS = 2 * BTL_IB_UDP_NEWS };
+    enum { PEERS = 2 * BTL_IB_UDP_ERRORS_MAX };
     btl_ib_addr_t gone[PEERS];
     btl_ib_event_t events[PEERS];
     int told = 0;
@@ -182,7 +183,7 @@ static void test_many_refuse(void **state)
     for (int i = 0; i < 100; i++) {
         told += pair.a->ops->poll(pair.a, events + told, i % 3 < PEERS - told ? i % 3 : 0);
     }
-    assert_in_range(told, BTL_IB_UDP_NEWS, PEERS);
+    assert_in_range(told, BTL_IB_UDP_ERRORS_MAX, PEERS);
     for (int i = 0; i < told; i++) {
         assert_int_equal(events[i].type, BTL_IB_EVENT_REFUSED);
         for (int j = 0; j < i; j++) {
@@ -204,7 +205,7 @@ static void test_refused_and_removed(void **state)
     send_to(&pair, first, 1);
     send_to(&pair, second, 1);
     exchange(&pair, (btl_ib_tx_t[]){make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 99, 1)}, 1, 1);
-    assert_int_equal(btl_ib_udp_of(pair.a)->news_count, 2);
+    assert_int_equal(btl_ib_udp_of(pair.a)->errors.count, 2);
     pair.a->ops->addr_remove(pair.a, first);
     btl_ib_transport_t *c = open_with(heard_params());
     assert_int_equal(add(pair.a, c), first); /* the handle has a new owner */
@@ -514,8 +515,8 @@ static uint16_t internet_checksum(const void *bytes, size_t size)
 /* Throw one that quotes so many bytes, each its own index. */
 static void forge(const pair_t *pair, uint8_t code, uint32_t size)
 {
-    const btl_ib_udp_name_t *from = &btl_ib_udp_of(pair->a)->own;
-    const btl_ib_udp_name_t *to = &btl_ib_udp_of(pair->b)->own;
+    const btl_ib_udp_name_t *from = &btl_ib_udp_of(pair->a)->sockets.own;
+    const btl_ib_udp_name_t *to = &btl_ib_udp_of(pair->b)->sockets.own;
     const size_t whole = offsetof(forgery_t, quoted) + size;
     const int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
     forgery_t forgery = {
@@ -592,8 +593,8 @@ static void forged(bool connected)
     assert_forged(&pair, BTL_IB_EVENT_REFUSED, BTL_IB_QUOTED_MAX);
     assert_idle(pair.a);
     /* Nor does what the kernel learned from it count for peers that are added later. */
-    const btl_ib_udp_name_t *own = &btl_ib_udp_of(pair.a)->own;
-    assert_int_equal(btl_ib_udp_path(own, own, before), before);
+    const btl_ib_udp_name_t *own = &btl_ib_udp_of(pair.a)->sockets.own;
+    assert_int_equal(btl_ib_udp_path_datagram(own, own, before), before);
     close_pair(&pair);
 }
 

@@ -17,7 +17,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_rail.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -232,14 +232,14 @@ static void test_many(void **state)
     assert_int_equal(btl_ib_udp_peer_find(&peers, &name), BTL_IB_ADDR_UNKNOWN);
     for (uint32_t i = 0; i < MANY; i++) {
         name = name_number(i);
-        assert_int_equal(btl_ib_udp_peer_add(&peers, &name, &addr[i]), 0);
+        assert_int_equal(btl_ib_udp_peer_add(&peers, &name, false, 1472, &addr[i]), 0);
         assert_in_range(addr[i], 0, COUNT(used) - 1);
         assert_false(used[addr[i]]);
         used[addr[i]] = true;
     }
     assert_all(&peers, addr);
     for (uint32_t round = 0; round < 5; round++) {
-        const uint32_t room = peers.room;
+        const uint32_t size = peers.size;
 
         for (uint32_t i = round; i < MANY; i += 7) {
             assert_true(btl_ib_udp_peer_remove(&peers, addr[i]));
@@ -248,10 +248,10 @@ static void test_many(void **state)
         assert_all(&peers, addr);
         for (uint32_t i = round; i < MANY; i += 7) {
             name = name_number(i);
-            assert_int_equal(btl_ib_udp_peer_add(&peers, &name, &addr[i]), 0);
+            assert_int_equal(btl_ib_udp_peer_add(&peers, &name, false, 1472, &addr[i]), 0);
         }
         assert_all(&peers, addr);
-        assert_int_equal(peers.room, room); /* what is free again is used first */
+        assert_int_equal(peers.size, size); /* what is free again is used first */
     }
     btl_ib_udp_peers_free(&peers);
 }
@@ -265,11 +265,11 @@ static void test_last_found(void **state)
     btl_ib_addr_t addr, other;
 
     (void) state;
-    assert_int_equal(btl_ib_udp_peer_add(&peers, &first, &addr), 0);
+    assert_int_equal(btl_ib_udp_peer_add(&peers, &first, false, 1472, &addr), 0);
     assert_int_equal(btl_ib_udp_peer_find(&peers, &first), addr);
     assert_true(btl_ib_udp_peer_remove(&peers, addr));
     assert_int_equal(btl_ib_udp_peer_find(&peers, &first), BTL_IB_ADDR_UNKNOWN);
-    assert_int_equal(btl_ib_udp_peer_add(&peers, &second, &other), 0);
+    assert_int_equal(btl_ib_udp_peer_add(&peers, &second, false, 1472, &other), 0);
     assert_int_equal(other, addr);
     assert_int_equal(btl_ib_udp_peer_find(&peers, &first), BTL_IB_ADDR_UNKNOWN);
     assert_int_equal(btl_ib_udp_peer_find(&peers, &second), other);

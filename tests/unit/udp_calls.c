@@ -20,7 +20,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_rail.h"
 
 udp_calls_t calls;
 

@@ -10,48 +10,121 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "udp_state.h"
+#include "udp_devices.h"
+#include "udp_path_mtu.h"
+#include "udp_rail.h"
+#include "udp_socket.h"
 
-enum {
-    PIECES_MAX = 3,
-    TX_DEPTH = 1024, /* nothing counts them: what does not fit the socket's buffer is not taken */
-};
+/* Nothing counts sends: what does not fit the socket's buffer is not taken. */
+enum { TX_DEPTH = 1024 };
+
+/* ---- sending and receiving ---- */
+
+static int udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    const int sent = btl_ib_udp_send(&udp->tx, batch, n, error);
+
+    if (!udp->tx.gso) {
+        t->attr.gso_bytes = 0; /* from the first refusal on */
+    }
+    return sent;
+}
+
+static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    const int errors = btl_ib_udp_errors_take(&udp->errors, events, max);
+
+    if (udp->rx.pending_count == 0 && errors == 0) {
+        btl_ib_udp_poll_sockets(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
+    }
+    return errors + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
+}
+
+static void repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    btl_ib_udp_recv_repost(&btl_ib_udp_of(t)->rx, buffers, n);
+}
+
+static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
+                       uint8_t address[BTL_IB_ADDR_BYTES])
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+
+    (void) t;
+    return btl_ib_udp_name_pack(&buffer->name, UINT16_MAX, false, address);
+}
+
+static bool source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
+                        size_t len)
+{
+    const btl_ib_udp_buffer_t *buffer = event->buffer;
+    const btl_ib_udp_name_t name = btl_ib_udp_name_shift(&buffer->name, buffer->latency ? 1 : 0);
+
+    (void) t;
+    (void) btl_ib_udp_name_format(&name, out, len);
+    return true;
+}
+
+static int wait_fd(btl_ib_transport_t *t)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (udp->sockets.count == 1 && udp->connected.vacant == 0) {
+        return udp->sockets.socket[0].fd;
+    }
+    return btl_ib_udp_sockets_epoll(&udp->sockets);
+}
+
+static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+{
+    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
+    uint32_t counted = BTL_IB_UDP_COUNTED_LEAST;
+
+    if (size + BTL_IB_UDP_COUNTED_MORE > BTL_IB_UDP_COUNTED_LEAST) {
+        for (counted = 1024; counted < size + BTL_IB_UDP_COUNTED_MORE; counted *= 2) {
+        }
+    }
+    return udp->sockets.buffer_bytes / (counted + BTL_IB_UDP_COUNTED_DESCRIPTOR);
+}
+
+/* ---- addresses and memory ---- */
 
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
+    const btl_ib_udp_name_t *own = &udp->sockets.own;
     btl_ib_udp_name_t name;
-    uint32_t beyond;
-    bool quick;
-    int rc = btl_ib_udp_name_unpack(bytes, len, &name, &beyond, &quick);
+    uint32_t interface;
+    bool latency_lane;
+    const int rc = btl_ib_udp_name_unpack(bytes, len, &name, &interface, &latency_lane);
 
-    if (rc == 0 && name.any.sa_family != udp->family) {
-        rc = -EHOSTUNREACH;
+    if (rc != 0 || name.any.sa_family != own->any.sa_family) {
+        return rc != 0 ? rc : -EHOSTUNREACH;
     }
-    if (rc == 0) {
-        rc = btl_ib_udp_peer_add(&udp->peers, &name, addr);
+    const uint32_t path = btl_ib_udp_path_datagram(own, &name, interface);
+    return btl_ib_udp_peer_add(&udp->peers, &name, latency_lane && udp->sockets.shared > 1,
+                               path < t->attr.max_datagram ? path : t->attr.max_datagram, addr);
+}
+
+static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_udp_t *udp = btl_ib_udp_of(t);
+
+    if (btl_ib_udp_peer_remove(&udp->peers, addr)) {
+        btl_ib_udp_errors_forget(&udp->errors, addr);
+        btl_ib_udp_connected_forget(&udp->connected, addr);
     }
-    if (rc == 0) {
-        const uint32_t carries = btl_ib_udp_path(&udp->own, &name, beyond);
-        const uint32_t most = udp->base.attr.max_datagram;
-        btl_ib_udp_peer_t *peer = &udp->peers.peer[*addr];
-        peer->path = carries < most ? carries : most;
-        peer->quick.any.sa_family = AF_UNSPEC;
-        if (quick && udp->shared > 1) {
-            peer->quick = name;
-            btl_ib_udp_name_set_port(&peer->quick, (uint16_t) (btl_ib_udp_name_port(&name) + 1));
-        }
-    }
-    return rc;
 }
 
 static bool address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
     btl_ib_udp_name_t name;
-    uint32_t beyond;
-    bool quick;
+    uint32_t interface;
+    bool latency_lane;
 
-    if (btl_ib_udp_name_unpack(bytes, len, &name, &beyond, &quick) != 0) {
+    if (btl_ib_udp_name_unpack(bytes, len, &name, &interface, &latency_lane) != 0) {
         return false;
     }
     (void) btl_ib_udp_name_format(&name, out, out_len);
@@ -60,17 +133,7 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
 
 static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
-    return ((const btl_ib_udp_t *) t)->peers.peer[addr].path;
-}
-
-static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
-{
-    btl_ib_udp_t *udp = btl_ib_udp_of(t);
-
-    if (btl_ib_udp_peer_remove(&udp->peers, addr)) {
-        btl_ib_udp_errors_forget(udp, addr);
-        btl_ib_udp_hot_forget(udp, addr);
-    }
+    return ((const btl_ib_udp_t *) t)->peers.peer[addr].max_datagram;
 }
 
 static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
@@ -88,47 +151,29 @@ static void mem_deregister(btl_ib_transport_t *t, void *handle)
     (void) handle;
 }
 
-static int wait_fd(btl_ib_transport_t *t)
-{
-    btl_ib_udp_t *udp = btl_ib_udp_of(t);
-
-    udp->swept = 0; /* whoever is woken finds why in his first poll */
-    return btl_ib_udp_sockets_wait(udp);
-}
-
-static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
-{
-    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
-    uint32_t counted = BTL_IB_UDP_COUNTED_LEAST;
-
-    if (size + BTL_IB_UDP_COUNTED_MORE > BTL_IB_UDP_COUNTED_LEAST) {
-        for (counted = 1024; counted < size + BTL_IB_UDP_COUNTED_MORE; counted *= 2) {
-        }
-    }
-    return udp->buffer_bytes / (counted + BTL_IB_UDP_COUNTED_DESCRIPTION);
-}
+/* ---- opening and closing ---- */
 
 static void stop(btl_ib_transport_t *t)
 {
-    btl_ib_udp_sockets_close(btl_ib_udp_of(t));
+    btl_ib_udp_sockets_close(&btl_ib_udp_of(t)->sockets);
 }
 
-static void close_udp(btl_ib_transport_t *t)
+static void udp_close(btl_ib_transport_t *t)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
 
     stop(t);
-    btl_ib_udp_buffers_free(udp);
+    btl_ib_udp_rx_free(&udp->rx);
     btl_ib_udp_peers_free(&udp->peers);
     free(udp);
 }
 
 static const btl_ib_transport_ops_t udp_ops = {
-    .send = btl_ib_udp_send,
-    .poll = btl_ib_udp_poll,
-    .source = btl_ib_udp_source,
-    .source_text = btl_ib_udp_source_text,
-    .repost = btl_ib_udp_repost,
+    .send = udp_send,
+    .poll = udp_poll,
+    .source = source,
+    .source_text = source_text,
+    .repost = repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
     .address_text = address_text,
@@ -138,25 +183,25 @@ static const btl_ib_transport_ops_t udp_ops = {
     .path_datagram = path_datagram,
     .wait_fd = wait_fd,
     .stop = stop,
-    .close = close_udp,
+    .close = udp_close,
 };
 
 static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
 {
-    const uint32_t beyond = btl_ib_udp_device_datagram(device);
+    const uint32_t interface = btl_ib_udp_device_datagram(device);
     btl_ib_udp_name_t own;
 
-    if (beyond == 0) {
+    if (interface == 0) {
         return -ENODEV;
     }
     memcpy(&own, &device->ip, sizeof(own));
-    const uint32_t within = btl_ib_udp_path(&own, &own, beyond);
-    const uint32_t largest = device->loopback || within > beyond ? within : beyond;
+    const uint32_t within_host = btl_ib_udp_path_datagram(&own, &own, interface);
+    const uint32_t largest = device->loopback || within_host > interface ? within_host : interface;
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = largest,
         .inline_size = largest,
-        .max_iov = PIECES_MAX,
-        .max_batch = BTL_IB_UDP_BATCH,
+        .max_iov = BTL_IB_UDP_SEND_IOV,
+        .max_batch = BTL_IB_UDP_SEND_BATCH,
         .tx_depth = TX_DEPTH,
         .bandwidth = device->bandwidth,
         .partial_poll = true,
@@ -165,7 +210,32 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
     return 0;
 }
 
-static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
+/* The parts of a rail whose sockets are open. */
+static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
+                       const btl_ib_open_params_t *params)
+{
+    const uint32_t largest = udp->base.attr.max_datagram;
+    const bool two_lanes = udp->sockets.shared > 1;
+    char text[64];
+
+    btl_ib_udp_errors_init(&udp->errors, &udp->log, &udp->peers, largest);
+    btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers, params->connected_max);
+    btl_ib_udp_tx_init(&udp->tx, &udp->log, &udp->connected, &udp->errors, largest);
+    btl_ib_udp_poll_init(&udp->poll, &udp->sockets);
+    btl_ib_udp_rx_init(&udp->rx, &udp->log,
+                       params->rx_size != 0 && params->rx_size < largest ? params->rx_size
+                                                                         : largest);
+    udp->base.attr.bulk_lane = two_lanes;
+    udp->base.attr.gso_bytes = udp->tx.gso ? BTL_IB_UDP_GSO_BYTES : 0;
+    udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
+    udp->base.limit = udp->sockets.limit;
+    udp->base.address_len = btl_ib_udp_name_pack(
+        &udp->sockets.own, btl_ib_udp_device_datagram(device), two_lanes, udp->base.address);
+    BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
+                   btl_ib_udp_name_format(&udp->sockets.own, text, sizeof(text)));
+}
+
+static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                     btl_ib_transport_t **out)
 {
     btl_ib_udp_t *udp = calloc(1, sizeof(*udp));
@@ -174,26 +244,18 @@ static int open_udp(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         return -ENOMEM;
     }
     udp->base.ops = &udp_ops;
-    udp->log = params->log;
-    udp->epoll_fd = -1;
     snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
+    udp->log = (btl_ib_udp_log_t){.to = params->log, .name = udp->base.name};
+    btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
     int rc = query(device, &udp->base.attr);
     if (rc == 0) {
-        rc = btl_ib_udp_socket_open(udp, device, params);
+        rc = btl_ib_udp_sockets_open(&udp->sockets, device, params);
     }
     if (rc != 0) {
-        close_udp(&udp->base);
+        udp_close(&udp->base);
         return rc;
     }
-    udp->sockets_max =
-        udp->shared
-        + (params->connected_max < BTL_IB_UDP_CONNECTED_MAX ? params->connected_max
-                                                            : BTL_IB_UDP_CONNECTED_MAX);
-    udp->base.attr.bulk_lane = udp->shared > 1;
-    const uint32_t largest = udp->base.attr.max_datagram;
-    udp->base.attr.gso_bytes = udp->gso ? BTL_IB_UDP_BYTES_MAX : 0;
-    udp->rx_size = params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
-    udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx_size);
+    init_parts(udp, device, params);
     *out = &udp->base;
     return 0;
 }
@@ -204,6 +266,6 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .devices = btl_ib_udp_devices,
     .devices_free = btl_ib_udp_devices_free,
     .query = query,
-    .open = open_udp,
+    .open = udp_open,
     .describe = btl_ib_udp_describe,
 };

@@ -3,12 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Which network interfaces there are, and what they carry. */
-
-#include "device_filter.h"
-#include "device_info.h"
-#include "net_interfaces.h"
-#include "udp_state.h"
+#include "udp_devices.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -18,6 +13,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "device_filter.h"
+#include "device_info.h"
+#include "net_interfaces.h"
+#include "udp_path_mtu.h"
+
 uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
 {
     struct ifreq request = {.ifr_mtu = 0};
@@ -26,7 +26,7 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
         || request.ifr_mtu <= 0) {
         return 0;
     }
-    return btl_ib_udp_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
+    return btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
 }
 
 /* Why an address is none to be used; NULL if it is. A link-local one means another interface on each

@@ -4,74 +4,71 @@
  */
 
 /*
- * What the network says of datagrams sent before: the socket's error queue (IP_RECVERR, ip(7)). Any
- * call on the socket may fail with such an error, although it has nothing to do with it; so the
- * errno of a call is never evidence of anything, only what the queue says, and who says it. Of what
- * ICMP messages say the events carry the bytes of our datagram that they quote, for the engine to
- * compare: the kernel checks addresses and ports only, which anybody can know. Only "port
- * unreachable" says that nobody is there. That a net or host cannot be reached, or that a filter
- * forbids it (EHOSTUNREACH, ENETUNREACH, EACCES), may be over soon.
+ * Any call on a socket may fail with such an error, although it has nothing to do with it. So the
+ * errno of a call is no evidence, only what the queue says, and who says it. The kernel compares
+ * addresses and ports of ICMP messages only, which anybody can know: the events carry the bytes of
+ * our datagram that they quote, for the engine to compare. Only "port unreachable" says that nobody
+ * is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon.
  */
 
-#include "udp_state.h"
+#include "udp_errors.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/errqueue.h>
+#include <errno.h>
 #include <string.h>
 
+#include "udp_path_mtu.h"
+
 enum {
-    MTU_LEAST_4 = 552,
-    MTU_LEAST_6 = 1280,
-    ERRORS_MAX = 64, /* in a call: anybody can make the network say something */
+    MTU_LEAST_4 = 552,  /* min_pmtu, ip(7) */
+    MTU_LEAST_6 = 1280, /* RFC 8200, 5 */
+    ERRORS_MAX = 64,    /* in a call: anybody can make the network say something */
 };
 
-/* What weighs less does not take the place of what weighs more. */
+/* An event gives way only to one with at least as much weight. */
 static uint32_t weight(const btl_ib_event_t *event)
 {
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keep an event for the next poll(). One of a kind for each peer is enough, the newest of those
- * that can be checked best; what does not fit is said again with the next datagram. */
-static void keep(btl_ib_udp_t *udp, const btl_ib_event_t *event)
+/* Keep an event for the next poll(). One of a kind for each peer is enough, the newest of those that
+ * can be checked best; what does not fit is said again with the next datagram. */
+static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
-    for (uint32_t i = 0; i < udp->news_count; i++) {
-        if (udp->news[i].type == event->type && udp->news[i].from == event->from) {
-            if (weight(event) >= weight(&udp->news[i])) {
-                udp->news[i] = *event;
-            }
-            return;
-        }
+    uint32_t i = 0;
+
+    while (i < errors->count
+           && (errors->event[i].type != event->type || errors->event[i].from != event->from)) {
+        i++;
     }
-    if (udp->news_count < BTL_IB_UDP_NEWS) {
-        udp->news[udp->news_count++] = *event;
+    if (i < BTL_IB_UDP_ERRORS_MAX
+        && (i == errors->count || weight(event) >= weight(&errors->event[i]))) {
+        errors->count += i == errors->count;
+        errors->event[i] = *event;
     }
 }
 
-void btl_ib_udp_errors_forget(btl_ib_udp_t *udp, btl_ib_addr_t addr)
+void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr)
 {
     uint32_t left = 0;
 
-    for (uint32_t i = 0; i < udp->news_count; i++) {
-        if (udp->news[i].from != addr) {
-            udp->news[left++] = udp->news[i];
+    for (uint32_t i = 0; i < errors->count; i++) {
+        if (errors->event[i].from != addr) {
+            errors->event[left++] = errors->event[i];
         }
     }
-    udp->news_count = left;
+    errors->count = left;
 }
 
-/* The path to a peer carries `mtu` bytes only, headers included. Anybody can say so in an ICMP message: what no
- * path may be (RFC 8200, 5), or none has been for long (min_pmtu, ip(7)), is not believed. */
-static void shrunk(btl_ib_udp_t *udp, btl_ib_event_t event, uint32_t mtu)
+int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max)
 {
-    const uint32_t least = udp->family == AF_INET ? MTU_LEAST_4 : MTU_LEAST_6;
+    int n = 0;
 
-    event.type = BTL_IB_EVENT_PATH_MTU;
-    event.size = btl_ib_udp_datagram(udp->family, mtu > least ? mtu : least);
-    if (event.size > 0 && event.size < udp->base.attr.max_datagram) {
-        keep(udp, &event);
+    while (n < max && errors->count > 0) {
+        events[n++] = errors->event[--errors->count];
     }
+    return n;
 }
 
 static const struct sock_extended_err *find_error(struct msghdr *msg)
@@ -105,44 +102,48 @@ static const char *format_offender(const struct sock_extended_err *error, char *
                                                                                 : "an unknown host";
 }
 
-/* `quoted`: the beginning of our datagram, as far as the message has it. `sent`: whom the call that
- * failed was about, if one did: of what this host refuses the kernel does not tell the port. */
-static void tell(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, const btl_ib_udp_name_t *to,
-                 const struct sock_extended_err *error, const btl_ib_event_t *quoted,
-                 btl_ib_addr_t sent)
+/* Make an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
+static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
+                   const btl_ib_udp_name_t *to, const struct sock_extended_err *error,
+                   btl_ib_event_t *event, btl_ib_addr_t sent)
 {
+    const bool v4 = to->any.sa_family == AF_INET;
     const btl_ib_udp_name_t known = btl_ib_udp_name_known(socket, to);
     const bool local = error->ee_origin == SO_EE_ORIGIN_LOCAL;
-    btl_ib_event_t event = *quoted;
     char text[64], offender[INET6_ADDRSTRLEN];
 
-    event.origin = local ? BTL_IB_ORIGIN_LOCAL : BTL_IB_ORIGIN_NETWORK;
-    event.from =
-        local && sent != BTL_IB_ADDR_UNKNOWN ? sent : btl_ib_udp_peer_find(&udp->peers, &known);
-    BTL_IB_UDP_LOG(udp, 10, "%s: of a datagram to %s: %s, says %s, quoting %u bytes of it",
-                   udp->base.name, btl_ib_udp_name_format(to, text, sizeof(text)),
-                   strerror((int) error->ee_errno),
-                   format_offender(error, offender, sizeof(offender)), event.quoted_size);
-    if (event.from == BTL_IB_ADDR_UNKNOWN || (!local && !is_icmp(error))) {
+    event->origin = local ? BTL_IB_ORIGIN_LOCAL : BTL_IB_ORIGIN_NETWORK;
+    event->from =
+        local && sent != BTL_IB_ADDR_UNKNOWN ? sent : btl_ib_udp_peer_find(errors->peers, &known);
+    BTL_IB_UDP_LOG(errors->log, 10, "of a datagram to %s: %s, says %s, quoting %u bytes of it",
+                   btl_ib_udp_name_format(to, text, sizeof(text)), strerror((int) error->ee_errno),
+                   format_offender(error, offender, sizeof(offender)), event->quoted_size);
+    if (event->from == BTL_IB_ADDR_UNKNOWN || (!local && !is_icmp(error))) {
         return;
     }
     if (error->ee_errno == EMSGSIZE) {
-        shrunk(udp, event, error->ee_info);
+        /* What no path may carry, or none has carried for long, is not believed. */
+        const uint32_t least = v4 ? MTU_LEAST_4 : MTU_LEAST_6;
+        const uint32_t mtu = error->ee_info > least ? error->ee_info : least;
+        event->type = BTL_IB_EVENT_PATH_MTU;
+        event->size = btl_ib_udp_mtu_datagram(to->any.sa_family, mtu);
+        if (event->size > 0 && event->size < errors->max_datagram) {
+            keep(errors, event);
+        }
     } else if (error->ee_errno == ECONNREFUSED) {
-        event.type = BTL_IB_EVENT_REFUSED;
-        event.error = ECONNREFUSED;
-        keep(udp, &event);
+        event->type = BTL_IB_EVENT_REFUSED;
+        event->error = ECONNREFUSED;
+        keep(errors, event);
     }
 }
 
-bool btl_ib_udp_errors(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, btl_ib_addr_t sent)
+bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
+                            btl_ib_addr_t sent)
 {
-    bool any = false;
-
     for (int i = 0; i < ERRORS_MAX; i++) {
         btl_ib_udp_name_t to;
-        btl_ib_event_t quoted = {0};
-        struct iovec iov = {.iov_base = quoted.quoted, .iov_len = sizeof(quoted.quoted)};
+        btl_ib_event_t event = {0};
+        struct iovec iov = {.iov_base = event.quoted, .iov_len = sizeof(event.quoted)};
         _Alignas(struct cmsghdr) uint8_t control[512];
         struct msghdr msg = {
             .msg_name = &to,
@@ -155,33 +156,13 @@ bool btl_ib_udp_errors(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, btl
         memset(&to, 0, sizeof(to));
         const ssize_t len = recvmsg(socket->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
         if (len < 0) {
-            return any;
+            return i > 0;
         }
-        any = true;
-        quoted.quoted_size = (uint8_t) len; /* no more than there is room for */
+        event.quoted_size = (uint8_t) len; /* at most sizeof(event.quoted) */
         const struct sock_extended_err *error = find_error(&msg);
         if (error != NULL && msg.msg_namelen > 0) {
-            tell(udp, socket, &to, error, &quoted, sent);
+            handle(errors, socket, &to, error, &event, sent);
         }
     }
-    return any;
-}
-
-int btl_ib_udp_send_one(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, const btl_ib_tx_t *tx)
-{
-    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
-    btl_ib_udp_name_t *to = socket->quick ? &peer->quick : &peer->name;
-    const struct msghdr msg = {
-        .msg_name = to,
-        .msg_namelen = btl_ib_udp_name_len(to),
-        .msg_iov = (struct iovec *) tx->iov,
-        .msg_iovlen = tx->niov,
-    };
-
-    (void) btl_ib_udp_errors(udp, socket, tx->to); /* one of them says what the path carries */
-    int error = sendmsg(socket->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
-    if (error == EMSGSIZE) {
-        (void) btl_ib_udp_errors(udp, socket, tx->to);
-    }
-    return error;
+    return true;
 }

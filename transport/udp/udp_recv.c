@@ -3,72 +3,60 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold many
- * datagrams of one size from one peer, the last perhaps shorter, which the kernel did not cut, or joined
- * (UDP_GRO, udp(7)). Each event is one datagram; its buffer is free again when all of them were reposted.
- */
-
-#include "udp_state.h"
+#include "udp_recv.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHORT =
-        8192, /* bytes in a buffer on average: with less another call costs more than cold memory */
-};
+/* Bytes in a buffer on average: with less in it another call costs more than cold memory. */
+enum { SHORT = 8192 };
 
 /* ---- buffers ---- */
 
-static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_t *udp)
+static btl_ib_udp_buffer_t *get_buffer(btl_ib_udp_rx_t *rx)
 {
-    btl_ib_udp_buffer_t *buffer = udp->free;
+    btl_ib_udp_buffer_t *buffer = rx->free;
 
     if (buffer != NULL) {
-        udp->free = buffer->next;
+        rx->free = buffer->next;
         return buffer;
     }
-    if (udp->buffers == BTL_IB_UDP_BUFFERS_MAX) {
+    if (rx->buffers == BTL_IB_UDP_BUFFERS_MAX) {
         return NULL;
     }
     buffer = aligned_alloc(_Alignof(btl_ib_udp_buffer_t), sizeof(*buffer));
     if (buffer != NULL) {
-        buffer->older = udp->made;
-        udp->made = buffer;
-        udp->buffers++;
+        buffer->next_made = rx->made;
+        rx->made = buffer;
+        rx->buffers++;
     }
     return buffer;
 }
 
 /* The one used last is used next: it is in the cache. */
-static void put_buffer(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer)
+static void put_buffer(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer)
 {
-    buffer->next = udp->free;
-    udp->free = buffer;
+    buffer->next = rx->free;
+    rx->free = buffer;
 }
 
-static void leave_buffer(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer)
-{
-    if (--buffer->users == 0) {
-        put_buffer(udp, buffer);
-    }
-}
-
-void btl_ib_udp_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n)
 {
     for (int i = 0; i < n; i++) {
-        leave_buffer(btl_ib_udp_of(t), buffers[i]);
+        btl_ib_udp_buffer_t *buffer = buffers[i];
+        if (--buffer->users == 0) {
+            put_buffer(rx, buffer);
+        }
     }
 }
 
-void btl_ib_udp_buffers_free(btl_ib_udp_t *udp)
+void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx)
 {
-    while (udp->made != NULL) {
-        btl_ib_udp_buffer_t *buffer = udp->made;
-        udp->made = buffer->older;
+    while (rx->made != NULL) {
+        btl_ib_udp_buffer_t *buffer = rx->made;
+        rx->made = buffer->next_made;
         free(buffer);
     }
 }
@@ -112,119 +100,57 @@ static uint32_t joined_size(struct msghdr *msg)
     return 0;
 }
 
-static void drop(btl_ib_udp_t *udp, btl_ib_udp_buffer_t *buffer, uint32_t size)
+static void drop(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer, uint32_t size)
 {
-    udp->rx_dropped++;
-    BTL_IB_UDP_LOG(udp, 10, "%s: datagrams of %u bytes dropped: empty or too large (%llu so far)",
-                   udp->base.name, size, (unsigned long long) udp->rx_dropped);
-    put_buffer(udp, buffer);
+    rx->dropped++;
+    BTL_IB_UDP_LOG(rx->log, 10, "datagrams of %u bytes dropped: empty or too large (%llu so far)",
+                   size, (unsigned long long) rx->dropped);
+    put_buffer(rx, buffer);
 }
 
-static void arrived(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket,
+static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_socket_t *socket,
                     btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
     const uint32_t len = msg->msg_len;
     uint32_t size = joined_size(&msg->msg_hdr);
 
     size = size == 0 || size > len ? len : size;
-    if (len == 0 || size > udp->rx_size || msg->msg_hdr.msg_flags & MSG_TRUNC
+    if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC
         || !fits_apart(size, len)) {
-        drop(udp, buffer, size);
+        drop(rx, buffer, size);
         return;
     }
-    btl_ib_udp_rest_t *rest =
-        &udp->rest[(udp->rest_first + udp->rest_count++) % BTL_IB_UDP_CALL_MAX];
+    btl_ib_udp_pending_t *pending =
+        &rx->pending[(rx->pending_first + rx->pending_count++) % BTL_IB_UDP_RECV_BATCH];
     buffer->users = 1;
     buffer->name = btl_ib_udp_name_known(socket, msg->msg_hdr.msg_name);
-    buffer->quick = socket->quick;
-    *rest = (btl_ib_udp_rest_t){
-        .buffer = buffer,
-        .end = len,
-        .size = size,
-        .stride = size,
-    };
+    buffer->latency = socket->latency;
+    *pending = (btl_ib_udp_pending_t){.buffer = buffer, .end = len, .size = size, .stride = size};
     if (size < len) {
         const uint32_t count = (len + size - 1) / size;
-        rest->stride = align(buffer->data, size, len);
-        rest->end = len + (count - 1) * (rest->stride - size);
+        pending->stride = align(buffer->data, size, len);
+        pending->end = len + (count - 1) * (pending->stride - size);
     }
 }
 
-/* ---- events ---- */
+/* ---- receiving ---- */
 
-/* Make events of datagrams of one buffer. Who sent them is looked up now, not when they came: those before
- * may have made him known. Returns how many. */
-static int hand_up_some(btl_ib_udp_t *udp, btl_ib_udp_rest_t *rest, btl_ib_event_t *events, int max)
+/* A place in the call gets a buffer. Returns whether there was one: at least the first place has one,
+ * if need be one that an earlier, larger call left at a place behind it. */
+static bool furnish(btl_ib_udp_rx_t *rx, uint32_t i)
 {
-    const btl_ib_addr_t from = btl_ib_udp_peer_find(&udp->peers, &rest->buffer->name);
-    int n = 0;
+    btl_ib_udp_recv_call_t *call = &rx->call;
+    btl_ib_udp_buffer_t *buffer = get_buffer(rx);
 
-    while (n < max && rest->at < rest->end) {
-        const uint32_t left = rest->end - rest->at;
-        events[n++] = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_RECV,
-            .size = left < rest->size ? left : rest->size,
-            .from = from,
-            .data = rest->buffer->data + rest->at,
-            .buffer = rest->buffer,
-        };
-        rest->at += rest->stride;
-        rest->buffer->users += rest->at < rest->end; /* whoever waits for the rest keeps it, too */
+    for (uint32_t j = 1; i == 0 && j < BTL_IB_UDP_RECV_BATCH && buffer == NULL; j++) {
+        buffer = call->buffer[j];
+        call->buffer[j] = NULL;
     }
-    return n;
-}
-
-static int hand_up(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
-{
-    int n = 0;
-
-    while (n < max && udp->rest_count > 0) {
-        btl_ib_udp_rest_t *rest = &udp->rest[udp->rest_first];
-        n += hand_up_some(udp, rest, events + n, max - n);
-        if (rest->at >= rest->end) {
-            udp->rest_first = (udp->rest_first + 1) % BTL_IB_UDP_CALL_MAX;
-            udp->rest_count--;
-        }
-    }
-    return n;
-}
-
-static int hand_up_news(btl_ib_udp_t *udp, btl_ib_event_t *events, int max)
-{
-    int n = 0;
-
-    while (n < max && udp->news_count > 0) {
-        events[n++] = udp->news[--udp->news_count];
-    }
-    return n;
-}
-
-/* One that an earlier call, which asked for more, left at a place behind the first. */
-static btl_ib_udp_buffer_t *left_over(btl_ib_udp_call_t *call)
-{
-    btl_ib_udp_buffer_t *buffer = NULL;
-
-    for (uint32_t i = 1; i < BTL_IB_UDP_CALL_MAX && buffer == NULL; i++) {
-        buffer = call->buffer[i];
-        call->buffer[i] = NULL;
-    }
-    return buffer;
-}
-
-/* A place in the call gets a buffer. Returns whether there was one: at least for the first. */
-static bool furnish(btl_ib_udp_t *udp, uint32_t i)
-{
-    btl_ib_udp_call_t *call = &udp->call;
-
-    call->buffer[i] = get_buffer(udp);
-    if (call->buffer[i] == NULL && i == 0) {
-        call->buffer[i] = left_over(call);
-    }
-    if (call->buffer[i] == NULL) {
+    call->buffer[i] = buffer;
+    if (buffer == NULL) {
         return false;
     }
-    call->iov[i] =
-        (struct iovec){.iov_base = call->buffer[i]->data, .iov_len = BTL_IB_UDP_BYTES_LONGEST};
+    call->iov[i] = (struct iovec){.iov_base = buffer->data, .iov_len = BTL_IB_UDP_RECV_BYTES};
     call->msg[i].msg_hdr = (struct msghdr){
         .msg_name = &call->name[i],
         .msg_namelen = sizeof(call->name[i]),
@@ -236,92 +162,80 @@ static bool furnish(btl_ib_udp_t *udp, uint32_t i)
     return true;
 }
 
-/* Make room for `wide` messages, or as many as memory allows. */
-static uint32_t prepare(btl_ib_udp_t *udp, uint32_t wide)
+/* Returns how many messages there were, or -1 with errno. A single one is cheaper by recvmsg(). */
+static int receive(int fd, uint32_t batch, btl_ib_udp_recv_call_t *call)
 {
-    uint32_t n = 0;
-
-    while (n < wide && (udp->call.buffer[n] != NULL || furnish(udp, n))) {
-        n++;
-    }
-    return n;
-}
-
-/* Returns how many messages there were, or -1 with errno. */
-static int receive(int fd, uint32_t wide, btl_ib_udp_call_t *call)
-{
-    if (wide > 1) {
-        return recvmmsg(fd, call->msg, wide, MSG_DONTWAIT, NULL);
+    if (batch > 1) {
+        return recvmmsg(fd, call->msg, batch, MSG_DONTWAIT, NULL);
     }
     const ssize_t len = recvmsg(fd, &call->msg[0].msg_hdr, MSG_DONTWAIT);
     call->msg[0].msg_len = len < 0 ? 0 : (unsigned) len;
     return len < 0 ? -1 : 1;
 }
 
-/* Short messages that come faster than one a call: ask for more of them at a time. */
-static void adapt(btl_ib_udp_socket_t *from, uint32_t asked, int got, uint32_t bytes)
+bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                     btl_ib_udp_errors_t *errors)
 {
-    if (got < (int) asked || bytes > asked * SHORT) {
-        from->wide = 1;
-    } else if (from->wide < BTL_IB_UDP_CALL_MAX) {
-        from->wide *= 2;
-    }
-}
-
-void btl_ib_udp_look(btl_ib_udp_t *udp, btl_ib_udp_socket_t *from)
-{
-    const uint32_t wide = prepare(udp, from->wide);
+    const btl_ib_udp_socket_t *socket = &sockets->socket[index];
+    uint32_t *wanted = &rx->batch[index];
     uint32_t bytes = 0;
-    int got = wide == 0 ? 0 : receive(from->fd, wide, &udp->call);
+    uint32_t batch = 0;
 
-    if (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        (void) btl_ib_udp_errors(udp, from, BTL_IB_ADDR_UNKNOWN);
+    while (batch < (*wanted > 1 ? *wanted : 1)
+           && (rx->call.buffer[batch] != NULL || furnish(rx, batch))) {
+        batch++;
     }
-    got = got < 0 ? 0 : got;
+    int got = batch == 0 ? 0 : receive(socket->fd, batch, &rx->call);
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+            (void) btl_ib_udp_errors_read(errors, socket, BTL_IB_ADDR_UNKNOWN);
+        }
+        got = 0;
+    }
     for (int i = 0; i < got; i++) {
-        btl_ib_udp_buffer_t *buffer = udp->call.buffer[i];
-        udp->call.buffer[i] = NULL;
-        bytes += udp->call.msg[i].msg_len;
-        arrived(udp, from, buffer, &udp->call.msg[i]);
+        btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
+        rx->call.buffer[i] = NULL;
+        bytes += rx->call.msg[i].msg_len;
+        arrived(rx, socket, buffer, &rx->call.msg[i]);
     }
-    if (got > 0) {
-        from->seen = udp->looks;
-        udp->seen_quick = from->quick ? udp->looks : udp->seen_quick;
+    /* Short messages that come faster than one a call: ask for more of them at a time. */
+    if (got < (int) batch || bytes > batch * SHORT) {
+        *wanted = 1;
+    } else if (batch < BTL_IB_UDP_RECV_BATCH) {
+        *wanted = 2 * batch;
     }
-    adapt(from, wide, got, bytes);
+    return got > 0;
 }
 
-uint32_t btl_ib_udp_source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
-                           uint8_t address[BTL_IB_ADDR_BYTES])
+/* ---- events ---- */
+
+int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_ib_event_t *events,
+                           int max)
 {
-    const btl_ib_udp_buffer_t *buffer = event->buffer;
+    int n = 0;
 
-    (void) t;
-    return btl_ib_udp_name_pack(&buffer->name, UINT16_MAX, false, address);
-}
+    while (n < max && rx->pending_count > 0) {
+        btl_ib_udp_pending_t *pending = &rx->pending[rx->pending_first];
+        btl_ib_udp_buffer_t *buffer = pending->buffer;
+        /* Looked up now, not when it came: datagrams before it may have made the sender known. */
+        const btl_ib_addr_t from = btl_ib_udp_peer_find(peers, &buffer->name);
 
-bool btl_ib_udp_source_text(const btl_ib_transport_t *t, const btl_ib_event_t *event, char *out,
-                            size_t len)
-{
-    const btl_ib_udp_buffer_t *buffer = event->buffer;
-    btl_ib_udp_name_t name = buffer->name;
-
-    (void) t;
-    if (buffer->quick) {
-        btl_ib_udp_name_set_port(&name, (uint16_t) (btl_ib_udp_name_port(&name) + 1));
+        while (n < max && pending->at < pending->end) {
+            const uint32_t left = pending->end - pending->at;
+            events[n++] = (btl_ib_event_t){
+                .type = BTL_IB_EVENT_RECV,
+                .size = left < pending->size ? left : pending->size,
+                .from = from,
+                .data = buffer->data + pending->at,
+                .buffer = buffer,
+            };
+            pending->at += pending->stride;
+            buffer->users += pending->at < pending->end;
+        }
+        if (pending->at >= pending->end) {
+            rx->pending_first = (rx->pending_first + 1) % BTL_IB_UDP_RECV_BATCH;
+            rx->pending_count--;
+        }
     }
-    (void) btl_ib_udp_name_format(&name, out, len);
-    return true;
-}
-
-int btl_ib_udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
-{
-    btl_ib_udp_t *udp = btl_ib_udp_of(t);
-
-    const int news = hand_up_news(udp, events, max);
-
-    if (udp->rest_count == 0 && news == 0) {
-        btl_ib_udp_look_around(udp);
-    }
-    return news + hand_up(udp, events + news, max - news);
+    return n;
 }

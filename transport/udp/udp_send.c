@@ -3,13 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * Datagrams -> system calls. The kernel's price is for each call and for each trip through its stack, so
- * neighbours of one size to one peer are joined (UDP_SEGMENT, udp(7)): they go down the stack as one,
- * and are cut where the device is. What cannot be joined goes into the same call (sendmmsg(2)).
- */
-
-#include "udp_state.h"
+#include "udp_send.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
@@ -17,7 +11,6 @@
 
 enum {
     MESSAGES_MAX = 16, /* in one call; more groups than that are rare */
-    PIECES_MAX = 3,    /* of one datagram */
     TRIES_MAX = 8,     /* of a call that fails with what earlier datagrams met */
 };
 
@@ -27,51 +20,30 @@ typedef struct call {
     unsigned count;
     int datagrams[MESSAGES_MAX];
     struct mmsghdr msg[MESSAGES_MAX];
-    struct iovec iov[BTL_IB_UDP_BATCH * PIECES_MAX];
+    struct iovec iov[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_SEND_IOV];
     _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
 } call_t;
 
-/* Does it go beside bulk, where there are two ways? */
-static bool is_quick(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx)
+/* ---- making a call ---- */
+
+/* Does it go by the latency lane? */
+static bool is_latency(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram)
 {
-    return !tx->bulk && udp->peers.peer[tx->to].quick.any.sa_family != AF_UNSPEC;
+    return !datagram->bulk && tx->peers->peer[datagram->to].latency.any.sa_family != AF_UNSPEC;
 }
 
-/* How many datagrams from the first on go the same of the two. */
-static int one_way(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n)
-{
-    int same = 1;
-
-    while (same < n && is_quick(udp, &tx[same]) == is_quick(udp, &tx[0])) {
-        same++;
-    }
-    return same;
-}
-
-/* How many datagrams from the first on go to the same peer and have the same size, the last perhaps less. */
-static int alike(const btl_ib_tx_t *tx, int n)
+/* How many datagrams from the first on can be one message: to one peer and of one size, the last of
+ * them perhaps smaller. */
+static int gso_run(const btl_ib_tx_t *first, int n)
 {
     int run = 1;
 
-    while (run < n && tx[run].to == tx[0].to && tx[run - 1].size == tx[0].size
-           && tx[run].size <= tx[0].size) {
+    while (run < n && first[run].to == first[0].to && first[run - 1].size == first[0].size
+           && first[run].size <= first[0].size) {
         run++;
     }
-    return run;
-}
-
-/* How many of them are to be joined now. */
-static int run_of(const btl_ib_tx_t *tx, int n)
-{
-    const int run = alike(tx, n);
-
-    if (run == 1) {
-        return 1;
-    }
-    const int fit = (int) (BTL_IB_UDP_BYTES_MAX / tx[0].size);
-    const int most = fit < BTL_IB_UDP_BATCH ? (fit > 0 ? fit : 1) : BTL_IB_UDP_BATCH;
-
-    return run < most ? run : most;
+    const int fit = run == 1 ? 1 : (int) (BTL_IB_UDP_GSO_BYTES / first[0].size);
+    return run < fit ? run : fit > 0 ? fit : 1;
 }
 
 static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
@@ -88,92 +60,85 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
     memcpy(CMSG_DATA(c), &value, sizeof(value));
 }
 
-static bool to_one_peer(const btl_ib_tx_t *tx, int n)
+/* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows those. */
+static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run,
+                                 const btl_ib_udp_name_t *to, struct iovec *iov)
 {
-    int same = 1;
+    struct msghdr *msg = &call->msg[call->count].msg_hdr;
 
-    while (same < n && tx[same].to == tx[0].to) {
-        same++;
+    *msg = (struct msghdr){
+        .msg_name = (void *) (uintptr_t) to,
+        .msg_namelen = to == NULL ? 0 : btl_ib_udp_name_len(to),
+        .msg_iov = iov,
+    };
+    if (run > 1) {
+        set_segment(msg, call->control[call->count], first[0].size);
     }
-    return same == n;
-}
-
-/* A call to one peer goes by the socket that it may have: where no name is, no route is looked up. Several peers share
- * a call of the socket that serves all. */
-static void choose_socket(const btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, call_t *call)
-{
-    const bool quick = is_quick(udp, &tx[0]);
-    const btl_ib_udp_socket_t *own = &udp->socket[udp->peers.peer[tx[0].to].socket];
-
-    call->socket = &udp->socket[quick];
-    if (own->peer == tx[0].to && own->quick == quick && to_one_peer(tx, n)) {
-        call->socket = own;
-        for (unsigned i = 0; i < call->count; i++) {
-            call->msg[i].msg_hdr.msg_name = NULL;
-            call->msg[i].msg_hdr.msg_namelen = 0;
+    for (int i = 0; i < run; i++) {
+        for (uint32_t j = 0; j < first[i].niov; j++) {
+            *iov++ = first[i].iov[j];
         }
     }
+    msg->msg_iovlen = (size_t) (iov - msg->msg_iov);
+    call->datagrams[call->count++] = run;
+    return iov;
 }
 
-/* Make messages of the first datagrams of a batch. */
-static void fill(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int n, bool join, call_t *call)
+/* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes by the
+ * socket that is connected to it, without a name; one to several peers by a shared one. */
+static void make_call(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
+                      call_t *call)
 {
-    int done = 0;
-    size_t pieces = 0;
+    const bool latency = is_latency(tx, first);
+    const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
+    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
+    bool connected = peer->socket != 0 && own->latency == latency;
+    struct iovec *iov = call->iov;
+    int usable = 1;
 
+    n = n < BTL_IB_UDP_SEND_BATCH ? n : BTL_IB_UDP_SEND_BATCH;
+    while (usable < n && is_latency(tx, &first[usable]) == latency) {
+        connected = connected && first[usable].to == first->to;
+        usable++;
+    }
+    call->socket = connected ? own : &tx->sockets->socket[latency];
     call->count = 0;
-    n = one_way(udp, tx, n < BTL_IB_UDP_BATCH ? n : BTL_IB_UDP_BATCH);
-    const bool quick = is_quick(udp, tx);
-    while (done < n && call->count < MESSAGES_MAX) {
-        const int run = join ? run_of(tx + done, n - done) : 1;
-        btl_ib_udp_peer_t *peer = &udp->peers.peer[tx[done].to];
-        btl_ib_udp_name_t *to = quick ? &peer->quick : &peer->name;
-        struct msghdr *msg = &call->msg[call->count].msg_hdr;
-        *msg = (struct msghdr){
-            .msg_name = to,
-            .msg_namelen = btl_ib_udp_name_len(to),
-            .msg_iov = &call->iov[pieces],
-        };
-        if (run > 1) {
-            set_segment(msg, call->control[call->count], tx[done].size);
-        }
-        for (int i = 0; i < run; i++) {
-            for (uint32_t j = 0; j < tx[done + i].niov; j++) {
-                call->iov[pieces++] = tx[done + i].iov[j];
-            }
-        }
-        msg->msg_iovlen = (size_t) (&call->iov[pieces] - msg->msg_iov);
-        call->datagrams[call->count++] = run;
-        if (quick || udp->shared == 1) {
-            btl_ib_udp_hot(udp, tx[done].to);
-        }
+    for (int done = 0; done < usable && call->count < MESSAGES_MAX;) {
+        const int run = gso ? gso_run(first + done, usable - done) : 1;
+        peer = &tx->peers->peer[first[done].to];
+        iov = add_message(call, first + done, run,
+                          connected ? NULL
+                          : latency ? &peer->latency
+                                    : &peer->name,
+                          iov);
         done += run;
     }
-    choose_socket(udp, tx, done, call);
 }
 
-/* The same of a batch of one, as most short messages are. */
-static void fill_single(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, call_t *call)
+/* The same of one datagram, as most short messages are: its pieces need not be copied. */
+static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram, call_t *call)
 {
-    btl_ib_udp_peer_t *peer = &udp->peers.peer[tx->to];
-    const bool quick = is_quick(udp, tx);
+    const bool latency = is_latency(tx, datagram);
+    const btl_ib_udp_peer_t *peer = &tx->peers->peer[datagram->to];
 
-    if (quick || udp->shared == 1) {
-        btl_ib_udp_hot(udp, tx->to);
+    if (latency || tx->sockets->shared == 1) {
+        btl_ib_udp_connected_count(tx->connected, datagram->to);
     }
-    const btl_ib_udp_socket_t *own = &udp->socket[peer->socket];
-    const bool named = own->peer != tx->to || own->quick != quick;
-    btl_ib_udp_name_t *to = quick ? &peer->quick : &peer->name;
-    call->socket = named ? &udp->socket[quick] : own;
+    const btl_ib_udp_socket_t *own = &tx->sockets->socket[peer->socket];
+    const bool connected = peer->socket != 0 && own->latency == latency;
+    const btl_ib_udp_name_t *to = latency ? &peer->latency : &peer->name;
+    call->socket = connected ? own : &tx->sockets->socket[latency];
     call->count = 1;
     call->datagrams[0] = 1;
     call->msg[0].msg_hdr = (struct msghdr){
-        .msg_name = named ? to : NULL,
-        .msg_namelen = named ? btl_ib_udp_name_len(to) : 0,
-        .msg_iov = (struct iovec *) (uintptr_t) tx->iov,
-        .msg_iovlen = tx->niov,
+        .msg_name = connected ? NULL : (void *) (uintptr_t) to,
+        .msg_namelen = connected ? 0 : btl_ib_udp_name_len(to),
+        .msg_iov = (struct iovec *) (uintptr_t) datagram->iov,
+        .msg_iovlen = datagram->niov,
     };
 }
+
+/* ---- sending ---- */
 
 /* Returns how many messages went, or -1 with errno. */
 static int submit(call_t *call)
@@ -195,79 +160,73 @@ static bool is_full(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* What ends a call although another would go: the error is of datagrams sent before. */
-static bool is_old(btl_ib_udp_t *udp, const btl_ib_udp_socket_t *socket, int error)
+/* A datagram was too large, or one before it was (the error does not say): send it again by itself.
+ * Returns 0 or an errno: EMSGSIZE if it is this one, and then there is an event for poll(). */
+static int send_again(const btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_tx_t *datagram)
 {
-    return !is_full(error) && error != EMSGSIZE
-           && btl_ib_udp_errors(udp, socket, BTL_IB_ADDR_UNKNOWN);
-}
+    struct msghdr msg = call->msg[0].msg_hdr;
 
-/* Joined datagrams were refused. A device that makes no checksums cannot cut them (EIO), and older
- * kernels say EINVAL where the path carries less than they thought: go one by one. */
-static void refused_joined(btl_ib_udp_t *udp, int error)
-{
-    if (error == EIO) {
-        udp->gso = false;
-        udp->base.attr.gso_bytes = 0;
-        BTL_IB_UDP_LOG(udp, 1,
-                       "%s: the device cannot cut joined datagrams: they are sent one by one",
-                       udp->base.name);
-    }
-}
-
-static void tell_once(btl_ib_udp_t *udp, const btl_ib_tx_t *tx, int error)
-{
-    char text[64];
-
-    if (!udp->told_error) {
-        udp->told_error = true;
-        BTL_IB_UDP_LOG(udp, 1, "%s: cannot send %u bytes to %s: %s", udp->base.name, tx->size,
-                       btl_ib_udp_name_format(&udp->peers.peer[tx->to].name, text, sizeof(text)),
-                       strerror(error));
-    }
-}
-
-/* The first message of a call was not sent. Returns 0 if it is worth another try: with `*join`
- * changed, or because the error was an old one; -1 if it has gone since; else what to tell. */
-static int why_refused(btl_ib_udp_t *udp, const call_t *call, const btl_ib_tx_t *tx, bool *join,
-                       int error)
-{
-    if (is_old(udp, call->socket, error)) {
-        return 0;
-    }
-    if (call->datagrams[0] > 1 && !is_full(error)) {
-        if (error == EMSGSIZE) { /* of one before, perhaps: no later call would tell it */
-            (void) btl_ib_udp_errors(udp, call->socket, tx->to);
-        }
-        refused_joined(udp, error);
-        *join = false;
-        return 0;
-    }
-    if (error == EMSGSIZE && tx->size <= udp->base.attr.max_datagram) {
-        error = btl_ib_udp_send_one(udp, call->socket, tx);
-        if (error == 0) {
-            return -1;
-        }
-    }
-    if (!is_full(error)) {
-        tell_once(udp, tx, error);
+    (void) btl_ib_udp_errors_read(tx->errors, call->socket, datagram->to);
+    msg.msg_iov = (struct iovec *) (uintptr_t) datagram->iov;
+    msg.msg_iovlen = datagram->niov;
+    const int error = sendmsg(call->socket->fd, &msg, MSG_DONTWAIT) < 0 ? errno : 0;
+    if (error == EMSGSIZE) {
+        (void) btl_ib_udp_errors_read(tx->errors, call->socket, datagram->to);
     }
     return error;
 }
 
-int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+/* The first message of a call was refused. Returns 0 if it is worth another try, with `*gso` changed
+ * or because the error was of an earlier datagram; -1 if it has gone since; else the errno. */
+static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_tx_t *first,
+                          bool *gso, int error)
 {
-    btl_ib_udp_t *udp = btl_ib_udp_of(t);
-    bool join = udp->gso;
+    char text[64];
+
+    if (is_full(error)) {
+        return error;
+    }
+    if (error != EMSGSIZE
+        && btl_ib_udp_errors_read(tx->errors, call->socket, BTL_IB_ADDR_UNKNOWN)) {
+        return 0;
+    }
+    if (call->datagrams[0] > 1) {
+        /* Send them one by one. A device that makes no checksums cannot cut (EIO), and older kernels
+         * say EINVAL where the path carries less than they thought. */
+        *gso = false;
+        if (error == EMSGSIZE) {
+            (void) btl_ib_udp_errors_read(tx->errors, call->socket, first->to);
+        } else if (error == EIO) {
+            tx->gso = false;
+            BTL_IB_UDP_LOG(tx->log, 1, "the device cannot cut joined datagrams: they are sent %s",
+                           "one by one");
+        }
+        return 0;
+    }
+    if (error == EMSGSIZE && first->size <= tx->max_datagram) {
+        error = send_again(tx, call, first);
+    }
+    if (error != 0 && !is_full(error) && !tx->told_error) {
+        tx->told_error = true;
+        BTL_IB_UDP_LOG(tx->log, 1, "cannot send %u bytes to %s: %s", first->size,
+                       btl_ib_udp_name_format(&tx->peers->peer[first->to].name, text, sizeof(text)),
+                       strerror(error));
+    }
+    return error == 0 ? -1 : error;
+}
+
+int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
+{
+    bool gso = tx->gso;
     int done = 0;
     int tries = 0;
 
     while (done < n) {
         call_t call;
         if (n - done == 1) {
-            fill_single(udp, batch + done, &call);
+            make_single(tx, batch + done, &call);
         } else {
-            fill(udp, batch + done, n - done, join, &call);
+            make_call(tx, batch + done, n - done, gso, &call);
         }
         const int messages = submit(&call);
         for (int i = 0; i < messages; i++) {
@@ -275,15 +234,15 @@ int btl_ib_udp_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int 
         }
         if (messages > 0) {
             if (messages < (int) call.count) { /* the call took the error of the next one with it */
-                (void) btl_ib_udp_errors(udp, call.socket, batch[done].to);
+                (void) btl_ib_udp_errors_read(tx->errors, call.socket, batch[done].to);
             }
             continue;
         }
-        const int why = why_refused(udp, &call, &batch[done], &join, errno);
-        if (why < 0) {
+        const int refusal = handle_refusal(tx, &call, &batch[done], &gso, errno);
+        if (refusal < 0) {
             done++;
-        } else if (why > 0 || ++tries == TRIES_MAX) {
-            *error = why > 0 ? why : EAGAIN;
+        } else if (refusal > 0 || ++tries == TRIES_MAX) {
+            *error = refusal > 0 ? refusal : EAGAIN;
             break;
         }
     }

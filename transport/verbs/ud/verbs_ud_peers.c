@@ -72,10 +72,10 @@ static void host_link(btl_ib_ud_peers_t *peers, uint32_t index)
 
 static bool hosts_grow(btl_ib_ud_peers_t *peers)
 {
-    btl_ib_room_t room = {
+    btl_ib_addr_table_t room = {
         .count = peers->host_room, .entry = peers->host, .bucket = peers->host_bucket};
 
-    if (!btl_ib_room_double(&room, sizeof(*peers->host), sizeof(*peers->host_bucket))) {
+    if (!btl_ib_addr_table_grow(&room, sizeof(*peers->host), sizeof(*peers->host_bucket))) {
         return false;
     }
     peers->host_room = room.count;
@@ -252,9 +252,9 @@ static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
 
 static bool peers_grow(btl_ib_ud_peers_t *peers)
 {
-    btl_ib_room_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+    btl_ib_addr_table_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
 
-    if (!btl_ib_room_double(&room, sizeof(*peers->peer),
+    if (!btl_ib_addr_table_grow(&room, sizeof(*peers->peer),
                             BTL_IB_UD_QPS_MAX * sizeof(*peers->bucket))) {
         return false;
     }

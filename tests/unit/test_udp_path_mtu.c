@@ -18,7 +18,8 @@
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_path_mtu.h"
+#include "udp_rail.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -88,7 +89,7 @@ static void test_ways(void **state)
         const btl_ib_udp_name_t to = name_of(ways[i].to);
 
         set_lo_mtu(ways[i].lo_mtu);
-        assert_int_equal(btl_ib_udp_path(&own, &to, ways[i].beyond), ways[i].carries);
+        assert_int_equal(btl_ib_udp_path_datagram(&own, &to, ways[i].beyond), ways[i].carries);
     }
     set_lo_mtu(65536);
 }

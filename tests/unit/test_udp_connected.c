@@ -19,7 +19,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_state.h"
+#include "udp_rail.h"
 
 /* One with two peers. */
 typedef struct trio {
@@ -59,7 +59,7 @@ static uint32_t socket_of(btl_ib_addr_t addr)
 {
     const uint32_t place = of_a()->peers.peer[addr].socket;
 
-    assert_true(0 == place || of_a()->socket[place].peer == addr);
+    assert_true(0 == place || of_a()->connected.peer[place] == addr);
     return place;
 }
 
@@ -99,9 +99,9 @@ static void test_promotion(void **state)
     open_trio(4);
     send_b(BTL_IB_UDP_HOT - 1);
     send_c(1);
-    assert_int_equal(of_a()->sockets, 1);
+    assert_int_equal(of_a()->sockets.count, 1);
     send_b(1);
-    assert_int_equal(of_a()->sockets, 2);
+    assert_int_equal(of_a()->sockets.count, 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_int_equal(socket_of(trio.c_at_a), 0);
     assert_all_reach();
@@ -117,29 +117,14 @@ static void test_promotion(void **state)
     close_trio();
 }
 
-/* Who has as many messages, but takes long about it, is not hot. */
-static void test_lukewarm(void **state)
-{
-    (void) state;
-    open_trio(1);
-    make_hot(trio.pair.a, trio.c_at_a, trio.c);
-    for (int i = 0; i < 2 * BTL_IB_UDP_HOT; i++) {
-        send_b(1);
-        send_c(BTL_IB_UDP_WINDOW / BTL_IB_UDP_HOT);
-    }
-    assert_int_equal(socket_of(trio.pair.b_at_a), 0);
-    assert_int_equal(calls.connects, 1);
-    close_trio();
-}
-
 static void test_none_wanted(void **state)
 {
     (void) state;
     open_trio(0);
-    send_b(2 * BTL_IB_UDP_WINDOW);
-    assert_int_equal(of_a()->sockets, 1);
+    send_b(2 * BTL_IB_UDP_HOT);
+    assert_int_equal(of_a()->sockets.count, 1);
     assert_int_equal(calls.connects, 0);
-    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), of_a()->socket[0].fd);
+    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), of_a()->sockets.socket[0].fd);
     close_trio();
 }
 
@@ -148,29 +133,43 @@ static void test_too_many_wanted(void **state)
 {
     (void) state;
     open_trio(1000);
-    assert_int_equal(of_a()->sockets_max, 1 + BTL_IB_UDP_CONNECTED_MAX);
+    assert_int_equal(of_a()->connected.vacant, BTL_IB_UDP_CONNECTED_MAX);
     close_trio();
 }
 
-/* There is one socket: it goes to another peer when its own does not use it, with all that is in it. */
-static void test_demotion(void **state)
+/* There is one socket: the first peer keeps it, however many messages others get. */
+static void test_first_keeps_it(void **state)
+{
+    (void) state;
+    open_trio(1);
+    send_c(BTL_IB_UDP_HOT - 1);
+    send_b(BTL_IB_UDP_HOT);
+    send_c(4 * BTL_IB_UDP_HOT);
+    assert_int_equal(socket_of(trio.pair.b_at_a), 1);
+    assert_int_equal(socket_of(trio.c_at_a), 0);
+    assert_int_equal(calls.connects, 1);
+    assert_all_reach();
+    close_trio();
+}
+
+/* A peer that is gone leaves its socket to the next, with all that is in it. */
+static void test_removed(void **state)
 {
     const pair_t *pair = &trio.pair;
 
     (void) state;
     open_trio(1);
     send_b(BTL_IB_UDP_HOT);
-    assert_int_equal(socket_of(pair->b_at_a), 1);
-    send_c(BTL_IB_UDP_HOT);
-    assert_int_equal(socket_of(trio.c_at_a), 0); /* not at once */
     const slots_t slots = make_slots(pair->b);
     for (uint32_t i = 0; i < 20; i++) { /* nobody takes them in meanwhile */
         const btl_ib_tx_t tx = make_tx(pair->b, &slots, i, pair->a_at_b, 100 + i, 1);
 
         assert_int_equal(send_all(pair->b, &tx, 1), 0);
     }
-    send_c(3 * BTL_IB_UDP_WINDOW);
+    pair->a->ops->addr_remove(pair->a, pair->b_at_a);
+    send_c(BTL_IB_UDP_HOT);
     assert_int_equal(socket_of(trio.c_at_a), 1);
+    trio.pair.b_at_a = add(pair->a, pair->b); /* the same handle, another life */
     assert_int_equal(socket_of(pair->b_at_a), 0);
     for (uint32_t i = 0; i < 20; i++) {
         const btl_ib_event_t event = wait_recv(pair->a);
@@ -181,49 +180,8 @@ static void test_demotion(void **state)
     }
     free_slots(pair->b, &slots);
     assert_all_reach();
-    assert_int_equal(of_a()->sockets, 2);
-    assert_int_equal(calls.connects, 2);
-    close_trio();
-}
-
-/* What a peer had before the window before does not count. */
-static void test_long_ago(void **state)
-{
-    (void) state;
-    open_trio(1);
-    send_b(BTL_IB_UDP_HOT);
-    btl_ib_udp_of(trio.pair.a)->window += 2;
-    send_c(BTL_IB_UDP_HOT);
-    assert_int_equal(socket_of(trio.c_at_a), 1);
-    close_trio();
-}
-
-/* Two that are equally hot do not take it from each other. */
-static void test_hysteresis(void **state)
-{
-    (void) state;
-    open_trio(1);
-    for (int i = 0; i < 4 * BTL_IB_UDP_WINDOW; i += 100) {
-        send_b(50);
-        send_c(50);
-    }
-    assert_int_equal(calls.connects, 1);
-    assert_int_equal(socket_of(trio.pair.b_at_a), 1);
-    close_trio();
-}
-
-/* A peer that is gone leaves its socket to the next. */
-static void test_removed(void **state)
-{
-    (void) state;
-    open_trio(1);
-    send_b(BTL_IB_UDP_HOT);
-    trio.pair.a->ops->addr_remove(trio.pair.a, trio.pair.b_at_a);
-    send_c(BTL_IB_UDP_HOT);
-    assert_int_equal(socket_of(trio.c_at_a), 1);
-    trio.pair.b_at_a = add(trio.pair.a, trio.pair.b); /* the same handle, another life */
-    assert_int_equal(socket_of(trio.pair.b_at_a), 0);
-    assert_all_reach();
+    assert_int_equal(of_a()->sockets.count, 2);
+    assert_int_equal(calls.connects, 2 + 1); /* one asked for the path */
     close_trio();
 }
 
@@ -266,7 +224,7 @@ static void assert_port_is_ours(void)
         const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
         assert_int_equal(setsockopt(fd, SOL_SOCKET, options[i], &one, sizeof(one)), 0);
-        assert_int_equal(bind(fd, &of_a()->own.any, sizeof(of_a()->own.v4)), -1);
+        assert_int_equal(bind(fd, &of_a()->sockets.own.any, sizeof(of_a()->sockets.own.v4)), -1);
         assert_int_equal(errno, EADDRINUSE);
         close(fd);
     }
@@ -332,12 +290,6 @@ static void test_gap(void **state)
 
 /* ---- polling ---- */
 
-/* As if all had been looked at just now, for ever. */
-static void no_sweeps(void)
-{
-    btl_ib_udp_of(trio.pair.a)->swept = UINT64_MAX / 2;
-}
-
 /* One that always has something does not keep us from another that had nothing for long. */
 static void test_fair(void **state)
 {
@@ -380,38 +332,16 @@ static void poll_in_vain(int polls)
     }
 }
 
-/* Each of these polls comes so long after the one before that all were to be looked at. */
-static void poll_seldom(int polls)
-{
-    for (int i = 0; i < polls; i++) {
-        btl_ib_udp_of(trio.pair.a)->swept = 0;
-        poll_in_vain(1);
-    }
-}
-
-/* As if nothing had come to any socket for long. */
-static void all_are_quiet(void)
-{
-    btl_ib_udp_of(trio.pair.a)->looks += 1000;
-    btl_ib_udp_of(trio.pair.a)->busy = 0;
-}
-
-/* Idle, all sockets are looked at, but not often. */
-static void test_idle_looks(void **state)
+/* With few sockets a poll looks at two of them, in turn at all. */
+static void test_few_idle(void **state)
 {
     (void) state;
     open_trio(2);
     send_b(BTL_IB_UDP_HOT);
     send_c(BTL_IB_UDP_HOT);
-    all_are_quiet();
-    no_sweeps();
     poll_in_vain(1000);
-    assert_int_equal(calls.receives, 1000);
-    btl_ib_udp_of(trio.pair.a)->swept = 0;
-    poll_in_vain(1);
-    assert_int_equal(calls.receives, 3);
+    assert_int_equal(calls.receives, 2000);
     assert_int_equal(calls.asks, 0);
-    assert_true(of_a()->swept > 0);
     close_trio();
 }
 
@@ -440,51 +370,65 @@ static void assert_all_found(void)
     free_slots(pair->b, &slots);
 }
 
-/* Who polls seldom asks which sockets have something by one call, until one has. */
-static void test_seldom(void **state)
+static void test_few_found(void **state)
 {
     (void) state;
     open_trio(2);
     send_b(BTL_IB_UDP_HOT);
     send_c(BTL_IB_UDP_HOT);
-    all_are_quiet();
-    poll_seldom(100);
-    assert_int_equal(calls.receives, 0);
-    assert_int_equal(calls.asks, 1);
-    const btl_ib_tx_t tx = make_tx(trio.c, &trio.pair.slots, 0, trio.a_at_c, 77, 1);
-    btl_ib_event_t event;
-    assert_int_equal(send_all(trio.c, &tx, 1), 0);
-    assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 1); /* at once */
-    repost(trio.pair.a, &event);
-    assert_int_equal(calls.receives, 1);
-    no_sweeps();
-    poll_in_vain(1);
-    assert_int_equal(calls.receives, 1); /* as before */
-    assert_int_equal(calls.asks, 0);
-    assert_all_found();
-    close_trio();
-}
-
-/* Who has several busy peers, too. */
-static void test_many_busy(void **state)
-{
-    (void) state;
-    open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
-    no_sweeps();
     for (int i = 0; i < 100; i++) {
         assert_all_found();
     }
-    for (uint32_t i = 0; i < of_a()->sockets; i++) {
-        btl_ib_udp_of(trio.pair.a)->socket[i].seen = of_a()->looks;
+    assert_int_equal(calls.asks, 0);
+    close_trio();
+}
+
+/* With many sockets a poll looks at one, and asks epoll which of the others have something. */
+static void open_many(void)
+{
+    btl_ib_open_params_t params = heard_params();
+
+    open_trio(2);
+    close_transport(trio.pair.a);
+    params.connected_max = 2;
+    params.bulk_lane = true;
+    trio.pair.a = open_with(params);
+    trio.pair.b_at_a = add(trio.pair.a, trio.pair.b);
+    trio.pair.a_at_b = add(trio.pair.b, trio.pair.a);
+    trio.c_at_a = add(trio.pair.a, trio.c);
+    trio.a_at_c = add(trio.c, trio.pair.a);
+}
+
+static void test_many(void **state)
+{
+    (void) state;
+    open_many();
+    /* The peers have one lane, so the port that sockets are connected from is not the one they
+     * know; what counts here is how many there are. */
+    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
+    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
+    poll_in_vain(100);
+    assert_int_equal(calls.receives, 100);
+    assert_int_equal(calls.asks, 100);
+    for (int i = 0; i < 100; i++) {
+        assert_all_found();
     }
-    btl_ib_udp_of(trio.pair.a)->busy = of_a()->sockets;
+    close_trio();
+}
+
+/* There can be no epoll set: that is tried once, and sockets are looked at in turn. */
+static void test_many_without_epoll(void **state)
+{
+    (void) state;
+    open_many();
+    calls.epoll_error = ENOMEM;
+    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
+    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
     poll_in_vain(10);
-    assert_int_equal(calls.receives, 0);
-    assert_int_equal(calls.asks, 10);
-    poll_in_vain(1000); /* then nobody is busy any more */
-    assert_in_range(calls.asks, 200, 300);
+    calls.epoll_error = 0;
+    poll_in_vain(10);
+    assert_int_equal(calls.asks, 0);
+    assert_int_equal(calls.receives, 20);
     assert_all_found();
     close_trio();
 }
@@ -516,7 +460,6 @@ static void test_wait_fd(void **state)
         const btl_ib_addr_t at_a[] = {trio.pair.b_at_a, trio.c_at_a, d_at_a};
         const btl_ib_tx_t tx = make_tx(trio.pair.a, &trio.pair.slots, 0, to[i % 3], 77, 1);
 
-        no_sweeps();
         assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), fd);
         assert_false(readable(fd));
         assert_int_equal(send_all(from[i % 3], &tx, 1), 0);
@@ -579,15 +522,15 @@ static void test_refused_asking(void **state)
     open_trio(2);
     send_b(BTL_IB_UDP_HOT);
     send_c(BTL_IB_UDP_HOT);
-    all_are_quiet();
-    poll_seldom(10);
+    assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX); /* epoll from now on */
+    poll_in_vain(10);
     close_transport(trio.c);
     const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
     assert_int_equal(send_all(trio.pair.a, &to_c, 1), 0);
     socklen_t len = sizeof(error);
-    assert_int_equal(
-        getsockopt(of_a()->socket[socket_of(trio.c_at_a)].fd, SOL_SOCKET, SO_ERROR, &error, &len),
-        0);
+    assert_int_equal(getsockopt(of_a()->sockets.socket[socket_of(trio.c_at_a)].fd, SOL_SOCKET,
+                                SO_ERROR, &error, &len),
+                     0);
     assert_int_equal(error, ECONNREFUSED); /* now only the queue has it */
     for (int i = 0; i < 100; i++) {
         if (trio.pair.a->ops->poll(trio.pair.a, &event, 1) > 0) {
@@ -597,7 +540,9 @@ static void test_refused_asking(void **state)
         }
     }
     assert_int_equal(told, 1);
-    assert_int_equal(btl_ib_udp_watch_ask(btl_ib_udp_of(trio.pair.a)), 0);
+    uint32_t errors;
+    assert_int_equal(btl_ib_udp_sockets_ready(&of_a()->sockets, &errors), 0);
+    assert_int_equal(errors, 0);
     trio.c = open_with(heard_params());
     close_trio();
 }
@@ -619,8 +564,8 @@ static void test_errors(void **state)
             *errors[i] = EMFILE;
             send_c(BTL_IB_UDP_HOT);
             *errors[i] = 0;
-            assert_int_equal(of_a()->sockets, 2 - first);
-            assert_int_equal(of_a()->sockets_max, 2 - first);
+            assert_int_equal(of_a()->sockets.count, 2 - first);
+            assert_int_equal(of_a()->connected.vacant, 0);
             assert_int_equal(socket_of(trio.c_at_a), 0);
             assert_non_null(strstr(calls.heard, strerror(EMFILE)));
             assert_int_equal(calls.worst, 10);
@@ -638,7 +583,7 @@ static void test_small_buffer(void **state)
     open_trio(2);
     calls.small_buffers = 10000;
     send_b(BTL_IB_UDP_HOT);
-    assert_int_equal(of_a()->sockets, 1);
+    assert_int_equal(of_a()->sockets.count, 1);
     assert_all_reach();
     close_trio();
 }
@@ -650,7 +595,7 @@ static void test_connect_fails(void **state)
     open_trio(1);
     calls.connect_error = ENETUNREACH;
     send_b(BTL_IB_UDP_HOT);
-    assert_int_equal(of_a()->sockets, 2);
+    assert_int_equal(of_a()->sockets.count, 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 0);
     assert_all_reach();
     calls.connect_error = 0;
@@ -671,39 +616,29 @@ static void test_no_epoll(void **state)
     close_trio();
 }
 
-/* Nor for who looks: each socket is looked at then, and it is tried once. */
-static void test_unwatchable(void **state)
-{
-    (void) state;
-    open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
-    all_are_quiet();
-    calls.epoll_error = ENOMEM;
-    poll_seldom(10);
-    calls.epoll_error = 0;
-    poll_seldom(10);
-    assert_int_equal(calls.asks, 0);
-    assert_int_equal(calls.receives, 3);
-    assert_all_found();
-    close_trio();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_promotion),    cmocka_unit_test(test_lukewarm),
-        cmocka_unit_test(test_none_wanted),  cmocka_unit_test(test_too_many_wanted),
-        cmocka_unit_test(test_demotion),     cmocka_unit_test(test_hysteresis),
-        cmocka_unit_test(test_removed),      cmocka_unit_test(test_long_ago),
-        cmocka_unit_test(test_mixed_call),   cmocka_unit_test(test_port),
-        cmocka_unit_test(test_gap),          cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_idle_looks),   cmocka_unit_test(test_wait_fd),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_small_buffer), cmocka_unit_test(test_connect_fails),
-        cmocka_unit_test(test_no_epoll),     cmocka_unit_test(test_seldom),
-        cmocka_unit_test(test_many_busy),    cmocka_unit_test(test_refused_asking),
-        cmocka_unit_test(test_unwatchable),
+        cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_none_wanted),
+        cmocka_unit_test(test_too_many_wanted),
+        cmocka_unit_test(test_first_keeps_it),
+        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_mixed_call),
+        cmocka_unit_test(test_port),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_fair),
+        cmocka_unit_test(test_few_idle),
+        cmocka_unit_test(test_few_found),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_many_without_epoll),
+        cmocka_unit_test(test_wait_fd),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_asking),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_small_buffer),
+        cmocka_unit_test(test_connect_fails),
+        cmocka_unit_test(test_no_epoll),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

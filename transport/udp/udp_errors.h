@@ -1,0 +1,44 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What the network says of datagrams sent before: the sockets' error queues (IP_RECVERR, ip(7)). It
+ * becomes events for poll(). */
+
+#ifndef BTL_IB_UDP_ERRORS_H
+#define BTL_IB_UDP_ERRORS_H
+
+#include "udp_log.h"
+#include "udp_peers.h"
+#include "udp_sockets.h"
+
+enum { BTL_IB_UDP_ERRORS_MAX = 16 };
+
+typedef struct btl_ib_udp_errors {
+    const btl_ib_udp_log_t *log;
+    btl_ib_udp_peers_t *peers;
+    uint32_t max_datagram;                       /* of the rail */
+    btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* REFUSED and PATH_MTU that nobody has yet */
+    uint32_t count;
+} btl_ib_udp_errors_t;
+
+static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl_ib_udp_log_t *log,
+                                          btl_ib_udp_peers_t *peers, uint32_t max_datagram)
+{
+    *errors = (btl_ib_udp_errors_t){.log = log, .peers = peers, .max_datagram = max_datagram};
+}
+
+/* Read the error queue of a socket. `sent`: whom a call that has just failed was about (of what this
+ * host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns whether there was
+ * anything. */
+bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
+                            btl_ib_addr_t sent);
+
+/* Hand events up. Returns how many. */
+int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
+
+/* A handle is gone and may soon be another peer's: forget what was kept of it. */
+void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold
+ * many datagrams of one size from one peer, the last perhaps shorter (UDP_GRO, udp(7)). Each event is
+ * one datagram; its buffer is free again when all of them were reposted.
+ */
+
+#ifndef BTL_IB_UDP_RECV_H
+#define BTL_IB_UDP_RECV_H
+
+#include "udp_errors.h"
+#include "udp_log.h"
+#include "udp_peers.h"
+#include "udp_sockets.h"
+
+enum {
+    BTL_IB_UDP_RECV_BATCH = 16,    /* buffers that one call fills at most */
+    BTL_IB_UDP_BUFFERS_MAX = 1024, /* that hold what was received and is not given back */
+    BTL_IB_UDP_RECV_BYTES = 65536, /* that one buffer is filled with at most */
+    BTL_IB_UDP_BUFFER = BTL_IB_UDP_RECV_BYTES + 1024, /* those, moved to multiples of 8 */
+};
+
+/* What one message of a receiving call filled. */
+typedef struct btl_ib_udp_buffer {
+    struct btl_ib_udp_buffer *next;      /* of free ones */
+    struct btl_ib_udp_buffer *next_made; /* of all */
+    uint32_t users; /* events handed up and not reposted, and one if there are more to come */
+    btl_ib_udp_name_t name; /* who sent it all, as peers know it */
+    bool latency;           /* it came by the latency lane: the sender's port is the next one */
+    _Alignas(64) uint8_t data[BTL_IB_UDP_BUFFER];
+} btl_ib_udp_buffer_t;
+
+/* Datagrams in a buffer that no event was made of yet. */
+typedef struct btl_ib_udp_pending {
+    btl_ib_udp_buffer_t *buffer;
+    uint32_t at;     /* of the next */
+    uint32_t end;    /* behind the last */
+    uint32_t size;   /* of each but the last */
+    uint32_t stride; /* from one to the next */
+} btl_ib_udp_pending_t;
+
+/* What one receiving call needs; it stays ready for the next. */
+typedef struct btl_ib_udp_recv_call {
+    struct mmsghdr msg[BTL_IB_UDP_RECV_BATCH];
+    struct iovec iov[BTL_IB_UDP_RECV_BATCH];
+    btl_ib_udp_name_t name[BTL_IB_UDP_RECV_BATCH];
+    btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_RECV_BATCH]; /* NULL: the last call filled it */
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][CMSG_SPACE(sizeof(int))];
+} btl_ib_udp_recv_call_t;
+
+typedef struct btl_ib_udp_rx {
+    const btl_ib_udp_log_t *log;
+    uint32_t max_datagram; /* larger datagrams are dropped */
+    uint64_t dropped;
+    btl_ib_udp_buffer_t *free;
+    btl_ib_udp_buffer_t *made;              /* all that there are, whoever has them */
+    uint32_t buffers;                       /* how many */
+    uint32_t batch[BTL_IB_UDP_SOCKETS_MAX]; /* buffers of the next call, by socket; 0 is 1 */
+    btl_ib_udp_recv_call_t call;
+    btl_ib_udp_pending_t pending[BTL_IB_UDP_RECV_BATCH];
+    uint32_t pending_first;
+    uint32_t pending_count;
+} btl_ib_udp_rx_t;
+
+/* `rx` is all zero. */
+static inline void btl_ib_udp_rx_init(btl_ib_udp_rx_t *rx, const btl_ib_udp_log_t *log,
+                                      uint32_t max_datagram)
+{
+    rx->log = log;
+    rx->max_datagram = max_datagram;
+}
+
+/* Receive once from a socket, while nothing is pending. Returns whether there was something. */
+bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                     btl_ib_udp_errors_t *errors);
+
+/* Make events of what was received. Returns how many. */
+int btl_ib_udp_recv_events(btl_ib_udp_rx_t *rx, btl_ib_udp_peers_t *peers, btl_ib_event_t *events,
+                           int max);
+
+/* Buffers of events are given back. */
+void btl_ib_udp_recv_repost(btl_ib_udp_rx_t *rx, void *const *buffers, int n);
+void btl_ib_udp_rx_free(btl_ib_udp_rx_t *rx);
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "udp_sockets.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "udp_socket.h"
+
+enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
+
+/* A new socket that is not bound yet. Returns 0, or a negative errno after saying why at `level`. */
+static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
+{
+    const int fd = btl_ib_udp_socket_new(sockets->log, level, sockets->own.any.sa_family,
+                                         sockets->buffer_wanted);
+
+    if (fd < 0) {
+        return fd;
+    }
+    sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
+    return 0;
+}
+
+static void close_last(btl_ib_udp_sockets_t *sockets)
+{
+    (void) close(sockets->socket[--sockets->count].fd);
+}
+
+/* ---- the shared ones ---- */
+
+/* The last port that may be used; 0: any may. */
+static uint32_t last_port(const btl_ib_open_params_t *params)
+{
+    const uint32_t last = params->port_min == 0 ? 0 : params->port_min + params->port_count - 1;
+
+    return last < UINT16_MAX ? last : UINT16_MAX;
+}
+
+/* A new one at the first free port from `first` to `last`, which becomes that of `name`. */
+static int open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, uint32_t first,
+                      uint32_t last, uint32_t step)
+{
+    const uint32_t index = sockets->count;
+    const int rc = open_one(sockets, index > 0, 1);
+
+    return rc != 0 ? rc
+                   : btl_ib_udp_socket_bind(sockets->socket[index].fd, name, first, last, step);
+}
+
+static int open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
+{
+    const uint32_t last = last_port(params);
+    const btl_ib_udp_name_t *own = &sockets->own;
+    const void *address = own->any.sa_family == AF_INET ? (const void *) &own->v4.sin_addr
+                                                        : (const void *) &own->v6.sin6_addr;
+    const int rc = open_bound(sockets, &sockets->own, params->port_min, last, 1);
+    char ports[32] = "any port";
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    if (rc != 0) {
+        if (last != 0) {
+            snprintf(ports, sizeof(ports), "ports %u to %u", params->port_min, last);
+        }
+        (void) inet_ntop(own->any.sa_family, address, ip, sizeof(ip));
+        BTL_IB_UDP_LOG(sockets->log, 1, "bind to %s, %s: %s", ip, ports, strerror(-rc));
+    }
+    return rc;
+}
+
+/* Two at ports in a row. Where ports are counted all rails take them two by two, so that none is
+ * left between them. */
+static int open_pair(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
+{
+    const uint32_t last = last_port(params);
+    uint32_t first = params->port_min;
+    int rc = 0;
+
+    for (int i = 0; i < PAIRS_MAX; i++) {
+        rc = open_bound(sockets, &sockets->own, first, last > 0 ? last - 1 : 0, 2);
+        if (rc != 0) {
+            break;
+        }
+        btl_ib_udp_name_t next = btl_ib_udp_name_shift(&sockets->own, 1);
+        const uint16_t port = btl_ib_udp_name_port(&next);
+        rc = port == 0 ? -EADDRINUSE : open_bound(sockets, &next, port, port, 1);
+        if (rc == 0) {
+            return 0;
+        }
+        btl_ib_udp_sockets_close(sockets);
+        if (rc != -EADDRINUSE) {
+            break;
+        }
+        first = first == 0 ? 0 : port + 1u;
+    }
+    btl_ib_udp_sockets_close(sockets);
+    return rc;
+}
+
+int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,
+                            const btl_ib_open_params_t *params)
+{
+    int rc = -ENOTSUP;
+
+    memcpy(&sockets->own, &device->ip, sizeof(sockets->own));
+    sockets->buffer_wanted = params->socket_buffer;
+    if (params->bulk_lane) {
+        rc = open_pair(sockets, params);
+        if (rc != 0) {
+            BTL_IB_UDP_LOG(sockets->log, 1,
+                           "long messages share the socket of all else, and small ones wait behind "
+                           "them: no two ports side by side for btl_ib_bulk_apart "
+                           "(btl_ib_port_min %u, btl_ib_port_range %u): %s",
+                           params->port_min, params->port_count, strerror(-rc));
+        }
+    }
+    if (rc != 0) {
+        rc = open_single(sockets, params);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    const int fd = sockets->socket[0].fd;
+    sockets->shared = sockets->count;
+    sockets->limit = btl_ib_udp_socket_limit(sockets->log, fd, params->socket_buffer);
+    sockets->buffer_bytes = 2 * btl_ib_udp_socket_buffer(fd, SO_RCVBUF);
+    /* An option that is refused is one that the kernel does not know (it does from 4.18 on). */
+    sockets->gso = btl_ib_udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+    BTL_IB_UDP_LOG(sockets->log, 10,
+                   "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
+                   sockets->gso ? "joins" : "does not join",
+                   btl_ib_udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
+    return 0;
+}
+
+/* ---- those to be connected ---- */
+
+/* Let others be bound to our ports, or not. */
+static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < sockets->count && rc == 0; i++) {
+        rc = btl_ib_udp_set_option(sockets->socket[i].fd, SOL_SOCKET, SO_REUSEPORT, value);
+    }
+    return rc;
+}
+
+/* Several sockets are to be bound to one address and port, and nobody else to it. So the port is got
+ * without SO_REUSEPORT, which is set only while a bind() of ours takes, and even then lets in
+ * nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. */
+static int bind_to_shared_port(btl_ib_udp_sockets_t *sockets)
+{
+    const int fd = sockets->socket[sockets->count - 1].fd;
+    const btl_ib_udp_name_t name = btl_ib_udp_name_shift(&sockets->own, (int) sockets->shared - 1);
+    int rc = share_ports(sockets, 1);
+
+    if (rc == 0) {
+        rc = bind(fd, &name.any, btl_ib_udp_name_len(&name));
+    }
+    const int error = rc == 0 ? 0 : errno;
+    (void) share_ports(sockets, 0);
+    return -error;
+}
+
+static int watch(const btl_ib_udp_sockets_t *sockets, uint32_t index)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
+
+    return epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, sockets->socket[index].fd, &event);
+}
+
+int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
+{
+    const uint32_t index = sockets->count;
+    int rc = open_one(sockets, sockets->shared > 1, 10);
+
+    if (rc != 0) {
+        return rc;
+    }
+    /* A smaller buffer would not hold what the peers were promised. */
+    if (2 * btl_ib_udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF)
+        < sockets->buffer_bytes) {
+        rc = -ENOBUFS;
+    } else if (sockets->epoll_fd >= 0 && watch(sockets, index) != 0) {
+        rc = -errno;
+    } else {
+        rc = bind_to_shared_port(sockets); /* comes last: from then on it may hold datagrams */
+    }
+    if (rc != 0) {
+        close_last(sockets);
+    }
+    return rc;
+}
+
+/* ---- all of them ---- */
+
+static void close_epoll(btl_ib_udp_sockets_t *sockets)
+{
+    if (sockets->epoll_fd >= 0) {
+        (void) close(sockets->epoll_fd);
+        sockets->epoll_fd = -1;
+    }
+}
+
+int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets)
+{
+    int rc;
+
+    if (sockets->epoll_fd >= 0 || sockets->count == 0) {
+        return sockets->epoll_fd;
+    }
+    sockets->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    rc = sockets->epoll_fd < 0 ? -1 : 0;
+    for (uint32_t i = 0; i < sockets->count && rc == 0; i++) {
+        rc = watch(sockets, i);
+    }
+    if (rc != 0) {
+        BTL_IB_UDP_LOG(sockets->log, 10, "no epoll set of its sockets: %s", strerror(errno));
+        close_epoll(sockets);
+    }
+    return sockets->epoll_fd;
+}
+
+uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t *errors)
+{
+    struct epoll_event events[BTL_IB_UDP_SOCKETS_MAX];
+    const int n = epoll_wait(sockets->epoll_fd, events, BTL_IB_UDP_SOCKETS_MAX, 0);
+    uint32_t ready = 0;
+
+    *errors = 0;
+    for (int i = 0; i < n; i++) {
+        const uint32_t bit = UINT32_C(1) << events[i].data.u32;
+        ready |= bit;
+        *errors |= events[i].events & EPOLLERR ? bit : 0;
+    }
+    return ready;
+}
+
+void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets)
+{
+    while (sockets->count > 0) {
+        close_last(sockets);
+    }
+    sockets->shared = 0;
+    close_epoll(sockets);
+}

@@ -1,0 +1,78 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The sockets of a rail.
+ *
+ * One or two serve all peers. With two, the first is the bulk lane; the second, on the next port, is
+ * the latency lane, which has everything else: a short datagram does not lie behind long messages in
+ * one buffer.
+ *
+ * More can be added, bound to the port of the last of those, to be connected to one peer each: the
+ * kernel looks up no route for each message of a connected socket.
+ */
+
+#ifndef BTL_IB_UDP_SOCKETS_H
+#define BTL_IB_UDP_SOCKETS_H
+
+#include "udp_log.h"
+#include "udp_name.h"
+
+enum {
+    BTL_IB_UDP_CONNECTED_MAX = 16,
+    BTL_IB_UDP_SOCKETS_MAX = 2 + BTL_IB_UDP_CONNECTED_MAX,
+};
+
+typedef struct btl_ib_udp_socket {
+    int fd;
+    bool latency; /* of the latency lane: its port, and those that it sends to, are one further */
+} btl_ib_udp_socket_t;
+
+typedef struct btl_ib_udp_sockets {
+    const btl_ib_udp_log_t *log;
+    btl_ib_udp_socket_t socket[BTL_IB_UDP_SOCKETS_MAX];
+    uint32_t count;         /* that are open */
+    uint32_t shared;        /* of those, the ones that serve all peers: 1, or 2 with two lanes */
+    btl_ib_udp_name_t own;  /* what the first is bound to */
+    uint32_t buffer_wanted; /* bytes of each of their buffers; 0: the default */
+    uint32_t buffer_bytes;  /* of each receive buffer, as the kernel counts */
+    btl_ib_limit_t limit;   /* what keeps the buffers small */
+    bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
+    int epoll_fd; /* readable when a socket is; -1: there is no such set */
+} btl_ib_udp_sockets_t;
+
+/* None is open. */
+static inline void btl_ib_udp_sockets_init(btl_ib_udp_sockets_t *sockets,
+                                           const btl_ib_udp_log_t *log)
+{
+    *sockets = (btl_ib_udp_sockets_t){.log = log, .epoll_fd = -1};
+}
+
+/* Open the shared ones at the device's address. Without two free ports in a row there is one lane
+ * only. Returns 0, or a negative errno after saying why. */
+int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t *device,
+                            const btl_ib_open_params_t *params);
+
+/* Open one more, to be connected next: until then it gets datagrams of any peer. Returns 0, or a
+ * negative errno. */
+int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets);
+
+/* The epoll set of all of them, later ones included; it is made at the first call. -1 if there can
+ * be none, or if there is no socket. */
+int btl_ib_udp_sockets_epoll(btl_ib_udp_sockets_t *sockets);
+
+/* Which have something now, by the epoll set: bits. `errors`: those with an error to be read. */
+uint32_t btl_ib_udp_sockets_ready(const btl_ib_udp_sockets_t *sockets, uint32_t *errors);
+
+void btl_ib_udp_sockets_close(btl_ib_udp_sockets_t *sockets);
+
+/* The name by which peers know whom a socket sends to or receives from. */
+static inline btl_ib_udp_name_t btl_ib_udp_name_known(const btl_ib_udp_socket_t *socket,
+                                                      const btl_ib_udp_name_t *name)
+{
+    return btl_ib_udp_name_shift(name, socket->latency ? -1 : 0);
+}
+
+#endif

@@ -4,21 +4,22 @@
  */
 
 /*
- * Many senders to one receiver, rank 0: each sends messages as fast as it may. Every byte is checked.
- * Reports the goodput of all, and of each the share that it had of what one of them should have (1 is
- * fair), while all of them were sending.
- * bytes=N (65536), window=N (4 messages of each sender on their way), seconds=S (3) measured after
- * warmup=S (0.5); pairs=1: each even rank sends to the next one instead, so that on two hosts several
- * pairs share one link; slow=US (0): the receiver computes for so long each time it got something
+ * Many senders to one receiver, rank 0: each sends messages as fast as it may. Every byte is
+ * checked. Reports the goodput of all, and of each the share that it had of what one of them should
+ * have (1 is fair), while all of them were sending.
+ * bytes=N[,N...] (65536), window=N (4 messages of each sender on their way), seconds=S (3) measured
+ * after warmup=S (0.5); pairs=1: each even rank sends to the next one instead, so that on two hosts
+ * several pairs share one link; slow=US (0): the receiver computes for so long each time it got
+ * something
  */
 
-#include "common.h"
+#include "figures.h"
 
 #define TAG_DATA 1
 #define TAG_STOP 2
 
-/* Message n of a sender is `bytes` of its pattern from 8 * (n % STARTS) on: nobody has to make it, and
- * it differs in every word from those before. */
+/* Message n of a sender is `bytes` of its pattern from 8 * (n % STARTS) on: nobody has to make it,
+ * and it differs in every word from those before. */
 #define STARTS 8191
 
 typedef struct incast {
@@ -233,60 +234,69 @@ static void report(const incast_t *in, const double *rates)
             n++;
         }
     }
-    printf("incast senders=%d pairs=%d bytes=%d window=%d slow=%d MB/s=%.1f least=%.3f most=%.3f\n",
-           n, in->pairs, in->bytes, in->window, in->slow_us, sum / 1e6, least * n / sum,
+    printf("incast bytes=%d senders=%d pairs=%d window=%d slow=%d MB/s=%.1f least=%.3f most=%.3f\n",
+           in->bytes, n, in->pairs, in->window, in->slow_us, sum / 1e6, least * n / sum,
            most * n / sum);
+    fflush(stdout);
     if (least <= 0) {
         fail("a sender got nothing through");
     }
 }
 
-int main(int argc, char **argv)
+static void one_size(const incast_t *in)
 {
-    begin(&argc, &argv, "incast");
-    need_ranks(2);
-    incast_t in = {
-        .bytes = (int) arg(argc, argv, "bytes", 65536),
-        .window = (int) arg(argc, argv, "window", 4),
-        .slow_us = (int) arg(argc, argv, "slow", 0),
-        .pairs = 0 != arg(argc, argv, "pairs", 0),
-        .seconds = arg(argc, argv, "seconds", 3),
-        .warmup = arg(argc, argv, "warmup", 0.5),
-    };
-    if (in.bytes < 1 || in.window < 1) {
-        fail("bytes and window are at least 1");
-    }
-    in.pattern_bytes = (size_t) in.bytes + 8 * STARTS;
     int *mine = get_memory(sizeof(int) * (size_t) size), n = 0;
     double *rates = get_memory(sizeof(double) * (size_t) size);
     double *own = get_memory(sizeof(double) * (size_t) size);
 
     for (int r = 0; r < size; r++) {
         own[r] = 0;
-        if (target_of(&in, r) == rank) {
+        if (target_of(in, r) == rank) {
             mine[n++] = r;
         }
     }
     if (n > 0) {
         double *theirs = get_memory(sizeof(double) * (size_t) n);
-        receive_all(&in, mine, n, theirs);
+        receive_all(in, mine, n, theirs);
         for (int i = 0; i < n; i++) {
             own[mine[i]] = theirs[i];
         }
         free(theirs);
     } else {
         MPI_Barrier(MPI_COMM_WORLD);
-        if (target_of(&in, rank) >= 0) {
-            send_all(&in, target_of(&in, rank));
+        if (target_of(in, rank) >= 0) {
+            send_all(in, target_of(in, rank));
         }
     }
     MPI_Reduce(own, rates, size, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (0 == rank) {
-        report(&in, rates);
+        report(in, rates);
     }
     free(mine);
     free(rates);
     free(own);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv, "incast");
+    need_ranks(2);
+    const sizes_t sizes = arg_sizes(argc, argv, "65536");
+    incast_t in = {
+        .window = (int) arg(argc, argv, "window", 4),
+        .slow_us = (int) arg(argc, argv, "slow", 0),
+        .pairs = 0 != arg(argc, argv, "pairs", 0),
+        .seconds = arg(argc, argv, "seconds", 3),
+        .warmup = arg(argc, argv, "warmup", 0.5),
+    };
+    if (in.window < 1) {
+        fail("window is at least 1");
+    }
+    for (int i = 0; i < sizes.count; i++) {
+        in.bytes = sizes.bytes[i];
+        in.pattern_bytes = (size_t) in.bytes + 8 * STARTS;
+        one_size(&in);
+    }
     finish();
     return 0;
 }

@@ -4,10 +4,11 @@
  */
 
 /*
- * Small messages beside long ones, between ranks 0 and 1: a ping-pong of small ones alone, and then
- * while rank 0 keeps long ones on their way to rank 1. Reports one-way microseconds of both.
- * bytes=N (8), bulk=N (4194304), depth=N (2 long messages at once), both=1: long ones both ways,
- * seconds=S (2) for each of the two
+ * Small messages beside long ones: a ping-pong of small ones between ranks 0 and 1 alone, and then
+ * while rank 0 keeps long ones on their way to rank 1, or to another. Reports one-way microseconds
+ * of both, and the rate of the long ones.
+ * bytes=N[,N...] (8), bulk=N (4194304), depth=N (2 long messages at once), to=RANK (1) of the long
+ * ones, both=1: long ones both ways, seconds=S (2) for each of the two
  */
 
 #include "figures.h"
@@ -18,6 +19,7 @@
 
 typedef struct bulk {
     int bytes, depth;
+    int other;           /* rank */
     int sends, receives; /* which of the two we do */
     int stopping;        /* nothing more is sent */
     int ended;           /* receives that an empty message took */
@@ -35,14 +37,14 @@ static unsigned char *part_of(const bulk_t *b, unsigned char *memory, int i)
 
 static void bulk_send(bulk_t *b, int i)
 {
-    MPI_Isend(part_of(b, b->out, i), b->bytes, MPI_BYTE, 1 - rank, TAG_BULK, MPI_COMM_WORLD,
+    MPI_Isend(part_of(b, b->out, i), b->bytes, MPI_BYTE, b->other, TAG_BULK, MPI_COMM_WORLD,
               &b->requests[i]);
     b->messages++;
 }
 
 static void bulk_receive(bulk_t *b, int i)
 {
-    MPI_Irecv(part_of(b, b->in, i), b->bytes, MPI_BYTE, 1 - rank, TAG_BULK, MPI_COMM_WORLD,
+    MPI_Irecv(part_of(b, b->in, i), b->bytes, MPI_BYTE, b->other, TAG_BULK, MPI_COMM_WORLD,
               &b->requests[b->depth + i]);
 }
 
@@ -104,7 +106,7 @@ static void bulk_end(bulk_t *b)
     MPI_Request *empty = get_memory(sizeof(MPI_Request) * (size_t) b->depth);
 
     for (int i = 0; b->sends && i < b->depth; i++) {
-        MPI_Isend(NULL, 0, MPI_BYTE, 1 - rank, TAG_BULK, MPI_COMM_WORLD, &empty[i]);
+        MPI_Isend(NULL, 0, MPI_BYTE, b->other, TAG_BULK, MPI_COMM_WORLD, &empty[i]);
     }
     while (bulk_look(b, 1)) {
     }
@@ -192,40 +194,63 @@ static figures_t figures_of(double *us, long n)
     return (figures_t){us[n / 2], us[(long) (0.99 * (double) n)], us[n - 1]};
 }
 
+/* Ranks 0 and 1: the ping-pong alone, then beside the long messages. */
+static void one_size(int bytes, double seconds, bulk_t *bulk, double *us)
+{
+    bulk_t *own = bulk->sends || bulk->receives ? bulk : NULL;
+
+    ping_for(0.1, bytes, NULL, us);
+    const figures_t idle = figures_of(us, ping_for(seconds, bytes, NULL, us));
+    if (NULL != own) {
+        bulk_begin(own);
+    }
+    const double begun = seconds_now();
+    const long n = ping_for(seconds, bytes, own, us);
+    if (NULL != own) {
+        bulk_end(own);
+    }
+    const double took = seconds_now() - begun;
+    const figures_t beside = figures_of(us, n);
+    if (0 == rank) {
+        printf("mixed bytes=%d bulk=%d to=%d idle_p50=%.2f idle_p99=%.2f p50=%.2f p99=%.2f "
+               "max=%.2f us, samples=%ld p99/idle_p50=%.1f p99/idle_p99=%.1f bulk GB/s=%.3f\n",
+               bytes, bulk->bytes, bulk->other, idle.p50, idle.p99, beside.p50, beside.p99,
+               beside.max, n, beside.p99 / idle.p50, beside.p99 / idle.p99,
+               (double) bulk->messages * (double) bulk->bytes / took / 1e9);
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv, "mixed");
     need_ranks(2);
-    const int bytes = (int) arg(argc, argv, "bytes", 8), both = 0 != arg(argc, argv, "both", 0);
+    const sizes_t sizes = arg_sizes(argc, argv, "8");
+    const int both = 0 != arg(argc, argv, "both", 0), to = (int) arg(argc, argv, "to", 1);
     const double seconds = arg(argc, argv, "seconds", 2);
     bulk_t bulk = {.bytes = (int) arg(argc, argv, "bulk", 4194304),
                    .depth = (int) arg(argc, argv, "depth", 2),
-                   .sends = 0 == rank || both,
-                   .receives = 1 == rank || both};
+                   .other = 0 == rank ? to : 0,
+                   .sends = 0 == rank || (both && 1 == rank),
+                   .receives = to == rank || (both && 0 == rank)};
     double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
 
-    if (bytes < 1 || bulk.bytes < 1 || bulk.depth < 1) {
-        fail("bytes, bulk and depth are at least 1");
+    if (bulk.bytes < 1 || bulk.depth < 1) {
+        fail("bulk and depth are at least 1");
     }
-    if (rank < 2) {
-        bulk_make(&bulk);
-        ping_for(0.1, bytes, NULL, us);
-        const figures_t idle = figures_of(us, ping_for(seconds, bytes, NULL, us));
-        bulk_begin(&bulk);
-        const double begun = seconds_now();
-        const long n = ping_for(seconds, bytes, &bulk, us);
-        bulk_end(&bulk);
-        const double took = seconds_now() - begun;
-        const figures_t beside = figures_of(us, n);
-        if (0 == rank) {
-            printf("mixed bytes=%d bulk=%d both=%d idle_p50=%.2f idle_p99=%.2f p50=%.2f p99=%.2f "
-                   "max=%.2f us, samples=%ld p99/idle_p50=%.1f p99/idle_p99=%.1f bulk GB/s=%.3f\n",
-                   bytes, bulk.bytes, both, idle.p50, idle.p99, beside.p50, beside.p99, beside.max,
-                   n, beside.p99 / idle.p50, beside.p99 / idle.p99,
-                   (double) bulk.messages * (double) bulk.bytes / took / 1e9);
+    if (to < 1 || to >= size || (both && to != 1)) {
+        fail("to=%d: a rank, not 0; with both=1 it is 1", to);
+    }
+    bulk_make(&bulk);
+    for (int i = 0; i < sizes.count; i++) {
+        if (rank < 2) {
+            one_size(sizes.bytes[i], seconds, &bulk, us);
+        } else if (to == rank) {
+            bulk_begin(&bulk);
+            bulk_end(&bulk);
         }
-        bulk_free(&bulk);
     }
+    bulk_free(&bulk);
     free(us);
     finish();
     return 0;

@@ -91,6 +91,32 @@ class Parts(unittest.TestCase):
         turns = plan.turns([lossy], ["rate"], (8,), 0.1, True)
         self.assertEqual([(t.what.name, t.sizes) for t in turns], [("rate", (8,))])
 
+    def test_programs_of_a_what(self):
+        """Its arguments, sizes and ranks; the floor stands in with a ping-pong where it cannot do it."""
+        made = []
+
+        def job(words, program, limit):
+            made.append((program, words))
+            return runner.Outcome({8: {"p50": 1.0, "GB/s": 1.0}})
+
+        bench = session.Bench(options_of("--hosts", "a,b,c", "--mpirun", "true", "--what", "bulk-beside", "--rounds",
+                                         "1", "--candidates", "ib,floor"))
+        bench.programs, bench.runner.job = Path("/programs"), job
+        with mock.patch.object(session, "say"):
+            bench.measure()
+        self.assertEqual([program for program, _ in made], ["floor", "mixed"])
+        self.assertIn("what=latency", made[0][1])
+        for word in ("to=2", "bulk=1048576", "bytes=8", "3"):
+            self.assertIn(word, made[1][1])
+
+    def test_cores_that_all_ranks_share(self):
+        place = places.Namespaces(4, 1500, False, False)
+        with mock.patch("os.sched_getaffinity", return_value=set(range(8))):
+            shared, own = place.program(["x"], 4, 2), place.program(["x"], 4)
+        self.assertEqual(shared[:3], ["taskset", "-c", "0,1"])
+        self.assertNotIn("0,1", own)
+        self.assertEqual(plan.WHATS["alltoall-2-cores"].cores, 2)
+
     def test_figures_are_read(self):
         text = "noise\nstream bytes=8 window=64 messages/s=1234 GB/s=0.01\nother bytes=8 x=1\nOK stream\n"
         self.assertEqual(runner.read_figures("stream", text), {8: {"window": 64, "messages/s": 1234, "GB/s": 0.01}})
@@ -368,6 +394,14 @@ class Namespaces(Live):
                                        "--what", "both-ways", "--sizes", "64K", "--limit", "100")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^64 KiB +GB/s +[\d.]+ +[\d.]+ +- +[\d.]+$")
+
+    def test_beside_and_incast(self):
+        status, out, err = self.run_it("--candidates", "ib", "--what", "beside-other-bulk,bulk-beside,incast,peers-rate",
+                                       "--sizes", "8", "--loss", "0", "--limit", "100")
+        self.assertEqual(status, 0, out + err)
+        for what, figure in (("beside-other-bulk", "p50"), ("bulk-beside", "GB/s"), ("incast", "MB/s"),
+                             ("peers-rate", "messages/s")):
+            self.assertRegex(out, rf"(?m)^{what}, clean: .*\n.*\n *8 B +{figure} +[\d.,]+")
 
     def test_collectives_and_offloads(self):
         status, out, err = self.run_it("--candidates", "ib", "--what", "allreduce,alltoall", "--sizes", "8",

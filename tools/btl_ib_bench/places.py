@@ -88,7 +88,7 @@ class Hosts:
             words += ["--map-by", "node", "-H", ",".join(f"{host}:{each}" for host in self.hosts)]
         return words
 
-    def program(self, words, _ranks):
+    def program(self, words, _ranks, _cores=0):
         """Bound to cores as mpirun does it, and on this machine alone each to one of its own, see above."""
         return words
 
@@ -145,11 +145,14 @@ class Namespaces:
         return [str(TOOLS / "nshosts"), "run", "-np", str(ranks), "--oversubscribe", "--map-by", "node",
                 "-H", hosts]
 
-    def program(self, words, ranks):
+    def program(self, words, ranks, shared=0):
         """As it is for users: socket buffers of the size that they get, and, if there are as many, a core for
-        each rank; every mpirun daemon takes all cores for its own and would choose the same ones."""
+        each rank; every mpirun daemon takes all cores for its own and would choose the same ones. With `shared`
+        all ranks have so many cores together."""
         cores = sorted(os.sched_getaffinity(0))
         words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *words]
+        if shared:
+            return ["taskset", "-c", ",".join(map(str, cores[:shared])), *words]
         if self.unpinned or len(cores) < ranks:
             return words
         choose = f'shift "$OMPI_COMM_WORLD_RANK"; core=$1; shift $(({ranks} - OMPI_COMM_WORLD_RANK));'

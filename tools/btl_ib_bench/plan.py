@@ -20,11 +20,14 @@ class What:
     sizes: tuple
     ranks: int = 2
     floor: bool = True  # can bare sockets do that?
+    cores: int = 0  # in namespaces: so many for all ranks; 0: one for each rank, if there are as many
     lossy_sizes: tuple = ()  # under loss, if nobody asked for others; none: not measured then
 
 
 LATENCY_FIGURES = ("p50", "mean", "p99", "p99.9", "max")
 COLLECTIVE_FIGURES = ("mean", "p50", "p99")
+SHARED_CORES = "us, 4 ranks on 2 cores"
+BESIDE_FIGURES = ("p50", "p99", "max")
 STREAMING = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB)
 
 WHATS = {
@@ -42,6 +45,24 @@ WHATS = {
              (8, 4 * KIB, 256 * KIB), ranks=4, floor=False),
         What("alltoall", "collectives", ("what=alltoall",), COLLECTIVE_FIGURES, "us, 4 ranks on 4 hosts", False,
              (8, 4 * KIB, 256 * KIB), ranks=4, floor=False),
+        What("allreduce-2-cores", "collectives", ("what=allreduce",), COLLECTIVE_FIGURES, SHARED_CORES,
+             False, (8, 4 * KIB, 256 * KIB), ranks=4, floor=False, cores=2),
+        What("alltoall-2-cores", "collectives", ("what=alltoall",), COLLECTIVE_FIGURES, SHARED_CORES,
+             False, (8, 4 * KIB, 256 * KIB), ranks=4, floor=False, cores=2),
+        What("beside-bulk", "mixed", ("bulk=1048576",), BESIDE_FIGURES,
+             "us one way, while 1 MiB messages go to the same rank", False, (8,), floor=False),
+        What("beside-other-bulk", "mixed", ("bulk=1048576", "to=2"), BESIDE_FIGURES,
+             "us one way, while 1 MiB messages go to a third rank", False, (8,), ranks=3, floor=False),
+        What("bulk-beside", "mixed", ("bulk=1048576", "to=2"), ("GB/s",),
+             "GB/s of 1 MiB messages, beside a ping-pong of this size with a third rank", True, (8,),
+             ranks=3, floor=False),
+        What("incast", "incast", ("warmup=0.1",), ("MB/s", "least"),
+             "MB/s of 3 senders to one, and the least share (1 is fair)", True, (4 * KIB, 64 * KIB),
+             ranks=4, floor=False),
+        What("peers", "peers", ("what=turns",), LATENCY_FIGURES, "us one way, one rank with 8 in turn",
+             False, (8,), ranks=9, floor=False),
+        What("peers-rate", "peers", ("what=rate",), ("messages/s",),
+             "messages/s, one rank to 8, window 64 each", True, (8,), ranks=9, floor=False),
     )
 }
 DEFAULT_WHATS = ("latency", "rate", "streaming", "both-ways")

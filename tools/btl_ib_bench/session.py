@@ -173,7 +173,8 @@ class Bench:
             words += ["--mca", key, value]
         if ranks > 2:
             words += ["--mca", "mpi_yield_when_idle", "1"]
-        words += self.place.program([str(self.programs / program), *arguments], ranks)
+        words += self.place.program([str(self.programs / program), *arguments], ranks,
+                                    0 if is_floor else what.cores)
         return self.runner.job(words, program, self.options.limit + 3 * turn.planned())
 
     def progress(self, number, turn, candidate):

@@ -101,7 +101,7 @@ void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
 {
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_path_train(conn));
-    conn->pacer.at = 0;
+    btl_ib_pacer_begin(&conn->pacer);
     conn->recovery.reorder_scale = 0;
     conn->recovery.reorder_calm = 0;
     conn->recovery.reorder_at = 0;
@@ -122,7 +122,7 @@ static void begin(btl_ib_conn_t *conn)
     }
     begin_rx(conn);
     btl_ib_conn_begin_way(conn);
-    conn->coalesce.alone = BTL_IB_ALONE_FIRST;
+    btl_ib_coalesce_begin(&conn->coalesce);
     conn->next_fragment = 0;
     conn->recovery.probed = 0;
     btl_ib_path_begin(conn);
@@ -159,8 +159,7 @@ static void end_rx(btl_ib_conn_t *conn)
     conn->ack.repaired_next = 0;
     conn->recovery.refused_since = 0;
     conn->recovery.doubtful = false;
-    conn->coalesce.held = 0;
-    conn->coalesce.held_bytes = 0;
+    btl_ib_coalesce_forget(&conn->coalesce);
     conn->identity.bound = false;
     conn->identity.peer_knows = false;
     conn->identity.peer_id = 0;
@@ -228,12 +227,8 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->direct.waiting);
     btl_ib_list_init(&conn->direct.running);
     btl_ib_serve_init(conn);
-    btl_ib_guest_init(&conn->recovery.timer.guest);
-    btl_ib_guest_init(&conn->pacer.timer.guest);
-    conn->recovery.timer.kind = BTL_IB_TIMER_LOSS;
-    conn->pacer.timer.kind = BTL_IB_TIMER_PACE;
-    conn->recovery.timer.conn = conn;
-    conn->pacer.timer.conn = conn;
+    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
+    btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_list_init(&conn->tx[i].submit.pending);
     }

@@ -434,7 +434,7 @@ static void evict_and_push(btl_ib_engine_t *engine)
     }
 }
 
-/* What waited for company has waited long enough. */
+/* What waited for others to leave with has waited long enough. */
 static void let_go(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;

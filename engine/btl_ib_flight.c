@@ -40,16 +40,6 @@ static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, in
     }
 }
 
-/* `count` segments more have had their time, were they sent without bursts. */
-static void spend_time(btl_ib_conn_t *conn, int count)
-{
-    if (conn->cc.pace != 0) {
-        uint64_t now = conn->engine->clock.now * 1000;
-        conn->pacer.at =
-            (conn->pacer.at > now ? conn->pacer.at : now) + (uint64_t) count * conn->cc.pace;
-    }
-}
-
 /* A row is cut before its first segment ends a silence; it must fit the window that is left then. */
 _Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a row is longer than the window after a silence");
 
@@ -104,7 +94,7 @@ void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         btl_ib_recovery_begin_row(&conn->recovery);
     }
     notice_silence(conn);
-    spend_time(conn, count);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
@@ -130,9 +120,7 @@ void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     settle(conn, segment);
     keep(conn, segment, -1);
     in_flight(conn, segment, -1);
-    if (conn->cc.pace != 0) {
-        conn->pacer.at -= conn->cc.pace;
-    }
+    btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
     btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
     btl_ib_pool_put(segment);
 }
@@ -172,7 +160,7 @@ void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bo
     segment->order = ++conn->sentmap.order;
     segment->probe = probe;
     segment->copies++;
-    spend_time(conn, 1);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
     engine->count.retransmits++;
     conn->recovery.probe_base = engine->clock.now;
 }

@@ -14,18 +14,6 @@ enum {
     SEGMENT_MOST = 65536, /* bytes */
 };
 
-bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead)
-{
-    const btl_ib_cc_t *cc = &conn->cc;
-
-    if (cc->pace == 0) {
-        return false;
-    }
-    uint64_t now = conn->engine->clock.now * 1000;
-    uint64_t at = conn->pacer.at > now ? conn->pacer.at : now;
-    return at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
-}
-
 /* What is on the command channel goes beside a window that long messages fill: it is little, and somebody waits for it. */
 static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
 {
@@ -109,7 +97,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
         *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
         return 0;
     }
-    if (btl_ib_limits_too_soon(conn, 0)) {
+    if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now, 0)) {
         *verdict = BTL_IB_TOO_SOON;
         return 0;
     }
@@ -140,7 +128,7 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
         btl_ib_list_push_tail(&engine->starved, &conn->ready);
     } else if (verdict == BTL_IB_TOO_SOON) {
         /* When a whole burst may go, and not one by one. */
-        btl_ib_hotel_check_in(&engine->hotel, &conn->pacer.timer.guest, conn->pacer.at / 1000 + 1);
+        btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
     } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
         conn->recovery.blocked_since = btl_ib_clock_awake(&engine->clock);
         conn->recovery.probe_base =

@@ -20,9 +20,6 @@ typedef enum btl_ib_verdict {
     BTL_IB_NO_ANSWER, /* the way is not validated yet, and there is one that is */
 } btl_ib_verdict_t;
 
-/* Must a segment behind `ahead` others, which have not spent their time yet, wait for its own? */
-bool btl_ib_limits_too_soon(const btl_ib_conn_t *conn, uint32_t ahead);
-
 /* How many new segments the windows and the peer's buffers for a channel let go. */
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
 

@@ -173,20 +173,6 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
     }
 }
 
-/* A slower pace that was set before is no debt: what it holds back goes at the present one. */
-static void forgive_time(btl_ib_conn_t *conn)
-{
-    uint64_t most = conn->engine->clock.now * 1000 + (conn->cc.burst + UINT64_C(1)) * conn->cc.pace;
-
-    if (conn->pacer.at <= most) {
-        return;
-    }
-    conn->pacer.at = most;
-    if (btl_ib_hotel_staying(&conn->pacer.timer.guest)) {
-        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->pacer.timer.guest, most / 1000 + 1);
-    }
-}
-
 void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     btl_ib_cc_ack_t ack = {
@@ -199,7 +185,7 @@ void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
         .limited = limited,
     };
     conn->cc.ops->acked(&conn->cc, &ack);
-    forgive_time(conn);
+    btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
 
 static bool is_reliable(const btl_ib_conn_t *conn)

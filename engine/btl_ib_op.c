@@ -172,12 +172,12 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         return 0;
     }
     queue(conn, op);
-    if (!btl_ib_company_waits(conn)) {
-        btl_ib_company_none(conn);
-    } else if (btl_ib_company_hold(conn, op->out.size)) {
+    if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
+        btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
+    } else if (btl_ib_coalesce_hold(conn, op->out.size)) {
         return 0;
     } else {
-        conn->coalesce.held++;
+        btl_ib_coalesce_joins(&conn->coalesce);
     }
     btl_ib_engine_enter(engine);
     btl_ib_send_push(conn);

@@ -18,7 +18,8 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segm
         if (conn->sentmap.in_flight + (uint32_t) *count >= conn->cc.window) {
             return BTL_IB_NO_WINDOW;
         }
-        if (btl_ib_limits_too_soon(conn, (uint32_t) *count)) {
+        if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now,
+                                  (uint32_t) *count)) {
             return BTL_IB_TOO_SOON;
         }
         btl_ib_path_again(conn, segment);

@@ -8,9 +8,7 @@
 void btl_ib_sched_init(btl_ib_conn_t *conn)
 {
     btl_ib_list_init(&conn->ready);
-    btl_ib_guest_init(&conn->idle.timer.guest);
-    conn->idle.timer.kind = BTL_IB_TIMER_IDLE;
-    conn->idle.timer.conn = conn;
+    btl_ib_timer_init(&conn->idle.timer, BTL_IB_TIMER_IDLE, conn);
     conn->idle.shrunk = true;
     conn->idle.active_at = conn->engine->clock.now;
 }

@@ -13,11 +13,13 @@
 
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_graves.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_parts.h"
+#include "btl_ib_pacer.h"
 #include "btl_ib_path.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
@@ -26,6 +28,7 @@
 #include "btl_ib_rtt.h"
 #include "btl_ib_store.h"
 #include "btl_ib_table.h"
+#include "btl_ib_timer.h"
 #include "btl_ib_window.h"
 #include "btl_ib_wire.h"
 
@@ -45,10 +48,6 @@
 
 /* The newest segments that filled a gap: their ranges go in every ACK that has not room for all. */
 #define BTL_IB_NEWS_KEPT 16
-
-/* What leaves by itself in a turn at first, while nothing is known of their sender: who sends two and
- * computes should not find the second held back. */
-#define BTL_IB_ALONE_FIRST 2
 
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
@@ -138,18 +137,6 @@ typedef struct btl_ib_refusal {
     bool kept; /* there is one */
     bool told; /* the peer was told that it may come again */
 } btl_ib_refusal_t;
-
-typedef enum btl_ib_timer_kind {
-    BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
-    BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
-    BTL_IB_TIMER_PACE, /* the next segments may leave */
-} btl_ib_timer_kind_t;
-
-typedef struct btl_ib_timer {
-    btl_ib_guest_t guest;
-    btl_ib_timer_kind_t kind;
-    btl_ib_conn_t *conn;
-} btl_ib_timer_t;
 
 typedef enum btl_ib_conn_state {
     BTL_IB_CONN_OPEN,    /* from the first: data go with the first datagram */
@@ -302,22 +289,6 @@ typedef struct btl_ib_ack_tx {
     bool echo_valid;
     bool no_tag; /* we are to tell it that we have no receiver for a tag */
 } btl_ib_ack_tx_t;
-
-/* Messages that wait to leave together. Written by btl_ib_company.c. */
-typedef struct btl_ib_coalesce {
-    uint32_t turn;       /* the turn of which these are */
-    uint32_t left_alone; /* messages and operations that left by themselves in it */
-    uint32_t alone;      /* so many may */
-    uint32_t held;       /* of them, those that wait for company */
-    uint64_t held_bytes;
-    uint64_t alone_at; /* us: the last left by itself */
-} btl_ib_coalesce_t;
-
-/* When the next segment may leave, where congestion control sets a pace. Written by btl_ib_flight.c. */
-typedef struct btl_ib_pacer {
-    btl_ib_timer_t timer;
-    uint64_t at; /* ns: when the next segment would leave without bursts */
-} btl_ib_pacer_t;
 
 /* What of the peer's was refused, and is to be told when it may come. Written by btl_ib_refusal.c. */
 typedef struct btl_ib_rnr {

@@ -74,7 +74,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     }
     if (btl_ib_send_something_waits(
             conn)) { /* else acknowledgements were taken in, and nothing follows */
-        btl_ib_company_let_go(conn);
+        btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
         push(conn, false);
     }
 }
@@ -85,7 +85,7 @@ static void push_trains(btl_ib_conn_t *conn, uint64_t size)
     const uint64_t before = conn->engine->count.sent_bytes;
 
     push(conn, true);
-    btl_ib_company_trains_left(conn, size, conn->engine->count.sent_bytes - before);
+    btl_ib_coalesce_bursts_left(conn, size, conn->engine->count.sent_bytes - before);
 }
 
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
@@ -153,8 +153,8 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
-    if (btl_ib_company_waits(conn) || !btl_ib_conn_alive(conn) || conn->draining
-        || size > conn->engine->config.eager_max) {
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max) {
         return NULL;
     }
     return begin_now(conn, tag, size);
@@ -180,7 +180,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     }
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
-    btl_ib_company_none(conn);
+    btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
     btl_ib_flight_left(conn, &segment, 1);
     btl_ib_conn_active(conn);
     btl_ib_loss_arm(conn);
@@ -206,8 +206,9 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 {
     const size_t size = size_of(msg);
 
-    if (!btl_ib_company_waits(conn) || !btl_ib_conn_alive(conn) || conn->draining
-        || size > conn->engine->config.eager_max || !btl_ib_company_hold(conn, size)) {
+    if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max
+        || !btl_ib_coalesce_hold(conn, size)) {
         return false;
     }
     queue_message(conn, msg, size);
@@ -239,16 +240,16 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     }
     btl_ib_clock_set(&engine->clock, now);
     bool trains = false;
-    if (btl_ib_company_waits(conn)) {
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
         if (btl_ib_engine_join(conn, msg)) {
             return 0;
         }
-        conn->coalesce.held++;
-        trains = btl_ib_company_fills_train(conn, size);
+        btl_ib_coalesce_joins(&conn->coalesce);
+        trains = btl_ib_coalesce_fills_burst(conn, size);
     } else if ((!msg->ordered || size == 0) && send_now(conn, msg, size, now)) {
         return 1;
     } else {
-        btl_ib_company_none(conn);
+        btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
     }
     queue_message(conn, msg, size);
     btl_ib_engine_enter(engine);

@@ -10,7 +10,7 @@
 
 #include "btl_ib_batch.h"
 #include "btl_ib_calls.h"
-#include "btl_ib_company.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_finish.h"
 #include "btl_ib_flight.h"
 #include "btl_ib_latency.h"

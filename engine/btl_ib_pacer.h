@@ -1,0 +1,41 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Pacing: when the next segment may leave, where congestion control sets a pace (cc.pace, ns for each
+ * segment; cc.burst segments may leave at once). */
+
+#ifndef BTL_IB_PACER_H
+#define BTL_IB_PACER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_cc.h"
+#include "btl_ib_timer.h"
+
+typedef struct btl_ib_pacer {
+    btl_ib_timer_t timer; /* BTL_IB_TIMER_PACE */
+    uint64_t at;          /* ns: when the next segment would leave without bursts */
+} btl_ib_pacer_t;
+
+/* Nothing was sent by the present route yet. */
+void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
+
+/* `count` segments leave; or: the last one did not. `now` in us. */
+void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
+void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
+
+/* Must a segment behind `ahead` others, which have not been spent yet, wait? */
+bool btl_ib_pacer_too_soon(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                           uint32_t ahead);
+
+/* Set the timer to when a whole burst may leave. */
+void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);
+
+/* A slower pace that was set before is no debt: what it holds back leaves at the present one. */
+void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
+                          uint64_t now);
+
+#endif

@@ -50,11 +50,11 @@ static void check_ud(const uint8_t *data, size_t size)
 
 static void check_rc(const uint8_t *data, size_t size)
 {
-    uint8_t again[BTL_IB_RC_ADDR_BYTES];
-    btl_ib_rc_addr_t addr;
+    uint8_t again[BTL_IB_RC_ADDRESS_BYTES];
+    btl_ib_rc_address_t addr;
 
-    if (btl_ib_rc_addr_unpack(data, size, &addr) == 0) {
-        btl_ib_rc_addr_pack(&addr, again);
+    if (btl_ib_rc_address_unpack(data, size, &addr) == 0) {
+        btl_ib_rc_address_pack(&addr, again);
         REQUIRE(size == sizeof(again) && memcmp(again, data, size) == 0);
     }
 }

@@ -98,7 +98,7 @@ static void both_at_once(void **state)
 {
     (void) state;
     rc_of(0)->self.cookie = 1; /* published already: told again below */
-    btl_ib_rc_addr_pack(&rc_of(0)->self, sides[0].t->address);
+    btl_ib_rc_address_pack(&rc_of(0)->self, sides[0].t->address);
     forget(1, 0);
     add(1, 0);
     cross_both_ways();
@@ -108,7 +108,7 @@ static void both_at_once_the_other_way(void **state)
 {
     (void) state;
     rc_of(1)->self.cookie = 1;
-    btl_ib_rc_addr_pack(&rc_of(1)->self, sides[1].t->address);
+    btl_ib_rc_address_pack(&rc_of(1)->self, sides[1].t->address);
     forget(0, 1);
     add(0, 1);
     cross_both_ways();

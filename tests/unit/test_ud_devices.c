@@ -220,7 +220,7 @@ static void test_gid_index(void **state)
     assert_int_equal(type->devices(&search, &list), 0);
     type->devices_free(list, 0);
     assert_int_equal(try_open(usual, 0, &t), 0);
-    assert_int_equal(((btl_ib_ud_t *) t)->verbs.gid.gid.raw[0], 0xfe);
+    assert_int_equal(((btl_ib_ud_t *) t)->port.gid.gid.raw[0], 0xfe);
     close_one(t);
 }
 
@@ -253,11 +253,11 @@ static void test_partition(void **state)
     fake.device[0].port[0].pkey[3] = 0x0006;
     params.pkey = 5;
     btl_ib_transport_t *full = open_one(params);
-    assert_int_equal(((btl_ib_ud_t *) full)->verbs.pkey_index, 2);
+    assert_int_equal(((btl_ib_ud_t *) full)->port.pkey_index, 2);
     assert_int_equal(fake.pkey_index, 2);
     params.pkey = 0x8006;
     btl_ib_transport_t *limited = open_one(params);
-    assert_int_equal(((btl_ib_ud_t *) limited)->verbs.pkey_index, 3);
+    assert_int_equal(((btl_ib_ud_t *) limited)->port.pkey_index, 3);
     assert_int_equal(full->ops->addr_add(full, limited->address, limited->address_len, &addr),
                      -EHOSTUNREACH);
     /* Two limited members of one partition do not hear each other. */
@@ -294,7 +294,7 @@ static void test_limits_of_devices(void **state)
     uint32_t completions = 0;
     for (uint32_t i = 0; i < CHANNELS; i++) {
         completions +=
-            ((btl_ib_ud_t *) t)->qps.qp[i].ring.depth + ((btl_ib_ud_t *) t)->qps.qp[i].depth_max;
+            ((btl_ib_ud_t *) t)->qps.qp[i].tx_depth + ((btl_ib_ud_t *) t)->qps.qp[i].depth_max;
     }
     assert_int_equal(((btl_ib_ud_t *) t)->qps.cq->cqe, completions);
     close_one(t);

@@ -193,9 +193,9 @@ static void test_subnets(void **state)
         fake_port_t port = {.gids = 0};
         fake_gid(&port, cases[i].own, cases[i].type);
         fake_gid(&port, cases[i].peer, cases[i].type);
-        const btl_ib_verbs_t verbs = {
+        const btl_ib_ud_port_t ours = {
             .gid = {.gid = port.gid[0].gid, .type = cases[i].type, .prefix_bits = cases[i].bits}};
-        assert_int_equal(btl_ib_verbs_gid_reaches(&verbs.gid, &port.gid[1].gid), cases[i].reaches);
+        assert_int_equal(btl_ib_verbs_gid_reaches(&ours.gid, &port.gid[1].gid), cases[i].reaches);
     }
 }
 
@@ -251,8 +251,8 @@ static void test_other_subnet(void **state)
 
     (void) state;
     btl_ib_transport_t *t = open_one(usual);
-    ((btl_ib_ud_t *) t)->verbs.gid.type = IBV_GID_TYPE_ROCE_V1;
-    ((btl_ib_ud_t *) t)->verbs.gid.prefix_bits = 24;
+    ((btl_ib_ud_t *) t)->port.gid.type = IBV_GID_TYPE_ROCE_V1;
+    ((btl_ib_ud_t *) t)->port.gid.prefix_bits = 24;
     memcpy(other, t->address, t->address_len);
     other[26] = 7; /* 10.0.7.1 */
     assert_int_equal(t->ops->addr_add(t, other, t->address_len, &addr), -EHOSTUNREACH);
@@ -281,7 +281,7 @@ static void test_infiniband(void **state)
     assert_int_equal(event.from, to_a);
     uint8_t other[BTL_IB_ADDR_BYTES];
     memcpy(other, pair.b->address, pair.b->address_len);
-    ((btl_ib_ud_t *) pair.a)->verbs.gid.gid.raw[1] = 0xc0; /* fec0::1, and routers to: */
+    ((btl_ib_ud_t *) pair.a)->port.gid.gid.raw[1] = 0xc0; /* fec0::1, and routers to: */
     other[13] = 0xc0;
     other[19] = 7; /* fec0:0:0:7::1 */
     assert_int_equal(pair.a->ops->addr_add(pair.a, other, pair.b->address_len, &to_a), 0);

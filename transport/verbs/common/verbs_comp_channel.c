@@ -31,6 +31,7 @@ static bool watch(int set, int fd)
 int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verbs,
                            const int *others, int count)
 {
+    comp->fd = -1;
     comp->channel = ibv_create_comp_channel(verbs->context);
     if (comp->channel == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_comp_channel", errno);
@@ -49,12 +50,13 @@ int btl_ib_verbs_comp_open(btl_ib_verbs_comp_t *comp, const btl_ib_verbs_t *verb
 
 void btl_ib_verbs_comp_close(btl_ib_verbs_comp_t *comp)
 {
+    if (comp->channel == NULL) {
+        return;
+    }
     if (comp->fd >= 0) {
         (void) close(comp->fd);
     }
-    if (comp->channel != NULL) {
-        (void) ibv_destroy_comp_channel(comp->channel);
-    }
+    (void) ibv_destroy_comp_channel(comp->channel);
 }
 
 bool btl_ib_verbs_comp_read(const btl_ib_verbs_comp_t *comp)

@@ -15,7 +15,7 @@
 
 typedef struct btl_ib_verbs_comp {
     struct ibv_comp_channel *channel; /* of all completion queues */
-    int fd;                           /* to sleep on; -1: none */
+    int fd;                           /* to sleep on */
 } btl_ib_verbs_comp_t;
 
 /* Make a descriptor non-blocking. Returns 0 or a negative errno after logging why. */

@@ -11,51 +11,22 @@
 
 #include "device_info.h"
 
-/* Mbit/s of one lane, by the code of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
-static uint32_t lane_speed(uint8_t code)
+/* The entry of a table for a code with one bit set, 0 for others. */
+static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
 {
-    switch (code) {
-    case 1: /* SDR */
-        return 2500;
-    case 2: /* DDR */
-        return 5000;
-    case 4: /* QDR */
-    case 8: /* FDR10 */
-        return 10000;
-    case 16: /* FDR */
-        return 14000;
-    case 32: /* EDR */
-        return 25000;
-    case 64: /* HDR */
-        return 50000;
-    case 128: /* NDR */
-        return 100000;
-    default:
-        return 0;
-    }
+    const int bit = __builtin_ctz(code | 0x100u);
+
+    return bit < count && code == 1u << bit ? table[bit] : 0;
 }
 
-static uint32_t lanes(uint8_t code)
-{
-    switch (code) {
-    case 1:
-        return 1;
-    case 2:
-        return 4;
-    case 4:
-        return 8;
-    case 8:
-        return 12;
-    case 16:
-        return 2;
-    default:
-        return 0;
-    }
-}
-
+/* The codes are those of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
 uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr)
 {
-    return lane_speed(attr->active_speed) * lanes(attr->active_width);
+    /* Of a lane: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+    static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+    static const uint32_t lanes[] = {1, 4, 8, 12, 2};
+
+    return by_bit(attr->active_speed, speed, 8) * by_bit(attr->active_width, lanes, 5);
 }
 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
@@ -71,7 +42,8 @@ void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, c
 btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
                                           struct ibv_context *context, uint8_t port,
                                           const struct ibv_device_attr *device_attr,
-                                          const struct ibv_port_attr *port_attr)
+                                          const struct ibv_port_attr *port_attr,
+                                          const btl_ib_verbs_gid_t *gid)
 {
     const char *name = ibv_get_device_name(context->device);
     btl_ib_device_t *all = realloc(list->device, (size_t) (list->count + 1) * sizeof(*all));
@@ -96,6 +68,12 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     snprintf(device->provider, sizeof(device->provider), "%s", provider);
     btl_ib_verbs_device_text(name, device_attr->phys_port_cnt, port, device->name,
                              sizeof(device->name));
+    if (gid != NULL) {
+        handle->gid = *gid;
+        memcpy(device->interface, gid->interface, sizeof(device->interface));
+        device->ip = gid->ip;
+        device->prefix_bits = gid->prefix_bits;
+    }
     return device;
 }
 

@@ -8,6 +8,7 @@
 #ifndef BTL_IB_VERBS_DEVICES_H
 #define BTL_IB_VERBS_DEVICES_H
 
+#include "verbs_gid.h"
 #include "verbs_port.h"
 
 /* The handle of a btl_ib_device_t of ours: what to open. */
@@ -29,12 +30,13 @@ typedef struct btl_ib_verbs_list {
 /* Why there is nothing to list. */
 #define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
 
-/* Append a port of a device; address and interface are left to the caller. Returns NULL if memory
- * is short. */
+/* Append a port of a device. `gid` is the address that it is listed with, NULL: the caller fills in
+ * interface and IP address. Returns NULL if memory is short. */
 btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
                                           struct ibv_context *context, uint8_t port,
                                           const struct ibv_device_attr *device_attr,
-                                          const struct ibv_port_attr *port_attr);
+                                          const struct ibv_port_attr *port_attr,
+                                          const btl_ib_verbs_gid_t *gid);
 
 /* The name that users see: with the port if the device has several. */
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,

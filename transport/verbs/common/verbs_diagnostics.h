@@ -8,6 +8,7 @@
 #ifndef BTL_IB_VERBS_DIAGNOSTICS_H
 #define BTL_IB_VERBS_DIAGNOSTICS_H
 
+#include "verbs_gid.h"
 #include "verbs_port.h"
 
 /* Log which call failed, and why. Returns -error, or -EIO if that is 0. */

@@ -3,10 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * An open port of an RDMA device: what every file of transport "verbs" reads. UD opens it by name
- * (verbs_ud_port.c), RC takes the context that rdma_cm opened (verbs_rc_cm.c).
- */
+/* An open port of an RDMA device: what every file of transport "verbs" reads. Written by
+ * verbs_open.c. */
 
 #ifndef BTL_IB_VERBS_PORT_H
 #define BTL_IB_VERBS_PORT_H
@@ -14,13 +12,10 @@
 #include <infiniband/verbs.h>
 
 #include "transport.h"
-#include "verbs_gid.h"
 
 enum {
     BTL_IB_VERBS_LINE = 64, /* bytes of a cache line */
     BTL_IB_VERBS_MTU_MAX = IBV_MTU_4096,
-    BTL_IB_VERBS_PKEY_NUMBER = 0x7fff, /* the bits of a P_Key that name the partition */
-    BTL_IB_VERBS_PKEY_FULL = 0x8000,   /* a full member, which may talk to all others */
 };
 
 /* The transports' own structures start with this. */
@@ -32,11 +27,6 @@ typedef struct btl_ib_verbs {
     struct ibv_device_attr device;
     struct ibv_port_attr port_attr;
     uint8_t port;
-    uint16_t pkey; /* of the partition, BTL_IB_VERBS_PKEY_FULL included */
-    uint16_t pkey_index;
-    uint8_t service_level;
-    uint8_t traffic_class;
-    btl_ib_verbs_gid_t gid;
 } btl_ib_verbs_t;
 
 #define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \

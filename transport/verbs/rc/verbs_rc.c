@@ -7,7 +7,6 @@
  * send. */
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -16,6 +15,8 @@
 #include "verbs_devices.h"
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
+#include "verbs_open.h"
+#include "verbs_rc_async_events.h"
 #include "verbs_rc_cm.h"
 #include "verbs_rc_devices.h"
 #include "verbs_rc_poll.h"
@@ -38,9 +39,9 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
 {
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
-    btl_ib_rc_addr_t theirs;
-    char text[BTL_IB_RC_ADDR_TEXT];
-    const int error = btl_ib_rc_addr_unpack(bytes, len, &theirs);
+    btl_ib_rc_address_t theirs;
+    char text[BTL_IB_RC_ADDRESS_TEXT];
+    const int error = btl_ib_rc_address_unpack(bytes, len, &theirs);
 
     if (error != 0) {
         return error;
@@ -48,7 +49,7 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     if (theirs.cookie == rc->self.cookie && rc->port.iwarp) { /* need not reach itself */
         return -EHOSTUNREACH;
     }
-    (void) btl_ib_rc_addr_format(&theirs, text, sizeof(text));
+    (void) btl_ib_rc_address_format(&theirs, text, sizeof(text));
     if (theirs.any.sa_family != rc->self.any.sa_family) {
         btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_SUBNET, verbs->base.name, text);
         return -EHOSTUNREACH;
@@ -97,9 +98,8 @@ static void close_rc(btl_ib_transport_t *t)
     btl_ib_rc_conns_free(&rc->conns);
     btl_ib_rc_peers_free(&rc->peers);
     btl_ib_rc_cqs_close(&rc->cqs);
-    if (rc->port.verbs.pd != NULL) {
-        (void) ibv_dealloc_pd(rc->port.verbs.pd);
-    }
+    btl_ib_verbs_close(&rc->port.verbs);
+    btl_ib_rc_events_leave(rc);
     btl_ib_rc_cm_close(rc);
     free(rc);
 }
@@ -110,7 +110,7 @@ static const btl_ib_transport_ops_t rc_ops = {
     .repost = btl_ib_rc_repost,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
-    .address_text = btl_ib_rc_addr_text,
+    .address_text = btl_ib_rc_address_text,
     .mem_register = btl_ib_verbs_mem_register,
     .mem_deregister = btl_ib_verbs_mem_deregister,
     .rx_depth = rx_depth,
@@ -251,19 +251,17 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     if (getrandom(&rc->self.cookie, sizeof(rc->self.cookie), 0) != sizeof(rc->self.cookie)) {
         return btl_ib_verbs_failed(verbs, "getrandom", errno);
     }
-    if ((error = btl_ib_rc_cm_open(rc, handle->name, params)) != 0) {
+    error = btl_ib_rc_cm_open(rc, handle->name, params);
+    if (error != 0) {
         return error;
     }
-    if ((error = ibv_query_device(verbs->context, &verbs->device)) != 0) {
-        return btl_ib_verbs_failed(verbs, "ibv_query_device", error);
+    struct ibv_context *context = rc->cm.listener->verbs;
+    rc->port.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
+    error = btl_ib_verbs_open(verbs, context, rc->cm.listener->port_num);
+    if (error != 0) {
+        return error;
     }
-    if ((error = ibv_query_port(verbs->context, verbs->port, &verbs->port_attr)) != 0) {
-        return btl_ib_verbs_failed(verbs, "ibv_query_port", error);
-    }
-    verbs->pd = ibv_alloc_pd(verbs->context);
-    if (verbs->pd == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
-    }
+    btl_ib_rc_events_join(rc);
     return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, rc->cm.events->fd);
 }
 
@@ -271,20 +269,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_open_params_t *params)
 {
     btl_ib_rc_port_t *port = &rc->port;
-
-    port->verbs.base.ops = &rc_ops;
-    port->verbs.log = params->log;
-    snprintf(port->verbs.base.name, sizeof(port->verbs.base.name), "verbs/rc:%.54s", device->name);
-    port->tx_depth = TX_DEPTH;
-    port->unknown_max = UNKNOWN_MAX;
-    port->ack_timeout = params->rc.timeout;
-    port->retry = params->rc.retry;
-    port->rnr_retry = params->rc.rnr_retry;
-    port->tos = params->traffic_class;
-    port->relaxed = params->rc.relaxed;
-    rc->cqs.comp.fd = -1;
-    rc->cqs.saved_fd = -1;
-    rc->conns = (btl_ib_rc_conns_t){
+    const btl_ib_rc_conns_t uses = {
         .port = port,
         .state = &rc->state,
         .self = &rc->self,
@@ -292,7 +277,17 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
         .cqs = &rc->cqs,
         .eagers = &rc->eagers,
     };
-    rc->peers.conns = &rc->conns;
+
+    btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
+    port->tx_depth = TX_DEPTH;
+    port->unknown_max = UNKNOWN_MAX;
+    port->ack_timeout = params->rc.timeout;
+    port->retry = params->rc.retry;
+    port->rnr_retry = params->rc.rnr_retry;
+    port->tos = params->traffic_class;
+    port->relaxed = params->rc.relaxed;
+    btl_ib_rc_conns_init(&rc->conns, &uses);
+    btl_ib_rc_peers_init(&rc->peers, &rc->conns);
 }
 
 static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
@@ -316,8 +311,8 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
     log_ignored(verbs, params);
     rc->self.mtu = (uint8_t) verbs->port_attr.active_mtu;
-    btl_ib_rc_addr_pack(&rc->self, verbs->base.address);
-    verbs->base.address_len = BTL_IB_RC_ADDR_BYTES;
+    btl_ib_rc_address_pack(&rc->self, verbs->base.address);
+    verbs->base.address_len = BTL_IB_RC_ADDRESS_BYTES;
     *out = &verbs->base;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "net_interfaces.h"
+#include "verbs_gid.h"
 
 /* All RC transports of this process. Whoever calls one holds the lock of all of them. */
 static btl_ib_rc_t *rails;

@@ -48,7 +48,7 @@ static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const s
         return 0;
     }
     btl_ib_device_t *device =
-        btl_ib_verbs_list_append(list, "rc", id->verbs, id->port_num, &attr, &port);
+        btl_ib_verbs_list_append(list, "rc", id->verbs, id->port_num, &attr, &port, NULL);
     if (device == NULL) {
         return -ENOMEM;
     }

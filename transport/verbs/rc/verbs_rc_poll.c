@@ -11,7 +11,6 @@
 #include "verbs_diagnostics.h"
 #include "verbs_rc_async_events.h"
 #include "verbs_rc_cm.h"
-#include "verbs_rc_cm_accept.h"
 #include "verbs_rc_cm_lifecycle.h"
 #include "verbs_rc_rail.h"
 
@@ -105,7 +104,7 @@ static int received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     btl_ib_verbs_rx_buffer_t *buffer = buffer_of(rc, conn, wc->wr_id);
 
     if (conn->stage == BTL_IB_RC_ACCEPTED) {
-        btl_ib_rc_cm_first_message(rc, conn);
+        btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
     }
     if (buffer->pool->owner != NULL) {
         btl_ib_rc_conn_hold(conn, 1);
@@ -299,8 +298,8 @@ int btl_ib_rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     }
     /* What arrived before a connection ended goes up before that, unless there is always more; and
      * whoever waits for it is not kept waiting. */
-    if (count == 0 || ++rc->full_polls >= FULL_POLLS) {
-        rc->full_polls = 0;
+    if (count == 0 || ++rc->polling.full >= FULL_POLLS) {
+        rc->polling.full = 0;
         count += btl_ib_rc_cm_progress(rc) ? poll_eager_off(rc, events + count, max - count) : 0;
     }
     if (rc->state.error != 0 && !rc->state.error_reported) { /* nobody polls after that */

@@ -21,9 +21,14 @@ typedef struct btl_ib_rc_cm {
     uint64_t last_tick; /* of a coarse clock, ns: they were read in it */
 } btl_ib_rc_cm_t;
 
+/* Owned by verbs_rc_poll.c. */
+typedef struct btl_ib_rc_polling {
+    uint32_t full; /* polls with events since the connection manager was polled */
+} btl_ib_rc_polling_t;
+
 typedef struct btl_ib_rc {
     btl_ib_rc_port_t port;
-    btl_ib_rc_addr_t self;
+    btl_ib_rc_address_t self;
     btl_ib_verbs_state_t state;
     struct btl_ib_rc *next_rail; /* verbs_rc_async_events.c: of the process */
     btl_ib_rc_cm_t cm;
@@ -32,7 +37,7 @@ typedef struct btl_ib_rc {
     btl_ib_rc_eagers_t eagers;
     btl_ib_rc_conns_t conns;
     btl_ib_rc_peers_t peers;
-    uint32_t full_polls; /* verbs_rc_poll.c: with events, since the connection manager was polled */
+    btl_ib_rc_polling_t polling;
 } btl_ib_rc_t;
 
 static inline btl_ib_rc_t *btl_ib_rc_of(btl_ib_transport_t *t)

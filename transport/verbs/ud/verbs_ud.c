@@ -13,6 +13,7 @@
 #include "verbs_devices.h"
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
+#include "verbs_open.h"
 #include "verbs_ud_devices.h"
 #include "verbs_ud_poll.h"
 #include "verbs_ud_port.h"
@@ -49,7 +50,7 @@ static void close_ud(btl_ib_transport_t *t)
     btl_ib_ud_qps_free(&ud->qps);
     btl_ib_verbs_comp_close(&ud->comp);
     btl_ib_ud_peers_free(&ud->peers);
-    btl_ib_ud_port_close(&ud->verbs);
+    btl_ib_ud_port_close(&ud->port);
     free(ud);
 }
 
@@ -96,31 +97,31 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
 /* Write down what is published, and the depths as they came out. */
 static void publish(btl_ib_ud_t *ud)
 {
-    btl_ib_transport_attr_t *attr = &ud->verbs.base.attr;
+    btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;
     btl_ib_ud_address_t address = {
-        .gid = ud->verbs.gid.gid,
+        .gid = ud->port.gid.gid,
         .qkey = ud->qps.qkey,
-        .pkey = ud->verbs.pkey,
-        .lid = btl_ib_verbs_ethernet(&ud->verbs) ? 0 : ud->verbs.port_attr.lid,
-        .mtu = (uint8_t) ud->verbs.port_attr.active_mtu,
+        .pkey = ud->port.pkey,
+        .lid = btl_ib_verbs_ethernet(&ud->port.verbs) ? 0 : ud->port.verbs.port_attr.lid,
+        .mtu = (uint8_t) ud->port.verbs.port_attr.active_mtu,
         .count = (uint8_t) ud->qps.count,
     };
 
     attr->inline_size = ud->qps.inline_size;
     for (uint32_t i = 0; i < ud->qps.count; i++) {
         address.qpn[i] = ud->qps.qp[i].qp->qp_num;
-        attr->tx_depth += ud->qps.qp[i].ring.depth;
+        attr->tx_depth += ud->qps.qp[i].tx_depth;
         attr->rx_depth += btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
     }
-    ud->verbs.base.address_len = btl_ib_ud_address_pack(&address, ud->verbs.base.address);
+    ud->port.verbs.base.address_len = btl_ib_ud_address_pack(&address, ud->port.verbs.base.address);
 }
 
 static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
                       const btl_ib_open_params_t *params)
 {
-    btl_ib_verbs_t *verbs = &ud->verbs;
+    btl_ib_verbs_t *verbs = &ud->port.verbs;
     uint32_t qkey;
-    int rc = btl_ib_ud_port_open(verbs, device, params);
+    int rc = btl_ib_ud_port_open(&ud->port, device, params);
 
     rc = rc != 0 ? rc : query(device, &verbs->base.attr);
     if (rc != 0) {
@@ -133,7 +134,7 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
     if (rc != 0) {
         return rc;
     }
-    return btl_ib_ud_qps_open(&ud->qps, params, verbs->base.attr.max_datagram, qkey & QKEY_MASK,
+    return btl_ib_ud_qps_open(&ud->qps, &ud->port, &ud->state, params, qkey & QKEY_MASK,
                               ud->comp.channel);
 }
 
@@ -145,18 +146,16 @@ static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     if (ud == NULL) {
         return -ENOMEM;
     }
-    ud->verbs.base.ops = &ud_ops;
-    ud->comp.fd = -1;
-    ud->qps = (btl_ib_ud_qps_t){.verbs = &ud->verbs, .state = &ud->state};
-    ud->peers = (btl_ib_ud_peers_t){.verbs = &ud->verbs, .qps = &ud->qps};
+    btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
+    btl_ib_ud_peers_init(&ud->peers, &ud->port, &ud->qps);
     const int rc = open_parts(ud, device, params);
     if (rc != 0) {
-        close_ud(&ud->verbs.base);
+        close_ud(&ud->port.verbs.base);
         return rc;
     }
-    ud->verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
+    ud->port.verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
     publish(ud);
-    *out = &ud->verbs.base;
+    *out = &ud->port.verbs.base;
     return 0;
 }
 

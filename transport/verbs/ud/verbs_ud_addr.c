@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "transport.h"
+#include "verbs_gid.h"
 #include "verbs_port.h"
 
 enum {

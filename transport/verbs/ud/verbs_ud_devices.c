@@ -48,15 +48,10 @@ static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
         return 0;
     }
     for (int i = 0; i < count; i++) {
-        btl_ib_device_t *device =
-            btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr);
-        if (device == NULL) {
+        if (btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr, &gids[i])
+            == NULL) {
             return -ENOMEM;
         }
-        ((btl_ib_verbs_device_t *) device->handle)->gid = gids[i];
-        memcpy(device->interface, gids[i].interface, sizeof(device->interface));
-        device->ip = gids[i].ip;
-        device->prefix_bits = gids[i].prefix_bits;
     }
     return 0;
 }

@@ -89,11 +89,12 @@ static bool hosts_grow(btl_ib_ud_peers_t *peers)
     return true;
 }
 
-static int make_handle(const btl_ib_verbs_t *verbs, btl_ib_ud_host_t *host)
+static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
 {
+    const btl_ib_verbs_t *verbs = &port->verbs;
     struct ibv_ah_attr attr = {
         .dlid = host->lid,
-        .sl = verbs->service_level,
+        .sl = port->service_level,
         .port_num = verbs->port,
     };
 
@@ -101,9 +102,9 @@ static int make_handle(const btl_ib_verbs_t *verbs, btl_ib_ud_host_t *host)
         attr.is_global = 1;
         attr.grh = (struct ibv_global_route){
             .dgid = host->gid,
-            .sgid_index = (uint8_t) verbs->gid.index,
+            .sgid_index = (uint8_t) port->gid.index,
             .hop_limit = HOP_LIMIT,
-            .traffic_class = verbs->traffic_class,
+            .traffic_class = port->traffic_class,
         };
     }
     host->ah = ibv_create_ah(verbs->pd, &attr);
@@ -133,7 +134,7 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
         return -ENOMEM;
     }
     btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
-    if ((rc = make_handle(peers->verbs, &host)) != 0) {
+    if ((rc = make_handle(peers->port, &host)) != 0) {
         return rc;
     }
     if (peers->host_free != 0) {
@@ -305,11 +306,12 @@ static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *a
 }
 
 /* Within a subnet of InfiniBand the LID is enough, unless the port insists on a GRH. */
-static uint16_t lid_for(const btl_ib_verbs_t *verbs, const btl_ib_ud_address_t *address)
+static uint16_t lid_for(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
-    const bool near = address->gid.global.subnet_prefix == verbs->gid.gid.global.subnet_prefix;
+    const bool near = address->gid.global.subnet_prefix == port->gid.gid.global.subnet_prefix;
 
-    if (btl_ib_verbs_ethernet(verbs) || !near || verbs->port_attr.flags & IBV_QPF_GRH_REQUIRED) {
+    if (btl_ib_verbs_ethernet(&port->verbs) || !near
+        || port->verbs.port_attr.flags & IBV_QPF_GRH_REQUIRED) {
         return 0;
     }
     return address->lid;
@@ -318,20 +320,20 @@ static uint16_t lid_for(const btl_ib_verbs_t *verbs, const btl_ib_ud_address_t *
 /* The same number, and at least one of the two a full member. */
 static bool same_partition(uint16_t a, uint16_t b)
 {
-    return (a & BTL_IB_VERBS_PKEY_NUMBER) == (b & BTL_IB_VERBS_PKEY_NUMBER)
-           && ((a | b) & BTL_IB_VERBS_PKEY_FULL) != 0;
+    return (a & BTL_IB_UD_PKEY_NUMBER) == (b & BTL_IB_UD_PKEY_NUMBER)
+           && ((a | b) & BTL_IB_UD_PKEY_FULL) != 0;
 }
 
 /* Returns 0, or -EHOSTUNREACH after telling the user why. */
-static int check_reachable(const btl_ib_verbs_t *verbs, const btl_ib_ud_address_t *address)
+static int check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
 {
-    if (!btl_ib_verbs_gid_reaches(&verbs->gid, &address->gid)) {
-        btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_SUBNET, &address->gid);
+    if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
+        btl_ib_verbs_diag_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
         return -EHOSTUNREACH;
     }
-    if (!same_partition(verbs->pkey, address->pkey)) {
-        BTL_IB_VERBS_LOG(verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
-                         verbs->base.name, address->pkey, verbs->pkey);
+    if (!same_partition(port->pkey, address->pkey)) {
+        BTL_IB_VERBS_LOG(&port->verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
+                         port->verbs.base.name, address->pkey, port->pkey);
         return -EHOSTUNREACH;
     }
     return 0;
@@ -344,15 +346,15 @@ int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
     char text[INET6_ADDRSTRLEN];
     int rc = btl_ib_ud_address_unpack(bytes, len, &address);
 
-    rc = rc != 0 ? rc : check_reachable(peers->verbs, &address);
+    rc = rc != 0 ? rc : check_reachable(peers->port, &address);
     if (rc != 0) {
         return rc;
     }
-    const int64_t host = host_get(peers, &address.gid, lid_for(peers->verbs, &address));
+    const int64_t host = host_get(peers, &address.gid, lid_for(peers->port, &address));
     if (host < 0) {
         return (int) host;
     }
-    btl_ib_verbs_check_mtu(peers->verbs, address.mtu,
+    btl_ib_verbs_check_mtu(&peers->port->verbs, address.mtu,
                            btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
     const btl_ib_addr_t known = find(peers, (uint32_t) host, address.qpn[0]);
     if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
@@ -386,12 +388,12 @@ void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
 
 /* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1).
  * Which of the two came is known from our own address: both ends have the same. */
-static void source_gid(const btl_ib_verbs_t *verbs, const uint8_t *payload, union ibv_gid *gid)
+static void source_gid(const btl_ib_ud_port_t *port, const uint8_t *payload, union ibv_gid *gid)
 {
     const uint8_t *grh = payload - BTL_IB_VERBS_GRH;
 
-    if (verbs->gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&verbs->gid.gid)) {
-        *gid = verbs->gid.gid; /* ::ffff: */
+    if (port->gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&port->gid.gid)) {
+        *gid = port->gid.gid; /* ::ffff: */
         memcpy(gid->raw + BTL_IB_VERBS_GID_IPV4, grh + GRH_SOURCE_4, 4);
     } else {
         memcpy(gid->raw, grh + GRH_SOURCE, sizeof(gid->raw));
@@ -405,7 +407,7 @@ btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struc
     union ibv_gid gid = {{0}};
 
     if (global) {
-        source_gid(peers->verbs, payload, &gid);
+        source_gid(peers->port, payload, &gid);
     } else if (wc->slid == 0) {
         return BTL_IB_ADDR_UNKNOWN;
     }

@@ -35,7 +35,7 @@ typedef struct btl_ib_ud_peer {
 } btl_ib_ud_peer_t;
 
 typedef struct btl_ib_ud_peers {
-    const btl_ib_verbs_t *verbs;
+    const btl_ib_ud_port_t *port;
     btl_ib_ud_qps_t *qps;
     btl_ib_ud_host_t *host;
     uint32_t *host_bucket; /* index + 1, 0: none */
@@ -49,6 +49,12 @@ typedef struct btl_ib_ud_peers {
     uint32_t room;    /* of `peer`; BTL_IB_UD_QPS_MAX times as many buckets */
     uint32_t free;    /* index + 1 of the first free one */
 } btl_ib_ud_peers_t;
+
+static inline void btl_ib_ud_peers_init(btl_ib_ud_peers_t *peers, const btl_ib_ud_port_t *port,
+                                        btl_ib_ud_qps_t *qps)
+{
+    *peers = (btl_ib_ud_peers_t){.port = port, .qps = qps};
+}
 
 /* addr_add() and addr_remove() of btl_ib_transport_ops_t. */
 int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,

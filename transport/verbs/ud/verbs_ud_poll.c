@@ -14,7 +14,7 @@
 
 static void fail(btl_ib_ud_t *ud, const char *what, int error)
 {
-    btl_ib_ud_port_fail(&ud->verbs, &ud->state, what, error);
+    btl_ib_ud_port_fail(&ud->port, &ud->state, what, error);
 }
 
 static void post_idle(btl_ib_ud_t *ud)
@@ -37,8 +37,8 @@ void btl_ib_ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
 static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *why)
 {
     ud->polling.rx_dropped++;
-    BTL_IB_VERBS_LOG(&ud->verbs, 10, "%s: datagram dropped: %s (%llu so far)", ud->verbs.base.name,
-                     why, (unsigned long long) ud->polling.rx_dropped);
+    BTL_IB_VERBS_LOG(&ud->port.verbs, 10, "%s: datagram dropped: %s (%llu so far)",
+                     ud->port.verbs.base.name, why, (unsigned long long) ud->polling.rx_dropped);
     btl_ib_verbs_rx_pool_put(buffer);
 }
 
@@ -51,7 +51,7 @@ static void read_events_soon(btl_ib_ud_t *ud)
 static void read_events(btl_ib_ud_t *ud)
 {
     ud->polling.polls = 0;
-    btl_ib_ud_port_events(&ud->verbs, &ud->state);
+    btl_ib_ud_port_events(&ud->port, &ud->state);
 }
 
 /* A receive completed. Returns how many events that makes. */

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "verbs_comp_channel.h"
 #include "verbs_devices.h"
 #include "verbs_diagnostics.h"
+#include "verbs_open.h"
 
 /* ---- opening ---- */
 
@@ -39,8 +39,9 @@ static struct ibv_context *open_by_name(const char *name)
 
 /* Find the place of a partition in the port's table. A full membership is preferred: limited
  * members reach only full ones. */
-static int find_pkey(btl_ib_verbs_t *verbs, uint16_t wanted)
+static int find_pkey(btl_ib_ud_port_t *port, uint16_t wanted)
 {
+    const btl_ib_verbs_t *verbs = &port->verbs;
     __be16 entry;
     bool found = false;
     char text[16];
@@ -50,16 +51,13 @@ static int find_pkey(btl_ib_verbs_t *verbs, uint16_t wanted)
             continue;
         }
         const uint16_t pkey = be16toh(entry);
-        const bool fits =
-            (pkey & BTL_IB_VERBS_PKEY_NUMBER) != 0
-            && (wanted == 0
-                || (pkey & BTL_IB_VERBS_PKEY_NUMBER) == (wanted & BTL_IB_VERBS_PKEY_NUMBER));
-        if (fits
-            && (!found
-                || (pkey & BTL_IB_VERBS_PKEY_FULL && !(verbs->pkey & BTL_IB_VERBS_PKEY_FULL)
-                    && wanted != 0))) {
-            verbs->pkey_index = (uint16_t) i;
-            verbs->pkey = pkey;
+        const uint16_t number = pkey & BTL_IB_UD_PKEY_NUMBER;
+        const bool better =
+            wanted != 0 && (pkey & ~port->pkey & BTL_IB_UD_PKEY_FULL) != 0; /* than one found */
+        if (number != 0 && (wanted == 0 || number == (wanted & BTL_IB_UD_PKEY_NUMBER))
+            && (!found || better)) {
+            port->pkey_index = (uint16_t) i;
+            port->pkey = pkey;
             found = true;
         }
     }
@@ -72,59 +70,44 @@ static int find_pkey(btl_ib_verbs_t *verbs, uint16_t wanted)
     return found ? 0 : -ENOENT;
 }
 
-int btl_ib_ud_port_open(btl_ib_verbs_t *verbs, const btl_ib_device_t *device,
+int btl_ib_ud_port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
                         const btl_ib_open_params_t *params)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
-    int rc;
+    struct ibv_context *context = open_by_name(handle->name);
 
-    verbs->log = params->log;
-    verbs->port = handle->port;
-    verbs->gid = handle->gid;
-    snprintf(verbs->base.name, sizeof(verbs->base.name), "verbs/%.4s:%.52s", device->provider,
-             device->name);
-    verbs->context = open_by_name(handle->name);
-    if (verbs->context == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_open_device", errno);
+    if (context == NULL) {
+        return btl_ib_verbs_failed(&port->verbs, "ibv_open_device", errno);
     }
-    if ((rc = btl_ib_verbs_nonblocking(verbs, verbs->context->async_fd)) != 0) {
-        return rc;
+    const int error = btl_ib_verbs_open(&port->verbs, context, handle->port);
+    if (error != 0) {
+        return error;
     }
-    if ((rc = ibv_query_device(verbs->context, &verbs->device)) != 0) {
-        return btl_ib_verbs_failed(verbs, "ibv_query_device", rc);
-    }
-    if ((rc = ibv_query_port(verbs->context, verbs->port, &verbs->port_attr)) != 0) {
-        return btl_ib_verbs_failed(verbs, "ibv_query_port", rc);
-    }
-    verbs->pd = ibv_alloc_pd(verbs->context);
-    if (verbs->pd == NULL) {
-        return btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
-    }
-    verbs->service_level = params->service_level;
-    verbs->traffic_class = params->traffic_class;
-    return find_pkey(verbs, params->pkey);
+    port->gid = handle->gid;
+    port->service_level = params->service_level;
+    port->traffic_class = params->traffic_class;
+    return find_pkey(port, params->pkey);
 }
 
-void btl_ib_ud_port_close(btl_ib_verbs_t *verbs)
+void btl_ib_ud_port_close(btl_ib_ud_port_t *port)
 {
-    if (verbs->pd != NULL) {
-        (void) ibv_dealloc_pd(verbs->pd);
-    }
-    if (verbs->context != NULL) {
-        (void) ibv_close_device(verbs->context);
+    btl_ib_verbs_close(&port->verbs);
+    if (port->verbs.context != NULL) {
+        (void) ibv_close_device(port->verbs.context);
     }
 }
 
 /* ---- events ---- */
 
 /* Is the address that peers know still ours? Returns 0 or an errno. */
-static int check_address(const btl_ib_verbs_t *verbs)
+static int check_address(const btl_ib_ud_port_t *port)
 {
+    const btl_ib_verbs_t *verbs = &port->verbs;
     struct ibv_port_attr attr;
     union ibv_gid gid;
 
-    if (ibv_query_gid(verbs->context, verbs->port, (int) verbs->gid.index, &gid) != 0
-        || memcmp(&gid, &verbs->gid.gid, sizeof(gid)) != 0) {
+    if (ibv_query_gid(verbs->context, verbs->port, (int) port->gid.index, &gid) != 0
+        || memcmp(&gid, &port->gid.gid, sizeof(gid)) != 0) {
         return EADDRNOTAVAIL;
     }
     const bool same_lid = btl_ib_verbs_ethernet(verbs)
@@ -133,28 +116,28 @@ static int check_address(const btl_ib_verbs_t *verbs)
     return same_lid ? 0 : EADDRNOTAVAIL;
 }
 
-static int check_partition(const btl_ib_verbs_t *verbs)
+static int check_partition(const btl_ib_ud_port_t *port)
 {
     __be16 pkey;
 
-    return ibv_query_pkey(verbs->context, verbs->port, verbs->pkey_index, &pkey) == 0
-                   && be16toh(pkey) == verbs->pkey
+    return ibv_query_pkey(port->verbs.context, port->verbs.port, port->pkey_index, &pkey) == 0
+                   && be16toh(pkey) == port->pkey
                ? 0
                : EPERM;
 }
 
 /* The errno that an event means for the port, 0: it goes on. What happens to a queue pair because
  * of a peer shows in its completions. */
-static int error_of(const btl_ib_verbs_t *verbs, const struct ibv_async_event *event)
+static int error_of(const btl_ib_ud_port_t *port, const struct ibv_async_event *event)
 {
     switch (event->event_type) {
     case IBV_EVENT_PORT_ERR:
         return ENETDOWN;
     case IBV_EVENT_LID_CHANGE:
     case IBV_EVENT_GID_CHANGE:
-        return btl_ib_verbs_port_up(verbs) ? check_address(verbs) : ENETDOWN;
+        return btl_ib_verbs_port_up(&port->verbs) ? check_address(port) : ENETDOWN;
     case IBV_EVENT_PKEY_CHANGE:
-        return btl_ib_verbs_port_up(verbs) ? check_partition(verbs) : ENETDOWN;
+        return btl_ib_verbs_port_up(&port->verbs) ? check_partition(port) : ENETDOWN;
     case IBV_EVENT_DEVICE_FATAL:
         return ENODEV;
     case IBV_EVENT_CQ_ERR:
@@ -167,44 +150,46 @@ static int error_of(const btl_ib_verbs_t *verbs, const struct ibv_async_event *e
 }
 
 /* Returns the errno of the first event that has one; those behind it stay for the next time. */
-static int read_events(const btl_ib_verbs_t *verbs)
+static int read_events(const btl_ib_ud_port_t *port)
 {
     struct ibv_async_event event;
     int error = 0;
 
-    while (error == 0 && ibv_get_async_event(verbs->context, &event) == 0) {
-        if (btl_ib_verbs_event_is_ours(verbs, &event)) {
-            error = error_of(verbs, &event);
-            btl_ib_verbs_event_log(verbs, &event, error);
+    while (error == 0 && ibv_get_async_event(port->verbs.context, &event) == 0) {
+        if (btl_ib_verbs_event_is_ours(&port->verbs, &event)) {
+            error = error_of(port, &event);
+            btl_ib_verbs_event_log(&port->verbs, &event, error);
         }
         ibv_ack_async_event(&event);
     }
     return error;
 }
 
-void btl_ib_ud_port_fail(const btl_ib_verbs_t *verbs, btl_ib_verbs_state_t *state, const char *what,
-                         int error)
+void btl_ib_ud_port_fail(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state,
+                         const char *what, int error)
 {
     error = error != 0 ? error : EIO;
     if (state->error == 0) {
-        BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, what, strerror(error));
+        BTL_IB_VERBS_LOG(&port->verbs, 1, "%s: %s: %s", port->verbs.base.name, what,
+                         strerror(error));
         btl_ib_verbs_state_fail(state, error);
     }
 }
 
-void btl_ib_ud_port_events(const btl_ib_verbs_t *verbs, btl_ib_verbs_state_t *state)
+void btl_ib_ud_port_events(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
 {
     if (state->error != 0) {
         return;
     }
-    const int error = read_events(verbs);
+    const int error = read_events(port);
     const bool for_good = error == ENODEV || error == EIO;
     if (for_good || (error != 0 && error != ENETDOWN && !state->down)) {
-        btl_ib_ud_port_fail(verbs, state, "the device failed", error);
+        btl_ib_ud_port_fail(port, state, "the device failed", error);
     } else if (error != 0) { /* a changed address may come back with the port */
         btl_ib_verbs_state_set_down(state, true);
     } else if (state->down) {
-        btl_ib_verbs_state_set_down(state, !btl_ib_verbs_port_up(verbs) || check_address(verbs) != 0
-                                               || check_partition(verbs) != 0);
+        btl_ib_verbs_state_set_down(state, !btl_ib_verbs_port_up(&port->verbs)
+                                               || check_address(port) != 0
+                                               || check_partition(port) != 0);
     }
 }

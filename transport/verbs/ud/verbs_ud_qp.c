@@ -85,7 +85,7 @@ static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint3
                                       .first = params->rx_depth};
     }
     for (uint32_t i = 0; i < qps->count; i++) {
-        qps->qp[i].ring.depth =
+        qps->qp[i].tx_depth =
             power_below(btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
         plan_depth(&qps->qp[i], most);
     }
@@ -204,7 +204,7 @@ static int to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 {
     const struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT,
-        .pkey_index = qps->verbs->pkey_index,
+        .pkey_index = qps->port->pkey_index,
         .port_num = qps->verbs->port,
         .qkey = qps->qkey,
     };
@@ -230,7 +230,7 @@ static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
         init = (struct ibv_qp_init_attr){
             .send_cq = qps->cq,
             .recv_cq = qps->cq,
-            .cap = {.max_send_wr = qp->ring.depth,
+            .cap = {.max_send_wr = qp->tx_depth,
                     .max_recv_wr = qp->depth_max,
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
@@ -252,7 +252,7 @@ static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
     int rc = create_qp(qps, qp);
 
     if (rc == 0) {
-        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->ring.depth) ? to_init(qps, qp) : -ENOMEM;
+        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
     }
     if (rc == 0) {
         rc = make_buffers(qps, qp, btl_ib_verbs_min(qp->first, qp->depth) + qp->rx.lazy);
@@ -260,24 +260,25 @@ static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
     return rc != 0 ? rc : to_rts(qps, qp);
 }
 
-int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
+                       const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel)
 {
-    const btl_ib_verbs_t *verbs = qps->verbs;
+    const btl_ib_verbs_t *verbs = &port->verbs;
     uint32_t entries = 0;
     int rc = 0;
 
-    plan(qps, params, max_size);
+    *qps = (btl_ib_ud_qps_t){
+        .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = UINT32_MAX};
+    plan(qps, params, verbs->base.attr.max_datagram);
     for (uint32_t i = 0; i < qps->count; i++) {
-        entries += qps->qp[i].ring.depth + qps->qp[i].depth_max;
+        entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
     entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
     qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
     if (qps->cq == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
     }
-    qps->qkey = qkey;
-    qps->inline_size = UINT32_MAX;
     for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
         rc = open_qp(qps, &qps->qp[i]);
     }

@@ -15,10 +15,10 @@
 #ifndef BTL_IB_VERBS_UD_QP_H
 #define BTL_IB_VERBS_UD_QP_H
 
-#include "verbs_async_events.h"
 #include "verbs_rx_pool.h"
 #include "verbs_send_ring.h"
 #include "verbs_ud_addr.h"
+#include "verbs_ud_port.h"
 
 enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
 
@@ -37,6 +37,7 @@ typedef struct btl_ib_ud_qp {
     uint32_t made;      /* buffers */
     struct btl_ib_ud_slab *slabs;
 
+    uint32_t tx_depth; /* a power of two */
     btl_ib_verbs_send_ring_t ring;
     bool broken;       /* a send failed: nothing is posted until the queue pair is repaired */
     bool flushed;      /* the whole queue pair failed: receive buffers come back unused */
@@ -44,7 +45,8 @@ typedef struct btl_ib_ud_qp {
 } btl_ib_ud_qp_t;
 
 typedef struct btl_ib_ud_qps {
-    const btl_ib_verbs_t *verbs;
+    const btl_ib_ud_port_t *port;
+    const btl_ib_verbs_t *verbs; /* its */
     const btl_ib_verbs_state_t *state;
     struct ibv_cq *cq;
     uint32_t qkey;
@@ -56,7 +58,8 @@ typedef struct btl_ib_ud_qps {
 
 /* Make all queue pairs, able to send and receive, with their buffers posted; `channel` is that of
  * completions. Returns 0 or a negative errno after logging why; free follows in either case. */
-int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
+                       const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel);
 
 /* The device touches no memory after stop. */

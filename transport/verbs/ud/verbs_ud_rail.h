@@ -30,7 +30,7 @@ typedef struct btl_ib_ud_polling {
 } btl_ib_ud_polling_t;
 
 typedef struct btl_ib_ud {
-    btl_ib_verbs_t verbs;
+    btl_ib_ud_port_t port;
     btl_ib_verbs_state_t state;
     btl_ib_verbs_comp_t comp;
     btl_ib_ud_qps_t qps;

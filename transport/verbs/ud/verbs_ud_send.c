@@ -23,7 +23,7 @@ static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue
 
 static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
 {
-    return tx->size <= ud->verbs.base.attr.inline_size;
+    return tx->size <= ud->port.verbs.base.attr.inline_size;
 }
 
 /* Make the work request of a datagram. */

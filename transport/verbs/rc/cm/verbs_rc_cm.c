@@ -181,7 +181,7 @@ static int bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     int error = EADDRINUSE;
 
     for (uint32_t port = params->port_min; port <= last && error == EADDRINUSE; port++) {
-        btl_ib_rc_addr_set_port(&rc->self, htons((uint16_t) port));
+        btl_ib_rc_address_set_port(&rc->self, htons((uint16_t) port));
         error = rdma_bind_addr(rc->cm.listener, &rc->self.any) == 0 ? 0 : errno;
     }
     return error;
@@ -189,7 +189,7 @@ static int bind_listener(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params)
 {
-    btl_ib_verbs_t *verbs = &rc->port.verbs;
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
 
     rc->cm.events = rdma_create_event_channel();
     if (rc->cm.events == NULL) {
@@ -207,24 +207,19 @@ int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_par
     if (error != 0) {
         return btl_ib_verbs_failed(verbs, "rdma_bind_addr", error);
     }
-    struct ibv_context *context = rc->cm.listener->verbs;
+    const struct ibv_context *context = rc->cm.listener->verbs;
     if (context == NULL || strcmp(ibv_get_device_name(context->device), device) != 0) {
         return btl_ib_verbs_failed(verbs, "its address belongs to another device", ENODEV);
     }
     if (rdma_listen(rc->cm.listener, BACKLOG) != 0) {
         return btl_ib_verbs_failed(verbs, "rdma_listen", errno);
     }
-    btl_ib_rc_addr_set_port(&rc->self, rdma_get_src_port(rc->cm.listener));
-    verbs->context = context;
-    verbs->port = rc->cm.listener->port_num;
-    rc->port.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
-    btl_ib_rc_events_join(rc);
-    return btl_ib_verbs_nonblocking(verbs, context->async_fd);
+    btl_ib_rc_address_set_port(&rc->self, rdma_get_src_port(rc->cm.listener));
+    return 0;
 }
 
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc)
 {
-    btl_ib_rc_events_leave(rc);
     if (rc->cm.listener != NULL) {
         (void) rdma_destroy_id(rc->cm.listener);
     }

@@ -28,7 +28,7 @@
 
 #include "verbs_rc_rail.h"
 
-/* Listen at rc->self, whose port is set, by the device of that name, and find its context. Returns
+/* Listen at rc->self, whose port is set, by the device of that name. Returns
  * 0 or a negative errno after logging why; close follows in either case. */
 int btl_ib_rc_cm_open(btl_ib_rc_t *rc, const char *device, const btl_ib_open_params_t *params);
 void btl_ib_rc_cm_close(btl_ib_rc_t *rc);

@@ -119,8 +119,3 @@ void btl_ib_rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *
         take_request(rc, id, peer, &params);
     }
 }
-
-void btl_ib_rc_cm_first_message(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
-{
-    btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
-}

@@ -13,7 +13,4 @@
 /* A peer asks for a connection; `bytes` is the private data. */
 void btl_ib_rc_cm_requested(btl_ib_rc_t *rc, struct rdma_cm_id *id, const void *bytes, size_t len);
 
-/* The first message on an accepted connection came: it is open. */
-void btl_ib_rc_cm_first_message(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
-
 #endif

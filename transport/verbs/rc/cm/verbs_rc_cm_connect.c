@@ -29,11 +29,11 @@ void btl_ib_rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
 {
     const btl_ib_rc_peer_t *peer = conn->peer;
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
-    char text[BTL_IB_RC_ADDR_TEXT];
+    char text[BTL_IB_RC_ADDRESS_TEXT];
 
     if (btl_ib_rc_backoff_should_warn(&peer->channel[conn->channel].backoff)) {
         btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_UNREACHABLE, verbs->base.name,
-                          btl_ib_rc_addr_format(&peer->addr, text, sizeof(text)));
+                          btl_ib_rc_address_format(&peer->addr, text, sizeof(text)));
     }
     btl_ib_rc_cm_failed(rc, conn, false, what, error);
 }
@@ -42,7 +42,7 @@ void btl_ib_rc_cm_no_route(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *
 static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
 {
     btl_ib_rc_conn_t *conn = btl_ib_rc_peer_connect(&rc->peers, peer, channel, NULL);
-    btl_ib_rc_addr_t from = rc->self;
+    btl_ib_rc_address_t from = rc->self;
 
     if (conn == NULL) {
         return;
@@ -53,7 +53,7 @@ static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
         return;
     }
     set_option(rc, conn, RDMA_OPTION_ID_TOS, rc->port.tos, "its traffic class cannot be set");
-    btl_ib_rc_addr_set_port(&from, 0);
+    btl_ib_rc_address_set_port(&from, 0);
     if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
         btl_ib_rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
     }
@@ -90,7 +90,7 @@ void btl_ib_rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 
 void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
-    const btl_ib_rc_addr_t *peer = &conn->peer->addr;
+    const btl_ib_rc_address_t *peer = &conn->peer->addr;
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
     const int error = btl_ib_rc_conn_equip(conn, peer);
 

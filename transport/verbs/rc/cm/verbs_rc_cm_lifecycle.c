@@ -14,14 +14,14 @@
 void btl_ib_rc_cm_log(const btl_ib_rc_t *rc, const btl_ib_rc_peer_t *peer, uint8_t channel,
                       const char *what, const char *detail)
 {
-    char text[BTL_IB_RC_ADDR_TEXT];
+    char text[BTL_IB_RC_ADDRESS_TEXT];
     char queue[16] = "RDMA";
 
     if (channel != BTL_IB_RC_RDMA_CHANNEL) {
         snprintf(queue, sizeof(queue), "queue %u", channel);
     }
     BTL_IB_VERBS_LOG(&rc->port.verbs, 10, "%s: peer %s, %s: %s%s%s", rc->port.verbs.base.name,
-                     btl_ib_rc_addr_format(&peer->addr, text, sizeof(text)), queue, what,
+                     btl_ib_rc_address_format(&peer->addr, text, sizeof(text)), queue, what,
                      detail[0] != '\0' ? ": " : "", detail);
 }
 

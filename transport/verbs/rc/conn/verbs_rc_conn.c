@@ -155,7 +155,7 @@ int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *
 
 /* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
  * errno. */
-static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_addr_t *peer)
+static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
     const btl_ib_rc_conns_t *conns = conn->all;
     const btl_ib_verbs_t *verbs = &conns->port->verbs;
@@ -231,7 +231,7 @@ static int make_qp(btl_ib_rc_conn_t *conn)
     return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "posting receive buffers", error);
 }
 
-int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_addr_t *peer)
+int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
 {
     const int error = make_memory(conn, peer);
 

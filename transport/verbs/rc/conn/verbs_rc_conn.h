@@ -97,7 +97,7 @@ typedef struct btl_ib_rc_slot {
 typedef struct btl_ib_rc_conns {
     const btl_ib_rc_port_t *port;
     const btl_ib_verbs_state_t *state;
-    const btl_ib_rc_addr_t *self;
+    const btl_ib_rc_address_t *self;
     const btl_ib_rc_rxqs_t *rxqs;
     btl_ib_rc_cqs_t *cqs;
     btl_ib_rc_eagers_t *eagers;
@@ -113,6 +113,12 @@ typedef struct btl_ib_rc_conns {
     uint32_t draining;
     uint32_t suspected;
 } btl_ib_rc_conns_t;
+
+/* Set what they use; all else is zero. */
+static inline void btl_ib_rc_conns_init(btl_ib_rc_conns_t *conns, const btl_ib_rc_conns_t *uses)
+{
+    *conns = *uses;
+}
 
 /* ---- life ---- */
 
@@ -132,7 +138,7 @@ static inline void btl_ib_rc_conn_set_stage(btl_ib_rc_conn_t *conn, btl_ib_rc_st
 
 /* Make its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
  * the log, and stays until it is closed. Returns 0 or a negative errno. */
-int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_addr_t *peer);
+int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
 
 /* Fill in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. */
 struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,

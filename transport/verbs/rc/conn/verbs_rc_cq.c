@@ -32,7 +32,7 @@ void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
         (void) ibv_destroy_cq(cqs->cq[--cqs->count].cq);
     }
     btl_ib_verbs_comp_close(&cqs->comp);
-    if (cqs->saved_fd >= 0) {
+    if (cqs->port != NULL && cqs->saved_fd >= 0) {
         (void) close(cqs->saved_fd);
     }
 }

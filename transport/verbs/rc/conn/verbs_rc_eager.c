@@ -96,7 +96,7 @@ static int make(btl_ib_rc_eager_t *eager, const btl_ib_rc_eagers_t *eagers, uint
 
 btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
                                        struct btl_ib_rc_conn *conn, btl_ib_rc_credit_t *credit,
-                                       const btl_ib_rc_addr_t *peer, uint8_t *memory)
+                                       const btl_ib_rc_address_t *peer, uint8_t *memory)
 {
     const btl_ib_verbs_t *verbs = &eagers->port->verbs;
     btl_ib_rc_eager_t *eager = calloc(1, sizeof(*eager));
@@ -244,10 +244,10 @@ static void log_change(const btl_ib_rc_eagers_t *eagers, const btl_ib_rc_eager_t
                        const char *what)
 {
     const btl_ib_verbs_t *verbs = &eagers->port->verbs;
-    char text[BTL_IB_RC_ADDR_TEXT];
+    char text[BTL_IB_RC_ADDRESS_TEXT];
 
     BTL_IB_VERBS_LOG(verbs, 10, "%s: peer %s: eager RDMA %s", verbs->base.name,
-                     btl_ib_rc_addr_format(eager->peer, text, sizeof(text)), what);
+                     btl_ib_rc_address_format(eager->peer, text, sizeof(text)), what);
 }
 
 static void leave_on(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)

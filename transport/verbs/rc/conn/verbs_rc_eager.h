@@ -44,8 +44,8 @@ struct btl_ib_rc_conn;
 typedef struct btl_ib_rc_eager {
     struct btl_ib_rc_conn *conn;
     btl_ib_rc_credit_t *credit;
-    const btl_ib_rc_addr_t *peer; /* for the log */
-    btl_ib_rc_rx_t rx;            /* its slots */
+    const btl_ib_rc_address_t *peer; /* for the log */
+    btl_ib_rc_rx_t rx;               /* its slots */
     struct ibv_mr *mr;
     bool *returned;  /* of each slot: given back before an earlier one */
     uint32_t taken;  /* in all */
@@ -97,7 +97,7 @@ static inline size_t btl_ib_rc_eager_bytes(const btl_ib_rc_eagers_t *eagers, uin
 /* Make a ring of that memory. NULL if that fails, which is logged only: sends do as well. */
 btl_ib_rc_eager_t *btl_ib_rc_eager_new(const btl_ib_rc_eagers_t *eagers,
                                        struct btl_ib_rc_conn *conn, btl_ib_rc_credit_t *credit,
-                                       const btl_ib_rc_addr_t *peer, uint8_t *memory);
+                                       const btl_ib_rc_address_t *peer, uint8_t *memory);
 
 /* The connection closes; the queue pair is gone; nobody holds a slot. In this order. */
 void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager);

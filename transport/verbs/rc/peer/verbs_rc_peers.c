@@ -79,7 +79,7 @@ btl_ib_rc_peer_t *btl_ib_rc_peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie)
     return peer;
 }
 
-btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_addr_t *addr)
+btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr)
 {
     btl_ib_rc_peer_t *peer = btl_ib_rc_peer_get(peers, addr->cookie);
 

@@ -24,7 +24,7 @@ typedef struct btl_ib_rc_channel {
 } btl_ib_rc_channel_t;
 
 typedef struct btl_ib_rc_peer {
-    btl_ib_rc_addr_t addr;
+    btl_ib_rc_address_t addr;
     uint32_t index;              /* the handle */
     uint32_t users;              /* added less removed */
     uint32_t conns;              /* not closed */
@@ -47,6 +47,11 @@ typedef struct btl_ib_rc_peers {
     btl_ib_rc_peer_t *pending;
 } btl_ib_rc_peers_t;
 
+static inline void btl_ib_rc_peers_init(btl_ib_rc_peers_t *peers, btl_ib_rc_conns_t *conns)
+{
+    peers->conns = conns;
+}
+
 /* The peer with that cookie, or NULL. */
 btl_ib_rc_peer_t *btl_ib_rc_peer_find(const btl_ib_rc_peers_t *peers, uint64_t cookie);
 
@@ -55,7 +60,7 @@ btl_ib_rc_peer_t *btl_ib_rc_peer_get(btl_ib_rc_peers_t *peers, uint64_t cookie);
 
 /* A peer is added or removed; a removed one loses its connections, and goes if nobody else uses it.
  * Add returns NULL if memory is short. */
-btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_addr_t *addr);
+btl_ib_rc_peer_t *btl_ib_rc_peer_add(btl_ib_rc_peers_t *peers, const btl_ib_rc_address_t *addr);
 void btl_ib_rc_peer_remove(btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer);
 
 /* Free a peer that nobody uses any more, unless it has connections. */

@@ -21,9 +21,21 @@ enum {
     FAMILY_6 = 6,
 };
 
-static_assert((int) BTL_IB_RC_ADDR_BYTES <= BTL_IB_ADDR_BYTES, "fits what is published");
+typedef struct wire {
+    uint8_t version;
+    uint8_t kind;
+    uint8_t family;
+    uint8_t mtu;
+    uint16_t port; /* in network order, as the IP address */
+    uint16_t zero;
+    uint8_t ip[16];
+    uint64_t cookie; /* big-endian */
+} wire_t;
 
-void btl_ib_rc_addr_set_port(btl_ib_rc_addr_t *addr, uint16_t port)
+static_assert(sizeof(wire_t) == BTL_IB_RC_ADDRESS_BYTES, "as drawn");
+static_assert((int) BTL_IB_RC_ADDRESS_BYTES <= BTL_IB_ADDR_BYTES, "fits what is published");
+
+void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
 {
     if (addr->any.sa_family == AF_INET) {
         addr->v4.sin_port = port;
@@ -32,7 +44,7 @@ void btl_ib_rc_addr_set_port(btl_ib_rc_addr_t *addr, uint16_t port)
     }
 }
 
-const char *btl_ib_rc_addr_format(const btl_ib_rc_addr_t *addr, char *out, size_t len)
+const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
 
@@ -48,23 +60,24 @@ const char *btl_ib_rc_addr_format(const btl_ib_rc_addr_t *addr, char *out, size_
     return out;
 }
 
-void btl_ib_rc_addr_pack(const btl_ib_rc_addr_t *addr, uint8_t *out)
+void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out)
 {
     const bool v4 = addr->any.sa_family == AF_INET;
-    const uint64_t cookie = htobe64(addr->cookie);
+    wire_t wire = {
+        .version = VERSION,
+        .kind = KIND,
+        .family = v4 ? FAMILY_4 : FAMILY_6,
+        .mtu = addr->mtu,
+        .port = v4 ? addr->v4.sin_port : addr->v6.sin6_port,
+        .cookie = htobe64(addr->cookie),
+    };
 
-    memset(out, 0, BTL_IB_RC_ADDR_BYTES);
-    out[0] = VERSION;
-    out[1] = KIND;
-    out[2] = v4 ? FAMILY_4 : FAMILY_6;
-    out[3] = addr->mtu;
-    memcpy(out + 4, v4 ? &addr->v4.sin_port : &addr->v6.sin6_port, 2);
     if (v4) {
-        memcpy(out + 8, &addr->v4.sin_addr, 4);
+        memcpy(wire.ip, &addr->v4.sin_addr, sizeof(addr->v4.sin_addr));
     } else {
-        memcpy(out + 8, &addr->v6.sin6_addr, 16);
+        memcpy(wire.ip, &addr->v6.sin6_addr, sizeof(addr->v6.sin6_addr));
     }
-    memcpy(out + 24, &cookie, sizeof(cookie));
+    memcpy(out, &wire, sizeof(wire));
 }
 
 static bool usable_4(const struct sockaddr_in *v4)
@@ -81,48 +94,47 @@ static bool usable_6(const struct sockaddr_in6 *v6)
 }
 
 /* There is one way only to write an address: what is in no field is zero. */
-static bool packs_to(const btl_ib_rc_addr_t *addr, const uint8_t *bytes)
+static bool packs_to(const btl_ib_rc_address_t *addr, const uint8_t *bytes)
 {
-    uint8_t again[BTL_IB_RC_ADDR_BYTES];
+    uint8_t again[BTL_IB_RC_ADDRESS_BYTES];
 
-    btl_ib_rc_addr_pack(addr, again);
+    btl_ib_rc_address_pack(addr, again);
     return memcmp(again, bytes, sizeof(again)) == 0;
 }
 
-int btl_ib_rc_addr_unpack(const void *bytes, size_t len, btl_ib_rc_addr_t *addr)
+int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr)
 {
-    const uint8_t *in = bytes;
     bool usable = false;
-    uint64_t cookie;
+    wire_t wire;
 
     memset(addr, 0, sizeof(*addr));
-    if (len != BTL_IB_RC_ADDR_BYTES) {
+    if (len != sizeof(wire)) {
         return -EINVAL;
     }
-    memcpy(&cookie, in + 24, sizeof(cookie));
-    addr->cookie = be64toh(cookie);
-    addr->mtu = in[3];
-    if (in[2] == FAMILY_4) {
+    memcpy(&wire, bytes, sizeof(wire));
+    addr->cookie = be64toh(wire.cookie);
+    addr->mtu = wire.mtu;
+    if (wire.family == FAMILY_4) {
         addr->v4.sin_family = AF_INET;
-        memcpy(&addr->v4.sin_port, in + 4, 2);
-        memcpy(&addr->v4.sin_addr, in + 8, 4);
+        addr->v4.sin_port = wire.port;
+        memcpy(&addr->v4.sin_addr, wire.ip, sizeof(addr->v4.sin_addr));
         usable = usable_4(&addr->v4);
-    } else if (in[2] == FAMILY_6) {
+    } else if (wire.family == FAMILY_6) {
         addr->v6.sin6_family = AF_INET6;
-        memcpy(&addr->v6.sin6_port, in + 4, 2);
-        memcpy(&addr->v6.sin6_addr, in + 8, 16);
+        addr->v6.sin6_port = wire.port;
+        memcpy(&addr->v6.sin6_addr, wire.ip, sizeof(addr->v6.sin6_addr));
         usable = usable_6(&addr->v6);
     }
-    return usable && addr->mtu <= BTL_IB_VERBS_MTU_MAX && packs_to(addr, in) ? 0 : -EINVAL;
+    return usable && addr->mtu <= BTL_IB_VERBS_MTU_MAX && packs_to(addr, bytes) ? 0 : -EINVAL;
 }
 
-bool btl_ib_rc_addr_text(const void *bytes, size_t len, char *out, size_t out_len)
+bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
 {
-    btl_ib_rc_addr_t addr;
+    btl_ib_rc_address_t addr;
 
-    if (btl_ib_rc_addr_unpack(bytes, len, &addr) != 0) {
+    if (btl_ib_rc_address_unpack(bytes, len, &addr) != 0) {
         return false;
     }
-    (void) btl_ib_rc_addr_format(&addr, out, out_len);
+    (void) btl_ib_rc_address_format(&addr, out, out_len);
     return true;
 }

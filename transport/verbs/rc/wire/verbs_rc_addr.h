@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 
 enum {
-    BTL_IB_RC_ADDR_BYTES = 32,
-    BTL_IB_RC_ADDR_TEXT = 64,
+    BTL_IB_RC_ADDRESS_BYTES = 32,
+    BTL_IB_RC_ADDRESS_TEXT = 64,
 };
 
 typedef struct btl_ib_rc_addr {
@@ -33,20 +33,20 @@ typedef struct btl_ib_rc_addr {
     /* Random, new with every open(): identifies the transport; who knows it has read the modex. */
     uint64_t cookie;
     uint8_t mtu; /* of the port: enum ibv_mtu; 0: not told */
-} btl_ib_rc_addr_t;
+} btl_ib_rc_address_t;
 
 /* `port` is in network order. */
-void btl_ib_rc_addr_set_port(btl_ib_rc_addr_t *addr, uint16_t port);
+void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port);
 
 /* As text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
-const char *btl_ib_rc_addr_format(const btl_ib_rc_addr_t *addr, char *out, size_t len);
+const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len);
 
-void btl_ib_rc_addr_pack(const btl_ib_rc_addr_t *addr, uint8_t *out);
+void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out);
 
 /* Returns 0 or -EINVAL. */
-int btl_ib_rc_addr_unpack(const void *bytes, size_t len, btl_ib_rc_addr_t *addr);
+int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr);
 
 /* address_text() of btl_ib_transport_ops_t. */
-bool btl_ib_rc_addr_text(const void *bytes, size_t len, char *out, size_t out_len);
+bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len);
 
 #endif

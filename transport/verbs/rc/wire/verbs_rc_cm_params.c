@@ -8,111 +8,125 @@
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
-enum {
-    VERSION = 1,
-    REJECT_BYTES = 6,
-};
+enum { VERSION = 1 };
 
 static const uint8_t magic[4] = {'b', 't', 'l', 'i'};
 
+/* The beginning of both kinds. */
+typedef struct head {
+    uint8_t magic[4];
+    uint8_t version;
+    uint8_t value; /* channel, or reason */
+} head_t;
+
+typedef struct wire {
+    head_t head;
+    uint16_t zero;
+    uint64_t to;
+    uint64_t from;
+    uint32_t attempt;
+    uint32_t depth;
+    uint64_t word;
+    uint32_t word_key;
+    uint8_t reads;
+    uint8_t relaxed;
+    uint16_t zero_too;
+    uint32_t eager_key;
+    uint16_t eager_slots;
+    uint16_t eager_slot;
+} wire_t;
+
+static_assert(sizeof(wire_t) == BTL_IB_RC_PARAMS_BYTES && offsetof(wire_t, to) == 8
+                  && offsetof(wire_t, word_key) == 40 && offsetof(wire_t, eager_key) == 48,
+              "as drawn");
 static_assert((int) BTL_IB_RC_PARAMS_BYTES <= (int) BTL_IB_RC_PRIVATE_MAX,
               "fits the private data of a request");
 
-static void put32(uint8_t *out, uint32_t value)
+static head_t head_of(uint8_t value)
 {
-    value = htobe32(value);
-    memcpy(out, &value, sizeof(value));
+    head_t head = {.version = VERSION, .value = value};
+
+    memcpy(head.magic, magic, sizeof(magic));
+    return head;
 }
 
-static void put64(uint8_t *out, uint64_t value)
+static bool is_head(const head_t *head)
 {
-    value = htobe64(value);
-    memcpy(out, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *in)
-{
-    uint32_t value;
-
-    memcpy(&value, in, sizeof(value));
-    return be32toh(value);
-}
-
-static uint64_t get64(const uint8_t *in)
-{
-    uint64_t value;
-
-    memcpy(&value, in, sizeof(value));
-    return be64toh(value);
+    return memcmp(head->magic, magic, sizeof(magic)) == 0 && head->version == VERSION;
 }
 
 void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out)
 {
-    memset(out, 0, BTL_IB_RC_PRIVATE_MAX);
-    memcpy(out, magic, sizeof(magic));
-    out[4] = VERSION;
-    out[5] = params->channel;
-    put64(out + 8, params->to);
-    put64(out + 16, params->from);
-    put32(out + 24, params->attempt);
-    put32(out + 28, params->depth);
-    put64(out + 32, params->word);
-    put32(out + 40, params->word_key);
-    out[44] = params->reads;
-    out[45] = params->relaxed;
-    put32(out + 48, params->eager_key);
-    put32(out + 52, (uint32_t) params->eager_slots << 16 | params->eager_slot);
+    const wire_t wire = {
+        .head = head_of(params->channel),
+        .to = htobe64(params->to),
+        .from = htobe64(params->from),
+        .attempt = htobe32(params->attempt),
+        .depth = htobe32(params->depth),
+        .word = htobe64(params->word),
+        .word_key = htobe32(params->word_key),
+        .reads = params->reads,
+        .relaxed = params->relaxed,
+        .eager_key = htobe32(params->eager_key),
+        .eager_slots = htobe16(params->eager_slots),
+        .eager_slot = htobe16(params->eager_slot),
+    };
+
+    memcpy(out, &wire, sizeof(wire));
 }
 
 int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *params)
 {
-    const uint8_t *in = bytes;
+    wire_t wire;
 
-    if (in == NULL || len < BTL_IB_RC_PARAMS_BYTES || memcmp(in, magic, sizeof(magic)) != 0
-        || in[4] != VERSION || in[5] >= BTL_IB_RC_CHANNELS || in[6] != 0 || in[7] != 0 || in[45] > 1
-        || in[46] != 0 || in[47] != 0) {
+    if (bytes == NULL || len < sizeof(wire)) {
         return -EINVAL;
     }
+    memcpy(&wire, bytes, sizeof(wire));
     *params = (btl_ib_rc_params_t){
-        .channel = in[5],
-        .to = get64(in + 8),
-        .from = get64(in + 16),
-        .attempt = get32(in + 24),
-        .depth = get32(in + 28),
-        .word = get64(in + 32),
-        .word_key = get32(in + 40),
-        .reads = in[44],
-        .relaxed = in[45] != 0,
-        .eager_key = get32(in + 48),
-        .eager_slots = (uint16_t) (get32(in + 52) >> 16),
-        .eager_slot = (uint16_t) get32(in + 52),
+        .channel = wire.head.value,
+        .to = be64toh(wire.to),
+        .from = be64toh(wire.from),
+        .attempt = be32toh(wire.attempt),
+        .depth = be32toh(wire.depth),
+        .word = be64toh(wire.word),
+        .word_key = be32toh(wire.word_key),
+        .reads = wire.reads,
+        .relaxed = wire.relaxed != 0,
+        .eager_key = be32toh(wire.eager_key),
+        .eager_slots = be16toh(wire.eager_slots),
+        .eager_slot = be16toh(wire.eager_slot),
     };
-    if (params->eager_slots > 0
-        && ((params->eager_slots & (params->eager_slots - 1)) != 0
-            || params->eager_slot <= BTL_IB_RC_EAGER_TRAILER
-            || params->eager_slot > BTL_IB_RC_EAGER_SLOT || params->eager_slot % 8 != 0)) {
-        return -EINVAL;
-    }
-    return 0;
+    const uint16_t slots = params->eager_slots;
+    const uint16_t slot = params->eager_slot;
+    const bool ring = (slots & (slots - 1)) == 0 && slot > BTL_IB_RC_EAGER_TRAILER
+                      && slot <= BTL_IB_RC_EAGER_SLOT && slot % 8 == 0;
+    return is_head(&wire.head) && params->channel < BTL_IB_RC_CHANNELS && wire.relaxed <= 1
+                   && (wire.zero | wire.zero_too) == 0 && (slots == 0 || ring)
+               ? 0
+               : -EINVAL;
 }
 
 uint8_t btl_ib_rc_reject_pack(btl_ib_rc_reject_t reason, uint8_t *out)
 {
-    memcpy(out, magic, sizeof(magic));
-    out[4] = VERSION;
-    out[5] = (uint8_t) reason;
-    return REJECT_BYTES;
+    const head_t head = head_of((uint8_t) reason);
+
+    memcpy(out, &head, sizeof(head));
+    return sizeof(head);
 }
 
 btl_ib_rc_reject_t btl_ib_rc_reject_unpack(const void *bytes, size_t len)
 {
-    const uint8_t *in = bytes;
+    head_t head;
 
-    if (in == NULL || len < REJECT_BYTES || memcmp(in, magic, sizeof(magic)) != 0
-        || in[4] != VERSION || in[5] < BTL_IB_RC_CROSSING || in[5] > BTL_IB_RC_SHORTAGE) {
+    if (bytes == NULL || len < sizeof(head)) {
         return 0;
     }
-    return (btl_ib_rc_reject_t) in[5];
+    memcpy(&head, bytes, sizeof(head));
+    return is_head(&head) && head.value >= BTL_IB_RC_CROSSING && head.value <= BTL_IB_RC_SHORTAGE
+               ? (btl_ib_rc_reject_t) head.value
+               : 0;
 }

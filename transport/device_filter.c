@@ -313,8 +313,8 @@ static const char *same_path(selection_t *selection, const btl_ib_device_t *devi
     return NULL;
 }
 
-/* Of the devices that are wanted so far keep those for which `why_not` has no answer; sort the others
- * behind them. */
+/* Of the devices that are wanted so far keep those for which `why_not` has no answer; sort the
+ * others behind them. */
 static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_t *log)
 {
     const int count = selection->wanted;

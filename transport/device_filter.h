@@ -8,11 +8,12 @@
  *
  *   list  := [ entry { ',' entry } ]
  *   entry := name { '+' name } | address '/' prefix
- *   name  := name of a device (mlx5_0: all its ports; mlx5_0:1) | name of a network interface (eth0)
+ *   name  := device (mlx5_0: all its ports; mlx5_0:1) | network interface (eth0)
  *
  * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix don't count. It
- * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere. Names that are
- * joined by '+' belong together: if one of them is missing, none of an include list is used.
+ * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere.
+ * Names that are joined by '+' belong together: if one of them is missing, none of an include
+ * list is used.
  */
 
 #ifndef BTL_IB_DEVICES_H
@@ -72,12 +73,13 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
 /*
  * Move the devices that are wanted to the front of `list`, in the order that they had; the others
  * follow, so that the list can be given back whole. Without an include list devices with
- * `last_resort` are wanted only if no other is left, a loopback device only if nothing else is. Returns how many are wanted, 0..count (count is at least 0).
+ * `last_resort` are wanted only if no other is left, a loopback device only if nothing else is.
+ * Returns how many are wanted, 0..count (count is at least 0).
  *
  * Sets `matched` of each entry that fits a device and never clears it: after all transports had
- * their turn, an include entry without it was in vain, and whoever wrote it wants to hear of that.
- * `log` hears of devices turned down (level 10) and of include entries without a device in this
- * list (level 1).
+ * their turn, an include entry without it was in vain, and whoever wrote it wants to hear of
+ * that. `log` hears of devices turned down (level 10) and of include entries without a device in
+ * this list (level 1).
  */
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log);

@@ -140,11 +140,28 @@ const char *btl_ib_links_inward(const btl_ib_links_t *links, const char *name)
 
 /* ---- what the kernel says ---- */
 
+/* An attribute of that type, NULL if there is none. The getters take that for 0 and "". */
+static const struct rtattr *find(const void *first, size_t len, int type)
+{
+    const struct rtattr *a = first;
+    int left = (int) len;
+
+    while (RTA_OK(a, left) && (a->rta_type & NLA_TYPE_MASK) != type) {
+        a = RTA_NEXT(a, left);
+    }
+    return RTA_OK(a, left) ? a : NULL;
+}
+
+static const struct rtattr *find_nested(const struct rtattr *nest, int type)
+{
+    return nest == NULL ? NULL : find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
+}
+
 static uint32_t get_u32(const struct rtattr *attribute)
 {
     uint32_t value = 0;
 
-    if (RTA_PAYLOAD(attribute) >= sizeof(value)) {
+    if (attribute != NULL && RTA_PAYLOAD(attribute) >= sizeof(value)) {
         memcpy(&value, RTA_DATA(attribute), sizeof(value));
     }
     return value;
@@ -152,68 +169,32 @@ static uint32_t get_u32(const struct rtattr *attribute)
 
 static uint8_t get_u8(const struct rtattr *attribute)
 {
-    return RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute) : 0;
+    return attribute != NULL && RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute)
+                                                            : 0;
 }
 
+/* `out` is all zero. */
 static void get_text(const struct rtattr *attribute, char *out, size_t size)
 {
-    const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
-
-    memset(out, 0, size);
-    memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
-}
-
-typedef void (*take_fn_t)(btl_ib_link_t *link, const struct rtattr *attribute);
-
-static void each(btl_ib_link_t *link, const void *first, size_t len, take_fn_t take)
-{
-    int left = (int) len;
-
-    for (const struct rtattr *a = first; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-        take(link, a);
+    if (attribute != NULL) {
+        const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
+        memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
     }
 }
 
-static void take_tun(btl_ib_link_t *link, const struct rtattr *attribute)
+static void parse_link(btl_ib_link_t *link, const void *first, size_t len)
 {
-    if (attribute->rta_type == IFLA_TUN_VNET_HDR) {
-        link->vnet_hdr = get_u8(attribute) != 0;
-    } else if (attribute->rta_type == IFLA_TUN_TYPE) {
-        link->tap = get_u8(attribute) == IFF_TAP;
-    }
-}
+    const struct rtattr *info = find(first, len, IFLA_LINKINFO);
+    const struct rtattr *data = find_nested(info, IFLA_INFO_DATA);
 
-/* The kind comes before what only that kind has. */
-static void take_info(btl_ib_link_t *link, const struct rtattr *attribute)
-{
-    if (attribute->rta_type == IFLA_INFO_KIND) {
-        get_text(attribute, link->kind, sizeof(link->kind));
-    } else if ((attribute->rta_type & NLA_TYPE_MASK) == IFLA_INFO_DATA
-               && strcmp(link->kind, "tun") == 0) {
-        each(link, RTA_DATA(attribute), RTA_PAYLOAD(attribute), take_tun);
-    }
-}
-
-static void take(btl_ib_link_t *link, const struct rtattr *attribute)
-{
-    switch (attribute->rta_type & NLA_TYPE_MASK) {
-    case IFLA_IFNAME:
-        get_text(attribute, link->name, sizeof(link->name));
-        break;
-    case IFLA_MASTER:
-        link->master = get_u32(attribute);
-        break;
-    case IFLA_LINK:
-        link->lower = get_u32(attribute);
-        break;
-    case IFLA_LINK_NETNSID:
-        link->lower_far = true;
-        break;
-    case IFLA_LINKINFO:
-        each(link, RTA_DATA(attribute), RTA_PAYLOAD(attribute), take_info);
-        break;
-    default:
-        break;
+    get_text(find(first, len, IFLA_IFNAME), link->name, sizeof(link->name));
+    get_text(find_nested(info, IFLA_INFO_KIND), link->kind, sizeof(link->kind));
+    link->master = get_u32(find(first, len, IFLA_MASTER));
+    link->lower = get_u32(find(first, len, IFLA_LINK));
+    link->lower_far = find(first, len, IFLA_LINK_NETNSID) != NULL;
+    if (strcmp(link->kind, "tun") == 0) { /* what these types mean depends on the kind */
+        link->vnet_hdr = get_u8(find_nested(data, IFLA_TUN_VNET_HDR)) != 0;
+        link->tap = get_u8(find_nested(data, IFLA_TUN_TYPE)) == IFF_TAP;
     }
 }
 
@@ -229,7 +210,7 @@ static int append(btl_ib_links_t *links, const struct nlmsghdr *message)
     btl_ib_link_t *link = &all[links->count++];
     memset(link, 0, sizeof(*link));
     link->index = (uint32_t) info->ifi_index;
-    each(link, IFLA_RTA(info), IFLA_PAYLOAD(message), take);
+    parse_link(link, IFLA_RTA(info), IFLA_PAYLOAD(message));
     return 0;
 }
 

@@ -50,8 +50,8 @@ void btl_ib_links_free(btl_ib_links_t *links);
  */
 const char *btl_ib_links_inward(const btl_ib_links_t *links, const char *name);
 
-/* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local, which have
- * none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
+/* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
+ * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
 void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
 #endif

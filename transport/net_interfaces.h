@@ -14,7 +14,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is none. */
+/* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is
+ * none. */
 const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
 
 /* Are they the same IP address, whatever their ports? */
@@ -29,8 +30,8 @@ bool btl_ib_ip_link_local(const struct sockaddr *address);
 /* The same of IPv4 (169.254.0.0/16): what management processors often have, equal on all hosts. */
 bool btl_ib_ip_link_local4(const struct sockaddr *address);
 
-/* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's. Returns 0 or -1, as
- * ioctl(2) does. */
+/* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's.
+ * Returns 0 or -1, as ioctl(2) does. */
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);
 
 /* Mbit/s, 0 if the driver does not know. */

@@ -105,7 +105,8 @@ static void test_in_place(void **state)
     assert_memory_equal(tag, vectors[2].tag, sizeof(tag));
 }
 
-/* The nonce is iv XOR number, big-endian: taking the number out of the iv gives the vector again. */
+/* The nonce is iv XOR number, big-endian: taking the number out of the iv gives the vector
+ * again. */
 static void test_number(void **state)
 {
     btl_ib_aead_t *aead = needed(state);

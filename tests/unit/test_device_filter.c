@@ -232,9 +232,9 @@ static const struct {
     {"virbr0", "virbr0", "192.168.122.1", false, true, 0, "it is a bridge"},
 };
 
-/* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic, another one (V), eth0's Other
- * addresses (O, P), lo's (l), two ports of mlx5_1 (A, B), rxe0 with two addresses (R, S),
- * Docker0 and virbr0 (W), which lead to no other host. */
+/* `there`: a letter of each device: Lo, Eth0, Mlx5_0, 6 (eth6), Usnic, another one (V), eth0's
+ * Other addresses (O, P), lo's (l), two ports of mlx5_1 (A, B), rxe0 with two addresses (R,
+ * S), Docker0 and virbr0 (W), which lead to no other host. */
 static const char letters[] = "LEM6UVOPlABRSDW";
 
 typedef struct choice {
@@ -297,7 +297,8 @@ static const choice_t choices[] = {
     {"LEM6U", "", "nobody", "EM6U", 0},
     {"L", "", "lo", "", 0},
     {"LE", "", "0.0.0.0/0", "", 0},
-    /* Of several addresses of an interface the first that is wanted; who has no interface is one of his own. */
+    /* Of several addresses of an interface the first that is wanted; who has no interface is
+     * one of his own. */
     {"LEMOP6", "", "", "EM6", 0},
     {"POE", "", "", "P", 0},
     {"EOP6", "eth0", "", "E", 0},

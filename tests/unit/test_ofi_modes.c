@@ -4,8 +4,8 @@
  */
 
 /*
- * The transport `ofi` over a provider that nobody has (fake_provider.h): it wants what usnic, efa and verbs
- * want, runs out of room, and fails on demand.
+ * The transport `ofi` over a provider that nobody has (fake_provider.h): it wants what usnic, efa
+ * and verbs want, runs out of room, and fails on demand.
  */
 
 #include <stdarg.h>

@@ -4,9 +4,10 @@
  */
 
 /*
- * The transport `udp` over the loopback device: datagrams on their way, alone and joined. Beside it:
- * test_udp_devices.c, test_udp_socket.c (what opening comes to), test_udp_peers.c (addresses), test_udp_path_mtu.c
- * (what a path carries), test_udp_connected.c (connected sockets), test_udp_errors.c.
+ * The transport `udp` over the loopback device: datagrams on their way, alone and joined. Beside
+ * it: test_udp_devices.c, test_udp_socket.c (what opening comes to), test_udp_peers.c
+ * (addresses), test_udp_path_mtu.c (what a path carries), test_udp_connected.c (connected
+ * sockets), test_udp_errors.c.
  */
 
 #include <stdarg.h>
@@ -27,8 +28,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What the tests run over: each kernel can do less than the one before, or it is IPv6, or each of the two has a socket for
- * the other. */
+/* What the tests run over: each kernel can do less than the one before, or it is IPv6, or each
+ * of the two has a socket for the other. */
 typedef struct kernel {
     sa_family_t family;
     bool no_gso, no_gro;
@@ -312,8 +313,8 @@ static void send_row(const pair_t *pair, uint32_t size)
     assert_int_equal(send_all(pair->a, batch, BATCH_MAX), 0);
 }
 
-/* What came joined is handed up in parts, and given back in any order, between polls and after. What is
- * held does not change meanwhile. */
+/* What came joined is handed up in parts, and given back in any order, between polls and
+ * after. What is held does not change meanwhile. */
 static void test_parts(void **state)
 {
     btl_ib_event_t held[3 * BATCH_MAX];
@@ -457,8 +458,8 @@ static int plain_socket(const btl_ib_transport_t *to)
     return fd;
 }
 
-/* Datagrams that no transport of ours sends, more of them than there are buffers: those too large are
- * dropped, and none costs a buffer. */
+/* Datagrams that no transport of ours sends, more of them than there are buffers: those too
+ * large are dropped, and none costs a buffer. */
 static void test_strange_sizes(void **state)
 {
     static const size_t sizes[] = {0, 1, 65487, 0, 301, 2000, 0, 9000, 300, 302};
@@ -495,7 +496,8 @@ static void test_strange_sizes(void **state)
     close_pair(&pair);
 }
 
-/* Nobody gives anything back: at some point it takes no more, and goes on when there is something. */
+/* Nobody gives anything back: at some point it takes no more, and goes on when there is
+ * something. */
 static void test_all_held(void **state)
 {
     static btl_ib_event_t held[BTL_IB_UDP_BUFFERS_MAX];
@@ -527,8 +529,8 @@ static void test_all_held(void **state)
     close_pair(&pair);
 }
 
-/* Stop and close with everything under way: datagrams not polled, handed up in part, not given back.
- * Valgrind and the sanitizers see whether anything is left. */
+/* Stop and close with everything under way: datagrams not polled, handed up in part, not given
+ * back. Valgrind and the sanitizers see whether anything is left. */
 static void test_close_under_way(void **state)
 {
     (void) state;

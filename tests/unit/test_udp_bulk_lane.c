@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The transport `udp`: bulk has a socket for itself, and what else there is does not wait behind it. */
+/* The transport `udp`: bulk has a socket for itself, and what else there is does not wait
+ * behind it. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The transport `udp`: which peers get sockets of their own, and what becomes of datagrams meanwhile. */
+/* The transport `udp`: which peers get sockets of their own, and what becomes of datagrams
+ * meanwhile. */
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -258,7 +259,8 @@ static void send_in_the_gap(void)
     }
 }
 
-/* Between bind() and connect() the new socket gets anybody's datagrams; none is lost, or taken for another's. */
+/* Between bind() and connect() the new socket gets anybody's datagrams; none is lost, or taken
+ * for another's. */
 static void test_gap(void **state)
 {
     uint32_t seen = 0;
@@ -512,7 +514,8 @@ static void test_refused(void **state)
     close_trio();
 }
 
-/* Refused, and an earlier call took the error away, but did not read what it was about: told, and then gone. */
+/* Refused, and an earlier call took the error away, but did not read what it was about: told,
+ * and then gone. */
 static void test_refused_asking(void **state)
 {
     btl_ib_event_t event;

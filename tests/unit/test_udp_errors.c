@@ -4,8 +4,8 @@
  */
 
 /*
- * The transport `udp`: what goes wrong. Nobody at an address, calls that fail, and a path that carries less
- * than it did, for which the test takes a network of its own, if it may.
+ * The transport `udp`: what goes wrong. Nobody at an address, calls that fail, and a path that
+ * carries less than it did, for which the test takes a network of its own, if it may.
  */
 
 #include <stdarg.h>
@@ -219,7 +219,8 @@ static void test_refused_and_removed(void **state)
 
 /* ---- calls that fail ---- */
 
-/* A device that cannot cut what was joined: all of it goes out one by one, and nothing is joined again. */
+/* A device that cannot cut what was joined: all of it goes out one by one, and nothing is
+ * joined again. */
 static void test_no_checksums(void **state)
 {
     btl_ib_tx_t batch[BATCH_MAX];
@@ -367,8 +368,8 @@ static void test_no_memory(void **state)
     close_pair(&pair);
 }
 
-/* More datagrams in one buffer than any kernel joins now: no more than the buffer has room for when they are
- * moved apart. */
+/* More datagrams in one buffer than any kernel joins now: no more than the buffer has room for
+ * when they are moved apart. */
 static void test_joined_beyond(void **state)
 {
     static const struct {
@@ -418,7 +419,8 @@ static void none_goes(pair_t *pair, const btl_ib_tx_t *batch, int n)
     assert_idle(pair->b);
 }
 
-/* The path carries less than it did: the engine is told how much, and nothing is sent in fragments. */
+/* The path carries less than it did: the engine is told how much, and nothing is sent in
+ * fragments. */
 static void shrink(sa_family_t family, bool joined, bool connected)
 {
     const uint32_t carries = family == AF_INET ? 1432 : 1416; /* of 1466, multiples of 8 */
@@ -610,8 +612,8 @@ static void test_forged_connected(void **state)
     forged(true);
 }
 
-/* The error was of one before: this one goes whole, and nothing is said of its path. A socket that is full
- * is no path that is narrow. */
+/* The error was of one before: this one goes whole, and nothing is said of its path. A socket
+ * that is full is no path that is narrow. */
 static void test_not_the_path(void **state)
 {
     btl_ib_tx_t batch[1];

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The transport `udp`: what the way to each peer carries. In a network of its own, whose only device is lo: routes through
- * it lead to other hosts, as far as the kernel knows. */
+/* The transport `udp`: what the way to each peer carries. In a network of its own, whose only
+ * device is lo: routes through it lead to other hosts, as far as the kernel knows. */
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -220,7 +220,8 @@ static void assert_all(btl_ib_udp_peers_t *peers, const btl_ib_addr_t *addr)
     }
 }
 
-/* More than there was room for; then some go, others take their handles, and nobody else notices. */
+/* More than there was room for; then some go, others take their handles, and nobody else
+ * notices. */
 static void test_many(void **state)
 {
     static btl_ib_addr_t addr[MANY];

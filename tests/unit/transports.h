@@ -4,8 +4,8 @@
  */
 
 /*
- * What the tests of transports have in common: two of them in one process over the loopback device, and
- * datagrams that say where they belong, between them.
+ * What the tests of transports have in common: two of them in one process over the loopback
+ * device, and datagrams that say where they belong, between them.
  */
 
 #ifndef BTL_IB_TEST_TRANSPORTS_H
@@ -51,7 +51,8 @@ typedef struct slots {
 slots_t make_slots(btl_ib_transport_t *t);
 void free_slots(btl_ib_transport_t *t, const slots_t *slots);
 
-/* One datagram of `size` bytes that say its size, slot and place, in `niov` pieces that lie apart. */
+/* One datagram of `size` bytes that say its size, slot and place, in `niov` pieces that lie
+ * apart. */
 btl_ib_tx_t make_tx(const btl_ib_transport_t *t, const slots_t *slots, uint32_t slot,
                     btl_ib_addr_t to, uint32_t size, uint32_t niov);
 

@@ -4,8 +4,8 @@
  */
 
 /*
- * The system calls of transport "udp", seen and spoilt: those of udp_calls.c stand before libc's. And what
- * it says in the log.
+ * The system calls of transport "udp", seen and spoilt: those of udp_calls.c stand before libc's.
+ * And what it says in the log.
  */
 
 #ifndef BTL_IB_TEST_UDP_CALLS_H
@@ -53,7 +53,8 @@ btl_ib_open_params_t heard_params(void);
 /* Send to a peer, which takes it all in, until it must have a socket of its own if it may. */
 void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer);
 
-/* The loopback device of an address family, whatever else it takes for a test, or the test is skipped. */
+/* The loopback device of an address family, whatever else it takes for a test, or the test is
+ * skipped. */
 void need_udp(sa_family_t family);
 
 #endif

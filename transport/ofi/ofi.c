@@ -82,6 +82,12 @@ static int failed(const ofi_t *ofi, const char *call, int rc)
     return -rc < 256 ? rc : -EIO;
 }
 
+/* The same of a call that may have succeeded. */
+static int check(const ofi_t *ofi, const char *call, int rc)
+{
+    return rc == 0 ? 0 : failed(ofi, call, rc);
+}
+
 /* ---- sending ---- */
 
 /* libfabric's errno for one datagram, 0 if it is on its way. */
@@ -496,31 +502,27 @@ static int open_objects(ofi_t *ofi)
         .format = FI_CQ_FORMAT_MSG,
         .wait_obj = FI_WAIT_NONE,
     };
-    int rc;
 
-    if ((rc = fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL)) != 0) {
-        return failed(ofi, "fi_fabric", rc);
+    int rc = check(ofi, "fi_fabric", fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL));
+    if (rc == 0) {
+        rc = check(ofi, "fi_domain", fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL));
     }
-    if ((rc = fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL)) != 0) {
-        return failed(ofi, "fi_domain", rc);
+    if (rc == 0) {
+        rc = check(ofi, "fi_av_open", fi_av_open(ofi->domain, &av, &ofi->av, NULL));
     }
-    if ((rc = fi_av_open(ofi->domain, &av, &ofi->av, NULL)) != 0) {
-        return failed(ofi, "fi_av_open", rc);
+    if (rc == 0) {
+        rc = check(ofi, "fi_cq_open", fi_cq_open(ofi->domain, &cq, &ofi->cq, NULL));
     }
-    if ((rc = fi_cq_open(ofi->domain, &cq, &ofi->cq, NULL)) != 0) {
-        return failed(ofi, "fi_cq_open", rc);
+    if (rc == 0) {
+        rc = check(ofi, "fi_endpoint", fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL));
     }
-    if ((rc = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL)) != 0) {
-        return failed(ofi, "fi_endpoint", rc);
+    if (rc == 0) {
+        rc = check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->av->fid, 0));
     }
-    if ((rc = fi_ep_bind(ofi->ep, &ofi->av->fid, 0)) != 0
-        || (rc = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV)) != 0) {
-        return failed(ofi, "fi_ep_bind", rc);
+    if (rc == 0) {
+        rc = check(ofi, "fi_ep_bind", fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV));
     }
-    if ((rc = fi_enable(ofi->ep)) != 0) {
-        return failed(ofi, "fi_enable", rc);
-    }
-    return 0;
+    return rc != 0 ? rc : check(ofi, "fi_enable", fi_enable(ofi->ep));
 }
 
 static int make_buffers(ofi_t *ofi)

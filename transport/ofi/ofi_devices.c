@@ -131,7 +131,8 @@ struct fi_info *btl_ib_ofi_hints(const char *provider)
     hints->caps = FI_MSG;
     /* RX_CQ_DATA says what remote completion data cost, which we never send. */
     hints->mode = FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
-    /* All but LOCAL are about memory that others reach, or keep to what we do anyway: verbs wants them. */
+    /* All but LOCAL are about memory that others reach, or keep to what we do anyway: verbs
+     * wants them. */
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
     hints->domain_attr->threading = FI_THREAD_DOMAIN; /* the engine's owner serialises */
     if (provider != NULL && provider[0] != '\0') {

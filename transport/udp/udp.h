@@ -4,8 +4,9 @@
  */
 
 /*
- * Transport "udp": the kernel's own sockets, for any machine with a network interface. Many datagrams
- * move in one system call (UDP_SEGMENT, UDP_GRO, sendmmsg, recvmmsg), where the kernel has that.
+ * Transport "udp": the kernel's own sockets, for any machine with a network interface. Many
+ * datagrams move in one system call (UDP_SEGMENT, UDP_GRO, sendmmsg, recvmmsg), where the kernel
+ * has that.
  */
 
 #ifndef BTL_IB_UDP_H

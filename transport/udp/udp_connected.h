@@ -4,11 +4,11 @@
  */
 
 /*
- * Which peers have a connected socket, which saves the look-up of the route for each message (udp(7)).
- * It also has a buffer that nobody else fills, and hears of nobody else's errors.
+ * Which peers have a connected socket, which saves the look-up of the route for each message
+ * (udp(7)). It also has a buffer that nobody else fills, and hears of nobody else's errors.
  *
- * The first peers that were sent BTL_IB_UDP_HOT short messages each have one, and keep it until they
- * are removed. It carries what is not bulk where bulk has a lane of its own.
+ * The first peers that were sent BTL_IB_UDP_HOT short messages each have one, and keep it until
+ * they are removed. It carries what is not bulk where bulk has a lane of its own.
  */
 
 #ifndef BTL_IB_UDP_CONNECTED_H

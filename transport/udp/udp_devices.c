@@ -29,8 +29,8 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
     return btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
 }
 
-/* Why an address is none to be used; NULL if it is. A link-local one means another interface on each
- * host. */
+/* Why an address is none to be used; NULL if it is. A link-local one means another interface
+ * on each host. */
 static const char *why_not(const struct ifaddrs *i)
 {
     if (!(i->ifa_flags & IFF_UP)) {

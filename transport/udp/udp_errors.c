@@ -32,8 +32,8 @@ static uint32_t weight(const btl_ib_event_t *event)
     return event->origin == BTL_IB_ORIGIN_LOCAL ? UINT32_MAX : event->quoted_size;
 }
 
-/* Keep an event for the next poll(). One of a kind for each peer is enough, the newest of those that
- * can be checked best; what does not fit is said again with the next datagram. */
+/* Keep an event for the next poll(). One of a kind for each peer is enough, the newest of
+ * those that can be checked best; what does not fit is said again with the next datagram. */
 static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
 {
     uint32_t i = 0;

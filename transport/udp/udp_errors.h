@@ -29,9 +29,9 @@ static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl
     *errors = (btl_ib_udp_errors_t){.log = log, .peers = peers, .max_datagram = max_datagram};
 }
 
-/* Read the error queue of a socket. `sent`: whom a call that has just failed was about (of what this
- * host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns whether there was
- * anything. */
+/* Read the error queue of a socket. `sent`: whom a call that has just failed was about (of
+ * what this host refuses the kernel does not tell the port), or BTL_IB_ADDR_UNKNOWN. Returns
+ * whether there was anything. */
 bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socket,
                             btl_ib_addr_t sent);
 

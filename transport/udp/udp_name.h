@@ -36,7 +36,8 @@ void btl_ib_udp_name_set_port(btl_ib_udp_name_t *name, uint16_t port);
 /* The same address, `by` ports further. */
 btl_ib_udp_name_t btl_ib_udp_name_shift(const btl_ib_udp_name_t *name, int by);
 
-/* Address and port are equal. Of IPv6 names scope and flow do not count: a received one has its own. */
+/* Address and port are equal. Of IPv6 names scope and flow do not count: a received one has
+ * its own. */
 bool btl_ib_udp_name_same(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b);
 
 /*
@@ -54,7 +55,8 @@ bool btl_ib_udp_name_same(const btl_ib_udp_name_t *a, const btl_ib_udp_name_t *b
 uint32_t btl_ib_udp_name_pack(const btl_ib_udp_name_t *name, uint32_t max_datagram,
                               bool latency_lane, uint8_t *out);
 
-/* Returns 0, or -EINVAL: malformed, port 0, or no address of a single host that others can reach. */
+/* Returns 0, or -EINVAL: malformed, port 0, or no address of a single host that others can
+ * reach. */
 int btl_ib_udp_name_unpack(const void *bytes, size_t len, btl_ib_udp_name_t *name,
                            uint32_t *max_datagram, bool *latency_lane);
 

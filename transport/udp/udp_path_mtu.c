@@ -4,9 +4,9 @@
  */
 
 /*
- * The kernel tells the MTU of a connected socket's route (IP_MTU, ip(7)): that of the interface that
- * it leaves by, or less where a route says so. Between processes of one host that is the loopback
- * device, whatever interface they are bound to.
+ * The kernel tells the MTU of a connected socket's route (IP_MTU, ip(7)): that of the interface
+ * that it leaves by, or less where a route says so. Between processes of one host that is the
+ * loopback device, whatever interface they are bound to.
  *
  * It may also be less because an ICMP message said so, and of those the kernel compares addresses
  * and ports only, which anybody can know. Such an MTU was learned, it expires, and it is not
@@ -139,8 +139,9 @@ static uint32_t unlearned_mtu(int fd, const btl_ib_udp_name_t *from, const btl_i
 
 /* ---- paths ---- */
 
-/* Bind to the address of a name, whatever the port. The kernel refuses addresses that are not this
- * host's (unless net.ipv4.ip_nonlocal_bind is set: then a peer's smaller interface goes unnoticed). */
+/* Bind to the address of a name, whatever the port. The kernel refuses addresses that are not
+ * this host's (unless net.ipv4.ip_nonlocal_bind is set: then a peer's smaller interface goes
+ * unnoticed). */
 static bool bind_address(int fd, const btl_ib_udp_name_t *name)
 {
     btl_ib_udp_name_t any_port = *name;

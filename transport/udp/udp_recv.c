@@ -78,8 +78,8 @@ static uint32_t align(uint8_t *data, uint32_t size, uint32_t end)
     return stride;
 }
 
-/* Is there room for that? What the kernel joins is at most 64 datagrams, 128 in newer ones, but what a guest or a
- * tunnel claims to have joined may be anything. */
+/* Is there room for that? What the kernel joins is at most 64 datagrams, 128 in newer ones,
+ * but what a guest or a tunnel claims to have joined may be anything. */
 static bool fits_apart(uint32_t size, uint32_t len)
 {
     const uint64_t stride = ((uint64_t) size + 7) & ~UINT64_C(7);
@@ -135,8 +135,8 @@ static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_socket_t *socket,
 
 /* ---- receiving ---- */
 
-/* A place in the call gets a buffer. Returns whether there was one: at least the first place has one,
- * if need be one that an earlier, larger call left at a place behind it. */
+/* A place in the call gets a buffer. Returns whether there was one: at least the first place
+ * has one, if need be one that an earlier, larger call left at a place behind it. */
 static bool furnish(btl_ib_udp_rx_t *rx, uint32_t i)
 {
     btl_ib_udp_recv_call_t *call = &rx->call;

@@ -4,9 +4,9 @@
  */
 
 /*
- * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may hold
- * many datagrams of one size from one peer, the last perhaps shorter (UDP_GRO, udp(7)). Each event is
- * one datagram; its buffer is free again when all of them were reposted.
+ * System calls -> events. One call may fill several buffers (recvmmsg(2)), and one buffer may
+ * hold many datagrams of one size from one peer, the last perhaps shorter (UDP_GRO, udp(7)). Each
+ * event is one datagram; its buffer is free again when all of them were reposted.
  */
 
 #ifndef BTL_IB_UDP_RECV_H

@@ -60,7 +60,8 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
     memcpy(CMSG_DATA(c), &value, sizeof(value));
 }
 
-/* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows those. */
+/* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
+ * those. */
 static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run,
                                  const btl_ib_udp_name_t *to, struct iovec *iov)
 {
@@ -84,8 +85,8 @@ static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run
     return iov;
 }
 
-/* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes by the
- * socket that is connected to it, without a name; one to several peers by a shared one. */
+/* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes
+ * by the socket that is connected to it, without a name; one to several peers by a shared one. */
 static void make_call(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
                       call_t *call)
 {
@@ -176,8 +177,9 @@ static int send_again(const btl_ib_udp_tx_t *tx, const call_t *call, const btl_i
     return error;
 }
 
-/* The first message of a call was refused. Returns 0 if it is worth another try, with `*gso` changed
- * or because the error was of an earlier datagram; -1 if it has gone since; else the errno. */
+/* The first message of a call was refused. Returns 0 if it is worth another try, with `*gso`
+ * changed or because the error was of an earlier datagram; -1 if it has gone since; else the
+ * errno. */
 static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_tx_t *first,
                           bool *gso, int error)
 {
@@ -191,8 +193,8 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_
         return 0;
     }
     if (call->datagrams[0] > 1) {
-        /* Send them one by one. A device that makes no checksums cannot cut (EIO), and older kernels
-         * say EINVAL where the path carries less than they thought. */
+        /* Send them one by one. A device that makes no checksums cannot cut (EIO), and older
+         * kernels say EINVAL where the path carries less than they thought. */
         *gso = false;
         if (error == EMSGSIZE) {
             (void) btl_ib_udp_errors_read(tx->errors, call->socket, first->to);

@@ -4,9 +4,9 @@
  */
 
 /*
- * Datagrams -> system calls. The kernel's price is for each call and for each trip through its stack.
- * So neighbours of one size to one peer become one message that the device or the end of the stack
- * cuts (UDP_SEGMENT, udp(7)), and several messages go into one call (sendmmsg(2)).
+ * Datagrams -> system calls. The kernel's price is for each call and for each trip through its
+ * stack. So neighbours of one size to one peer become one message that the device or the end of
+ * the stack cuts (UDP_SEGMENT, udp(7)), and several messages go into one call (sendmmsg(2)).
  */
 
 #ifndef BTL_IB_UDP_SEND_H

@@ -22,9 +22,9 @@ int btl_ib_udp_set_option(int fd, int level, int option, int value)
 }
 
 /*
- * Errors of the path are to be told (IP_RECVERR), fragments never made. How much the path carries is
- * the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel would refuse what is
- * larger than an ICMP message said, of which it compares addresses and ports only.
+ * Errors of the path are to be told (IP_RECVERR), fragments never made. How much the path carries
+ * is the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel would refuse
+ * what is larger than an ICMP message said, of which it compares addresses and ports only.
  * Returns NULL, or the option that failed, with errno.
  */
 static const char *set_options(int fd, sa_family_t family)

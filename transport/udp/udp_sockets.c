@@ -17,7 +17,8 @@
 
 enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
 
-/* A new socket that is not bound yet. Returns 0, or a negative errno after saying why at `level`. */
+/* A new socket that is not bound yet. Returns 0, or a negative errno after saying why at
+ * `level`. */
 static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 {
     const int fd = btl_ib_udp_socket_new(sockets->log, level, sockets->own.any.sa_family,
@@ -154,9 +155,9 @@ static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
     return rc;
 }
 
-/* Several sockets are to be bound to one address and port, and nobody else to it. So the port is got
- * without SO_REUSEPORT, which is set only while a bind() of ours takes, and even then lets in
- * nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. */
+/* Several sockets are to be bound to one address and port, and nobody else to it. So the port
+ * is got without SO_REUSEPORT, which is set only while a bind() of ours takes, and even then
+ * lets in nobody but this user (socket(7)); SO_REUSEADDR would let in anybody. */
 static int bind_to_shared_port(btl_ib_udp_sockets_t *sockets)
 {
     const int fd = sockets->socket[sockets->count - 1].fd;

@@ -6,12 +6,12 @@
 /*
  * The sockets of a rail.
  *
- * One or two serve all peers. With two, the first is the bulk lane; the second, on the next port, is
- * the latency lane, which has everything else: a short datagram does not lie behind long messages in
- * one buffer.
+ * One or two serve all peers. With two, the first is the bulk lane; the second, on the next port,
+ * is the latency lane, which has everything else: a short datagram does not lie behind long
+ * messages in one buffer.
  *
- * More can be added, bound to the port of the last of those, to be connected to one peer each: the
- * kernel looks up no route for each message of a connected socket.
+ * More can be added, bound to the port of the last of those, to be connected to one peer each:
+ * the kernel looks up no route for each message of a connected socket.
  */
 
 #ifndef BTL_IB_UDP_SOCKETS_H

@@ -95,7 +95,8 @@ void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
 
     if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
         uint32_t credits = rx->credit.limit - rx->window.next;
-        rx->credit.told = rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX);
+        btl_ib_credit_told(&rx->credit,
+                           rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
     }
     /* Ranges and what came again go in an ACK only. */
     if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
@@ -327,7 +328,7 @@ void btl_ib_ack_told(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
         btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
-        rx->credit.told = rx->credit.limit;
+        btl_ib_credit_told(&rx->credit, rx->credit.limit);
         rx->ack.untold = 0;
         rx->ack.duplicates_told = rx->ack.duplicates;
     }
@@ -353,4 +354,97 @@ void btl_ib_ack_put_off(btl_ib_conn_t *conn)
         btl_ib_list_remove(&conn->ack.link);
         btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
     }
+}
+
+static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+{
+    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWS_KEPT;
+
+    conn->ack.newest_seq[at] = seq;
+    conn->ack.newest_space[at] = space;
+}
+
+/* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
+ * the one that was at the top before, whose last segments may not have been told of. */
+static void keep_ranges(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+
+    if (btl_ib_seq_before(view->seq, rx->window.top)) {
+        keep_news(conn, view->space, view->seq);
+    } else if (view->seq != rx->window.top) {
+        keep_news(conn, view->space, rx->ack.run);
+        rx->ack.run = view->seq;
+    } else if (rx->window.above == 0) {
+        rx->ack.run = view->seq;
+    }
+}
+
+/* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
+static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t at = conn->ack.repaired_next++ % BTL_IB_AGAIN_KEPT;
+
+    conn->ack.repaired_seq[at] = view->seq;
+    conn->ack.repaired_space[at] = view->space;
+}
+
+/* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
+ * it? Repeated by the network it is none of the sender's doing. */
+static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t kept =
+        conn->ack.repaired_next < BTL_IB_AGAIN_KEPT ? conn->ack.repaired_next : BTL_IB_AGAIN_KEPT;
+
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        return true;
+    }
+    for (uint32_t i = 0; i < kept; i++) {
+        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void btl_ib_ack_begin(btl_ib_conn_t *conn)
+{
+    const uint32_t first = conn->engine->config.first_seq;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_space_t *rx = &conn->rx[i];
+        rx->ack.run = first;
+        rx->ack.next_range = first;
+        rx->ack.untold = 0;
+        rx->ack.duplicates = 0;
+        rx->ack.duplicates_told = 0;
+    }
+    conn->ack.unanswered = true;
+}
+
+void btl_ib_ack_end(btl_ib_conn_t *conn)
+{
+    btl_ib_list_remove(&conn->ack.link);
+    conn->ack.due = 0;
+    conn->ack.count = 0;
+    conn->ack.now = false;
+    conn->ack.no_tag = false;
+    conn->ack.echo_valid = false;
+    conn->ack.repaired_next = 0;
+}
+
+void btl_ib_ack_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    keep_ranges(conn, view);
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        keep_again(conn, view);
+    }
+}
+
+void btl_ib_ack_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    /* Of a copy in parts the first counts. */
+    conn->rx[view->space].ack.duplicates +=
+        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_sent_again(conn, view);
+    btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
 }

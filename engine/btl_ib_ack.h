@@ -13,6 +13,37 @@
 /* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
 bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
+/* The receiving side of an incarnation of the connection begins, or ends. */
+void btl_ib_ack_begin(btl_ib_conn_t *conn);
+void btl_ib_ack_end(btl_ib_conn_t *conn);
+
+/* The peer's clock, as this datagram tells it, is what we echo, if it is its newest. */
+static inline void btl_ib_ack_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ack_tx_t *ack = &conn->ack;
+
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
+        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
+        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo = view->stamp;
+        ack->echo_at = engine->clock.now;
+        ack->echo_away = engine->turn.away;
+    }
+}
+
+/* A new segment is about to be marked in its window: keep what ACKs are to tell of it. */
+void btl_ib_ack_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A copy of what was accepted before came. */
+void btl_ib_ack_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A message was refused because nobody listens to its tag: what is sent next says so. */
+static inline void btl_ib_ack_no_tag(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = true;
+}
+
 /* A message was handed up. */
 void btl_ib_ack_delivered(btl_ib_conn_t *conn);
 

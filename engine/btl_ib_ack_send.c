@@ -45,8 +45,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     btl_ib_pool_put(segment);
     if (taken) {
         if (refusal != NULL) {
-            refusal->told = true;
-            conn->engine->count.sent_ready++;
+            btl_ib_refusal_told(conn, refusal);
         }
         conn->engine->count.sent_acks++;
         btl_ib_ack_told(conn, done);

@@ -72,7 +72,7 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
     while ((item = btl_ib_list_first(&tx->submit.pending)) != NULL) {
         btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
         if (out->kind != BTL_IB_OUT_STREAM
-            || btl_ib_serve_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+            || btl_ib_answers_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
             return out;
         }
     }

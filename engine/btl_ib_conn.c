@@ -73,25 +73,8 @@ static void bury(const btl_ib_conn_t *conn)
 /* The receiving part of a new life. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
-    const btl_ib_engine_config_t *config = &conn->engine->config;
-    btl_ib_rail_t *rail = conn->rail;
-
-    for (uint32_t i = 0; i < rail->queues.count; i++) {
-        const btl_ib_queue_t *queue = &rail->queues.q[i];
-        btl_ib_rx_window_init(&conn->rx[i].window, config->first_seq);
-        conn->rx[i].ack.run = config->first_seq;
-        conn->rx[i].ack.next_range = config->first_seq;
-        conn->rx[i].ack.untold = 0;
-        conn->rx[i].ack.duplicates = 0;
-        conn->rx[i].ack.duplicates_told = 0;
-        if (queue->type == BTL_IB_QUEUE_PER_PEER) {
-            btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
-                               config->first_seq,
-                               btl_ib_credit_cost(&rail->credit[i], queue, rail->transport,
-                                                  config->credit_pool, conn->pmtud.carries));
-        }
-    }
-    conn->ack.unanswered = true;
+    btl_ib_accept_begin(conn);
+    btl_ib_ack_begin(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         conn->tx[i].recovery.duplicates = 0; /* the peer counts anew as well */
     }
@@ -133,30 +116,12 @@ static void begin(btl_ib_conn_t *conn)
 /* The end of the receiving part of a life. */
 static void end_rx(btl_ib_conn_t *conn)
 {
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_rail_t *rail = conn->rail;
-
-    for (uint32_t i = 0; i < rail->queues.count; i++) {
-        btl_ib_rx_window_drop(&conn->rx[i].window, &engine->mem);
-        if (rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
-            btl_ib_credit_fini(&conn->rx[i].credit, &rail->credit[i]);
-        }
-    }
-    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
-    btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
-    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
-        btl_ib_recv_hand_up_later(conn);
-    }
+    btl_ib_accept_end(conn);
+    btl_ib_recv_end(conn);
     btl_ib_serve_drop(conn);
-    btl_ib_list_remove(&conn->ack.link);
-    conn->ack.due = 0;
-    conn->ack.count = 0;
-    conn->ack.now = false;
+    btl_ib_ack_end(conn);
     btl_ib_refusal_forget(conn);
-    conn->ack.no_tag = false;
     conn->recovery.no_tag_at = 0;
-    conn->ack.echo_valid = false;
-    conn->ack.repaired_next = 0;
     conn->recovery.refused_since = 0;
     conn->recovery.doubtful = false;
     btl_ib_coalesce_forget(&conn->coalesce);
@@ -175,7 +140,7 @@ static void end(btl_ib_conn_t *conn)
     }
     end_rx(conn);
     btl_ib_op_shrink(conn);
-    btl_ib_serve_shrink(conn);
+    btl_ib_answers_shrink(conn);
     btl_ib_conn_unschedule(conn);
     conn->recovery.blocked_since = 0;
     btl_ib_recovery_begin_row(&conn->recovery);
@@ -213,20 +178,17 @@ static void init_lists(btl_ib_conn_t *conn)
 {
     btl_ib_sched_init(conn);
     btl_ib_list_init(&conn->ack.link);
-    btl_ib_list_init(&conn->input.whole);
-    btl_ib_list_init(&conn->rnr.link);
-    btl_ib_reasm_peer_init(&conn->input.fragments);
+    btl_ib_refusal_init(conn);
+    btl_ib_recv_init(conn);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
         btl_ib_list_init(&conn->sentmap.sent[i]);
     }
     btl_ib_list_init(&conn->sentmap.lost);
     btl_ib_list_init(&conn->sentmap.deferred);
-    btl_ib_list_init(&conn->input.parts);
     btl_ib_list_init(&conn->all);
-    btl_ib_list_init(&conn->ops.waiting);
-    btl_ib_list_init(&conn->direct.waiting);
-    btl_ib_list_init(&conn->direct.running);
-    btl_ib_serve_init(conn);
+    btl_ib_op_slots_init(conn);
+    btl_ib_direct_init(conn);
+    btl_ib_answers_init(conn);
     btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
     btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
@@ -455,14 +417,10 @@ bool btl_ib_conn_idle(btl_ib_conn_t *conn)
         return false;
     }
     btl_ib_op_shrink(conn);
-    btl_ib_serve_shrink(conn);
+    btl_ib_answers_shrink(conn);
     btl_ib_refusal_shrink(conn);
-    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
-    btl_ib_rx_window_shrink(&conn->input.fragments.finished, &engine->mem);
-    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
-        btl_ib_rx_window_shrink(&conn->rx[i].window, &engine->mem);
-        btl_ib_credit_rest(&conn->rx[i].credit, &conn->rail->credit[i]);
-    }
+    btl_ib_recv_shrink(conn);
+    btl_ib_accept_rest(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_tx_window_shrink(&conn->tx[i].sentmap.window, &engine->mem);
         if (conn->identity.bound
@@ -527,7 +485,7 @@ bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_drained(conn) && conn->recovery.blocked_since == 0
-           && conn->serve.streams == 0 && btl_ib_list_empty(&conn->serve.out.link)
+           && conn->answers.streams == 0 && btl_ib_list_empty(&conn->answers.out.link)
            && btl_ib_list_empty(&conn->input.fragments.fragments)
            && btl_ib_list_empty(&conn->input.parts);
 }
@@ -537,10 +495,8 @@ static void retire(btl_ib_conn_t *conn, int status)
 {
     bury(conn);
     btl_ib_send_give_back(conn, status, status);
-    btl_ib_store_drop(&conn->engine->store, conn);
     end(conn);
-    btl_ib_reasm_drop(&conn->engine->reasm, &conn->input.fragments);
-    btl_ib_list_remove(&conn->input.whole);
+    btl_ib_recv_drop(conn);
     btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
         conn->adopted = true;

@@ -91,6 +91,12 @@ static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
     }
 }
 
+/* The peer was told that limit. */
+static inline void btl_ib_credit_told(btl_ib_credit_t *credit, uint32_t limit)
+{
+    credit->told = limit;
+}
+
 /* The peer is idle: its share is the others'. What it holds it may keep, or give up. */
 void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 

@@ -3,24 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * One-sided operations that the device of a connection's own rail does by itself: it moves the bytes, or
- * changes the word, and no segment travels. An operation waits until the transport takes it, is in the device
- * until the transport says how it ended, and is then over, or goes the other way (btl_ib_op.c):
- *
- *      begin --> waiting --start()--> in the device --event 0, EACCES--> over
- *                   |                      |
- *                   |  cannot, or for too  |  connection broken, device failed: outcome unknown
- *                   |  long                |
- *                   +----------------------+--> PUT, GET: emulated, as a whole. Nobody was told that it is done,
- *                                               so bytes that are placed twice are the same
- *                                          +--> ATOMIC: -EPIPE. Nobody knows whether it was executed, and whether
- *                                               words are changed by devices or by processors is a property of the
- *                                               region: the two are not atomic for each other
- *
- * That a PUT may be done again assumes that nothing of a connection which one end says is broken arrives after what is
- * sent then: nearly always true, and promised by nobody (docs/architecture.md, chapter 8).
- */
+#include "btl_ib_direct.h"
 
 #include "btl_ib_calls.h"
 
@@ -39,6 +22,12 @@ static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
 static btl_ib_op_t *op_of(btl_ib_list_t *item)
 {
     return BTL_IB_CONTAINER(item, btl_ib_op_t, out.link);
+}
+
+void btl_ib_direct_init(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->direct.waiting);
+    btl_ib_list_init(&conn->direct.running);
 }
 
 /* ---- which ---- */
@@ -154,7 +143,8 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
     if (op->kind == BTL_IB_OP_ATOMIC) {
         btl_ib_send_finish(&op->out, -EPIPE);
     } else {
-        btl_ib_op_emulate(conn, op);
+        btl_ib_op_queue(conn, op);
+        btl_ib_conn_ready(conn);
     }
 }
 

@@ -19,10 +19,6 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
 /* It is over. Callbacks come later; a stream is freed. */
 void btl_ib_send_finish(btl_ib_out_t *out, int status);
 
-/* All messages and operations of the connection come back with `status`; messages all of which left
- * with `flight_status`. */
-void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status);
-
 /* Call the callbacks that are due. */
 void btl_ib_send_callbacks(btl_ib_engine_t *engine);
 

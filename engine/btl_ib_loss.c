@@ -74,9 +74,17 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->heard_at = conn->engine->clock.awake;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+    if (view->flags & BTL_IB_FLAG_NO_TAG) {
+        recovery->no_tag_at = conn->engine->clock.awake;
+    }
     if ((view->flags & BTL_IB_FLAG_ECHO)
-        && !btl_ib_seq_before(view->echo, (uint32_t) conn->recovery.asked_at)) {
-        conn->recovery.unheard = 0;
+        && !btl_ib_seq_before(view->echo, (uint32_t) recovery->asked_at)) {
+        recovery->unheard = 0;
     }
     take_sample(conn, view);
 }

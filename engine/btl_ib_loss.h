@@ -10,8 +10,8 @@
 
 #include "btl_ib_state.h"
 
-/* A datagram of the connection came: perhaps with a clock reading of ours, which is an answer and a round-trip
- * sample. */
+/* A datagram of the connection came: its peer is there. Perhaps it echoes a clock reading of ours, which
+ * is an answer and a round-trip sample. */
 void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */

@@ -59,10 +59,8 @@ void btl_ib_send_finish(btl_ib_out_t *out, int status)
     btl_ib_list_remove(&out->link);
     switch (out->kind) {
     case BTL_IB_OUT_STREAM:
-        btl_ib_serve_end(BTL_IB_CONTAINER(out, btl_ib_stream_t, out));
-        return;
     case BTL_IB_OUT_REPLIES:
-        out->offset = out->size;
+        btl_ib_answers_end(out);
         return;
     case BTL_IB_OUT_PUT:
     case BTL_IB_OUT_REQUEST:
@@ -75,39 +73,6 @@ void btl_ib_send_finish(btl_ib_out_t *out, int status)
     out->status = status;
     out->done_due = true;
     queue_event(out);
-}
-
-/* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */
-static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int flight_status,
-                               int status)
-{
-    btl_ib_list_t *item;
-
-    while ((item = btl_ib_list_first(segments)) != NULL) {
-        btl_ib_out_t *out = btl_ib_flight_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
-        if (out != NULL) {
-            btl_ib_send_finish(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
-        }
-    }
-}
-
-void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
-{
-    btl_ib_list_t *item;
-
-    btl_ib_direct_give_up(conn, status);
-    btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
-        give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);
-    }
-    give_back_segments(conn, &conn->sentmap.lost, flight_status, status);
-    give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
-    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
-            btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
-        }
-    }
-    btl_ib_op_give_up_answers(conn, status);
 }
 
 static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)

@@ -317,7 +317,7 @@ static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *ou
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
-        btl_ib_serve_write(conn, btl_ib_send_body(segment), size);
+        btl_ib_answers_write(conn, btl_ib_send_body(segment), size);
         segment->payload = size;
     }
     return segment;

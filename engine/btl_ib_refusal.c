@@ -3,14 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What was refused, and when it may come again. A sender can only ask for it now and then, one segment at
- * a time, because it does not know what is missing here. We do: once the cause is gone an ACK names the
- * segment (flag READY), and its sender sends it at once. When that is taken in all that was sent before
- * it and is still missing follows, as after a loss. Of several with the same cause the one with the lowest
- * sequence is kept: it is the one whose fragment others wait for. All are told as refused, so that their sender
- * does not take them for lost. What was refused for want of memory counts as lost.
- */
+#include "btl_ib_refusal.h"
 
 #include "btl_ib_calls.h"
 
@@ -147,6 +140,17 @@ void btl_ib_refusal_turn(btl_ib_engine_t *engine)
             btl_ib_list_push_tail(&engine->refused, item);
         }
     }
+}
+
+void btl_ib_refusal_init(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->rnr.link);
+}
+
+void btl_ib_refusal_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal)
+{
+    refusal->told = true;
+    conn->engine->count.sent_ready++;
 }
 
 void btl_ib_refusal_forget(btl_ib_conn_t *conn)

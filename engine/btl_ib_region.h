@@ -23,6 +23,7 @@
 
 #include <stdint.h>
 
+#include "btl_ib_counters.h"
 #include "btl_ib_mem.h"
 #include "btl_ib_rdma.h"
 #include "btl_ib_token.h"
@@ -97,6 +98,16 @@ btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
 btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
                                               btl_ib_region_key_t *key, uint64_t *offset,
                                               uint64_t size, uint32_t access, uint8_t **memory);
+
+/* Is what a peer asked for allowed? If not, or if it is elsewhere, that is counted. */
+static inline bool btl_ib_region_judge(btl_ib_counters_t *count, btl_ib_region_result_t result)
+{
+    count->served_elsewhere += result == BTL_IB_REGION_ELSEWHERE;
+    count->rejected_region += result == BTL_IB_REGION_UNKNOWN;
+    count->rejected_bounds += result == BTL_IB_REGION_BOUNDS;
+    count->rejected_right += result == BTL_IB_REGION_RIGHT;
+    return result <= BTL_IB_REGION_ELSEWHERE;
+}
 
 static inline bool btl_ib_region_allows(btl_ib_region_result_t result)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Datagrams -> messages, operations, answers. Everything is checked before anything is changed. */
+#include "btl_ib_rx.h"
 
 #include "btl_ib_calls.h"
 #include "btl_ib_validation.h"
@@ -64,107 +64,11 @@ bool btl_ib_recv_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t 
 /* Note the time and the peer's clock. */
 static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    btl_ib_engine_t *engine = conn->engine;
-
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    conn->recovery.heard_at = engine->clock.awake;
-    conn->recovery.refused_since = 0;
-    conn->recovery.doubtful = false;
-    if (!conn->ack.echo_valid || btl_ib_seq_before(conn->ack.echo, view->stamp)
-        || engine->clock.now - conn->ack.echo_at > BTL_IB_STAMP_AGE) {
-        conn->ack.echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
-        conn->ack.echo = view->stamp;
-        conn->ack.echo_at = engine->clock.now;
-        conn->ack.echo_away = engine->turn.away;
-    }
-    if (view->flags & BTL_IB_FLAG_NO_TAG) {
-        conn->recovery.no_tag_at = engine->clock.awake;
-    }
+    btl_ib_ack_heard(conn, view);
     btl_ib_loss_heard(conn, view);
-}
-
-/* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
-static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    uint32_t at = conn->ack.repaired_next++ % BTL_IB_AGAIN_KEPT;
-
-    conn->ack.repaired_seq[at] = view->seq;
-    conn->ack.repaired_space[at] = view->space;
-}
-
-/* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
- * it? Repeated by the network it is none of the sender's doing. */
-static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    uint32_t kept =
-        conn->ack.repaired_next < BTL_IB_AGAIN_KEPT ? conn->ack.repaired_next : BTL_IB_AGAIN_KEPT;
-
-    if (view->flags & BTL_IB_FLAG_AGAIN) {
-        return true;
-    }
-    for (uint32_t i = 0; i < kept; i++) {
-        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
-{
-    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWS_KEPT;
-
-    conn->ack.newest_seq[at] = seq;
-    conn->ack.newest_space[at] = space;
-}
-
-/* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
- * the one that was at the top before, whose last segments may not have been told of. */
-static void note_news(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
-
-    if (btl_ib_seq_before(view->seq, rx->window.top)) {
-        keep_news(conn, view->space, view->seq);
-    } else if (view->seq != rx->window.top) {
-        keep_news(conn, view->space, rx->ack.run);
-        rx->ack.run = view->seq;
-    } else if (rx->window.above == 0) {
-        rx->ack.run = view->seq;
-    }
-}
-
-void btl_ib_recv_take_in(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_engine_t *engine = conn->engine;
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
-    const btl_ib_queue_t *queue = &conn->rail->queues.q[view->space];
-    bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
-    bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
-
-    note_news(conn, view);
-    if (!btl_ib_list_empty(&conn->input.parts)) {
-        btl_ib_parts_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
-    }
-
-    if (view->flags & BTL_IB_FLAG_AGAIN) {
-        keep_again(conn, view);
-    }
-    btl_ib_rx_window_mark(&rx->window, view->seq);
-    engine->count.received_segments++;
-    engine->count.received_bytes += view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : view->size;
-    btl_ib_conn_active(conn);
-    if (rx->window.above > 0) {
-        engine->count.received_out_of_order++;
-        now = now || !in_order;
-    }
-    if (queue->type == BTL_IB_QUEUE_PER_PEER) {
-        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space], queue,
-                          rx->window.above > 0);
-    }
-    btl_ib_ack_owe(conn, view->space, now || btl_ib_ack_is_many(conn, view));
 }
 
 static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
@@ -197,11 +101,45 @@ static uint32_t hand_up(btl_ib_conn_t *conn)
     return count;
 }
 
-void btl_ib_recv_hand_up_later(btl_ib_conn_t *conn)
+/* The next progress call is to hand up what is complete of its fragments. */
+static void hand_up_later(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->input.whole)) {
         btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
     }
+}
+
+void btl_ib_recv_init(btl_ib_conn_t *conn)
+{
+    btl_ib_reasm_peer_init(&conn->input.fragments);
+    btl_ib_list_init(&conn->input.parts);
+    btl_ib_list_init(&conn->input.whole);
+}
+
+void btl_ib_recv_end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
+    btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
+    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
+        hand_up_later(conn);
+    }
+}
+
+void btl_ib_recv_drop(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_store_drop(&engine->store, conn);
+    btl_ib_reasm_drop(&engine->reasm, &conn->input.fragments);
+    btl_ib_list_remove(&conn->input.whole);
+}
+
+void btl_ib_recv_shrink(btl_ib_conn_t *conn)
+{
+    btl_ib_parts_drop(&conn->input.parts, &conn->engine->mem);
+    btl_ib_rx_window_shrink(&conn->input.fragments.finished, &conn->engine->mem);
 }
 
 uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
@@ -230,7 +168,7 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
         return true;
     }
     engine->count.refused_no_tag++;
-    conn->ack.no_tag = true;
+    btl_ib_ack_no_tag(conn);
     btl_ib_refusal_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
     BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                BTL_IB_NAME_ARGS(conn->identity.name), tag);
@@ -257,21 +195,6 @@ static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             }
             before = message.tag;
         }
-    }
-    return true;
-}
-
-/* Can it be taken in now? If not it is left unacknowledged and comes again. */
-static bool ready_for(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    if (!all_have_listeners(conn, view)) {
-        return false;
-    }
-    if (btl_ib_rx_window_reserve(&conn->rx[view->space].window, view->seq, &engine->mem) != 0) {
-        engine->count.refused_no_memory++;
-        return false;
     }
     return true;
 }
@@ -331,7 +254,7 @@ static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         answer_probe(conn, view);
         return;
     }
-    btl_ib_recv_take_in(conn, view);
+    btl_ib_accept(conn, view);
     btl_ib_store_take_over(&engine->store, &kept);
 }
 
@@ -341,7 +264,7 @@ static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         keep_messages(conn, view);
         return;
     }
-    btl_ib_recv_take_in(conn, view);
+    btl_ib_accept(conn, view);
     deliver(conn, view->tag, view->payload, view->size);
 }
 
@@ -356,7 +279,7 @@ static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         keep_messages(conn, view);
         return;
     }
-    btl_ib_recv_take_in(conn, view);
+    btl_ib_accept(conn, view);
     while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
         deliver(conn, message.tag, message.data, message.size);
     }
@@ -378,41 +301,17 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.dropped_chunk++;
         return;
     case BTL_IB_REASM_STORED:
-        btl_ib_recv_take_in(conn, view);
+        btl_ib_accept(conn, view);
         return;
     case BTL_IB_REASM_COMPLETE:
-        btl_ib_recv_take_in(conn, view);
+        btl_ib_accept(conn, view);
         if (engine->turn.async) {
-            btl_ib_recv_hand_up_later(conn);
+            hand_up_later(conn);
         } else {
             (void) hand_up(conn);
         }
         return;
     }
-}
-
-/* The idle peer gives up the `skip` sequences that end with this one: no traffic, and no buffer used. */
-static void recv_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_rx_space_t *rx = &conn->rx[view->space];
-    const btl_ib_queue_t *queue = &conn->rail->queues.q[view->space];
-    uint32_t first = view->seq - view->skip + 1;
-    uint32_t received = first, end;
-
-    /* Later traffic may have overtaken it, but nothing of what it gives up can have arrived. */
-    bool clash = first == rx->window.next && btl_ib_rx_window_range(&rx->window, &received, &end)
-                 && !btl_ib_seq_before(view->seq, received);
-    if (queue->type != BTL_IB_QUEUE_PER_PEER || first != rx->window.next || clash
-        || view->skip > rx->credit.grant - rx->credit.used || view->skip == rx->credit.grant) {
-        conn->engine->count.dropped_sequence++;
-        return;
-    }
-    for (uint32_t i = 0; i < view->skip; i++) {
-        btl_ib_rx_window_mark(&rx->window, first + i);
-    }
-    conn->engine->count.received_skips++;
-    btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space], queue, view->skip);
-    btl_ib_ack_owe(conn, view->space, true);
 }
 
 /* Requests for what our regions hold; they are served also while draining. */
@@ -490,11 +389,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
-        /* Of a copy in parts the first counts. */
-        conn->rx[view->space].ack.duplicates +=
-            (view->type != BTL_IB_TYPE_PART || view->part.offset == 0)
-            && was_sent_again(conn, view);
-        btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+        btl_ib_ack_duplicate(conn, view);
         return;
     }
     if (view->type == BTL_IB_TYPE_PART) {
@@ -504,8 +399,8 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->rnr.any) {
         btl_ib_refusal_here(conn, view);
     }
-    if (!ready_for(conn, view)) {
-        answer_probe(conn, view);
+    if (!all_have_listeners(conn, view) || !btl_ib_accept_room(conn, view)) {
+        answer_probe(conn, view); /* it is left unacknowledged and comes again */
         return;
     }
     switch (view->type) {
@@ -519,7 +414,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         recv_chunk(conn, view);
         break;
     case BTL_IB_TYPE_SKIP:
-        recv_skip(conn, view);
+        btl_ib_accept_skip(conn, view);
         break;
     case BTL_IB_TYPE_GOT:
         btl_ib_op_recv_got(conn, view);
@@ -528,7 +423,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_op_recv_replies(conn, view);
         break;
     case BTL_IB_TYPE_VOID:
-        btl_ib_recv_take_in(conn, view);
+        btl_ib_accept(conn, view);
         break;
     default:
         recv_request(conn, view);

@@ -83,7 +83,7 @@ typedef struct btl_ib_op_slot {
     uint32_t next_free; /* of a free one */
 } btl_ib_op_slot_t;
 
-/* Our one-sided operations with one peer. */
+/* Our one-sided operations with one peer. Written by btl_ib_op_slots.c. */
 typedef struct btl_ib_ops {
     btl_ib_list_t waiting;   /* for a place among those that run */
     btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not needed now */
@@ -94,7 +94,7 @@ typedef struct btl_ib_ops {
     uint64_t answer_since;   /* awake: the last answer, or the first to wait for one */
 } btl_ib_ops_t;
 
-/* Of them, those that the device does. */
+/* Of them, those that the device does. Written by btl_ib_direct.c. */
 typedef struct btl_ib_direct {
     btl_ib_list_t waiting; /* until the transport takes them, in order */
     btl_ib_list_t running; /* in the device */
@@ -102,11 +102,15 @@ typedef struct btl_ib_direct {
     uint64_t moved_at;     /* awake: the last went in or came out, or the first began to wait */
 } btl_ib_direct_t;
 
-/* What we do for one peer. */
-typedef struct btl_ib_serve {
+/* What we owe one peer for its one-sided operations. Written by btl_ib_answers.c. */
+typedef struct btl_ib_answers {
     btl_ib_out_t out;             /* replies: size and offset count since the beginning */
     btl_ib_wire_reply_t *replies; /* a ring of BTL_IB_OPS_MAX; NULL: not needed now */
     uint32_t streams;
+} btl_ib_answers_t;
+
+/* What we do for one peer. Written by btl_ib_serve.c. */
+typedef struct btl_ib_serve {
     uint32_t refused;    /* the last PUT that was refused */
     uint32_t refused_in; /* and in which batch of events */
 } btl_ib_serve_t;
@@ -267,6 +271,13 @@ static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64
     recovery->unheard = 0;
 }
 
+/* The peer works for us: that counts as news, and what it still owes is asked for from now on. */
+static inline void btl_ib_recovery_wait_anew(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    btl_ib_recovery_begin_row(recovery);
+    recovery->probe_base = now;
+}
+
 /* Acknowledgements that are due to the peer. Written by btl_ib_ack.c. */
 typedef struct btl_ib_ack_tx {
     btl_ib_list_t link;     /* on the engine's list: an acknowledgement is due */
@@ -345,6 +356,7 @@ struct btl_ib_conn {
     btl_ib_rnr_t rnr;
     btl_ib_ops_t ops;
     btl_ib_direct_t direct;
+    btl_ib_answers_t answers;
     btl_ib_serve_t serve;
     btl_ib_idle_t idle;
 };
@@ -444,6 +456,12 @@ typedef struct btl_ib_handshakes {
     bool told_passive; /* that there are passive_max */
 } btl_ib_handshakes_t;
 
+/* Ids of operations, of all connections: an answer to a connection that was destroyed must not fit an
+ * operation of the next one with the same peer. Written by btl_ib_op_slots.c. */
+typedef struct btl_ib_op_ids {
+    uint32_t generation; /* of the newest */
+} btl_ib_op_ids_t;
+
 struct btl_ib_engine {
     btl_ib_engine_config_t config;
     const btl_ib_engine_ops_t *ops;
@@ -456,7 +474,7 @@ struct btl_ib_engine {
     btl_ib_latency_t latency;
     btl_ib_budget_t budget;
     btl_ib_handshakes_t handshakes;
-    uint32_t op_generation;     /* of the newest id of an operation */
+    btl_ib_op_ids_t op_ids;
     uint32_t lively;            /* connections that are not idle: each has a timer to become so */
     uint32_t finished;          /* messages finished in this turn */
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */

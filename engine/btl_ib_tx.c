@@ -262,3 +262,68 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     btl_ib_engine_leave(engine);
     return 0;
 }
+
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const bool direct = btl_ib_direct_wanted(conn, op);
+    const int rc = btl_ib_op_admit(conn, op, direct);
+
+    if (rc != 0) {
+        return rc;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_op_begin(conn, op);
+    if (!direct) {
+        btl_ib_op_queue(conn, op);
+        if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+            btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
+        } else if (btl_ib_coalesce_hold(conn, op->out.size)) {
+            return 0;
+        } else {
+            btl_ib_coalesce_joins(&conn->coalesce);
+        }
+    }
+    btl_ib_engine_enter(engine);
+    if (direct) {
+        btl_ib_direct_begin(conn, op);
+    } else {
+        btl_ib_send_push(conn);
+    }
+    btl_ib_send_callbacks(engine);
+    btl_ib_engine_leave(engine);
+    return 0;
+}
+
+/* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */
+static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int flight_status,
+                               int status)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(segments)) != NULL) {
+        btl_ib_out_t *out = btl_ib_flight_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+        if (out != NULL) {
+            btl_ib_send_finish(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
+        }
+    }
+}
+
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
+{
+    btl_ib_list_t *item;
+
+    btl_ib_direct_give_up(conn, status);
+    btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);
+    }
+    give_back_segments(conn, &conn->sentmap.lost, flight_status, status);
+    give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
+            btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+        }
+    }
+    btl_ib_op_give_up_answers(conn, status);
+}

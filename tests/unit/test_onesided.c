@@ -304,7 +304,7 @@ static void test_too_many_requests(void **state)
     }
     assert_int_equal(bench_counters(bench, 0)->served_gets, before + BTL_IB_OPS_MAX);
     assert_int_equal(bench_counters(bench, 0)->refused_no_room, 10);
-    assert_int_equal(conn->serve.streams, BTL_IB_OPS_MAX);
+    assert_int_equal(conn->answers.streams, BTL_IB_OPS_MAX);
     end(bench);
 }
 
@@ -318,7 +318,7 @@ static void test_no_memory_for_a_stream(void **state)
     (void) state;
     bench_run(bench, 5 * SECOND);
     assert_true(bench_conn(bench, 0, 1)->idle.shrunk);
-    assert_null(bench_conn(bench, 0, 1)->serve.replies);
+    assert_null(bench_conn(bench, 0, 1)->answers.replies);
     size_t bytes = host->bytes;
     forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
     host->fail_in = 2; /* the first is for the room */

@@ -1,0 +1,29 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * One-sided operations, the initiator's side. An operation waits for a slot (btl_ib_op_slots.h), then
+ * its bytes or its request go out like a message, unless the device does it (btl_ib_direct.h). A PUT is
+ * over with the acknowledgement of its last segment; GET and ATOMIC with their answer.
+ */
+
+#ifndef BTL_IB_OP_H
+#define BTL_IB_OP_H
+
+#include "btl_ib_state.h"
+
+/* May it be started? `direct`: by the device only. 0, or as btl_ib_op_start(). */
+int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direct);
+
+/* Those that wait for a slot, or for an answer, are over. */
+void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);
+void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status);
+
+/* Answers of the peer's: pieces of what a GET asked for, a PUT that was refused, results of GETs and ATOMICs. */
+void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+#endif

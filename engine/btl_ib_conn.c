@@ -5,11 +5,12 @@
 
 /* A connection's life: made, reset, drained, closed, dead. */
 
-#include "btl_ib_min.h"
 #include "btl_ib_conn.h"
 
+#include "btl_ib_admission.h"
 #include "btl_ib_calls.h"
-#include "btl_ib_contact.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_min.h"
 #include "btl_ib_validation.h"
 
 #include <errno.h>
@@ -49,34 +50,13 @@ static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
     return &entry->table;
 }
 
-static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
-{
-    return (btl_ib_grave_t){
-        .name = conn->identity.name,
-        .secret = conn->identity.secret.k[0],
-        .rail = conn->rail->index,
-        .remote_rail = conn->identity.remote_rail,
-        .epoch = conn->identity.peer_epoch,
-    };
-}
-
-/* Late copies of the peer's first datagrams must not make the connection rise again. */
-static void bury(const btl_ib_conn_t *conn)
-{
-    btl_ib_grave_t grave = grave_of(conn);
-
-    if (conn->identity.bound) {
-        btl_ib_graves_add(&conn->engine->graves, &grave);
-    }
-}
-
 /* The receiving part of a new life. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
     btl_ib_ack_begin(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        conn->tx[i].recovery.duplicates = 0; /* the peer counts anew as well */
+        btl_ib_recovery_begin_space(&conn->tx[i]);
     }
 }
 
@@ -85,19 +65,14 @@ void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_path_train(conn));
     btl_ib_pacer_begin(&conn->pacer);
-    conn->recovery.reorder_scale = 0;
-    conn->recovery.reorder_calm = 0;
-    conn->recovery.reorder_at = 0;
-    conn->recovery.network_rtt = UINT32_MAX;
+    btl_ib_recovery_begin_route(&conn->recovery);
 }
 
 /* Everything that a new life of the connection starts with. */
 static void begin(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
-    btl_ib_grave_t grave = grave_of(conn);
 
-    conn->identity.peer_floor = btl_ib_graves_floor(&conn->engine->graves, &grave);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
         btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
@@ -107,10 +82,10 @@ static void begin(btl_ib_conn_t *conn)
     btl_ib_conn_begin_way(conn);
     btl_ib_coalesce_begin(&conn->coalesce);
     conn->next_fragment = 0;
-    conn->recovery.probed = 0;
+    btl_ib_recovery_begin(&conn->recovery);
     btl_ib_path_begin(conn);
     btl_ib_validation_begin(conn);
-    btl_ib_contact_begin(conn);
+    btl_ib_identity_begin(conn);
 }
 
 /* The end of the receiving part of a life. */
@@ -119,15 +94,11 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_accept_end(conn);
     btl_ib_recv_end(conn);
     btl_ib_serve_drop(conn);
-    btl_ib_ack_end(conn);
     btl_ib_refusal_forget(conn);
-    conn->recovery.no_tag_at = 0;
-    conn->recovery.refused_since = 0;
-    conn->recovery.doubtful = false;
+    btl_ib_ack_end(conn);
+    btl_ib_recovery_end_peer(&conn->recovery);
     btl_ib_coalesce_forget(&conn->coalesce);
-    conn->identity.bound = false;
-    conn->identity.peer_knows = false;
-    conn->identity.peer_id = 0;
+    btl_ib_identity_unbind(conn);
 }
 
 /* The end of that life: memory and credits go back. Nothing is in flight any more. */
@@ -142,7 +113,7 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_op_shrink(conn);
     btl_ib_answers_shrink(conn);
     btl_ib_conn_unschedule(conn);
-    conn->recovery.blocked_since = 0;
+    btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_recovery_begin_row(&conn->recovery);
 }
 
@@ -196,7 +167,8 @@ static void init_lists(btl_ib_conn_t *conn)
     }
 }
 
-static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *peer_queues)
+static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                               const btl_ib_queue_table_t *peer_queues)
 {
     size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
     size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
@@ -209,9 +181,9 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_queue_table_t *
         conn->peer_queues = peer_queues;
         conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
         conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
-        if (keys > 0) {
-            conn->identity.keys = (btl_ib_guard_keys_t *) (void *) (conn->rx + rail->queues.count);
-        }
+        btl_ib_identity_init(conn, info,
+                             keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
+        btl_ib_validation_init(conn, info->answers);
         init_lists(conn);
     }
     return conn;
@@ -226,27 +198,11 @@ static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     if (rc != 0) {
         return rc;
     }
-    rc = !limits_fit(conn, info)
-             ? -EINVAL
-             : btl_ib_table_add(&engine->table, conn, info->name, conn->rail->index, info->rail,
-                                &conn->identity.id);
+    rc = !limits_fit(conn, info) ? -EINVAL : btl_ib_identity_register(conn);
     if (rc != 0) {
         btl_ib_route_fini(conn);
     }
     return rc;
-}
-
-/* What its owner published. */
-static void identify(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
-{
-    conn->identity.name = info->name;
-    conn->identity.secret = info->secret;
-    if (conn->identity.keys != NULL) {
-        conn->identity.keys->peer = info->key;
-    }
-    conn->identity.remote_rail = info->rail;
-    conn->identity.peer_ack_delay = info->ack_delay;
-    conn->validation.promised = info->answers;
 }
 
 static void tell_made(const btl_ib_conn_t *conn)
@@ -271,7 +227,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
                        && btl_ib_queues_check(&info->queues) == 0;
 
     const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
-    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, queues);
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, info, queues);
     int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter(conn, info);
     if (rc == -EINVAL) {
         BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
@@ -281,7 +237,6 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
         btl_ib_free(&engine->mem, conn);
         return rc;
     }
-    identify(conn, info);
     conn->made_in = engine->turn.batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
@@ -323,7 +278,7 @@ void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
 {
     if (!conn->adopted) {
         conn->adopted = true;
-        conn->engine->handshakes.passive--;
+        btl_ib_admission_passive(conn->engine, -1);
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
                           BTL_IB_NAME_ARGS(conn->identity.name));
     }
@@ -436,14 +391,11 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    bury(conn);
+    btl_ib_identity_bury(conn);
     btl_ib_send_give_back(conn, 0, -EPIPE);
     end(conn);
-    btl_ib_table_remove(&engine->table, conn->identity.id);
-    /* The slot just freed is there, so this cannot fail. */
-    (void) btl_ib_table_add(&engine->table, conn, conn->identity.name, conn->rail->index,
-                            conn->identity.remote_rail, &conn->identity.id);
-    conn->contacted = false;
+    btl_ib_identity_unregister(conn);
+    (void) btl_ib_identity_register(conn);
     begin(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
                       BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
@@ -451,7 +403,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 {
-    bury(conn);
+    btl_ib_identity_bury(conn);
     btl_ib_send_void(conn, NULL);
     end_rx(conn);
     begin_rx(conn);
@@ -493,14 +445,14 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 /* Off all lists and accounts but the table of ids: whatever its state is next. */
 static void retire(btl_ib_conn_t *conn, int status)
 {
-    bury(conn);
+    btl_ib_identity_bury(conn);
     btl_ib_send_give_back(conn, status, status);
     end(conn);
     btl_ib_recv_drop(conn);
     btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
         conn->adopted = true;
-        conn->engine->handshakes.passive--;
+        btl_ib_admission_passive(conn->engine, -1);
     }
 }
 
@@ -526,6 +478,14 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_engine_leave(engine);
 }
 
+/* To be freed as soon as nobody is on the stack with it. */
+static void gone(btl_ib_conn_t *conn)
+{
+    conn->state = BTL_IB_CONN_GONE;
+    btl_ib_list_remove(&conn->all);
+    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
+}
+
 void btl_ib_conn_linger(btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_CLOSE, 0);
@@ -538,14 +498,14 @@ void btl_ib_conn_linger(btl_ib_conn_t *conn)
         btl_ib_hotel_check_in(&conn->engine->hotel, &conn->recovery.timer.guest,
                               conn->engine->clock.now + CLOSE_INTERVAL);
     } else {
-        btl_ib_conn_gone(conn);
+        gone(conn);
     }
 }
 
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->contacted)
+    bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->identity.contacted)
                 && !conn->route.via->health.failed;
 
     btl_ib_clock_set(&engine->clock, now);
@@ -564,7 +524,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
         btl_ib_list_push_tail(&engine->closing, &conn->all);
         btl_ib_conn_linger(conn);
     } else {
-        btl_ib_conn_gone(conn);
+        gone(conn);
     }
     btl_ib_engine_leave(engine);
 }

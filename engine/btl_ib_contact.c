@@ -3,51 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * Whose datagram is this? Tokens, first contact, reopened connections and restarted processes.
- *
- * Every segment carries a CONNECT block until its sender knows that the peer has its id, so the
- * first datagram can carry data and losing any one of them loses nothing else. Both sides may begin
- * at once: each finds the other's name in its table and takes down the id.
- */
-
 #include "btl_ib_contact.h"
 
+#include "btl_ib_admission.h"
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_identity.h"
 #include "btl_ib_path_response.h"
 #include "btl_ib_validation.h"
 
 #include <string.h>
-
-enum {
-    SECOND = 1000 * 1000,
-    RESPONSES = 8, /* for each look-up that is allowed */
-};
-
-void btl_ib_contact_begin(btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_config_t *config = &conn->engine->config;
-
-    conn->identity.epoch = ++conn->engine->handshakes.next_epoch;
-    conn->identity.tx_token =
-        btl_ib_token(&conn->identity.secret, config->name, &config->secret, conn->identity.epoch,
-                     btl_ib_rails_of(conn->rail->index, conn->identity.remote_rail));
-    if (conn->identity.keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
-        conn->identity.keys->tx.begun = false;
-        conn->identity.keys->number = config->first_number;
-    }
-}
-
-/* The token that the sender of this CONNECT must show if its secret is `secret`. */
-static bool proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
-                   const btl_ib_secret_t *secret)
-{
-    return view->token
-           == btl_ib_token(&engine->config.secret, view->connect.name, secret, view->connect.epoch,
-                           btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
-}
 
 /* Does it come from where the peer said it is, as far as the transport can tell? What was collected
  * in one batch with a first contact came before its address was known. */
@@ -127,73 +93,13 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     if (view->connect.floor != 0 && btl_ib_seq_before(conn->identity.epoch, view->connect.floor)) {
         btl_ib_conn_reset(conn);
     }
-    conn->identity.peer_id = view->connect.connection;
-    conn->identity.peer_epoch = view->connect.epoch;
-    conn->identity.rx_token = view->token;
-    conn->identity.bound = true;
+    btl_ib_identity_bind(conn, arrival);
     /* It may have had no room for a stranger's data: no long pause before they go again. */
     btl_ib_recovery_begin_row(&conn->recovery);
-    if (conn->identity.keys != NULL) {
-        conn->identity.keys->rx = arrival->way;
-        btl_ib_replay_init(&conn->identity.keys->replay);
-        btl_ib_replay_mark(&conn->identity.keys->replay,
-                           btl_ib_guard_number(arrival->data, arrival->size));
-    }
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
                conn->identity.peer_epoch);
     return conn;
-}
-
-static void begin_second(btl_ib_engine_t *engine)
-{
-    if (engine->clock.now - engine->handshakes.lookups_at >= SECOND) {
-        engine->handshakes.lookups_at = engine->clock.now;
-        engine->handshakes.lookups = 0;
-        engine->handshakes.responses = 0;
-    }
-}
-
-/* Looking somebody up costs time, and anybody can ask for it: not too often. */
-static bool may_look_up(btl_ib_engine_t *engine)
-{
-    begin_second(engine);
-    return !engine->handshakes.refuse_new
-           && engine->handshakes.lookups++ < engine->config.lookups_max;
-}
-
-/* The same of responses, which cost less. */
-static bool may_respond(btl_ib_engine_t *engine)
-{
-    begin_second(engine);
-    return engine->handshakes.responses++ / RESPONSES < engine->config.lookups_max;
-}
-
-/* Is it of a life that has ended here already? Its sender's secret is `secret`. */
-static bool is_late(btl_ib_engine_t *engine, const btl_ib_view_t *view,
-                    const btl_ib_secret_t *secret)
-{
-    btl_ib_grave_t peer = {
-        .name = view->connect.name,
-        .secret = secret->k[0],
-        .rail = view->connect.to_rail,
-        .remote_rail = view->connect.from_rail,
-    };
-    uint32_t floor = btl_ib_graves_floor(&engine->graves, &peer);
-
-    return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
-}
-
-/* Does it say that lives of ours ended which never began? Whoever believed that would begin one after
- * the other. */
-static bool is_impossible(btl_ib_engine_t *engine, const btl_ib_view_t *view)
-{
-    if (view->connect.floor == 0
-        || !btl_ib_seq_before(engine->handshakes.next_epoch + 1, view->connect.floor)) {
-        return false;
-    }
-    engine->count.dropped_stale++;
-    return true;
 }
 
 /* Ask the runtime who that is. True if token and key prove it, and this is the beginning of a life;
@@ -210,15 +116,19 @@ static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_stranger++;
         return false;
     }
-    if (!proves(engine, view, &info->secret)) {
+    if (!btl_ib_identity_proves(engine, view, &info->secret)) {
         engine->count.dropped_token++;
         return false;
     }
-    if (is_late(engine, view, &info->secret)) {
+    if (btl_ib_identity_is_late(engine, view, &info->secret)) {
         engine->count.dropped_stale++;
         return false;
     }
-    return !is_impossible(engine, view) && introduces(engine, arrival, &info->key);
+    if (btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return false;
+    }
+    return introduces(engine, arrival, &info->key);
 }
 
 /* By another rail than it names only somebody comes who has a connection with us by that one. */
@@ -232,65 +142,6 @@ static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriv
     return false;
 }
 
-/* Is a copy of it kept? Of what is encrypted nobody can tell: of that more is kept. */
-static bool is_kept(const btl_ib_store_t *unidentified, const btl_ib_arrival_t *arrival)
-{
-    const btl_ib_list_t *messages = &unidentified->messages;
-    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
-
-    for (btl_ib_list_t *item = btl_ib_list_first(messages); item != NULL;
-         item = btl_ib_list_next(messages, item)) {
-        const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
-        const btl_ib_wire_header_t *kept =
-            (const btl_ib_wire_header_t *) (const void *) stored->data;
-        if (kept->token == header->token && kept->seq == header->seq
-            && kept->version_type == header->version_type && kept->spaces == header->spaces) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The runtime cannot be asked in a kick: it waits for the owner, and its sender hears that it got here. */
-static void put_off(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
-{
-    btl_ib_store_t *unidentified = &rail->engine->unidentified;
-    const uint32_t size = arrival->size + rail->engine->guard.ops->trailer;
-    btl_ib_stored_t *stored =
-        is_kept(unidentified, arrival) ? NULL : btl_ib_store_get(unidentified, size);
-
-    if (stored != NULL) {
-        stored->tag = (uint8_t) rail->index;
-        memcpy(stored->data, arrival->data, size);
-        btl_ib_store_add(unidentified, stored);
-        rail->engine->count.received_unidentified++;
-    } else {
-        rail->engine->count.dropped_lookup++;
-    }
-    if (stored != NULL
-        || may_respond(rail->engine)) { /* who asks for the first time is not left out */
-        btl_ib_path_response_send(rail, arrival);
-    }
-}
-
-/* Is there room for another stranger, or is this one in place of a known peer; and time to look it up? */
-static bool may_be_taken_up(btl_ib_engine_t *engine, bool known)
-{
-    const uint32_t most = engine->config.passive_max;
-
-    if (known || engine->handshakes.passive < most) {
-        return may_look_up(engine);
-    }
-    if (!engine->handshakes.told_passive) {
-        engine->handshakes.told_passive = true;
-        BTL_IB_LOG(engine, 0,
-                   "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
-                   "further ones wait until there are fewer",
-                   most);
-    }
-    return false;
-}
-
 /* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
  * then of a process that is no more; NULL: of none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
@@ -300,13 +151,15 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (engine->turn.async && !engine->handshakes.refuse_new) {
-        put_off(rail, arrival);
+    if (engine->turn.async && !engine->admission.closed) { /* the runtime cannot be asked now */
+        if (btl_ib_admission_keep(rail, arrival)) {
+            btl_ib_path_response_send(rail, arrival);
+        }
         return NULL;
     }
-    if (!may_be_taken_up(engine, old != NULL)) {
+    if (!btl_ib_admission_looks_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
-        if (old == NULL && !engine->handshakes.refuse_new && may_respond(engine)) {
+        if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
             btl_ib_path_response_send(rail, arrival); /* it is to wait, and not to give us up */
         }
         return NULL;
@@ -325,7 +178,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
         engine->count.dropped_lookup++;
         return NULL;
     }
-    engine->handshakes.passive++;
+    btl_ib_admission_passive(engine, 1);
     engine->count.connections_passive++;
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
                       BTL_IB_NAME_ARGS(conn->identity.name));
@@ -376,13 +229,17 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
         }
         return look_up(rail, arrival, NULL);
     }
-    if (!proves(engine, view, &conn->identity.secret)) {
+    if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!is_source(conn, rail, arrival->from) || is_impossible(engine, view)) {
+    if (!is_source(conn, rail, arrival->from)) {
         return NULL;
     }
-    if (!conn->identity.bound && is_late(engine, view, &conn->identity.secret)) {
+    if (btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
         answer_late(conn, arrival);
         return NULL;
     }
@@ -487,7 +344,7 @@ btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
         return without_answers(conn, rail, arrival);
     }
     if (!conn->identity.peer_knows) {
-        conn->identity.peer_knows = true;
+        btl_ib_identity_known(conn);
         btl_ib_validation_answered(conn);
     }
     return conn;

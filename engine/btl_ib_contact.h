@@ -3,7 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* First contact, known peers, restarted ones: which connection a datagram belongs to. */
+/*
+ * Which connection does a datagram belong to? First contact, reopened connections, restarted processes.
+ *
+ * Every segment carries a CONNECT block until its sender knows that the peer has its id, so the first
+ * datagram can carry data and losing any one of them loses nothing else. Both sides may begin at once:
+ * each finds the other's name in its table and takes down the id.
+ */
 
 #ifndef BTL_IB_CONTACT_H
 #define BTL_IB_CONTACT_H
@@ -17,8 +23,5 @@
  * ours is taken out of the view.
  */
 btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
-
-/* Our token on what goes to the peer, for the connection's current epoch. */
-void btl_ib_contact_begin(btl_ib_conn_t *conn);
 
 #endif

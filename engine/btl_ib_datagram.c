@@ -6,6 +6,7 @@
 /* Segments -> datagrams -> transport: headers are written and protected anew for each copy. */
 
 #include "btl_ib_min.h"
+#include "btl_ib_identity.h"
 #include "btl_ib_tx.h"
 
 #include <errno.h>
@@ -291,7 +292,9 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     make_row(conn, segments, count, &news, &row);
     int done = send_row(conn, &row, segments, &taken);
     drop_rest(&row, segments, done);
-    conn->contacted = conn->contacted || done > 0;
+    if (done > 0) {
+        btl_ib_identity_contacted(conn);
+    }
     if (taken > 0) {
         conn->ack.no_tag = false;
         if (acks) {

@@ -6,6 +6,7 @@
 /* Rails, progress, and the events of the transports. */
 
 #include "btl_ib_min.h"
+#include "btl_ib_admission.h"
 #include "btl_ib_arrival.h"
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
@@ -308,7 +309,9 @@ static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
         case BTL_IB_EVENT_RDMA: /* taken in before the others */
             break;
         default:
-            btl_ib_rail_event(rail, &events[i]);
+            if (btl_ib_rail_event(rail, &events[i])) {
+                engine->turn.failure_pending = true;
+            }
         }
     }
     return received;
@@ -380,8 +383,8 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
             left -= count;
             engine->turn.more = left <= 0;
         }
-        if (rail->health.down && !rail->health.failed) {
-            btl_ib_rail_look(rail);
+        if (rail->health.down && !rail->health.failed && btl_ib_rail_look(rail)) {
+            engine->turn.failure_pending = true;
         }
     }
     return datagrams;
@@ -631,7 +634,7 @@ void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
 {
     btl_ib_conn_t *conn;
 
-    engine->handshakes.refuse_new = true;
+    btl_ib_admission_close(engine);
     while ((conn = unadopted(engine)) != NULL) {
         btl_ib_conn_destroy(conn, now);
     }

@@ -39,7 +39,7 @@ static void ask_anew(const btl_ib_conn_t *conn)
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
-    conn->recovery.blocked_since = 0; /* what data wait for from now on is something else */
+    btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_conn_ready(conn);
     ask_anew(conn);
 }
@@ -51,17 +51,6 @@ void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
     if (carries != NULL && !carries->identity.bound && carries->route.via == carries->rail) {
         btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
     }
-}
-
-/* What was measured of the old way says nothing of the new one. */
-static void measure_anew(btl_ib_conn_t *conn)
-{
-    btl_ib_rtt_t unknown = {0};
-
-    conn->recovery.rtt = unknown;
-    btl_ib_recovery_begin_row(&conn->recovery);
-    conn->recovery.probe_base = conn->engine->clock.now;
-    btl_ib_conn_begin_way(conn);
 }
 
 /* All that is on the way may be lost with it: what arrived is recognised as such at the other end. */
@@ -81,7 +70,8 @@ static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_
     btl_ib_path_moved(conn, other);
     btl_ib_validation_moved(conn);
     conn->engine->count.failovers++;
-    measure_anew(conn);
+    btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
+    btl_ib_conn_begin_way(conn);
     send_all_again(conn);
 }
 
@@ -141,7 +131,7 @@ static bool take_next_way(btl_ib_conn_t *conn, int least)
 /* The peer is to answer by this way. */
 static void tell(btl_ib_conn_t *conn)
 {
-    if (conn->identity.bound || conn->contacted) {
+    if (conn->identity.bound || conn->identity.contacted) {
         btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     }
 }
@@ -169,8 +159,11 @@ bool btl_ib_failover_refused(btl_ib_conn_t *conn)
     if (carries != NULL) {
         btl_ib_validation_refused(carries);
     }
-    conn->recovery.refused_since = 0;
-    return go_on(conn, 1);
+    if (!go_on(conn, 1)) {
+        return false;
+    }
+    btl_ib_recovery_refusals_over(&conn->recovery);
+    return true;
 }
 
 /* Is what we send by that rail refused, although the peer's comes by it? */

@@ -33,13 +33,6 @@ void btl_ib_conn_free_all(btl_ib_list_t *conns)
     }
 }
 
-void btl_ib_conn_gone(btl_ib_conn_t *conn)
-{
-    conn->state = BTL_IB_CONN_GONE;
-    btl_ib_list_remove(&conn->all);
-    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
-}
-
 void btl_ib_engine_leave(btl_ib_engine_t *engine)
 {
     if (--engine->lifetime.depth == 0) {

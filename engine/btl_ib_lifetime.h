@@ -19,9 +19,6 @@ static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
 /* It ends: frees connections that were destroyed meanwhile, if it is the outermost. */
 void btl_ib_engine_leave(btl_ib_engine_t *engine);
 
-/* To be freed as soon as nobody is on the stack with it. */
-void btl_ib_conn_gone(btl_ib_conn_t *conn);
-
 /* Free all connections of a list, which hold nothing any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
 

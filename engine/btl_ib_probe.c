@@ -9,6 +9,7 @@
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
+#include "btl_ib_identity.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_resend.h"
 #include "btl_ib_validation.h"
@@ -66,9 +67,9 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
  * say who we are. */
 static void introduce(btl_ib_conn_t *conn)
 {
-    conn->identity.introduce = true;
+    btl_ib_identity_introduce(conn, true);
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    conn->identity.introduce = false;
+    btl_ib_identity_introduce(conn, false);
 }
 
 /* Ask with a copy of a segment, or if there is none, or it cannot be sent, without. False if it travels in parts, and

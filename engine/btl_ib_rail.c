@@ -40,18 +40,6 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
     return NULL;
 }
 
-/* Did the row of refusals that this one continues last for long, with nothing coming from the peer by any way? */
-static bool is_dead(btl_ib_conn_t *conn)
-{
-    const uint64_t now = conn->engine->clock.now;
-
-    if (conn->recovery.refused_since == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_ROW) {
-        conn->recovery.refused_since = now;
-    }
-    conn->recovery.refused_at = now;
-    return now - conn->recovery.refused_since >= BTL_IB_REFUSED_LONG;
-}
-
 /* A process of another job may leave when it likes, and nobody waits for anything of it: that is no death. But it may as
  * well be there, and have something for us on the way: all is kept for that. */
 static bool may_leave(const btl_ib_conn_t *conn)
@@ -72,16 +60,11 @@ static bool refused_one(btl_ib_conn_t *conn)
         return true;
     }
     const bool leaves = btl_ib_validation_refused_again(conn);
-    const bool dead = is_dead(conn);
+    const bool dead = btl_ib_recovery_refused(&conn->recovery, conn->engine->clock.now);
     if (!leaves && btl_ib_validation_is_valid(conn)) {
         return true;
     }
-    const uint64_t since = conn->recovery.refused_since;
-    if (btl_ib_failover_refused(conn)) {
-        return true;
-    }
-    conn->recovery.refused_since = since;
-    if (!dead || conn->engine->turn.async || may_leave(conn)) {
+    if (btl_ib_failover_refused(conn) || !dead || conn->engine->turn.async || may_leave(conn)) {
         return true;
     }
     btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
@@ -200,7 +183,8 @@ void btl_ib_rail_mourn(btl_ib_rail_t *rail)
     }
 }
 
-static void failed(btl_ib_rail_t *rail, int error)
+/* Returns as btl_ib_rail_event(). */
+static bool failed(btl_ib_rail_t *rail, int error)
 {
     const uint32_t before = rail->health.down ? rail->health.moved : 0;
 
@@ -210,11 +194,10 @@ static void failed(btl_ib_rail_t *rail, int error)
     rail->health.error = error;
     withdraw_operations(rail, false);
     rail->health.moved = before + evacuate(rail, &rail->health.left);
-    if (rail->engine->turn.async) {
-        rail->engine->turn.failure_pending = true;
-    } else {
+    if (!rail->engine->turn.async) {
         btl_ib_rail_mourn(rail);
     }
+    return !rail->health.reported;
 }
 
 /* ---- ports ---- */
@@ -267,14 +250,13 @@ static void came_up(btl_ib_rail_t *rail)
     }
 }
 
-void btl_ib_rail_look(btl_ib_rail_t *rail)
+bool btl_ib_rail_look(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;
 
-    if (rail->health.down && engine->config.down_limit != 0
-        && engine->clock.awake - rail->health.down_since >= engine->config.down_limit) {
-        failed(rail, rail->health.error);
-    }
+    return rail->health.down && engine->config.down_limit != 0
+           && engine->clock.awake - rail->health.down_since >= engine->config.down_limit
+           && failed(rail, rail->health.error);
 }
 
 static bool is_of_a_peer(const btl_ib_event_t *event)
@@ -282,10 +264,10 @@ static bool is_of_a_peer(const btl_ib_event_t *event)
     return event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH_MTU;
 }
 
-void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     if (is_of_a_peer(event) && !btl_ib_quote_proves(rail, event)) {
-        return;
+        return false;
     }
     switch (event->type) {
     case BTL_IB_EVENT_REFUSED:
@@ -304,6 +286,7 @@ void btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         came_up(rail);
         break;
     default:
-        failed(rail, event->error);
+        return failed(rail, event->error);
     }
+    return false;
 }

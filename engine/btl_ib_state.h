@@ -35,6 +35,12 @@
 /* us: stamps this far apart are not compared, because they wrap. */
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
+/* us: refusals that follow each other so soon are one row, and so long they count after the last. */
+#define BTL_IB_REFUSED_ROW 10000000u
+
+/* us of nothing but refusals: believe them. A port may be late. */
+#define BTL_IB_REFUSED_LONG 100000u
+
 /* Nobody knows how long a datagram has lain there: its stamp is not echoed. */
 #define BTL_IB_AWAY_UNKNOWN UINT32_MAX
 
@@ -194,6 +200,7 @@ typedef struct btl_ib_identity {
     uint32_t peer_ack_delay; /* us */
     bool bound;              /* we have its id and token */
     bool peer_knows;         /* it has our id: CONNECT blocks are no longer needed */
+    bool contacted;          /* something was sent to it in this incarnation */
     bool introduce;          /* in what is made now they are all the same */
 } btl_ib_identity_t;
 
@@ -261,6 +268,68 @@ static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
     recovery->probes = 0;
     recovery->unheard = 0;
     recovery->half_probed = false;
+}
+
+/* A new incarnation of the connection begins. */
+static inline void btl_ib_recovery_begin(btl_ib_recovery_t *recovery)
+{
+    recovery->probed = 0;
+}
+
+/* And of one of its spaces: the peer counts anew as well. */
+static inline void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
+{
+    space->recovery.duplicates = 0;
+}
+
+/* Nothing is known of the route that carries it now: how long it is, and whether it keeps the order. */
+static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
+{
+    recovery->reorder_scale = 0;
+    recovery->reorder_calm = 0;
+    recovery->reorder_at = 0;
+    recovery->network_rtt = UINT32_MAX;
+}
+
+/* It took another route: what was measured of the old one says nothing of that. */
+static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    const btl_ib_rtt_t unknown = {0};
+
+    recovery->rtt = unknown;
+    recovery->probe_base = now;
+    btl_ib_recovery_begin_row(recovery);
+}
+
+/* The peer's incarnation ended: what it said is over. */
+static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
+{
+    recovery->no_tag_at = 0;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+}
+
+/* What was stopped by credit or window is over, or waits for something else from now on. */
+static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
+{
+    recovery->blocked_since = 0;
+}
+
+/* Its host says that nobody is there. Refusals that follow each other within BTL_IB_REFUSED_ROW are one
+ * row. True if this row has lasted for BTL_IB_REFUSED_LONG, with nothing coming from the peer by any way. */
+static inline bool btl_ib_recovery_refused(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_ROW) {
+        recovery->refused_since = now;
+    }
+    recovery->refused_at = now;
+    return now - recovery->refused_since >= BTL_IB_REFUSED_LONG;
+}
+
+/* The row of refusals is over: it was heard, or took another route. */
+static inline void btl_ib_recovery_refusals_over(btl_ib_recovery_t *recovery)
+{
+    recovery->refused_since = 0;
 }
 
 /* It is there, and says that what we send gets there, but cannot take it in now. */
@@ -336,7 +405,6 @@ struct btl_ib_conn {
     btl_ib_conn_state_t state;
     bool draining;
     bool adopted;
-    bool contacted;   /* something was sent to it */
     bool bulk_lane;   /* what follows of bulk goes by itself, until all of it has arrived */
     uint32_t closes;  /* CLOSEs sent */
     uint32_t made_in; /* the batch of events that it was made in */
@@ -445,16 +513,20 @@ typedef struct btl_ib_budget {
     uint64_t bytes_unacked;
 } btl_ib_budget_t;
 
-/* Connections that peers ask for. Written by btl_ib_contact.c. */
-typedef struct btl_ib_handshakes {
-    uint32_t next_epoch;
+/* Incarnations of all connections of this process. Written by btl_ib_identity.c. */
+typedef struct btl_ib_incarnations {
+    uint32_t newest; /* the epoch of the last that began */
+} btl_ib_incarnations_t;
+
+/* Connections that peers ask for. Written by btl_ib_admission.c. */
+typedef struct btl_ib_admission {
     uint32_t passive;   /* connections that nobody has adopted */
     uint32_t lookups;   /* of unknown senders, in the second that began at lookups_at */
     uint32_t responses; /* to them, in the same second */
     uint64_t lookups_at;
-    bool refuse_new;
+    bool closed;       /* nobody unknown gets a connection any more */
     bool told_passive; /* that there are passive_max */
-} btl_ib_handshakes_t;
+} btl_ib_admission_t;
 
 /* Ids of operations, of all connections: an answer to a connection that was destroyed must not fit an
  * operation of the next one with the same peer. Written by btl_ib_op_slots.c. */
@@ -473,7 +545,8 @@ struct btl_ib_engine {
     btl_ib_turn_t turn;
     btl_ib_latency_t latency;
     btl_ib_budget_t budget;
-    btl_ib_handshakes_t handshakes;
+    btl_ib_incarnations_t incarnations;
+    btl_ib_admission_t admission;
     btl_ib_op_ids_t op_ids;
     uint32_t lively;            /* connections that are not idle: each has a timer to become so */
     uint32_t finished;          /* messages finished in this turn */

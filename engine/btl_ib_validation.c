@@ -9,6 +9,11 @@
 
 enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions of who has nothing queued */
 
+void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
+{
+    conn->validation.promised = promised;
+}
+
 void btl_ib_validation_begin(btl_ib_conn_t *conn)
 {
     conn->validation.asked_at = 0;

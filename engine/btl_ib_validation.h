@@ -16,13 +16,10 @@
 
 #include "btl_ib_state.h"
 
-/* us: refusals that follow each other so soon are one row, and so long they count after the last. */
-#define BTL_IB_REFUSED_ROW 10000000u
+/* A connection is made; `promised`: the peer answers a first contact also while its owner computes. */
+void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised);
 
-/* us of nothing but refusals: believe them. A port may be late. */
-#define BTL_IB_REFUSED_LONG 100000u
-
-/* A new life of the connection. What is known of its rails stays. */
+/* A new incarnation of the connection. What is known of its rails stays. */
 void btl_ib_validation_begin(btl_ib_conn_t *conn);
 
 /* Something of the peer's came by the connection's own two rails. That what is sent by them gets there

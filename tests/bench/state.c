@@ -109,7 +109,7 @@ void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYT
     write_down(&w,
                "memory %zu passive %u in flight %u bytes %" PRIu64 " reassembly %u strange %" PRIu64
                "\n",
-               host->bytes, engine->handshakes.passive, engine->budget.unacked,
+               host->bytes, engine->admission.passive, engine->budget.unacked,
                engine->budget.bytes_unacked, engine->reasm.extra, host->strange);
     write_conns(&w, &engine->conns, clocks);
     write_conns(&w, &engine->closing, clocks);
@@ -214,7 +214,7 @@ void bench_check_accounts(const bench_host_t *host)
         unacked += conn->sentmap.unacked - conn->sentmap.skips;
     }
     BENCH_REQUIRE(unacked == engine->budget.unacked);
-    BENCH_REQUIRE(passive == engine->handshakes.passive);
+    BENCH_REQUIRE(passive == engine->admission.passive);
     BENCH_REQUIRE(extra == engine->reasm.extra && extra <= engine->reasm.extra_max);
     for (uint32_t r = 0; r < engine->rail_count; r++) {
         for (uint32_t i = 0; i < engine->rails[r]->queues.count; i++) {

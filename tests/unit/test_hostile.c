@@ -607,7 +607,7 @@ static void more_newcomers_than_allowed(void **state)
         bench_send(bench, i, 0, 100, 1);
     }
     bench_run(bench, SECOND);
-    assert_int_equal(bench->hosts[0].engine->handshakes.passive, 2);
+    assert_int_equal(bench->hosts[0].engine->admission.passive, 2);
     assert_true(bench_counters(bench, 0)->dropped_lookup > 0);
     assert_false(bench_settle(bench, 0));
     bench_connect(bench, 0, 1); /* adopted: there is room for another */

@@ -147,7 +147,7 @@ static void lives_that_never_were(void **state)
 {
     bench_t *bench = job_in_flight();
     uint32_t epoch = victim(bench)->identity.peer_epoch;
-    uint32_t ours = bench->hosts[0].engine->handshakes.next_epoch;
+    uint32_t ours = bench->hosts[0].engine->incarnations.newest;
     bench_forgery_t forgery;
 
     forgery = contact(bench, epoch - 1, 0); /* older than the present */

@@ -1,0 +1,87 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_admission.h"
+
+#include <string.h>
+
+enum {
+    SECOND = 1000 * 1000, /* us */
+    RESPONSES = 8,        /* for each look-up that is allowed: they cost less */
+};
+
+static void begin_second(btl_ib_engine_t *engine)
+{
+    btl_ib_admission_t *admission = &engine->admission;
+
+    if (engine->clock.now - admission->lookups_at >= SECOND) {
+        admission->lookups_at = engine->clock.now;
+        admission->lookups = 0;
+        admission->responses = 0;
+    }
+}
+
+bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
+{
+    btl_ib_admission_t *admission = &engine->admission;
+    const uint32_t most = engine->config.passive_max;
+
+    if (known || admission->passive < most) {
+        begin_second(engine);
+        return !admission->closed && admission->lookups++ < engine->config.lookups_max;
+    }
+    if (!admission->told_passive) {
+        admission->told_passive = true;
+        BTL_IB_LOG(engine, 0,
+                   "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
+                   "further ones wait until there are fewer",
+                   most);
+    }
+    return false;
+}
+
+bool btl_ib_admission_responds(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
+    return engine->admission.responses++ / RESPONSES < engine->config.lookups_max;
+}
+
+/* Is a copy of it kept? Of what is encrypted nobody can tell: of that more is kept. */
+static bool is_kept(const btl_ib_store_t *unidentified, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_list_t *messages = &unidentified->messages;
+    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(messages); item != NULL;
+         item = btl_ib_list_next(messages, item)) {
+        const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+        const btl_ib_wire_header_t *kept =
+            (const btl_ib_wire_header_t *) (const void *) stored->data;
+        if (kept->token == header->token && kept->seq == header->seq
+            && kept->version_type == header->version_type && kept->spaces == header->spaces) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_store_t *unidentified = &engine->unidentified;
+    const uint32_t size = arrival->size + engine->guard.ops->trailer;
+    btl_ib_stored_t *stored =
+        is_kept(unidentified, arrival) ? NULL : btl_ib_store_get(unidentified, size);
+
+    if (stored == NULL) {
+        engine->count.dropped_lookup++;
+        return btl_ib_admission_responds(engine);
+    }
+    stored->tag = (uint8_t) rail->index;
+    memcpy(stored->data, arrival->data, size);
+    btl_ib_store_add(unidentified, stored);
+    engine->count.received_unidentified++;
+    return true; /* who asks for the first time is not left out */
+}

@@ -1,0 +1,121 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_identity.h"
+
+void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
+                          btl_ib_guard_keys_t *keys)
+{
+    conn->identity.name = info->name;
+    conn->identity.secret = info->secret;
+    conn->identity.keys = keys;
+    if (keys != NULL) {
+        keys->peer = info->key;
+    }
+    conn->identity.remote_rail = info->rail;
+    conn->identity.peer_ack_delay = info->ack_delay;
+}
+
+int btl_ib_identity_register(btl_ib_conn_t *conn)
+{
+    return btl_ib_table_add(&conn->engine->table, conn, conn->identity.name, conn->rail->index,
+                            conn->identity.remote_rail, &conn->identity.id);
+}
+
+void btl_ib_identity_unregister(btl_ib_conn_t *conn)
+{
+    btl_ib_table_remove(&conn->engine->table, conn->identity.id);
+}
+
+static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
+{
+    return (btl_ib_grave_t){
+        .name = conn->identity.name,
+        .secret = conn->identity.secret.k[0],
+        .rail = conn->rail->index,
+        .remote_rail = conn->identity.remote_rail,
+        .epoch = conn->identity.peer_epoch,
+    };
+}
+
+void btl_ib_identity_begin(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+    btl_ib_identity_t *identity = &conn->identity;
+    const btl_ib_grave_t grave = grave_of(conn);
+
+    identity->contacted = false;
+    identity->peer_floor = btl_ib_graves_floor(&engine->graves, &grave);
+    identity->epoch = ++engine->incarnations.newest;
+    identity->tx_token =
+        btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
+                     btl_ib_rails_of(conn->rail->index, identity->remote_rail));
+    if (identity->keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
+        identity->keys->tx.begun = false;
+        identity->keys->number = config->first_number;
+    }
+}
+
+void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_identity_t *identity = &conn->identity;
+    const btl_ib_view_t *view = &arrival->view;
+
+    identity->peer_id = view->connect.connection;
+    identity->peer_epoch = view->connect.epoch;
+    identity->rx_token = view->token;
+    identity->bound = true;
+    if (identity->keys != NULL) {
+        identity->keys->rx = arrival->way;
+        btl_ib_replay_init(&identity->keys->replay);
+        btl_ib_replay_mark(&identity->keys->replay,
+                           btl_ib_guard_number(arrival->data, arrival->size));
+    }
+}
+
+void btl_ib_identity_bury(const btl_ib_conn_t *conn)
+{
+    const btl_ib_grave_t grave = grave_of(conn);
+
+    if (conn->identity.bound) {
+        btl_ib_graves_add(&conn->engine->graves, &grave);
+    }
+}
+
+void btl_ib_identity_unbind(btl_ib_conn_t *conn)
+{
+    conn->identity.bound = false;
+    conn->identity.peer_knows = false;
+    conn->identity.peer_id = 0;
+}
+
+bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                            const btl_ib_secret_t *secret)
+{
+    return view->token
+           == btl_ib_token(&engine->config.secret, view->connect.name, secret, view->connect.epoch,
+                           btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
+}
+
+bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
+                             const btl_ib_secret_t *secret)
+{
+    const btl_ib_grave_t peer = {
+        .name = view->connect.name,
+        .secret = secret->k[0],
+        .rail = view->connect.to_rail,
+        .remote_rail = view->connect.from_rail,
+    };
+    const uint32_t floor = btl_ib_graves_floor(&engine->graves, &peer);
+
+    return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
+}
+
+bool btl_ib_identity_is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
+{
+    return view->connect.floor != 0
+           && btl_ib_seq_before(engine->incarnations.newest + 1, view->connect.floor);
+}

@@ -392,12 +392,11 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 /* ---- progress ---- */
 
-static void evicted(void *context, btl_ib_guest_t *guest)
+static void evicted(btl_ib_guest_t *guest)
 {
     btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
     btl_ib_conn_t *conn = timer->conn;
 
-    (void) context;
     if (timer->kind == BTL_IB_TIMER_IDLE) {
         if (!btl_ib_conn_idle(conn)) {
             btl_ib_failover_home(conn);
@@ -431,7 +430,15 @@ static void push_ready(btl_ib_engine_t *engine)
 
 static void evict_and_push(btl_ib_engine_t *engine)
 {
-    btl_ib_hotel_evict(&engine->hotel, engine->clock.now, EVICTIONS, evicted, NULL);
+    btl_ib_guest_t *guest;
+
+    if (btl_ib_hotel_begin_evictions(&engine->hotel, engine->clock.now)) {
+        for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL;
+             i++) {
+            evicted(guest);
+        }
+        btl_ib_hotel_end_evictions(&engine->hotel);
+    }
     if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
         push_ready(engine);
     }

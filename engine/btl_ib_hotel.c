@@ -154,28 +154,27 @@ void btl_ib_hotel_check_out(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest)
     }
 }
 
-uint32_t btl_ib_hotel_evict_due(btl_ib_hotel_t *hotel, uint64_t now, uint32_t budget,
-                                btl_ib_hotel_evicted_fn_t evicted, void *context)
+void btl_ib_hotel_begin_due(btl_ib_hotel_t *hotel, uint64_t now)
 {
-    uint32_t count = 0;
-
     btl_ib_list_splice_tail(&hotel->ready, &hotel->late);
     if (now > hotel->now) {
         hotel->now = now;
     }
     turn(hotel, hotel->now);
-    while (count < budget) {
-        btl_ib_list_t *link = btl_ib_list_pop(&hotel->ready);
-        btl_ib_guest_t *guest;
+}
 
-        if (NULL == link) {
-            break;
-        }
-        guest = BTL_IB_CONTAINER(link, btl_ib_guest_t, link);
-        hotel->guests--;
-        count++;
-        evicted(context, guest);
+btl_ib_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel)
+{
+    btl_ib_list_t *link = btl_ib_list_pop(&hotel->ready);
+
+    if (NULL == link) {
+        return NULL;
     }
+    hotel->guests--;
+    return BTL_IB_CONTAINER(link, btl_ib_guest_t, link);
+}
+
+void btl_ib_hotel_end_evictions(btl_ib_hotel_t *hotel)
+{
     find_next(hotel);
-    return count;
 }

@@ -46,10 +46,6 @@ typedef struct btl_ib_hotel {
     btl_ib_list_t slots[BTL_IB_HOTEL_LEVELS][BTL_IB_HOTEL_SLOTS];
 } btl_ib_hotel_t;
 
-/* Called with a guest that has checked out already. It may check any guest in or out, this one
- * included, free what this one is embedded in, and call btl_ib_hotel_evict(). */
-typedef void (*btl_ib_hotel_evicted_fn_t)(void *context, btl_ib_guest_t *guest);
-
 void btl_ib_hotel_init(btl_ib_hotel_t *hotel, uint64_t now);
 
 /* Once, before anything else is done with a guest. */
@@ -60,44 +56,50 @@ static inline void btl_ib_guest_init(btl_ib_guest_t *guest)
     guest->room = 0;
 }
 
-/* Is the guest checked in? (From the callback's point of view an evicted guest is not.) */
+/* Is the guest checked in? (One that was evicted is not.) */
 static inline bool btl_ib_hotel_staying(const btl_ib_guest_t *guest)
 {
     return !btl_ib_list_empty(&guest->link);
 }
 
-/* Check in, or move if it stays already. A `due` in the past is right: the next evict call (not the
- * one that may be running) throws it out. */
+/* Check in, or move if it stays already. A `due` in the past is right: it goes with the next
+ * evictions that begin. */
 void btl_ib_hotel_check_in(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest, uint64_t due);
 
 /* Check out. Harmless if the guest does not stay. */
 void btl_ib_hotel_check_out(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest);
 
-/* The part of btl_ib_hotel_evict() that has something to do. */
-uint32_t btl_ib_hotel_evict_due(btl_ib_hotel_t *hotel, uint64_t now, uint32_t budget,
-                                btl_ib_hotel_evicted_fn_t evicted, void *context);
+/* The part of btl_ib_hotel_begin_evictions() that has something to do. */
+void btl_ib_hotel_begin_due(btl_ib_hotel_t *hotel, uint64_t now);
 
 /*
- * Throw out at most `budget` guests whose time has come, the earliest first; what the budget leaves
- * over comes first the next time. A guest that checks in again from the callback with a time that
- * has passed waits for the next call. A `now` below an earlier one is taken as that earlier one.
- * Returns how many were thrown out.
+ * Evictions: begin, take guests whose time has come one by one (the earliest first) as long as you
+ * like, end. A guest that is taken has checked out already; whoever takes it may check any guest in or
+ * out, free what it is embedded in, and begin evictions anew meanwhile. One that checks in again
+ * with a time that has passed waits for the next beginning; so does what was not taken. A `now` below
+ * an earlier one is taken as that earlier one. If nobody is due begin() returns false, and there is
+ * nothing to take nor to end.
  */
-static inline uint32_t btl_ib_hotel_evict(btl_ib_hotel_t *hotel, uint64_t now, uint32_t budget,
-                                          btl_ib_hotel_evicted_fn_t evicted, void *context)
+static inline bool btl_ib_hotel_begin_evictions(btl_ib_hotel_t *hotel, uint64_t now)
 {
     if (now >= hotel->next) {
-        return btl_ib_hotel_evict_due(hotel, now, budget, evicted, context);
+        btl_ib_hotel_begin_due(hotel, now);
+        return true;
     }
     /* The wheel stays where it is: it is turned when somebody is due. */
     if (now > hotel->now) {
         hotel->now = now;
     }
-    return 0;
+    return false;
 }
 
+/* The next guest whose time has come, or NULL. */
+btl_ib_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel);
+
+void btl_ib_hotel_end_evictions(btl_ib_hotel_t *hotel);
+
 /*
- * When to call evict: never later than the first guest is due, perhaps earlier (and then that call
+ * When to begin evictions: never later than the first guest is due, perhaps earlier (and then that call
  * brings this time forward). 0 if somebody may be due already, UINT64_MAX if nobody stays.
  */
 static inline uint64_t btl_ib_hotel_next_due(const btl_ib_hotel_t *hotel)

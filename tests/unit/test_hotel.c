@@ -12,6 +12,27 @@
 
 #include "btl_ib_hotel.h"
 
+/* Called with each guest that is evicted. */
+typedef void (*evicted_fn_t)(void *context, btl_ib_guest_t *guest);
+
+/* Evict at most `budget` guests. Returns how many were. */
+static uint32_t evict(btl_ib_hotel_t *hotel, uint64_t now, uint32_t budget, evicted_fn_t evicted,
+                      void *context)
+{
+    btl_ib_guest_t *guest;
+    uint32_t count = 0;
+
+    if (!btl_ib_hotel_begin_evictions(hotel, now)) {
+        return 0;
+    }
+    while (count < budget && (guest = btl_ib_hotel_evict(hotel)) != NULL) {
+        count++;
+        evicted(context, guest);
+    }
+    btl_ib_hotel_end_evictions(hotel);
+    return count;
+}
+
 #define NO_BUDGET UINT32_MAX
 #define HOUR      UINT64_C(3600000000)
 
@@ -75,8 +96,8 @@ static void test_empty(void **state)
 {
     (void) state;
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 5, NO_BUDGET, must_not_happen, NULL), 0);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, UINT64_MAX, NO_BUDGET, must_not_happen, NULL), 0);
+    assert_int_equal(evict(&hotel, 5, NO_BUDGET, must_not_happen, NULL), 0);
+    assert_int_equal(evict(&hotel, UINT64_MAX, NO_BUDGET, must_not_happen, NULL), 0);
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
     assert_false(btl_ib_hotel_staying(&guests[0]));
     btl_ib_hotel_check_out(&hotel, &guests[0]);
@@ -104,10 +125,10 @@ static void test_exact(void **state)
             btl_ib_hotel_check_in(&hotel, &guests[0], due);
             assert_true(btl_ib_hotel_staying(&guests[0]));
             assert_true(btl_ib_hotel_next_due(&hotel) <= due);
-            btl_ib_hotel_evict(&hotel, start + (due - start) / 2 - 1, 9, must_not_happen, NULL);
-            btl_ib_hotel_evict(&hotel, due - 1, 9, must_not_happen, NULL);
+            evict(&hotel, start + (due - start) / 2 - 1, 9, must_not_happen, NULL);
+            evict(&hotel, due - 1, 9, must_not_happen, NULL);
             assert_true(btl_ib_hotel_next_due(&hotel) <= due);
-            assert_int_equal(btl_ib_hotel_evict(&hotel, due, 9, note, &evictions), 1);
+            assert_int_equal(evict(&hotel, due, 9, note, &evictions), 1);
             assert_ptr_equal(evictions.guest[0], &guests[0]);
             assert_int_equal(guests[0].due, due);
             assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
@@ -131,7 +152,7 @@ static void test_sleeping(void **state)
 
         assert_true(btl_ib_hotel_next_due(&hotel) > now || 0 == steps);
         now = btl_ib_hotel_next_due(&hotel);
-        btl_ib_hotel_evict(&hotel, now, NO_BUDGET, note, &evictions);
+        evict(&hotel, now, NO_BUDGET, note, &evictions);
         for (uint32_t i = before; i < evictions.count; i++) {
             assert_int_equal(evictions.guest[i]->due, now);
         }
@@ -149,13 +170,13 @@ static void test_idle_wheel(void **state)
     (void) state;
     btl_ib_hotel_check_in(&hotel, &guests[0], 100 * HOUR);
     for (uint64_t now = 1; now < HOUR; now += 12345678) {
-        btl_ib_hotel_evict(&hotel, now, NO_BUDGET, must_not_happen, NULL);
+        evict(&hotel, now, NO_BUDGET, must_not_happen, NULL);
         btl_ib_hotel_check_in(&hotel, &guests[1], now + 250);
         assert_int_equal(btl_ib_hotel_next_due(&hotel), now + 250);
-        btl_ib_hotel_evict(&hotel, now + 249, NO_BUDGET, must_not_happen, NULL);
+        evict(&hotel, now + 249, NO_BUDGET, must_not_happen, NULL);
         btl_ib_hotel_check_in(&hotel, &guests[1], now + 260);
-        btl_ib_hotel_evict(&hotel, now + 259, NO_BUDGET, must_not_happen, NULL);
-        assert_int_equal(btl_ib_hotel_evict(&hotel, now + 260, NO_BUDGET, note, &evictions), 1);
+        evict(&hotel, now + 259, NO_BUDGET, must_not_happen, NULL);
+        assert_int_equal(evict(&hotel, now + 260, NO_BUDGET, note, &evictions), 1);
     }
 }
 
@@ -169,17 +190,15 @@ static void test_jump(void **state)
     for (size_t i = 0; i < LOG_MAX; i++) {
         btl_ib_hotel_check_in(&hotel, &guests[i], 1 + (random64() >> 1 >> random_below(60)));
     }
-    assert_int_equal(btl_ib_hotel_evict(&hotel, UINT64_C(1) << 63, NO_BUDGET, note, &evictions),
-                     LOG_MAX);
+    assert_int_equal(evict(&hotel, UINT64_C(1) << 63, NO_BUDGET, note, &evictions), LOG_MAX);
     for (size_t i = 1; i < LOG_MAX; i++) {
         assert_true(evictions.guest[i - 1]->due <= evictions.guest[i]->due);
     }
     for (uint64_t i = 1; i < 100000; i++) {
         evictions.count = 0;
         btl_ib_hotel_check_in(&hotel, &guests[0], (UINT64_C(1) << 63) + i * HOUR);
-        assert_int_equal(
-            btl_ib_hotel_evict(&hotel, (UINT64_C(1) << 63) + i * HOUR, NO_BUDGET, note, &evictions),
-            1);
+        assert_int_equal(evict(&hotel, (UINT64_C(1) << 63) + i * HOUR, NO_BUDGET, note, &evictions),
+                         1);
     }
 }
 
@@ -190,11 +209,11 @@ static void test_moving(void **state)
     (void) state;
     btl_ib_hotel_check_in(&hotel, &guests[0], 100);
     btl_ib_hotel_check_in(&hotel, &guests[0], 5000);
-    btl_ib_hotel_evict(&hotel, 4999, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 4999, NO_BUDGET, must_not_happen, NULL);
     btl_ib_hotel_check_in(&hotel, &guests[0], 9000);
     btl_ib_hotel_check_in(&hotel, &guests[0], 5010);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 5010, NO_BUDGET, note, &evictions), 1);
-    btl_ib_hotel_evict(&hotel, 10000, NO_BUDGET, must_not_happen, NULL);
+    assert_int_equal(evict(&hotel, 5010, NO_BUDGET, note, &evictions), 1);
+    evict(&hotel, 10000, NO_BUDGET, must_not_happen, NULL);
 }
 
 static void test_check_out(void **state)
@@ -209,7 +228,7 @@ static void test_check_out(void **state)
     assert_false(btl_ib_hotel_staying(&guests[0]));
     assert_true(btl_ib_hotel_staying(&guests[1]));
     btl_ib_hotel_check_out(&hotel, &guests[0]);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 8000, NO_BUDGET, note, &evictions), 1);
+    assert_int_equal(evict(&hotel, 8000, NO_BUDGET, note, &evictions), 1);
     assert_ptr_equal(evictions.guest[0], &guests[1]);
     /* The last one out turns off the light. */
     btl_ib_hotel_check_in(&hotel, &guests[0], 9000);
@@ -217,12 +236,12 @@ static void test_check_out(void **state)
     btl_ib_hotel_check_out(&hotel, &guests[1]);
     btl_ib_hotel_check_out(&hotel, &guests[0]);
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
-    btl_ib_hotel_evict(&hotel, 9000, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 9000, NO_BUDGET, must_not_happen, NULL);
     /* A time that nobody waits for any more brings one call, not a call every microsecond. */
     btl_ib_hotel_check_in(&hotel, &guests[0], 9100);
     btl_ib_hotel_check_in(&hotel, &guests[1], 2 * HOUR);
     btl_ib_hotel_check_out(&hotel, &guests[0]);
-    btl_ib_hotel_evict(&hotel, 9100, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 9100, NO_BUDGET, must_not_happen, NULL);
     assert_true(btl_ib_hotel_next_due(&hotel) > HOUR);
 }
 
@@ -231,16 +250,16 @@ static void test_past(void **state)
     evictions_t evictions = {.count = 0};
 
     (void) state;
-    btl_ib_hotel_evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
     btl_ib_hotel_check_in(&hotel, &guests[0], 1000);
     btl_ib_hotel_check_in(&hotel, &guests[1], 3);
     btl_ib_hotel_check_in(&hotel, &guests[2], 1001);
     assert_true(btl_ib_hotel_next_due(&hotel) <= 3);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 1000, NO_BUDGET, note, &evictions), 2);
+    assert_int_equal(evict(&hotel, 1000, NO_BUDGET, note, &evictions), 2);
     assert_int_equal(guests[1].due, 3);
     btl_ib_hotel_check_in(&hotel, &guests[1], 3);
     btl_ib_hotel_check_out(&hotel, &guests[1]);
-    btl_ib_hotel_evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 1000, NO_BUDGET, must_not_happen, NULL);
     assert_int_equal(btl_ib_hotel_next_due(&hotel), 1001);
 }
 
@@ -251,17 +270,17 @@ static void test_clock_goes_back(void **state)
     (void) state;
     btl_ib_hotel_check_in(&hotel, &guests[0], 5000);
     btl_ib_hotel_check_in(&hotel, &guests[1], 6000);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 5500, NO_BUDGET, note, &evictions), 1);
-    btl_ib_hotel_evict(&hotel, 100, NO_BUDGET, must_not_happen, NULL);
+    assert_int_equal(evict(&hotel, 5500, NO_BUDGET, note, &evictions), 1);
+    evict(&hotel, 100, NO_BUDGET, must_not_happen, NULL);
     /* Taken as 5500, so this is due. */
     btl_ib_hotel_check_in(&hotel, &guests[0], 5400);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 200, NO_BUDGET, note, &evictions), 1);
-    btl_ib_hotel_evict(&hotel, 5999, NO_BUDGET, must_not_happen, NULL);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 6000, NO_BUDGET, note, &evictions), 1);
+    assert_int_equal(evict(&hotel, 200, NO_BUDGET, note, &evictions), 1);
+    evict(&hotel, 5999, NO_BUDGET, must_not_happen, NULL);
+    assert_int_equal(evict(&hotel, 6000, NO_BUDGET, note, &evictions), 1);
     /* The same after a call that had nothing to do. */
-    btl_ib_hotel_evict(&hotel, 7000, NO_BUDGET, must_not_happen, NULL);
+    evict(&hotel, 7000, NO_BUDGET, must_not_happen, NULL);
     btl_ib_hotel_check_in(&hotel, &guests[0], 6999);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 6500, NO_BUDGET, note, &evictions), 1);
+    assert_int_equal(evict(&hotel, 6500, NO_BUDGET, note, &evictions), 1);
 }
 
 static void test_budget(void **state)
@@ -272,14 +291,14 @@ static void test_budget(void **state)
     for (size_t i = 0; i < 10; i++) {
         btl_ib_hotel_check_in(&hotel, &guests[i], 100 + 7 * i);
     }
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 200, 0, note, &evictions), 0);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 200, 3, note, &evictions), 3);
+    assert_int_equal(evict(&hotel, 200, 0, note, &evictions), 0);
+    assert_int_equal(evict(&hotel, 200, 3, note, &evictions), 3);
     assert_true(btl_ib_hotel_next_due(&hotel) <= 121);
     /* One that waits for budget can still leave, or move. */
     btl_ib_hotel_check_out(&hotel, &guests[4]);
     btl_ib_hotel_check_in(&hotel, &guests[5], 300);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 200, 3, note, &evictions), 3);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 200, 3, note, &evictions), 2);
+    assert_int_equal(evict(&hotel, 200, 3, note, &evictions), 3);
+    assert_int_equal(evict(&hotel, 200, 3, note, &evictions), 2);
     for (size_t i = 0, expected = 0; i < 8; i++, expected++) {
         expected += 4 == expected ? 2 : 0;
         assert_ptr_equal(evictions.guest[i], &guests[expected]);
@@ -295,9 +314,9 @@ static void test_no_longest_timer(void **state)
     (void) state;
     btl_ib_hotel_check_in(&hotel, &guests[0], UINT64_MAX);
     btl_ib_hotel_check_in(&hotel, &guests[1], UINT64_MAX - 1);
-    btl_ib_hotel_evict(&hotel, UINT64_MAX - 2, NO_BUDGET, must_not_happen, NULL);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, UINT64_MAX - 1, NO_BUDGET, note, &evictions), 1);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, UINT64_MAX, NO_BUDGET, note, &evictions), 1);
+    evict(&hotel, UINT64_MAX - 2, NO_BUDGET, must_not_happen, NULL);
+    assert_int_equal(evict(&hotel, UINT64_MAX - 1, NO_BUDGET, note, &evictions), 1);
+    assert_int_equal(evict(&hotel, UINT64_MAX, NO_BUDGET, note, &evictions), 1);
 }
 
 /* ---- callbacks that come back ---- */
@@ -318,7 +337,7 @@ static void test_come_back_late(void **state)
         btl_ib_hotel_check_in(&hotel, &guests[0], 1500);
         btl_ib_hotel_check_in(&hotel, &guests[1], 1600);
         for (int call = 0; call < 5; call++) {
-            assert_int_equal(btl_ib_hotel_evict(&hotel, 2000, NO_BUDGET, come_back, &dues[i]), 2);
+            assert_int_equal(evict(&hotel, 2000, NO_BUDGET, come_back, &dues[i]), 2);
             assert_true(btl_ib_hotel_next_due(&hotel) <= dues[i]);
         }
         btl_ib_hotel_check_out(&hotel, &guests[0]);
@@ -342,7 +361,7 @@ static void test_check_out_another(void **state)
     (void) state;
     btl_ib_hotel_check_in(&hotel, &guests[0], 70);
     btl_ib_hotel_check_in(&hotel, &guests[1], 70);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 100, NO_BUDGET, check_out_neighbour, &count), 1);
+    assert_int_equal(evict(&hotel, 100, NO_BUDGET, check_out_neighbour, &count), 1);
     assert_int_equal(count, 1);
     assert_int_equal(btl_ib_hotel_next_due(&hotel), UINT64_MAX);
 }
@@ -364,14 +383,14 @@ static void test_owner_dies(void **state)
         btl_ib_guest_init(guest);
         btl_ib_hotel_check_in(&hotel, guest, i * i);
     }
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 5000, NO_BUDGET, free_owner, NULL), 71);
-    assert_int_equal(btl_ib_hotel_evict(&hotel, 10000, NO_BUDGET, free_owner, NULL), 29);
+    assert_int_equal(evict(&hotel, 5000, NO_BUDGET, free_owner, NULL), 71);
+    assert_int_equal(evict(&hotel, 10000, NO_BUDGET, free_owner, NULL), 29);
 }
 
 static void evict_more(void *context, btl_ib_guest_t *guest)
 {
     note(context, guest);
-    btl_ib_hotel_evict(&hotel, guest->due + 50, 2, evict_more, context);
+    evict(&hotel, guest->due + 50, 2, evict_more, context);
 }
 
 static void test_nested(void **state)
@@ -382,7 +401,7 @@ static void test_nested(void **state)
     for (size_t i = 0; i < 100; i++) {
         btl_ib_hotel_check_in(&hotel, &guests[i], 10 * i + 1);
     }
-    btl_ib_hotel_evict(&hotel, 1, 2, evict_more, &evictions);
+    evict(&hotel, 1, 2, evict_more, &evictions);
     assert_int_equal(evictions.count, 100);
     for (size_t i = 0; i < 100; i++) {
         assert_ptr_equal(evictions.guest[i], &guests[i]);
@@ -464,7 +483,7 @@ static void model_evict(model_t *m)
 
     m->call++;
     m->evicted = 0;
-    count = btl_ib_hotel_evict(&hotel, m->now, budget, model_evicted, m);
+    count = evict(&hotel, m->now, budget, model_evicted, m);
     assert_int_equal(count, m->evicted);
     assert_true(count <= budget);
     for (size_t i = 0; i < MODEL_GUESTS; i++) {

@@ -63,7 +63,7 @@ static uint64_t load64(const uint8_t *at)
     return BTL_IB_LE64(word);
 }
 
-uint32_t btl_ib_crc32c_software(uint32_t crc, const void *data, size_t len)
+static uint32_t by_tables(uint32_t crc, const void *data, size_t len)
 {
     const uint8_t *at = data;
 
@@ -180,23 +180,27 @@ HARDWARE static uint32_t by_instruction(uint32_t crc, const void *data, size_t l
     return ~crc;
 }
 
-btl_ib_crc32c_fn_t btl_ib_crc32c_hardware(void)
+bool btl_ib_crc32c_has_instruction(void)
 {
-    return has_instruction() ? by_instruction : NULL;
+    return has_instruction();
+}
+
+uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len)
+{
+    return instruction ? by_instruction(crc, data, len) : by_tables(crc, data, len);
 }
 
 #else
 
-btl_ib_crc32c_fn_t btl_ib_crc32c_hardware(void)
+bool btl_ib_crc32c_has_instruction(void)
 {
-    return NULL;
+    return false;
+}
+
+uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len)
+{
+    (void) instruction;
+    return by_tables(crc, data, len);
 }
 
 #endif
-
-btl_ib_crc32c_fn_t btl_ib_crc32c_best(void)
-{
-    btl_ib_crc32c_fn_t hardware = btl_ib_crc32c_hardware();
-
-    return hardware != NULL ? hardware : btl_ib_crc32c_software;
-}

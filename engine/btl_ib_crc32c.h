@@ -11,20 +11,16 @@
 #ifndef BTL_IB_CRC32C_H
 #define BTL_IB_CRC32C_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* Has the processor an instruction for it (SSE 4.2, ARMv8 CRC)? */
+bool btl_ib_crc32c_has_instruction(void);
+
 /* The checksum of `len` bytes that follow others whose checksum is `crc` (0: none). `data` may have
- * any alignment, and be NULL if `len` is 0. */
-typedef uint32_t (*btl_ib_crc32c_fn_t)(uint32_t crc, const void *data, size_t len);
-
-/* By tables, eight bytes at a time: on any machine. */
-uint32_t btl_ib_crc32c_software(uint32_t crc, const void *data, size_t len);
-
-/* By the processor's own instruction (SSE 4.2, ARMv8 CRC), or NULL if it has none. */
-btl_ib_crc32c_fn_t btl_ib_crc32c_hardware(void);
-
-/* The faster of the two. */
-btl_ib_crc32c_fn_t btl_ib_crc32c_best(void);
+ * any alignment, and be NULL if `len` is 0. `instruction`: by that of the processor, which must have
+ * it; else by tables, eight bytes at a time. */
+uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "btl_ib_guard.h"
 
+#include "btl_ib_crc32c.h"
+
 #include <string.h>
 
 #include "btl_ib_wire.h"
@@ -39,7 +41,7 @@ static bool open_nothing(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *k
 static bool seal_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
                         const uint8_t *data, uint8_t *out, uint32_t size)
 {
-    uint32_t wire = BTL_IB_LE32(guard->crc32c(0, data, size));
+    uint32_t wire = BTL_IB_LE32(btl_ib_crc32c(guard->crc_instruction, 0, data, size));
 
     (void) key;
     (void) number;
@@ -55,7 +57,7 @@ static bool open_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *ke
     (void) key;
     (void) number;
     memcpy(&wire, data + size, sizeof(wire));
-    return BTL_IB_LE32(wire) == guard->crc32c(0, data, size);
+    return BTL_IB_LE32(wire) == btl_ib_crc32c(guard->crc_instruction, 0, data, size);
 }
 
 /* ---- authentication, by GMAC: nothing is encrypted ---- */
@@ -150,7 +152,7 @@ void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_a
     *guard = (btl_ib_guard_t){
         .ops = &kinds[kind],
         .kind = kind,
-        .crc32c = btl_ib_crc32c_best(),
+        .crc_instruction = btl_ib_crc32c_has_instruction(),
         .aead = aead,
         .count = count,
     };

@@ -34,7 +34,6 @@
 
 #include "aead.h"
 #include "btl_ib_counters.h"
-#include "btl_ib_crc32c.h"
 #include "btl_ib_replay.h"
 
 /* Published: the numbers are part of the protocol. */
@@ -110,7 +109,7 @@ typedef struct btl_ib_guard_ops {
 struct btl_ib_guard {
     const btl_ib_guard_ops_t *ops;
     btl_ib_guard_kind_t kind;
-    btl_ib_crc32c_fn_t crc32c;
+    bool crc_instruction; /* the processor has one for CRC-32C */
     btl_ib_aead_t *aead;
     btl_ib_counters_t *count;
 };

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "btl_ib_crc32c.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_wire.h"
 
@@ -36,12 +37,12 @@ typedef void (*way_fn_t)(bench_t *bench, uint32_t size);
 
 static void crc_software(bench_t *bench, uint32_t size)
 {
-    bench->sum += btl_ib_crc32c_software(bench->sum, bench->data, size);
+    bench->sum += btl_ib_crc32c(false, bench->sum, bench->data, size);
 }
 
 static void crc_best(bench_t *bench, uint32_t size)
 {
-    bench->sum += bench->guard.crc32c(bench->sum, bench->data, size);
+    bench->sum += btl_ib_crc32c(bench->guard.crc_instruction, bench->sum, bench->data, size);
 }
 
 static void seal(bench_t *bench, uint32_t size)

@@ -438,7 +438,7 @@ static void open_type(opening_t *opening, const btl_ib_transport_type_t *type)
         btl_ib_seen_add(&opening->seen, type->name, NULL,
                         "btl_ib_ofi_provider is set, which only transport ofi has");
     }
-    btl_ib_links_mark(list, count, &search.log);
+    btl_ib_links_mark_host_only(list, count, &search.log);
     wanted = btl_ib_devices_select(list, count, &opening->filter, &search.log);
     for (int i = 0;
          i < wanted && component->module_count < BTL_IB_RAILS_MAX && !opening->ports_taken; ++i) {

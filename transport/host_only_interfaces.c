@@ -10,6 +10,7 @@
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,48 +34,45 @@ static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
     return NULL;
 }
 
-static bool is_one_of(const btl_ib_link_t *link, const char *const *kinds)
+/* `kinds` has a space before and after each kind. */
+static bool is_one_of(const btl_ib_link_t *link, const char *kinds)
 {
-    while (*kinds != NULL && strcmp(link->kind, *kinds) != 0) {
-        kinds++;
-    }
-    return *kinds != NULL;
+    char kind[sizeof(link->kind) + 2];
+
+    snprintf(kind, sizeof(kind), " %s ", link->kind);
+    return link->kind[0] != '\0' && strstr(kinds, kind) != NULL;
 }
 
 static bool is_pair(const btl_ib_link_t *link)
 {
-    static const char *const kinds[] = {"veth", "netkit", NULL};
-
-    return is_one_of(link, kinds);
+    return is_one_of(link, " veth netkit ");
 }
 
-static const char *why_inward(const btl_ib_links_t *links, btl_ib_link_t *link);
+static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link);
 
-/* A pair with both ends here leads where the bridge does that the other end is a member of. */
-static const char *why_inward_pair(const btl_ib_links_t *links, const btl_ib_link_t *link)
+/* A pair with both ends here leads off the host if the other end is a member of a bridge that
+ * does. */
+static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_link_t *link)
 {
-    const btl_ib_link_t *peer = link->lower_far ? NULL : by_index(links, link->lower);
+    const btl_ib_link_t *peer = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    btl_ib_link_t *master = peer == NULL ? NULL : by_index(links, peer->master);
 
-    if (peer == NULL) {
-        return NULL;
-    }
-    btl_ib_link_t *master = by_index(links, peer->master);
-    return master != NULL && why_inward(links, master) == NULL
+    return peer == NULL || (master != NULL && why_host_only(links, master) == NULL)
                ? NULL
                : "both of its ends (veth) are on this host";
 }
 
-/* Does a bridge lead off this host by that member? Its taps, and veths with an end in another
- * namespace, are those of guests and containers. */
+/* Does a bridge lead off this host by that member? Taps, and veths with an end in another
+ * namespace, belong to guests and containers. */
 static bool leads_out_of_bridge(const btl_ib_links_t *links, btl_ib_link_t *member)
 {
-    if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_far)) {
+    if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {
         return false;
     }
-    return why_inward(links, member) == NULL;
+    return why_host_only(links, member) == NULL;
 }
 
-static const char *why_inward_bridge(const btl_ib_links_t *links, const btl_ib_link_t *bridge)
+static const char *why_host_only_bridge(const btl_ib_links_t *links, const btl_ib_link_t *bridge)
 {
     for (size_t i = 0; i < links->count; i++) {
         btl_ib_link_t *member = &links->link[i];
@@ -87,52 +85,47 @@ static const char *why_inward_bridge(const btl_ib_links_t *links, const btl_ib_l
 }
 
 /* Drivers of virtual machines whose interfaces have no kind, and always these names. */
-static bool is_host_only(const btl_ib_link_t *link)
+static bool is_vm_network(const btl_ib_link_t *link)
 {
     return link->kind[0] == '\0'
            && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
 }
 
-static const char *why_inward(const btl_ib_links_t *links, btl_ib_link_t *link)
+static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link)
 {
-    static const char *const dummies[] = {"dummy", "ifb", NULL};
-    static const char *const stacked[] = {"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", NULL};
-
     if (link->seen) {
         return "it leads back to itself";
     }
     link->seen = true;
     if (strcmp(link->kind, "bridge") == 0) {
-        return why_inward_bridge(links, link);
+        return why_host_only_bridge(links, link);
     }
     if (is_pair(link)) {
-        return why_inward_pair(links, link);
+        return why_host_only_pair(links, link);
     }
-    if (is_one_of(link, dummies)) {
+    if (is_one_of(link, " dummy ifb ")) {
         return "it is a dummy interface";
     }
-    /* A tap without that header may be that of a VPN; and VPNs have it on what is no tap. */
-    if ((link->tap && link->vnet_hdr) || is_host_only(link)) {
+    /* Virtual machines have taps with virtio's header. VPNs have taps without it, or tuns with
+     * it. */
+    if ((link->tap && link->vnet_hdr) || is_vm_network(link)) {
         return "it is a network of virtual machines on this host";
     }
-    if (is_one_of(link, stacked) && !link->lower_far) {
-        btl_ib_link_t *lower = by_index(links, link->lower);
-
-        if (lower != NULL && why_inward(links, lower) != NULL) {
-            return "it is on an interface that does not lead off this host";
-        }
-    }
-    return NULL;
+    btl_ib_link_t *lower = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    return is_one_of(link, " vlan macvlan macvtap ipvlan ipvtap ") && lower != NULL
+                   && why_host_only(links, lower) != NULL
+               ? "it is on an interface that does not lead off this host"
+               : NULL;
 }
 
-const char *btl_ib_links_inward(const btl_ib_links_t *links, const char *name)
+const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name)
 {
     for (size_t i = 0; i < links->count; i++) {
         links->link[i].seen = false;
     }
     for (size_t i = 0; i < links->count; i++) {
         if (strcmp(links->link[i].name, name) == 0) {
-            return why_inward(links, &links->link[i]);
+            return why_host_only(links, &links->link[i]);
         }
     }
     return NULL;
@@ -191,7 +184,7 @@ static void parse_link(btl_ib_link_t *link, const void *first, size_t len)
     get_text(find_nested(info, IFLA_INFO_KIND), link->kind, sizeof(link->kind));
     link->master = get_u32(find(first, len, IFLA_MASTER));
     link->lower = get_u32(find(first, len, IFLA_LINK));
-    link->lower_far = find(first, len, IFLA_LINK_NETNSID) != NULL;
+    link->lower_elsewhere = find(first, len, IFLA_LINK_NETNSID) != NULL;
     if (strcmp(link->kind, "tun") == 0) { /* what these types mean depends on the kind */
         link->vnet_hdr = get_u8(find_nested(data, IFLA_TUN_VNET_HDR)) != 0;
         link->tap = get_u8(find_nested(data, IFLA_TUN_TYPE)) == IFF_TAP;
@@ -293,7 +286,7 @@ void btl_ib_links_free(btl_ib_links_t *links)
 
 /* ---- devices ---- */
 
-void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
+void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
 {
     btl_ib_links_t links;
     const int rc = btl_ib_links_read(&links);
@@ -308,7 +301,7 @@ void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log
         btl_ib_device_t *device = &list[i];
 
         if (device->last_resort == NULL) {
-            device->last_resort = btl_ib_links_inward(&links, device->interface);
+            device->last_resort = btl_ib_links_host_only(&links, device->interface);
         }
         if (device->last_resort == NULL
             && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {

@@ -25,12 +25,13 @@ typedef struct btl_ib_link {
     uint32_t index;
     uint32_t master; /* the bridge, bond... that it is a member of */
     uint32_t lower;  /* of a veth the other end; of others what it is on (vlan, macvlan...) */
-    bool lower_far;  /* that is in another network namespace, so its index means nothing here */
-    bool tap;        /* kind "tun": Ethernet frames, not IP packets */
-    bool vnet_hdr;   /* kind "tun": with virtio's header, as virtual machines have it */
+    bool
+        lower_elsewhere; /* that is in another network namespace, so its index means nothing here */
+    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
+    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
     char name[IF_NAMESIZE];
     char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
-    bool seen;     /* the search for a way out was there; of links.c alone */
+    bool seen;     /* visited by the search for a path off the host */
 } btl_ib_link_t;
 
 /* All zero: none. */
@@ -48,10 +49,10 @@ void btl_ib_links_free(btl_ib_links_t *links);
  * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
  * literal); NULL if it may, as does every one that is not known.
  */
-const char *btl_ib_links_inward(const btl_ib_links_t *links, const char *name);
+const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name);
 
 /* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
  * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
-void btl_ib_links_mark(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
+void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
 #endif

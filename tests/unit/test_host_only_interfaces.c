@@ -46,7 +46,7 @@ static const expected_t crowded[] = {
     {LINK(3, "wlan0", ""), NULL},
     {LINK(4, "ib0", "ipoib"), NULL},
     {LINK(10, "docker0", "bridge"), bridge},
-    {LINK(11, "veth12", "veth", .master = 10, .lower = 2, .lower_far = true), NULL},
+    {LINK(11, "veth12", "veth", .master = 10, .lower = 2, .lower_elsewhere = true), NULL},
     {LINK(12, "br-0123456789ab", "bridge"), bridge},
     {LINK(20, "virbr0", "bridge"), bridge},
     {LINK(21, "vnet0", "tun", .master = 20, .tap = true, .vnet_hdr = true), "virtual machines"},
@@ -65,7 +65,7 @@ static const expected_t crowded[] = {
     {LINK(41, "docker0.5", "vlan", .lower = 10), "on an interface"},
     {LINK(42, "mac0", "macvlan", .lower = 2), NULL},
     {LINK(43, "mac1", "macvlan", .lower = 23), "on an interface"},
-    {LINK(44, "ipv0", "ipvlan", .lower = 10, .lower_far = true), NULL},
+    {LINK(44, "ipv0", "ipvlan", .lower = 10, .lower_elsewhere = true), NULL},
     {LINK(45, "br2", "bridge"), bridge},
     {LINK(46, "docker0.6", "vlan", .master = 45, .lower = 10), "on an interface"},
     /* Pairs: both ends here, where one of them is a member of a bridge, and one end elsewhere. */
@@ -75,8 +75,8 @@ static const expected_t crowded[] = {
     {LINK(53, "out1", "veth", .master = 30, .lower = 52), "both of its ends"},
     {LINK(54, "in0", "veth", .lower = 55), "both of its ends"},
     {LINK(55, "in1", "veth", .master = 10, .lower = 54), "both of its ends"},
-    {LINK(56, "far0", "veth", .lower = 50, .lower_far = true), NULL},
-    {LINK(57, "far1", "netkit", .lower = 50, .lower_far = true), NULL},
+    {LINK(56, "far0", "veth", .lower = 50, .lower_elsewhere = true), NULL},
+    {LINK(57, "far1", "netkit", .lower = 50, .lower_elsewhere = true), NULL},
     {LINK(58, "lost0", "veth", .lower = 999), NULL},
     /* A bridge on a bridge that leads out, as those of firewalls in clouds. */
     {LINK(60, "qbr0", "bridge"), NULL},
@@ -126,7 +126,7 @@ static const expected_t way_out[] = {
 
 static void assert_why(const btl_ib_links_t *links, const char *name, const char *why)
 {
-    const char *got = btl_ib_links_inward(links, name);
+    const char *got = btl_ib_links_host_only(links, name);
 
     if ((NULL == got) != (NULL == why) || (NULL != why && NULL == strstr(got, why))) {
         fail_msg("%s: %s, not %s", name, NULL != got ? got : "leads out", why ? why : "leads out");
@@ -228,9 +228,9 @@ static void assert_inside(pid_t container)
         const int there = open(path, O_RDONLY | O_CLOEXEC);
         const bool ok = there >= 0 && 0 == setns(there, CLONE_NEWNET)
                         && 0 == btl_ib_links_read(&links) && 3 == links.count
-                        && NULL == btl_ib_links_inward(&links, "lo")
-                        && NULL == btl_ib_links_inward(&links, "way0")
-                        && NULL == btl_ib_links_inward(&links, "way1");
+                        && NULL == btl_ib_links_host_only(&links, "lo")
+                        && NULL == btl_ib_links_host_only(&links, "way0")
+                        && NULL == btl_ib_links_host_only(&links, "way1");
 
         _exit(ok ? 0 : 1);
     }
@@ -315,7 +315,7 @@ static void test_mark(void **state)
     set_device(&devices[3], "eth0", "169.253.1.1");
     set_device(&devices[4], "", "");
     devices[4].last_resort = "before"; /* the transport knows more of it */
-    btl_ib_links_mark(devices, COUNT(devices), &silent);
+    btl_ib_links_mark_host_only(devices, COUNT(devices), &silent);
     assert_int_equal(NULL != devices[0].last_resort, 0 != if_nametoindex("docker1"));
     assert_null(devices[1].last_resort);
     assert_non_null(devices[2].last_resort);

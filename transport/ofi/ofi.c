@@ -117,7 +117,7 @@ static int send_one(ofi_t *ofi, const btl_ib_tx_t *tx)
     return (int) -rc;
 }
 
-/* Full queues are not worth a word, and the same trouble again isn't either. */
+/* Full queues are normal, and a repeated error was logged already. */
 static void tell_send_error(ofi_t *ofi, const char *call, int error)
 {
     if (error == EAGAIN || error == ENOBUFS || error == ofi->tx_error || ofi->log.print == NULL) {
@@ -167,7 +167,7 @@ static int post(ofi_t *ofi, ofi_op_t *op, uint64_t flags)
     return (int) fi_recvmsg(ofi->ep, &msg, flags);
 }
 
-/* Those that there was no room for come first. */
+/* Buffers that an earlier call could not post come first. */
 static void post_waiting(ofi_t *ofi)
 {
     while (ofi->rx_waiting != NULL && post(ofi, ofi->rx_waiting, 0) == 0) {
@@ -183,7 +183,7 @@ static void ofi_repost(btl_ib_transport_t *t, void *const *buffers, int n)
     for (int i = 0; i < n; i++) {
         ofi_op_t *op = buffers[i];
         int rc = post(ofi, op, i + 1 < n ? FI_MORE : 0);
-        if (rc != 0) { /* it keeps till the next time */
+        if (rc != 0) { /* the next call tries again */
             op->next = ofi->rx_waiting;
             ofi->rx_waiting = op;
             if (rc != -FI_EAGAIN) {
@@ -292,9 +292,9 @@ static int read_some(ofi_t *ofi, btl_ib_event_t *events, int max, bool *more)
 }
 
 /*
- * A provider may make one completion a call (udp: one system call, one datagram), so that filling a
- * batch takes asking until there is no more. But the first datagram after a silence is handed up
- * at once: whoever waits for an answer gains nothing by another look.
+ * A provider may make one completion a call (udp: one system call, one datagram), so a batch takes
+ * several calls. But the first datagram after a silence is handed up at once: whoever waits for an
+ * answer gains nothing by another call.
  */
 static int ofi_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 {

@@ -51,15 +51,6 @@ static const struct sockaddr *sockaddr_of(const struct fi_info *info)
     return is_ip ? info->src_addr : NULL;
 }
 
-static bool same_ip(const struct sockaddr *a, const struct sockaddr *b)
-{
-    size_t a_len, b_len;
-    const uint8_t *a_bytes = btl_ib_ip_bytes(a, &a_len);
-    const uint8_t *b_bytes = btl_ib_ip_bytes(b, &b_len);
-
-    return a->sa_family == b->sa_family && a_len != 0 && memcmp(a_bytes, b_bytes, a_len) == 0;
-}
-
 /* The interface that has an address; NULL if none does. */
 static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
                                           const struct sockaddr *ip)
@@ -67,7 +58,7 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
     const struct ifaddrs *i = interfaces;
 
     while (i != NULL
-           && (i->ifa_addr == NULL || i->ifa_netmask == NULL || !same_ip(i->ifa_addr, ip))) {
+           && (i->ifa_addr == NULL || i->ifa_netmask == NULL || !btl_ib_ip_same(i->ifa_addr, ip))) {
         i = i->ifa_next;
     }
     return i;

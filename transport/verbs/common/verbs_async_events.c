@@ -14,22 +14,15 @@ int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *event
     if (max == 0) {
         return 0;
     }
-    if (state->error != 0) {
-        if (state->error_reported) {
-            return 0;
-        }
-        state->error_reported = true;
-        *events = (btl_ib_event_t){
-            .type = BTL_IB_EVENT_FAILED, .error = state->error, .from = BTL_IB_ADDR_UNKNOWN};
-        return 1;
-    }
-    if (state->down == state->down_reported) {
-        return 0;
-    }
-    state->down_reported = state->down;
-    *events = (btl_ib_event_t){.type = state->down ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_UP,
-                               .error = state->down ? ENETDOWN : 0,
+    *events = (btl_ib_event_t){.type = state->error != 0 ? BTL_IB_EVENT_FAILED
+                                       : state->down     ? BTL_IB_EVENT_DOWN
+                                                         : BTL_IB_EVENT_UP,
+                               .error = state->error != 0 ? state->error
+                                        : state->down     ? ENETDOWN
+                                                          : 0,
                                .from = BTL_IB_ADDR_UNKNOWN};
+    state->error_reported = state->error != 0;
+    state->down_reported = state->down;
     return 1;
 }
 

@@ -32,7 +32,13 @@ static inline void btl_ib_verbs_state_set_down(btl_ib_verbs_state_t *state, bool
     state->down = down;
 }
 
-/* Make events of what has changed. Returns how many: 0 or 1. */
+/* Is there an event to make? */
+static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
+{
+    return state->error != 0 ? !state->error_reported : state->down != state->down_reported;
+}
+
+/* Make an event of what has changed, if there is room for one. Returns how many. */
 int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *events, int max);
 
 /* Is an event about our port? Only port events name one. */

@@ -311,7 +311,10 @@ int btl_ib_rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     if (rc->peers.pending != NULL) {
         count += btl_ib_rc_peers_report(&rc->peers, events + count, max - count);
     }
-    return count + btl_ib_verbs_state_report(&rc->state, events + count, max - count);
+    if (btl_ib_verbs_state_changed(&rc->state)) {
+        count += btl_ib_verbs_state_report(&rc->state, events + count, max - count);
+    }
+    return count;
 }
 
 int btl_ib_rc_wait_fd(btl_ib_transport_t *t)

@@ -253,10 +253,11 @@ static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
 
 static bool peers_grow(btl_ib_ud_peers_t *peers)
 {
-    btl_ib_addr_table_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+    btl_ib_addr_table_t room = {
+        .count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
 
     if (!btl_ib_addr_table_grow(&room, sizeof(*peers->peer),
-                            BTL_IB_UD_QPS_MAX * sizeof(*peers->bucket))) {
+                                BTL_IB_UD_QPS_MAX * sizeof(*peers->bucket))) {
         return false;
     }
     peers->room = room.count;

@@ -148,7 +148,10 @@ int btl_ib_ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     if (rc != 0) {
         fail(ud, "a queue pair that failed cannot be used again", -rc);
     }
-    return n + btl_ib_verbs_state_report(&ud->state, events + n, max - n);
+    if (btl_ib_verbs_state_changed(&ud->state)) {
+        n += btl_ib_verbs_state_report(&ud->state, events + n, max - n);
+    }
+    return n;
 }
 
 int btl_ib_ud_wait_fd(btl_ib_transport_t *t)

@@ -392,10 +392,9 @@ int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        const bool drained =
-            qp->flushed ? qp->rx.posted == 0 : qp->ring.completed == qp->ring.posted;
-        if (!qp->broken || !drained) {
-            continue;
+        if (!qp->broken
+            || (qp->flushed ? qp->rx.posted > 0 : qp->ring.completed != qp->ring.posted)) {
+            continue; /* it works, or the device is not done with it */
         }
         const int rc = qp->flushed ? restart(qps, qp) : resume_sending(qps, qp);
         if (rc != 0) {

@@ -162,6 +162,21 @@ if BTL_IB_HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 endif
+# Sets of programs, for pytest (tests/runner), which makes what the chosen tests need.
+unit-programs: $(unit_tests)
+sim-programs: tests/sim/btl_ib_sim
+cost-programs: tests/cost/engine_cost
+fuzz-programs: $(fuzz_targets)
+tsan-programs: tests/unit/tsan_biased_lock
+.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs
+
+# The component's lock is the one place where threads meet; it knows nothing of Open MPI, whose own
+# locks thread sanitizer takes for errors.
+tests/unit/tsan_biased_lock: $(tests_unit_test_biased_lock_SOURCES)
+	@$(MKDIR_P) tests/unit
+	$(AM_V_CCLD)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -fsanitize=thread \
+	    $(tests_unit_test_biased_lock_CPPFLAGS) -o $@ $^ $(CMOCKA_LIBS) -lpthread
+CLEANFILES += tests/unit/tsan_biased_lock
 
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The component's lock. tools/check builds this program with thread sanitizer, too (tsan/gate). */
+/* The component's lock. tools/check builds this program with thread sanitizer, too (tsan/biased_lock). */
 
 #include <setjmp.h>
 #include <stdarg.h>

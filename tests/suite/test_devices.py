@@ -1,0 +1,344 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices, ports and libraries that are not there, or fail: what is said, and what is used
+instead."""
+
+import os
+import re
+import socket
+import subprocess
+from contextlib import ExitStack
+
+import pytest
+
+from runner.places import BUILD
+
+pytestmark = pytest.mark.mpi
+HOST = os.uname().nodename
+NOT_BUILT = "is none of these"
+
+
+def holds(pattern, output):
+    """With . for any character."""
+    return re.search(pattern, output, re.S)
+
+
+def preloaded(run, name, code):
+    """A library whose functions stand in for the system's."""
+    library = BUILD / f"check/{name}.so"
+    library.with_suffix(".c").write_text(code)
+    run(os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", library, library.with_suffix(".c"))
+    return {"LD_PRELOAD": str(library)}
+
+
+def interfaces():
+    return os.listdir("/sys/class/net")
+
+
+def test_nothing_left(run, mpi):
+    """Who names ib and gets no device hears of each that there is, and why not; who only allows it
+    hears nothing."""
+    all_of_them = ",".join(interfaces())
+    output = mpi.alone(run, if_exclude=all_of_them)
+    for interface in interfaces():
+        assert holds(
+            f"  Host:                 {HOST}\n.*  btl_ib_if_exclude:    {all_of_them}\n"
+            f".*  udp/{interface}: .*The ib BTL will not be used",
+            output,
+        )
+    assert "  udp/lo: in btl_ib_if_exclude" in output
+    assert "rail 0 is" not in output
+    assert holds(
+        "  udp/lo: not in btl_ib_if_include.*ip address",
+        mpi.alone(run, if_include="nosuch0", transport="udp"),
+    )
+    output = mpi.alone(run, port_min=1, port_range=1, transport="udp", if_include="10.254.253.0/30")
+    assert "  udp/lo: not in btl_ib_if_include" in output
+    # A range of ports is not for a transport that does not keep to it.
+    output = mpi.alone(run, port_min=23000, transport="ofi")
+    assert (
+        holds("  ofi/.*: libfabric chooses its port, and btl_ib_port_min is set", output)
+        or NOT_BUILT in output
+    )
+    # Nobody asked for ib by its name: the same, but silent.
+    output = mpi.alone(
+        run,
+        env={"OMPI_MCA_btl": f"^{mpi.shared_memory}", "OMPI_MCA_btl_base_verbose": "0"},
+        auto=1,
+        if_exclude=all_of_them,
+    )
+    assert "ib BTL" not in output
+    if not os.path.exists("/sys/class/infiniband"):
+        output = mpi.alone(run, transport="verbs")
+        assert (
+            holds(
+                "  btl_ib_transport:     verbs\n.*/sys/class/infiniband.*rdma link.*"
+                "--device=/dev/infiniband",
+                output,
+            )
+            or NOT_BUILT in output
+        )
+    output = mpi.alone(run, transport="ofi", ofi_provider="nosuch")
+    assert (
+        holds("  btl_ib_ofi_provider:  nosuch\n.*  ofi: .*nosuch.*fi_info", output)
+        or NOT_BUILT in output
+    )
+
+
+@pytest.mark.called("nothing_left/down")
+def test_interface_down(run, mpi):
+    """A host whose only interface is down; Open MPI itself needs lo."""
+    if os.geteuid():
+        pytest.skip("network namespaces need root")
+    script = """ip link set lo up && ip link add down0 type veth peer name bare0 &&
+        ip address add 10.254.254.1/24 dev down0 && ip link set bare0 up && exec "$@" """
+    output = mpi.alone(run, before=("unshare", "--net", "sh", "-c", script, "sh"), if_exclude="lo")
+    assert "  udp/lo: in btl_ib_if_exclude" in output
+    assert "  udp/down0: it is down\n" in output
+    assert "  udp/bare0: it has no IP address\n" in output
+
+
+class Held:
+    """UDP ports of all addresses, held meanwhile."""
+
+    def __init__(self, first, last):
+        self.ports, self.stack = range(first, last + 1), ExitStack()
+
+    def __enter__(self):
+        for port in self.ports:
+            self.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind(
+                ("0.0.0.0", port)
+            )
+
+    def __exit__(self, *error):
+        self.stack.close()
+
+
+def test_full_ports(run, mpi):
+    """A range of ports that is full is an error, not a reason to use others: no port, no other
+    transport."""
+    ports = {"port_min": 23000, "port_range": 8}
+    for transport in ("auto", "udp"):
+        with Held(23000, 23007):
+            output = mpi.alone(run, transport=transport, **ports)
+        assert holds(
+            f"""  Host:   {HOST}
+  Device: udp/.*
+  Ports:  23000 to 23007 \\(btl_ib_port_min, btl_ib_port_range\\)
+  Reason: Address already in use
+  Needed: 2 for each rank on each device
+  Ranks:  1 of this job on this host: 2 ports of each device
+.*btl_ib_bulk_apart""",
+            output,
+        )
+        assert "rail 0 is " not in output
+        assert "OK alltoall" in output
+    # One port is enough for a process; more processes than ports are too many.
+    with Held(23000, 23006):
+        assert "rail 0 is udp" in mpi.alone(run, **ports)
+    output = mpi.job(
+        run,
+        10,
+        "--oversubscribe",
+        "--mca",
+        "btl",
+        mpi.btls,
+        "--mca",
+        "btl_base_verbose",
+        "1",
+        "--mca",
+        "btl_ib_port_min",
+        "23000",
+        "--mca",
+        "btl_ib_port_range",
+        "8",
+        mpi.program("alltoall"),
+        "rounds=1",
+        ok=None,
+    )
+    assert "  Ranks:  10 of this job on this host: 20 ports of each device" in output
+    # The last port there is ends the range.
+    with Held(65534, 65535):
+        output = mpi.alone(run, port_min=65534, port_range=8)
+    assert "  Ports:  65534 to 65535 " in output
+    assert "rail 0 is " not in output
+
+
+def test_passed_over(run, mpi):
+    """Without a wish for a transport, a device that cannot be opened is no reason to fail: the next
+    one is used, which one process of a host tells."""
+    if not mpi.has("OFI"):
+        pytest.skip("without libfabric")
+    # Sockets that tell of errors are not to be had: udp needs them, libfabric's udp does not.
+    preload = preloaded(
+        run,
+        "no_sockets",
+        """
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    if (SOL_IP == level && IP_RECVERR == name) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int) syscall(SYS_setsockopt, fd, level, name, value, size);
+}
+""",
+    )
+    output = mpi.job(
+        run,
+        2,
+        "-x",
+        f"LD_PRELOAD={preload['LD_PRELOAD']}",
+        "--mca",
+        "btl",
+        "ib,self",
+        "--mca",
+        "btl_ib_if_include",
+        "lo",
+        mpi.program("ring"),
+        "laps=1",
+    )
+    assert output.count("could not be opened") == 1
+    assert holds(f"  Host: {HOST}\n  Used: ofi/.*  udp/lo: Operation not permitted", output)
+    assert "OK ring" in output
+    # Who wants that transport gets no other.
+    output = mpi.alone(run, env=preload, transport="udp")
+    assert holds(
+        "  udp/lo: .*Operation not permitted.*will not be used|udp/eth0: Operation not permitted",
+        output,
+    )
+
+
+def test_refused_operation(run, mpi):
+    """A one-sided operation that its target refuses is shown, once for each target, with all that
+    names it."""
+    output = mpi.alone(run, ("direct",), env={"OMPI_MCA_btl_base_verbose": "0"})
+    assert output.count("refused by its target") == 1
+    assert holds(
+        f"""From:        rank 0 on host {HOST}
+  Device:      .*
+  Address:     [0-9a-f.:]+
+  Target:      rank 0 on host {HOST}
+  Its address: this process
+  Operation:   (put|get|atomic) of \\d+ bytes at offset \\d+\n""",
+        output,
+    )
+
+
+def test_lost_device(run, mpi):
+    """A device that fails while MPI_Finalize takes leave is told as always."""
+    output = mpi.alone(
+        run, ("lost_device",), env={"OMPI_MCA_btl_base_verbose": "0"}, transport="udp"
+    )
+    assert "OK lost_device" in output
+    assert holds(
+        "  Device:  udp[^\n]*\n  Address: [0-9a-f.:]+:\\d+\n  Error:   No such device\n", output
+    )
+
+
+def test_cannot_start(run, mpi):
+    """What keeps ib from starting at all is said with its cause, and with what to do about that."""
+    output = mpi.alone(
+        run,
+        ack_delay=50,
+        env=preloaded(
+            run,
+            "no_random",
+            """
+#include <errno.h>
+#include <sys/types.h>
+
+ssize_t getrandom(void *out, size_t size, unsigned flags)
+{
+    (void) out;
+    (void) size;
+    (void) flags;
+    errno = EPERM;
+    return -1;
+}
+""",
+        ),
+    )
+    assert holds(
+        f"  Host:  {HOST}\n  Cause: the system gives no random numbers \\(getrandom\\): "
+        "Operation not permitted\n\n"
+        ".*seccomp.*will not be used by this process",
+        output,
+    )
+    assert "rail 0 is" not in output
+    output = mpi.alone(
+        run,
+        auth="encrypt",
+        env=preloaded(
+            run,
+            "no_cipher",
+            """
+#include <stddef.h>
+
+void *EVP_CIPHER_fetch(void *context, const char *name, const char *properties)
+{
+    (void) context;
+    (void) name;
+    (void) properties;
+    return NULL;
+}
+""",
+        ),
+    )
+    assert holds(
+        "  Cause: libcrypto does not give AES-256-GCM, which btl_ib_auth encrypt needs\n\n"
+        ".*openssl list.*btl_ib_auth none \\(the",
+        output,
+    ) or holds(f"does\nnot have:\n\n  Host:    {HOST}\n  Value:   encrypt\n", output)
+
+
+def test_values_and_devices(run, mpi):
+    """What contradicts, and what is named in vain, is told with what is there and with the
+    defaults."""
+    output = mpi.alone(run, rto_min="5ms", rto_max="1ms", rto_initial="1ms")
+    assert (
+        "  btl_ib_rto_min: 5000 microseconds (default: 250)\n"
+        "  btl_ib_rto_max: 1000 microseconds (default: 200000)\n"
+    ) in output
+    output = mpi.alone(run, if_include="lo,nosuch0", transport="udp")
+    assert holds(
+        f"""  Host:              {HOST}
+  Entry:             nosuch0
+  btl_ib_if_include: lo,nosuch0
+  Used:              udp/lo.*What else there is, and why it is not used:
+
+.*ip address.*OK alltoall""",
+        output,
+    )
+    output = mpi.alone(run, if_include="lo", if_exclude="eth0")
+    assert (
+        "  btl_ib_if_include: lo\n  btl_ib_if_exclude: eth0\n  Default:           neither is set\n"
+        in output
+    )
+
+
+def test_kicker_exit(run, mpi):
+    """A process that ends without MPI_Finalize ends its progress thread before libraries are
+    closed."""
+    output = mpi.job(run, 2, "--mca", "btl", "ib,self", mpi.program("sleeper"), "exit=1", ok=None)
+    assert "sleeper: no kicker at the end of the process" in output
+    assert "FAIL" not in output
+
+
+@pytest.mark.alone
+def test_kicker_refused(run, mpi):
+    """A system that refuses that thread is asked again, and each process says once what that
+    means."""
+    output = mpi.job(run, 2, "--mca", "btl", "ib,self", mpi.program("sleeper"), "refused=4")
+    line = (
+        f"btl:ib: rank [01] on host {HOST}: no helper thread: pthread_create: "
+        "Resource temporarily unavailable\\."
+    )
+    assert len([each for each in output.splitlines() if re.search(line, each)]) == 2
+    assert "OK sleeper" in output

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Under valgrind, over RDMA devices, with other Open MPIs; mpi4py's own tests; what a message
+costs; tools/bench."""
+
+import os
+
+import pytest
+
+from runner.jobs import job, job_of
+from runner.places import BUILD, ROOT
+
+VALGRIND = [
+    job(
+        "valgrind",
+        "ring laps=2 max=2000",
+        name="valgrind/eager",
+        options="--valgrind eager",
+        limit=300,
+    ),
+    job(
+        "valgrind",
+        "randsize rounds=2",
+        name="valgrind/rendezvous",
+        options="--valgrind rendezvous",
+        limit=300,
+    ),
+]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("row", VALGRIND)
+def test_valgrind(run, mpi, request, row):
+    job_of(run, mpi, request, row)
+
+
+@pytest.mark.mpi
+@pytest.mark.alone
+@pytest.mark.limit(300)
+def test_budget(run, mpi):
+    """What a message costs, against tests/mpi/budget.txt."""
+    run(ROOT / "tests/mpi/budget", "--build", BUILD)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(
+            pytest.param([ranks], id=f"mpi4py/{ranks}-ranks", marks=pytest.mark.limit(900))
+            for ranks in (2, 3)
+        ),
+        pytest.param(["--rma", 1], id="mpi4py/rma/1-rank", marks=pytest.mark.limit(300)),
+        *(
+            pytest.param(
+                ["--rma", ranks], id=f"mpi4py/rma/{ranks}-ranks", marks=pytest.mark.limit(900)
+            )
+            for ranks in (2, 3)
+        ),
+    ],
+)
+def test_mpi4py(run, mpi, arguments):
+    run(ROOT / "tests/mpi/mpi4py", *arguments)
+
+
+@pytest.mark.mpi
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, id=f"bench/{name}", marks=pytest.mark.limit(limit))
+        for part, name, limit in (
+            ("Parts", "parts", 30),
+            ("OverDevices", "over-devices", 30),
+            ("Hosts", "hosts", 120),
+            ("Namespaces", "namespaces", 240),
+        )
+    ],
+)
+def test_bench(run, mpi, part):
+    if part == "Namespaces" and os.geteuid():
+        pytest.skip("network namespaces need root")
+    run("python3", ROOT / "tests/tools/test_bench.py", part, env={"BUILD": str(BUILD)})
+
+
+@pytest.mark.rdma
+def test_rdma(run, mpi, request, case):
+    """In virtual machines: a set of tests each. Those that want two machines take minutes more."""
+    full = ["--full"] if request.config.option.level == "nightly" else []
+    run(ROOT / "tests/rdma/run", *full, case)
+
+
+test_rdma.table = lambda option: [
+    *(
+        pytest.param(
+            each,
+            id=f"rdma/{each}",
+            marks=pytest.mark.limit(7800 if option.level == "nightly" else 700),
+        )
+        for each in ("roce", "iwarp")
+    ),
+    *(
+        pytest.param(each, id=f"rdma/{each}", marks=[pytest.mark.limit(7800), pytest.mark.long])
+        for each in ("pair", "mpi4py")
+    ),
+]
+
+
+# Some of all that with Open MPI 5.0; all of it: tools/check --openmpi 5.0.
+SOME = (
+    "symbols",
+    "bad_values*",
+    "unnamed",
+    "mpi/ring/4-ranks",
+    "mpi/randsize/2-ranks/2-hosts/loss1",
+    "mpi/spawn/2-ranks",
+    "mpi/sends/3-ranks",
+    "mpi/recovers/4-ranks",
+    "mpi/killed,silent/3-ranks/3-hosts",
+    "rma/onesided/2-ranks",
+    "rma/onesided/2-ranks/2-hosts/loss1",
+    "rma/onesided,flags/2-ranks/2-hosts",
+)
+
+
+@pytest.mark.openmpi
+@pytest.mark.called("openmpi-5.0/build")
+def test_openmpi_build(openmpi_5):
+    """The component and the programs are built there."""
+
+
+@pytest.mark.openmpi
+@pytest.mark.limit(900)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, id=f"openmpi-5.0/{name.rstrip('*')}") for name in SOME]
+)
+def test_openmpi(run, openmpi_5, name):
+    run(*openmpi_5, "tools/check", "--run-test", name)
+
+
+@pytest.mark.intree
+@pytest.mark.limit(1800)
+@pytest.mark.parametrize(
+    "series", [pytest.param(series, id=f"intree/{series}") for series in ("4.1", "5.0")]
+)
+def test_intree(run, series):
+    run(ROOT / "tests/openmpi/intree", series)

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""One-sided communication by put, get and atomics of ib (osc/rdma); ob1's ways with long
+messages."""
+
+import pytest
+
+from runner.jobs import job, job_of
+
+pytestmark = [pytest.mark.mpi, pytest.mark.rma]
+
+OSC = "--osc rdma"
+
+
+def rma(what, *where, **options):
+    return job("rma", what, *where, options=OSC, **options)
+
+
+PROGRAMS = ("onesided", "onesided window=allocate", "atomics", "atomics threads=3")
+WINDOWS = [row for what in PROGRAMS for row in (
+    rma(what, 2),
+    rma(what, 2, 2, "loss1", limit=90, marks="quick" * (what in ("onesided", "atomics"))),
+    rma(what, 1),
+    rma(what, 4, limit=90),
+    rma(what, 3, 3, limit=90),
+    rma(what, 4, 2, limit=120),
+    *(rma(what, 4, 4, fault, limit=120, marks="long" * (fault == "loss5"))
+      for fault in ("loss1", "loss5", "all")))] + [
+    rma("onesided bytes=4194304 rounds=8", 4, 2, "loss1", limit=120),
+    *(rma(f"onesided seed={seed}", 3, 3, "all", limit=120, marks="long" * (seed > 2))
+      for seed in (2, 3, 4)),
+    *(rma("onesided", 2, 2, fault, limit=90) for fault in ("dup1", "reorder1", "burst1")),
+    # On one host only: between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it holds
+    # itself.
+    *(rma("onesided window=dynamic", ranks) for ranks in (2, 3)),
+    # Whoever names all flags has what he has who names none.
+    rma("onesided", 2, 2, name="rma/onesided,flags/2-ranks/2-hosts", limit=90,
+        mpirun="--mca btl_ib_flags send,put,get,atomics,fetching-atomics,rdma-flush")]
+
+# Targets that do not call MPI, served by their progress threads.
+PASSIVE = [
+    rma("passive", 2, 2, marks="alone"),
+    rma("passive sleep=1", 2, 2, marks="alone"),
+    rma("sleeper window=1", 2, 2, marks="alone"),
+    rma("passive", 3, 3, "loss1", marks="alone"),
+    rma("passive", 4, 4, marks="alone")]
+
+# Regions that move while others look for them; with other seeds the same.
+LISTS = [
+    rma("lists", 4, limit=300),
+    *(rma(f"lists seed={seed}", 4, limit=300, marks="long") for seed in (2, 3)),
+    rma("lists spare=0 elements=2500", 4, limit=300)]
+
+# Beside vader, which carries the messages within a host.
+VADER = [job("rma,vader", what, ranks, hosts, options=f"{OSC} --btl ib,vader", limit=90)
+         for what, ranks, hosts in (("onesided", 2, 1), ("onesided", 4, 2), ("atomics", 4, 2))]
+
+# Each way of ob1 with long messages: fragments, get, put.
+LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
+    job(flags, "randsize", 2, options=f"--flags {flags}"),
+    job(flags, "randsize", 2, 2, "loss1", options=f"--flags {flags}", limit=90),
+    job(flags, "threads", 2, 2, options=f"--flags {flags}", limit=90),
+    job(flags, "randsize", 4, 4, "all", options=f"--flags {flags}", limit=90))]
+
+
+@pytest.mark.parametrize("row", WINDOWS + PASSIVE + LISTS + VADER + LONG_MESSAGES)
+def test_job(run, mpi, request, row):
+    job_of(run, mpi, request, row)

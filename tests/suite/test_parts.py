@@ -1,0 +1,171 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts without Open MPI: unit tests, simulator, models, fuzzers, other processors; plain and with
+sanitizers."""
+
+import pytest
+
+from runner.places import BUILD, ROOT, TESTS
+
+UNIT = sorted(file.stem.removeprefix("test_") for file in (TESTS / "unit").glob("test_*.c"))
+FUZZ = sorted(file.stem.removeprefix("fuzz_") for file in (TESTS / "fuzz").glob("fuzz_*.c"))
+MODELS = sorted(
+    file.stem for file in ROOT.rglob("model/*.pml") if "build" not in file.relative_to(ROOT).parts
+)
+
+
+def names(kind, stems, marks=(), limit=60):
+    return [
+        pytest.param(stem, id=f"{kind}/{stem}", marks=[pytest.mark.limit(limit), *marks])
+        for stem in stems
+    ]
+
+
+@pytest.mark.unit
+@pytest.mark.quick
+@pytest.mark.parametrize("name", names("unit", UNIT))
+def test_unit(run, unit_programs, name):
+    run(f"tests/unit/test_{name}", cwd=unit_programs)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", names("asan/unit", UNIT, limit=120))
+def test_unit_asan(run, asan, name):
+    run(f"tests/unit/test_{name}", cwd=asan)
+
+
+@pytest.mark.unit
+@pytest.mark.limit(120)
+@pytest.mark.called("tsan/biased_lock")
+def test_tsan(run, tsan_programs):
+    # Without random addresses: those of newer kernels are not where the sanitizer expects them.
+    run("setarch", "-R", tsan_programs / "tests/unit/tsan_biased_lock")
+
+
+@pytest.mark.unit
+@pytest.mark.limit(300)
+@pytest.mark.called("asan/build")
+def test_asan_build(asan):
+    """Builds without warnings by gcc."""
+
+
+def simulator(run, directory, *arguments):
+    run("tests/sim/btl_ib_sim", *arguments, cwd=directory)
+
+
+@pytest.mark.sim
+def test_sim(run, sim_programs, case):
+    simulator(run, sim_programs, "--seeds", case)
+
+
+test_sim.table = lambda option: [
+    pytest.param(
+        option.seeds,
+        id=f"sim/{option.seeds}-seeds",
+        marks=[pytest.mark.quick, pytest.mark.limit(60 + option.seeds // 10)],
+    )
+]
+
+
+@pytest.mark.sim
+def test_sim_asan(run, asan, case):
+    simulator(run, asan, "--seeds", case)
+
+
+test_sim_asan.table = lambda option: [
+    pytest.param(
+        option.seeds // 10,
+        id=f"asan/sim/{option.seeds // 10}-seeds",
+        marks=[pytest.mark.limit(60 + option.seeds // 10)],
+    )
+]
+
+
+@pytest.mark.sim
+@pytest.mark.called("sim/grid")
+def test_grid(run, sim_programs):
+    """A few cells of goodput over loss, round trip and rate, each at its goal."""
+    simulator(run, sim_programs, "--grid", "--quick")
+
+
+@pytest.mark.sim
+@pytest.mark.quick
+@pytest.mark.called("sim/replay")
+def test_replay(run, sim_programs):
+    """The same seed leaves the same trace."""
+    words = [sim_programs / "tests/sim/btl_ib_sim", "--seed", 7, "--trace"]
+    trace = run.output(*words)
+    assert trace
+    assert trace == run.output(*words)
+
+
+@pytest.mark.cost
+@pytest.mark.limit(120)
+@pytest.mark.called("cost/engine")
+def test_cost(run, cost_programs):
+    run(ROOT / "tests/cost/budget", env={"BUILD": str(cost_programs)})
+
+
+@pytest.mark.model
+def test_model(run, case, request):
+    full = ["--full"] if request.config.option.level == "nightly" else []
+    run(ROOT / "tests/model/run", *full, case)
+
+
+test_model.table = lambda option: names(
+    "model", MODELS, limit=3600 if option.level == "nightly" else 120
+)
+
+
+@pytest.mark.fuzz
+@pytest.mark.limit(300)
+@pytest.mark.called("fuzz/build")
+def test_fuzz_build(fuzz):
+    """Builds without warnings by clang."""
+
+
+@pytest.mark.fuzz
+@pytest.mark.long
+@pytest.mark.limit(300)
+@pytest.mark.called("fuzz/build-all")
+def test_fuzz_build_all(run, fuzz):
+    """The same for all programs that are no fuzzers."""
+    run("make", "-C", fuzz, "-j2", "check", "TESTS=")
+
+
+@pytest.mark.fuzz
+def test_fuzz(run, fuzz, case):
+    name, seconds = case
+    found = BUILD / f"check/fuzz.{name}"
+    found.mkdir(exist_ok=True)
+    # What it finds stays out of the corpus that is kept: that is added to by hand.
+    run(
+        fuzz / f"tests/fuzz/fuzz_{name}",
+        f"-max_total_time={seconds}",
+        "-error_exitcode=1",
+        "-timeout=10",
+        "-rss_limit_mb=1024",
+        "-verbosity=0",
+        "-print_final_stats=1",
+        f"-artifact_prefix={found}/crash.",
+        found,
+        TESTS / "fuzz/corpus" / name,
+    )
+
+
+def fuzzers(option):
+    seconds = {"quick": 3, "default": 5, "nightly": 300}[option.level]
+    return [
+        pytest.param((name, seconds), id=f"fuzz/{name}", marks=pytest.mark.limit(90 + 2 * seconds))
+        for name in FUZZ
+    ]
+
+
+test_fuzz.table = fuzzers
+
+
+@pytest.mark.cross
+@pytest.mark.long
+@pytest.mark.parametrize("processor", names("cross", ["aarch64", "s390x"], limit=1800))
+def test_cross(run, processor):
+    run(ROOT / "tests/cross/run", processor)

@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sources themselves, and what a build leaves."""
+
+import re
+import subprocess
+
+import pytest
+
+from runner.command import Failed
+from runner.places import BUILD, ROOT
+
+pytestmark = pytest.mark.tree
+
+
+def nm(*arguments):
+    """Lines of nm, as words."""
+    output = subprocess.run(
+        ["nm", *map(str, arguments)], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    return [line.split() for line in output.splitlines() if line]
+
+
+@pytest.mark.quick
+@pytest.mark.limit(120)
+def test_layers(run, component):
+    run(ROOT / "tests/layers/run", "--build", BUILD)
+
+
+@pytest.mark.called("layers/rules")
+def test_layers_rules(run):
+    """Each rule of that is seen to fail."""
+    run("python3", ROOT / "tests/layers/test_run.py")
+
+
+@pytest.mark.quick
+@pytest.mark.mpi
+def test_symbols(component):
+    plugin = BUILD / "plugin/mca_btl_ib.so"
+    assert [words[-1] for words in nm("-D", "--defined-only", plugin)] == ["mca_btl_ib_component"]
+    # What it cannot be loaded without every series of Open MPI has, so that it can refuse the wrong
+    # one.
+    everywhere = (ROOT / "tests/openmpi/symbols.txt").read_text().splitlines()
+    needed = [
+        words[-1]
+        for words in nm("-D", "--undefined-only", plugin)
+        if words[0] == "U" and re.match("(opal|ompi|mca|pmix|PMIx)_", words[-1])
+    ]
+    assert not set(needed) - set(everywhere), "neither weak nor in tests/openmpi/symbols.txt"
+    # In tree nothing is hidden: prefixes keep our names apart from others.
+    # Other builds are in directories beside those of the component.
+    places = [
+        BUILD,
+        *(place for place in BUILD.iterdir() if not (place / "config.status").exists()),
+    ]
+    objects = [file for place in places for file in place.glob(".libs/mca_btl_ib_la-*.o")]
+    assert objects
+    external = nm(
+        "--defined-only", "--extern-only", *(BUILD / ".libs").glob("libbtl_ib_[etc]*.a"), *objects
+    )
+    assert not [
+        words[2]
+        for words in external
+        if len(words) == 3 and not re.match("(mca_|opal_)?btl_ib_", words[2])
+    ]
+
+
+@pytest.mark.quick
+def test_scripts(run):
+    """All that a shell runs, by its first line, and tools/lib.sh; tools/env.sh is read by any
+    shell."""
+    scripts = [
+        file
+        for place in ("autogen.sh", ".ci", "tools", "tests")
+        for file in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("*"))
+        if file.is_file() and re.match(rb"#!.*sh\n", file.read_bytes()[:100])
+    ]
+    assert len(scripts) > 10
+    run("shellcheck", "-x", *(file.relative_to(ROOT) for file in scripts), "tools/lib.sh")
+    run("shellcheck", "-s", "sh", "tools/env.sh")
+
+
+@pytest.mark.quick
+@pytest.mark.docs
+def test_docs(run):
+    run(ROOT / "tests/docs/check")
+
+
+@pytest.mark.quick
+def test_configured(run):
+    run(ROOT / "tests/tools/test_configured.sh")
+
+
+def tracked():
+    """What a clone would have: tracked files, as they are now."""
+    names = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    ).stdout.split("\0")
+    return [name for name in names if name and (ROOT / name).exists()]
+
+
+@pytest.mark.dist
+@pytest.mark.limit(600)
+def test_distcheck(run, component):
+    clone = BUILD / "check/clone"
+    run("rm", "-rf", clone)
+    clone.mkdir(parents=True)
+    names = tracked()
+    subprocess.run(["cp", "-a", "--parents", *names, clone], cwd=ROOT, check=True)
+    jobs = ["make", "-j2", "BTL_IB_SIM_SEEDS=20"]
+    run("./autogen.sh", cwd=clone)
+    (clone / "b").mkdir()
+    run("../configure", cwd=clone / "b")
+    # Its own `make check` and `make install` are of what is in the tarball. All is built there, and
+    # the unit tests run elsewhere.
+    run(*jobs, "distcheck", "TESTS=tests/sim/short.sh tests/fuzz/replay.sh", cwd=clone / "b")
+    run(*jobs, "install", f"DESTDIR={clone}/installed", cwd=clone / "b")
+    if not list((clone / "installed").rglob("mca_btl_ib.so")):
+        raise Failed("nothing installed")
+    # All that is tracked is in the tarball, and nothing that was built.
+    (tarball,) = (clone / "b").glob("openmpi-btl-ib-*.tar.gz")
+    packed = {
+        name.split("/", 1)[1]
+        for name in run.output("tar", "tzf", tarball).splitlines()
+        if not name.endswith("/")
+    }
+    assert not [
+        name for name in packed if re.search(r"\.(o|lo|la|so|Po|pyc)$", name)
+    ], "built, but distributed"
+    assert not set(names) - packed - {".gitignore"}, "tracked, but not distributed"
+    run("rm", "-rf", clone)
+
+
+# Transport udp needs nothing but the kernel: what is built on a machine without a library starts a
+# job.
+@pytest.mark.dist
+@pytest.mark.limit(300)
+@pytest.mark.parametrize(
+    "option, prefix",
+    [
+        pytest.param("--with-ofi=no", "fi_", id="without-libfabric"),
+        pytest.param("--with-ib-verbs=no", "ibv_", id="without-verbs"),
+    ],
+)
+def test_without(run, mpi, request, option, prefix):
+    directory = BUILD / "check" / request.node.callspec.id
+    run("rm", "-rf", directory)
+    (directory / "plugin").mkdir(parents=True)
+    run(ROOT / "configure", option, cwd=directory)
+    run("make", "-j2", cwd=directory)
+    component = directory / ".libs/mca_btl_ib.so"
+    assert not [words for words in nm("-D", component) if words[-1].startswith(prefix)]
+    run("cp", component, directory / "plugin")
+    mpi.job(
+        run,
+        2,
+        "--mca",
+        "btl",
+        "ib,self",
+        "--mca",
+        "btl_ib_transport",
+        "udp",
+        mpi.program("ring"),
+        env={"OMPI_MCA_mca_base_component_path": f"{directory}/plugin:SYS_DEFAULT"},
+    )

@@ -1,0 +1,373 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parameters: what may be given, what is refused, and what help texts say then."""
+
+import os
+import re
+
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+# Parameter, value, problem, and how what is expected begins.
+BAD = [
+    (
+        "ack_delay",
+        "abc",
+        "it is no number",
+        "0 to 10000 (microseconds, or with us, ms, s or min after it)",
+    ),
+    ("ack_delay", "", "it is empty", "0 to 10000 (microseconds"),
+    (
+        "ack_delay",
+        "50 us",
+        "what follows the number is none of its units",
+        "0 to 10000 (microseconds",
+    ),
+    ("ack_delay", "-1", "it is too small", "0 to 10000 (microseconds"),
+    ("ack_delay", "99999999999", "it is too large", "0 to 10000 (microseconds"),
+    (
+        "silence_limit",
+        "5m",
+        "what follows the number is none of its units",
+        "0 to 86400 (seconds, or with us, ms, s or min after it)",
+    ),
+    ("silence_limit", "500ms", "it is no whole number of seconds", "0 to 86400 (seconds"),
+    ("silence_limit", "25h", "what follows the number is none of its units", "0 to 86400 (seconds"),
+    ("rto_max", "20s", "it is too large", "1000 to 10000000 (microseconds"),
+    ("poll_burst", "64k", "something follows the number", "1 to 4096 (datagrams)"),
+    ("poll_burst", "0", "it is too small", "1 to 4096 (datagrams)"),
+    ("port_min", "08000", "it begins with 0, which may be meant as octal", "0 to 65535 (port)"),
+    ("gid_index", "-2", "it is too small", "-1 to 255 (place)"),
+    (
+        "socket_buffer",
+        "4MB",
+        "what follows the number is none of its units",
+        "0 to 1073741824 (bytes, or with k, M, G or KiB, MiB, GiB after it)",
+    ),
+    ("socket_buffer", "2G", "it is too large", "0 to 1073741824 (bytes"),
+    ("copy_limit", "-1", "it is too small", "0 to 1073741824 (bytes"),
+    ("copy_limit", "18446744073709551617", "it is too large", "0 to 1073741824 (bytes"),
+    ("copy_limit", "lots", "it is no number", "0 to 1073741824 (bytes"),
+    (
+        "eager_limit",
+        "64kb",
+        "what follows the number is none of its units",
+        "256 to 1048576 (bytes",
+    ),
+    ("eager_limit", "100", "it is too small", "256 to 1048576 (bytes"),
+    ("get_limit", "0", "it is too small", "4096 to 18446744073709551615 (bytes"),
+    ("put_limit", "99999999999999999999", "it is too large", "4096 to 18446744073709551615 (bytes"),
+    ("rdma_pipeline_frag_size", "17", "it is too small", "0, or 4096 to 1073741824 (bytes"),
+    ("min_rdma_pipeline_size", "2G", "it is too large", "0 to 1073741824 (bytes"),
+    ("latency", "fast", "it is no number", "1 to 1000000 (microseconds"),
+    ("bandwidth", "10Gbit", "something follows the number", "0 to 4000000 (Mbit/s)"),
+    ("exclusivity", "", "it is empty", "0 to 65536 (rank)"),
+    (
+        "stats",
+        "maybe",
+        "it is none of these",
+        "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled",
+    ),
+    ("kicker", "2", "it is none of these", "0, f, false"),
+    ("bulk_apart", "", "it is empty", "0, f, false"),
+    (
+        "flags",
+        "nosuch",
+        "an entry is none of these",
+        "send, and some of put, get, atomics, fetching-atomics, rdma-flush",
+    ),
+    ("flags", "send,inplace", "an entry is none of these", "send, and some of put"),
+    ("flags", "send,,put", "an entry is none of these", "send, and some of put"),
+    ("flags", "put,get", "send is missing", "send, and some of put"),
+    ("flags", "", "it is empty", "send, and some of put"),
+    ("wire", "RC", "it is none of these", "one of auto, ud, rc"),
+    ("auth", "", "it is empty", "one of none, integrity, encrypt"),
+    ("cc", "bbr", "it is none of these", "one of auto, none, swift, cubic"),
+    ("transport", "tcp", "it is none of these", "one of auto,"),
+    ("atomics", "hca", "it is none of these", "one of auto, device, host"),
+    ("memory_ordering", "none", "it is none of these", "one of strict, relaxed"),
+    (
+        "max_pinned",
+        "101%",
+        "it is too large",
+        "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "
+        "or 0% to 100%",
+    ),
+    ("max_pinned", "half", "it is no number", "0 to 18446744073709551615 (bytes"),
+]
+# Parameter, value, and what it means.
+GOOD = [
+    "ack_delay 3ms 3000",
+    "rto_max 3000ms 3000000",
+    "silence_limit 5min 300",
+    "silence_limit 900000ms 900",
+    "idle_ms 2min 120000",
+    "latency 20us 20",
+    "socket_buffer 4MiB 4194304",
+    "copy_limit 64KiB 65536",
+    "copy_limit 1g 1073741824",
+    "depth_bytes 16G 17179869184",
+    "pin_max_region 64T 70368744177664",
+    "eager_limit 64k 65536",
+    "get_limit 8GiB 8589934592",
+    "pkey 0x8001 32769",
+    "gid_index -1 -1",
+    "max_pinned 8GiB 8GiB",
+]
+
+
+def ompi_info(run, mpi, **parameters):
+    return run.output(
+        "ompi_info",
+        "--parsable",
+        "--param",
+        "btl",
+        "ib",
+        "--level",
+        "9",
+        env={
+            **mpi.environment,
+            **{f"OMPI_MCA_btl_ib_{name}": value for name, value in parameters.items()},
+        },
+    )
+
+
+@pytest.mark.quick
+@pytest.mark.limit(30)
+def test_parameters(run, mpi):
+    lines = ompi_info(run, mpi)
+    assert lines.count(":value:") >= 15
+    # Each help text ends in "(unit or choices, range, default: ...)", or says the same in other
+    # words; but for one that Open MPI 5.0 gives each BTL.
+    names = set(re.findall(r"^mca:btl:ib:param:(btl_ib_\w+):value:", lines, re.M)) - {
+        "btl_ib_accelerator_max_send_size"
+    }
+    told = set(
+        re.findall(r"^mca:btl:ib:param:(btl_ib_\w+):help:.*\(.*[,;] default: .*\)", lines, re.M)
+    )
+    assert not names - told, "their help tells no unit, range or default"
+
+
+@pytest.mark.limit(180)
+def test_limits(run, mpi):
+    """Every number that a help text says is possible is taken."""
+    ranges = re.findall(
+        r"^mca:btl:ib:param:btl_ib_([a-z_]+):help:.*\([^(]*, (\d+) to (\d+), default: ",
+        ompi_info(run, mpi),
+        re.M,
+    )
+    assert len(ranges) > 20
+    for name, least, most in ranges:
+        for value in (least, most):
+            output = mpi.alone(run, **{name: value})
+            assert (
+                "rail 0 is " in output or "contradict" in output
+            ), f"{name}={value}: ib is not used"
+
+
+def refused(output, name, value, where, problem, expected):
+    """The help text, which names all there is to know; and the job goes on without ib."""
+    assert "OK alltoall" in output
+    assert "rail 0 is " not in output
+    text = (
+        f"The MCA parameter btl_ib_{name} has a value that cannot be used:\n\n"
+        f'  Host:     {os.uname().nodename}\n  Value:    "{value}"\n  Set in:   '
+    )
+    assert text in output
+    assert re.search(
+        f"{re.escape(where)}[^\n]*\n  Problem:  {re.escape(problem)}\n"
+        f"  Expected: {re.escape(expected)}.*"
+        "\n  Default:  ",
+        output[output.index(text) :],
+        re.S,
+    )
+
+
+@pytest.mark.parametrize(
+    "name, value, problem, expected",
+    [
+        pytest.param(
+            *row,
+            id=f"bad_values/{row[0]}={row[1]}".replace(" ", "_"),
+            marks=[pytest.mark.quick] * (number % 10 == 0),
+        )
+        for number, row in enumerate(BAD)
+    ],
+)
+def test_bad_values(run, mpi, name, value, problem, expected):
+    """What a user gave and that is no such number, truth, flag or choice is refused."""
+    refused(mpi.alone(run, **{name: value}), name, value, "environment", problem, expected)
+
+
+@pytest.mark.called("bad_values/in-a-file")
+def test_bad_values_in_a_file(run, mpi, tmp_path):
+    for row in BAD[4::5]:
+        if row[1]:  # a file cannot say that there is nothing
+            file = tmp_path / "parameters.conf"
+            file.write_text(f"btl_ib_{row[0]} = {row[1]}\n")
+            output = mpi.alone(run, env={"OMPI_MCA_mca_base_param_files": str(file)})
+            refused(output, *row[:2], str(file), *row[2:])
+
+
+@pytest.mark.called("bad_values/several")
+def test_several_bad_values(run, mpi):
+    """At once, and from mpirun's command line."""
+    output = mpi.job(
+        run,
+        1,
+        "--mca",
+        "btl",
+        "ib,self",
+        "--mca",
+        "btl_ib_ack_delay",
+        "x",
+        "--mca",
+        "btl_ib_cc",
+        "y",
+        mpi.program("alltoall"),
+        "rounds=1",
+        ok=None,
+    )
+    assert re.search('btl_ib_ack_delay.*"x".*btl_ib_cc.*"y"', output, re.S)
+
+
+def test_good_values(run, mpi):
+    """Numbers with units mean what they say: to the component, to ompi_info, and to tools that ask
+    by MPI_T, which see the type and no enumeration with items. A value of 3000ms is 3000 MiB to
+    Open MPI, too large for an int: it must not say so."""
+    for name, value, shown in map(str.split, GOOD):
+        output = mpi.alone(run, ("cvars", f"name=btl_ib_{name}"), **{name: value})
+        assert "rail 0 is " in output
+        assert re.search(f"btl_ib_{name} .* = {shown}, 0 items", output)
+        assert "nvalid" not in output
+        output = ompi_info(run, mpi, **{name: value})
+        assert f"btl_ib_{name}:value:{shown}\n" in output
+        assert "nvalid" not in output
+
+
+@pytest.mark.limit(120)
+def test_bad_queues(run, mpi):
+    """A bad receive_queues: a help text that names what was wrong, and a job that goes on without
+    ib."""
+    for queues in (
+        "P,12abc,256",
+        "P,-128,256",
+        "P,128",
+        "X,128,256",
+        "P,128,256:P,64,256",
+        "P,128,16,16",
+        "P,0,16",
+        "P,99999999999999999999,16",
+        "P,128,256,128,16:",
+        "P,16,256",
+        "P,104,256",
+        "",
+    ):
+        output = mpi.alone(run, receive_queues=queues)
+        assert "receive_queues" in output
+        assert "couldn't open the help file" not in output
+        assert "couldn't find" not in output
+    for queues in (
+        "P,128,256,128,16:S,1024,256,128,32:S,4096,256,128,32:S,65536,256,128,32",
+        "P,128,256,128,16:P,1024,32,16:P,4096,32,16:P,65536,32,16",
+        "P,128,16,4",
+    ):
+        output = mpi.job(
+            run,
+            2,
+            "--mca",
+            "btl",
+            "ib,self",
+            "--mca",
+            "btl_ib_stats",
+            "1",
+            "--mca",
+            "btl_ib_receive_queues",
+            queues,
+            mpi.program("ring"),
+            "laps=1",
+        )
+        assert re.search(r"sent [1-9].* segments", output)
+
+
+def disagreeing(run, mpi, first, second):
+    """Two processes, of which the second has another setting, and no BTL that could carry what they
+    say: they fail. What the first one says, or the second if that was quicker. Not by two programs
+    with ':' between, at which mpirun of 5.0.7 crashes."""
+    script = """
+        setting=$1
+        [ "$OMPI_COMM_WORLD_RANK" = 0 ] || setting=$2
+        exec env "OMPI_MCA_btl_ib_$setting" "$3" laps=1"""
+    return mpi.job(
+        run,
+        2,
+        "--mca",
+        "btl",
+        "ib,self",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        first,
+        second,
+        mpi.program("ring"),
+        ok=False,
+    )
+
+
+@pytest.mark.limit(120)
+def test_protection(run, mpi):
+    """btl_ib_checksum and btl_ib_auth: what does not exist is refused, and what differs is named by
+    both."""
+    for name, value in (
+        ("checksum", "md5"),
+        ("checksum", "CRC32C"),
+        ("auth", "yes"),
+        ("auth", "encrypted"),
+    ):
+        assert re.search(f'btl_ib_{name}.*"{value}".*none', mpi.alone(run, **{name: value}), re.S)
+    host = re.escape(os.uname().nodename)
+    none = (
+        f"rank [01] on host {host}, which uses none\n"
+        r" +\(btl_ib_checksum none, btl_ib_auth none\)\n"
+    )
+    for setting in ("checksum=crc32c", "auth=integrity", "auth=encrypt"):
+        name, value = setting.split("=")
+        output = disagreeing(run, mpi, f"{name}=none", setting)
+        other = f"which uses {value}\n +\\(btl_ib_{name} {value}"
+        assert re.search(
+            f"  This process:  {none}  Other process: rank [01] on host {host}, {other}", output
+        ) or re.search(f", {other}.*  Other process: {none}", output, re.S)
+
+
+@pytest.mark.limit(120)
+def test_disagreement(run, mpi):
+    """Processes that cannot use ib with each other say with which values, whose, and what the
+    defaults are."""
+    host = re.escape(os.uname().nodename)
+    output = disagreeing(run, mpi, "max_send_size=80k", "max_send_size=98304")
+    assert re.search(
+        rf"""  This process:  rank [01] on host {host}
+  Its limits:    btl_ib_eager_limit \d+, btl_ib_max_send_size (81920|98304) bytes;
+                 the larger one, btl_ib_max_send_size, is what counts
+  Other process: rank [01] on host {host}
+  Its limits:    the larger of the two is (81920|98304) bytes
+  Defaults:      btl_ib_max_send_size 65536, btl_ib_eager_limit
+                 66560; """,
+        output,
+    )
+    output = disagreeing(run, mpi, "eager_limit=150000", "eager_limit=160k")
+    assert re.search(
+        r"the larger one, btl_ib_eager_limit, is what counts.*"
+        r"the larger of the two is (150000|163840) bytes",
+        output,
+        re.S,
+    )
+    if not mpi.has("OFI"):
+        return
+    output = disagreeing(run, mpi, "transport=udp", "transport=ofi")
+    ours = rf"rank [01] on host {host}\n  Its devices:    (udp|ofi/[a-z]+) \("
+    assert re.search(f"  This process:   {ours}", output)
+    assert re.search(f"  Other process:  {ours}", output)
+    assert "btl ib,tcp,self" in output

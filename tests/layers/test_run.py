@@ -190,6 +190,10 @@ class Rules(unittest.TestCase):
                             ("c->id = 1;", "c->id = 1;\n    struct window *w = &c->window;\n"
                                                    "    *w = (struct window){0};")), "owners",
                     "conn: ")
+        self.expect(changed("engine/conn/conn.c", ("c->id = 1;", "c->id = 1;\n"
+                                                   "    memset(&c->window, 0, sizeof(c->window));"),
+                            ('#include "conn.h"', '#include "conn.h"\n#include <string.h>')),
+                    "owners", "conn: all of it (conn_new)")
         # On the stack it is a value.
         self.assertNotIn("owners", findings(changed("engine/conn/conn.c", (
             "c->id = 1;",

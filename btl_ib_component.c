@@ -3,23 +3,22 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * The component: register, open, init, progress, close.
- */
+/* The component: register, open, init, progress, finalize of its modules, close. */
 
 #include "btl_ib.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
-#include "btl_ib_about.h"
+#include "btl_ib_device_report.h"
 #include "btl_ib_endpoint.h"
+#include "btl_ib_help.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_open_devices.h"
+#include "btl_ib_params_check.h"
+#include "btl_ib_stats.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -41,16 +40,8 @@ OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
             .btl_init = component_init,
             .btl_progress = component_progress,
         },
-    .gate = BTL_IB_GATE_INITIALIZER,
+    .lock = BTL_IB_BIASED_LOCK_INITIALIZER,
 };
-
-uint64_t btl_ib_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
-}
 
 /* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
 static bool named_by_user(void)
@@ -71,9 +62,12 @@ static bool named_by_user(void)
     return false;
 }
 
+static int module_finalize(mca_btl_base_module_t *btl);
+
 static int component_register(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
+    mca_base_component_t *version = &component->super.btl_version;
     char why[256];
 
     if (!btl_ib_compat_usable(why, sizeof(why))) {
@@ -83,9 +77,13 @@ static int component_register(void)
         }
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    (void) mca_base_var_group_component_register(&component->super.btl_version,
+    (void) mca_base_var_group_component_register(version,
                                                  "Reliable messages over any datagram fabric");
-    return btl_ib_params_register(&component->params, &component->limits);
+    btl_ib_module_functions(&component->limits);
+    component->limits.btl_finalize = module_finalize;
+    btl_ib_params_register(&component->params, &component->limits, version);
+    btl_ib_params_read(&component->params, &component->limits);
+    return OPAL_SUCCESS;
 }
 
 static int component_open(void)
@@ -98,23 +96,18 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
-/* ---- init ---- */
+/* ---- the engine ---- */
 
-/* The longest message that any limit lets through. ob1 sends no more than eager_limit with the question
- * about a longer one, whatever rndv_eager_limit says. */
-static uint32_t message_max(const mca_btl_base_module_t *limits)
-{
-    size_t max = limits->btl_eager_limit;
-
-    if (limits->btl_max_send_size > max) {
-        max = limits->btl_max_send_size;
-    }
-    return (uint32_t) max + BTL_IB_HEADER_ROOM;
-}
-
+/* What peers are to know of this process. The longest message is what any limit lets through: ob1
+ * sends no more than eager_limit with the question about a longer one, whatever rndv_eager_limit
+ * says. */
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
-    self->message_max = message_max(limits);
+    const size_t max = limits->btl_eager_limit > limits->btl_max_send_size
+                           ? limits->btl_eager_limit
+                           : limits->btl_max_send_size;
+
+    self->message_max = (uint32_t) max + BTL_IB_HEADER_ROOM;
     self->where = btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
     snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);
     for (char *c = self->host; '\0' != *c; ++c) {
@@ -129,21 +122,21 @@ static bool random_bytes(void *out, size_t size)
     if (getrandom(out, size, 0) == (ssize_t) size) {
         return true;
     }
-    btl_ib_report_cannot_start("the system gives no random numbers (getrandom)", errno,
-                               "Is the system call forbidden here (seccomp, a container's\n"
-                               "profile)?");
+    btl_ib_help_cannot_start("the system gives no random numbers (getrandom)", errno,
+                             "Is the system call forbidden here (seccomp, a container's\n"
+                             "profile)?");
     return false;
 }
 
 /* Always false, for the caller to return. */
 static bool no_memory(void)
 {
-    btl_ib_report_cannot_start("there is no memory", ENOMEM,
-                               "Is there a limit on it (ulimit -v, memory.max of the cgroup)?");
+    btl_ib_help_cannot_start("there is no memory", ENOMEM,
+                             "Is there a limit on it (ulimit -v, memory.max of the cgroup)?");
     return false;
 }
 
-/* What our peers shall know us by, and what it takes to make use of theirs. */
+/* Our secret and key, which peers get, and the cryptography to use theirs. */
 static bool make_secrets(btl_ib_component_t *component)
 {
     btl_ib_modex_t *self = component->self;
@@ -160,17 +153,17 @@ static bool make_secrets(btl_ib_component_t *component)
         snprintf(cause, sizeof(cause),
                  "libcrypto does not give AES-256-GCM, which btl_ib_auth %s needs",
                  component->params.auth);
-        btl_ib_report_cannot_start(cause, 0,
-                                   "\"openssl list -cipher-algorithms\" shows what it has; its\n"
-                                   "providers are chosen in openssl.cnf. btl_ib_auth none (the\n"
-                                   "default) goes without.");
+        btl_ib_help_cannot_start(cause, 0,
+                                 "\"openssl list -cipher-algorithms\" shows what it has; its\n"
+                                 "providers are chosen in openssl.cnf. btl_ib_auth none (the\n"
+                                 "default) goes without.");
         return false;
     }
     return random_bytes(&self->key, sizeof(self->key));
 }
 
-/* What the parameters make of it. */
-static void configure(const btl_ib_component_t *component, btl_ib_engine_config_t *config)
+/* Fill in what the parameters and our own data say. */
+static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
     const btl_ib_params_t *params = &component->params;
 
@@ -196,12 +189,12 @@ static void configure(const btl_ib_component_t *component, btl_ib_engine_config_
     config->idle_after = (uint64_t) params->idle_ms * 1000u;
     config->ops_max = (uint32_t) params->ops_max;
     config->reassembly_max = (uint32_t) params->reassembly_max;
-    config->store_max = params->kicker_store;
+    config->store_max = params->progress_thread_backlog;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
-    config->log = btl_ib_logger;
-    config->log.detailed = btl_ib_verbose(BTL_IB_LOG_DETAILED);
+    config->log = btl_ib_log_table(&component->log);
+    config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);
 }
 
 static bool create_engine(btl_ib_component_t *component)
@@ -209,12 +202,6 @@ static bool create_engine(btl_ib_component_t *component)
     btl_ib_engine_config_t config;
     char problem[128];
 
-    component->self = calloc(1, sizeof(*component->self));
-    if (NULL == component->self) {
-        return no_memory();
-    }
-    describe_self(component->self, &component->limits);
-    component->self->guard = btl_ib_params_guard(&component->params);
     btl_ib_engine_config_default(&config);
     if (!make_secrets(component)
         || !random_bytes(&config.region_secret, sizeof(config.region_secret))) {
@@ -222,33 +209,13 @@ static bool create_engine(btl_ib_component_t *component)
     }
     configure(component, &config);
     if (!btl_ib_engine_config_check(&config, problem, sizeof(problem))) {
-        btl_ib_report_cannot_start(
-            problem, 0,
-            "The MCA parameters that it is made of do not fit together: does\n"
-            "it start without them?");
+        btl_ib_help_cannot_start(problem, 0,
+                                 "The MCA parameters that it is made of do not fit together: does\n"
+                                 "it start without them?");
         return false;
     }
     component->engine = btl_ib_engine_create(&config, &btl_ib_engine_ops, component);
     return NULL != component->engine || no_memory();
-}
-
-static bool start_modules(btl_ib_component_t *component)
-{
-    int rc;
-
-    if (!create_engine(component) || !btl_ib_open_devices(component)) {
-        return false;
-    }
-    btl_ib_lock(); /* from here on the thread looks at what this notes */
-    component->self->answers = btl_ib_kicker_answer();
-    btl_ib_unlock();
-    rc = btl_ib_modex_publish(component->self);
-    if (OPAL_SUCCESS != rc) {
-        btl_ib_report_cannot_start(opal_strerror(rc), 0,
-                                   "The runtime (PMIx) did not take what other processes have to\n"
-                                   "know: look at what it says, and at its daemons' memory.");
-    }
-    return OPAL_SUCCESS == rc;
 }
 
 /* The engine and what belongs to it, as far as there is any. */
@@ -267,26 +234,135 @@ static void free_engine(btl_ib_component_t *component)
     component->module_count = 0;
 }
 
+/* ---- init ---- */
+
+/* As peers have to know it: only rails of one kind are joined. */
+static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
+{
+    if (!module->device_atomics) {
+        return BTL_IB_ATOMICS_PROCESSOR;
+    }
+    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB)
+               ? BTL_IB_ATOMICS_GLOBAL
+               : BTL_IB_ATOMICS_DEVICE;
+}
+
+/* Open the devices, and make modules of them. */
+static bool make_modules(btl_ib_component_t *component)
+{
+    const btl_ib_open_request_t request = {
+        .params = &component->params,
+        .bandwidth = component->limits.btl_bandwidth,
+        .named = component->named,
+        .rank = component->name.vpid,
+        .engine = component->engine,
+        .log = &component->log,
+    };
+    btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX];
+    const uint32_t count = btl_ib_open_devices(&request, opened);
+
+    for (uint32_t i = 0; i < count; ++i) {
+        btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
+
+        if (NULL == module) {
+            return no_memory();
+        }
+        component->modules[component->module_count++] = module;
+        btl_ib_modex_add_rail(component->self, component->engine, i, &opened[i].device,
+                              opened[i].bandwidth, atomics_of(module));
+    }
+    return count > 0;
+}
+
+static bool start_modules(btl_ib_component_t *component)
+{
+    int rc;
+
+    if (!create_engine(component) || !make_modules(component)) {
+        return false;
+    }
+    btl_ib_lock(); /* from here on the progress thread looks at what this changes */
+    component->self->answers =
+        btl_ib_progress_thread_attach(&component->progress_thread, component->engine);
+    btl_ib_unlock();
+    rc = btl_ib_modex_publish(&component->super.btl_version, component->self);
+    if (OPAL_SUCCESS != rc) {
+        btl_ib_help_cannot_start(opal_strerror(rc), 0,
+                                 "The runtime (PMIx) did not take what other processes have to\n"
+                                 "know: look at what it says, and at its daemons' memory.");
+    }
+    return OPAL_SUCCESS == rc;
+}
+
 static void stop_modules(btl_ib_component_t *component)
 {
     for (uint32_t i = 0; i < component->module_count; ++i) {
-        if (NULL != component->modules[i]) {
-            btl_ib_module_destroy(component->modules[i]);
-            component->modules[i] = NULL;
-        }
+        btl_ib_module_destroy(component->modules[i]);
+        component->modules[i] = NULL;
     }
     free_engine(component);
 }
 
-static void prepare_pace(btl_ib_component_t *component)
+/* Ports without a cable are many machines' normal state: they are shown if a device was named, or
+ * transport verbs. */
+static bool shows_ports_down(const btl_ib_params_t *params)
 {
-    const btl_ib_pace_limits_t limits = {
-        .busy = (uint32_t) component->params.poll_busy,
-        .recent = (uint32_t) component->params.poll_recent,
-        .idle = (uint32_t) component->params.poll_idle,
-    };
+    return (NULL != params->if_include && '\0' != params->if_include[0])
+           || (NULL != params->transport && 0 == strcmp(params->transport, "verbs"));
+}
 
-    btl_ib_pace_init(&component->pace, &limits);
+/* All parts but the engine and what needs it. */
+static bool init_parts(btl_ib_component_t *component)
+{
+    const btl_ib_params_t *params = &component->params;
+    const btl_ib_poll_limits_t polls = {
+        .busy = (uint32_t) params->poll_busy,
+        .recent = (uint32_t) params->poll_recent,
+        .idle = (uint32_t) params->poll_idle,
+    };
+    const btl_ib_progress_thread_config_t thread = {
+        .enabled = params->progress_thread,
+        .period = (uint64_t) params->progress_thread_ms * 1000,
+        .burst = params->poll_burst,
+        .rank = OPAL_PROC_MY_NAME.vpid,
+        .lock = &component->lock,
+        .throttle = &component->throttle,
+    };
+    const btl_ib_registration_host_t host =
+        btl_ib_registration_host(btl_ib_compat_local_processes());
+
+    if (!btl_ib_biased_lock_init(&component->lock, true)) {
+        BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
+    }
+    component->name = OPAL_PROC_MY_NAME;
+    btl_ib_list_init(&component->gone);
+    btl_ib_poll_throttle_init(&component->throttle, &polls);
+    btl_ib_progress_thread_init(&component->progress_thread, &thread);
+    btl_ib_log_init(&component->log, &component->progress_thread.in_engine,
+                    shows_ports_down(params));
+    component->registered = (btl_ib_registration_limit_t){0};
+    (void) btl_ib_registration_limit_parse(params->max_pinned, &host,
+                                           &component->registered.max); /* it was checked */
+    component->self = calloc(1, sizeof(*component->self));
+    if (NULL == component->self) {
+        return no_memory();
+    }
+    describe_self(component->self, &component->limits);
+    component->self->guard = btl_ib_params_guard(params);
+    btl_ib_peer_reports_init(&component->reports, component->name.vpid, params, &component->limits,
+                             component->self);
+    return true;
+}
+
+static void report_versions(void)
+{
+    if (0 == opal_process_info.my_local_rank) {
+        BTL_IB_VERBOSE(1,
+                       "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
+                       ", running in Open MPI %s, on host %s",
+                       opal_version_string, opal_process_info.nodename);
+        btl_ib_report_transports();
+    }
 }
 
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
@@ -305,17 +381,10 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
-    btl_ib_about_versions();
-    if (!btl_ib_gate_init(&component->gate, true)) {
-        BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
-    }
-    btl_ib_kicker_prepare();
-    prepare_pace(component);
-    btl_ib_list_init(&component->departed);
-    component->name = OPAL_PROC_MY_NAME;
+    report_versions();
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
-    if (NULL == modules ? !no_memory() : !start_modules(component)) {
-        btl_ib_kicker_stop();
+    if (NULL == modules ? !no_memory() : !init_parts(component) || !start_modules(component)) {
+        btl_ib_progress_thread_stop(&component->progress_thread);
         stop_modules(component);
         free(modules);
         return NULL;
@@ -324,34 +393,34 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         modules[i] = &component->modules[i]->super;
     }
     component->modules_in_use = component->module_count;
-    btl_ib_compat_ends_listen();
+    btl_ib_compat_failures_listen();
     *count = (int) component->module_count;
     return modules;
 }
 
+/* ---- progress ---- */
+
 /* Not inlined: then progress calls that are skipped need no stack. */
-__attribute__((noinline)) static int look(btl_ib_component_t *component)
+__attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
+    const uint64_t now = btl_ib_now();
     int events = 0;
 
-    if (!btl_ib_pace_due(&component->pace, btl_ib_now) || !btl_ib_trylock()) {
+    if (!btl_ib_poll_throttle_due(&component->throttle, now)
+        || !btl_ib_biased_lock_try(&component->lock)) {
         return 0;
     }
     if (OPAL_LIKELY(NULL != component->engine)) {
-        const uint64_t now = btl_ib_now();
-
-        events = btl_ib_turn(now);
-        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->departed))) {
-            btl_ib_endpoint_mourn_departed(now);
+        events = btl_ib_poll_engine(now);
+        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->gone)
+                          || btl_ib_failed_procs_any(&component->failed_procs))) {
+            btl_ib_recv_report_failures(now);
         }
-        if (OPAL_UNLIKELY(btl_ib_ended_any(&component->ended))) {
-            btl_ib_ended_report(now);
+        if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
+            btl_ib_endpoint_show_diagnostics(NULL);
         }
-        if (OPAL_UNLIKELY(0 != component->late_troubles)) {
-            btl_ib_log_late(component);
-        }
-        if (OPAL_UNLIKELY(component->hole.pending)) {
-            btl_ib_report_late();
+        if (OPAL_UNLIKELY(component->reports.hole_pending)) {
+            btl_ib_report_pending(&component->reports);
         }
     }
     btl_ib_unlock();
@@ -362,80 +431,43 @@ static int component_progress(void)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
-    return btl_ib_pace_skip(&component->pace) ? 0 : look(component);
+    return btl_ib_poll_throttle_skip(&component->throttle) ? 0 : poll_if_due(component);
 }
 
 /* ---- the end ---- */
 
-static uint64_t counter(const btl_ib_counters_t *counters, const btl_ib_counter_info_t *info)
+/* The last module goes: close what nobody adopted, let the CLOSEs go, free the engine. Called with
+ * the lock held. */
+static void stop(btl_ib_component_t *component)
 {
-    return *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
-}
-
-/* The sum of all counters that begin so, and each of them: "12 (stranger 10, token 2)", or "0". */
-static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
-                          size_t size)
-{
-    const size_t skip = strlen(prefix);
-    uint64_t sum = 0;
-    char causes[512] = "";
-    size_t len = 0;
-
-    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; NULL != info->name; ++info) {
-        const uint64_t value = counter(counters, info);
-
-        if (0 == value || 0 != strncmp(info->name, prefix, skip) || len >= sizeof(causes)) {
-            continue;
-        }
-        sum += value;
-        len += (size_t) snprintf(causes + len, sizeof(causes) - len, "%s%s %" PRIu64,
-                                 len > 0 ? ", " : "", info->name + skip, value);
-    }
-    if (0 == sum) {
-        snprintf(out, size, "0");
-    } else {
-        snprintf(out, size, "%" PRIu64 " (%s)", sum, causes);
-    }
-}
-
-static void print_stats(const btl_ib_component_t *component)
-{
-    const btl_ib_counters_t *c = btl_ib_engine_counters(component->engine);
-    char rejected[576];
-    char dropped[576];
-    char blocked[576];
-
-    format_causes(c, "rejected_", rejected, sizeof(rejected));
-    format_causes(c, "dropped_", dropped, sizeof(dropped));
-    format_causes(c, "blocked_", blocked, sizeof(blocked));
-    fprintf(stderr,
-            "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
-            " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
-            " spurious), timeouts %" PRIu64 ", failovers %" PRIu64 ", kicks %" PRIu64
-            ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64 ", by device: puts %" PRIu64
-            " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64 ", not pinned %" PRIu64
-            ", served elsewhere %" PRIu64 ", blocked %s, rejected %s, dropped %s\n",
-            component->name.vpid, component->self->host, c->sent_segments, c->sent_bytes,
-            c->received_segments, c->received_bytes, c->retransmits, c->retransmits_spurious,
-            c->timeouts, c->failovers, c->kicks, c->started_puts, c->started_gets,
-            c->started_atomics, c->direct_puts, c->direct_gets, c->direct_atomics,
-            c->direct_returned, component->not_pinned, c->served_elsewhere, blocked, rejected,
-            dropped);
-}
-
-void btl_ib_component_stop(void)
-{
-    btl_ib_component_t *component = &mca_btl_ib_component;
-
-    btl_ib_kicker_stop();
-    btl_ib_compat_ends_ignore();
-    btl_ib_ended_fini(&component->ended);
+    btl_ib_progress_thread_stop(&component->progress_thread);
+    btl_ib_compat_failures_ignore();
+    btl_ib_failed_procs_fini(&component->failed_procs);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
-    btl_ib_linger();
-    btl_ib_report_late();
-    btl_ib_report_rest();
+    btl_ib_module_linger();
+    btl_ib_endpoint_show_diagnostics(NULL);
+    btl_ib_report_pending(&component->reports);
+    btl_ib_report_unanswered_rest(&component->reports);
     if (component->params.stats) {
-        print_stats(component);
+        btl_ib_stats_print(component->name.vpid, component->self->host,
+                           btl_ib_engine_counters(component->engine),
+                           component->registered.rejected);
     }
     free_engine(component);
+}
+
+static int module_finalize(mca_btl_base_module_t *btl)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+
+    btl_ib_module_close(module);
+    btl_ib_lock();
+    component->modules[module->rail] = NULL;
+    if (0 == --component->modules_in_use) {
+        stop(component);
+    }
+    btl_ib_unlock();
+    btl_ib_module_destroy(module);
+    return OPAL_SUCCESS;
 }

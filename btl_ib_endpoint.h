@@ -4,9 +4,9 @@
  */
 
 /*
- * One peer as seen by one module: the engine's connection between our rail and one of its rails.
- * Only processes that were added have one; a connection that a stranger opened is the engine's
- * alone until the process is added.
+ * One peer as seen by one module: the engine's connection between our rail and one of the peer's.
+ * Only processes that were added have an endpoint; a connection that an unknown process opened is
+ * the engine's alone until the process is added. All functions are called with the lock held.
  */
 
 #ifndef BTL_IB_ENDPOINT_H
@@ -14,21 +14,18 @@
 
 #include "btl_ib.h"
 
-/* us between two drains that are one farewell. */
-#define BTL_IB_DRAIN_GAP 10000
-
 struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /* in its module's list */
     btl_ib_module_t *module;
     struct opal_proc_t *proc;
-    btl_ib_conn_t *conn;         /* NULL: this is the own process (btl_ib_loopback.h) */
-    uint32_t remote_rail;        /* of the peer */
-    uint32_t first_rail;         /* of the modules that reach the peer: that of the first one */
-    uint32_t first_remote;       /* and the rail of the peer that it talks to */
-    btl_ib_list_t failed;        /* fragments that came back from a dying connection */
-    btl_ib_list_t failed_rdmas;  /* and one-sided operations */
-    btl_ib_list_t departed_link; /* in the component's list of deaths that may be no news */
-    char host[64];               /* for messages: when they are needed the runtime may be gone */
+    btl_ib_conn_t *conn;        /* NULL: this is the own process */
+    uint32_t remote_rail;       /* of the peer */
+    uint32_t first_rail;        /* of the modules that reach the peer: that of the first one */
+    uint32_t first_remote;      /* and the rail of the peer that it talks to */
+    btl_ib_list_t failed_frags; /* fragments that came back from a dying connection */
+    btl_ib_list_t failed_ops;   /* and one-sided operations */
+    btl_ib_list_t gone_link;    /* in the component's list `gone` */
+    char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool answers; /* its process answers a first contact also while it computes */
     bool dead;
@@ -40,20 +37,51 @@ typedef struct mca_btl_base_endpoint_t btl_ib_endpoint_t;
 
 OBJ_CLASS_DECLARATION(btl_ib_endpoint_t);
 
-/* Where pieces of long messages go that ob1 gives to this endpoint: to the first one of the peer. ob1 deals them out to all
- * of them, and the convertor of Open MPI 4.1 crashes if they do not come in the order in which they were sent. This
- * endpoint, if the first one is no more. Called with the lock held. */
-btl_ib_endpoint_t *btl_ib_endpoint_of_pieces(btl_ib_endpoint_t *endpoint);
+/* An endpoint for `proc`, which published `peer`; NULL if the module cannot reach it. The verbose
+ * output says why, and help texts if the user should know. */
+btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc_t *proc,
+                                       const btl_ib_modex_t *peer);
 
-/* Its connection is dead: give back what died with it, without callbacks if `quiet`. Called with the lock
- * held. */
-void btl_ib_endpoint_fail(btl_ib_endpoint_t *endpoint, bool quiet);
+/*
+ * The module's endpoint of the own process, made at the first call. NULL if memory is short, or if
+ * the module offers no one-sided operations: nobody needs it then.
+ */
+btl_ib_endpoint_t *btl_ib_endpoint_self(btl_ib_module_t *module, struct opal_proc_t *proc);
 
-/* If MPI goes on after processes were deleted: report those of the others whose hosts said meanwhile that
- * they are gone. Called with the lock held, by progress. */
-void btl_ib_endpoint_mourn_departed(uint64_t now);
+/*
+ * The connection to ourselves by the module's device, for atomics on memory whose words only devices
+ * change; made at the first call. NULL if that fails. It sends nothing.
+ */
+btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module);
 
-/* Destroy an endpoint and its connection, without a callback. Called with the lock held. */
-void btl_ib_endpoint_remove(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint);
+/* A connection is about to be destroyed: it may be that one. */
+void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn);
+
+/* Close the endpoint's connections, without callbacks. What died with them is not completed yet. */
+void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint);
+
+/* Forget the endpoint, when all is completed. */
+void btl_ib_endpoint_remove(btl_ib_endpoint_t *endpoint);
+
+/* Is there any, of any module? */
+bool btl_ib_endpoint_any(void);
+
+/* That of a module for the process `name`, if its connection is alive; or NULL. */
+btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
+
+/*
+ * Where a fragment of a long message goes that ob1 gave to this endpoint: to the first one of the
+ * peer, or to this one if that is no more. ob1 spreads such fragments over all endpoints of a peer,
+ * and the convertor of Open MPI 4.1 crashes unless they arrive in the order in which they were sent.
+ */
+btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
+
+/* Both ends as text; and ours alone, for rail `rail`. */
+void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);
+void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends);
+
+/* Show diagnostics of engine and transports that are pending. `adding`: "rank N on host H" if that is
+ * the peer that the engine was told of just now; else NULL. */
+void btl_ib_endpoint_show_diagnostics(const char *adding);
 
 #endif

@@ -7,9 +7,6 @@
 
 #include "btl_ib_endpoint.h"
 
-/* Room for a header in front of data that stay where they are. */
-#define USER_ROOM BTL_IB_HEADER_ROOM
-
 static void frag_constructor(btl_ib_frag_t *frag)
 {
     frag->base.des_segments = frag->segments;
@@ -42,79 +39,55 @@ static int list_init(opal_free_list_t *list, size_t room)
 
 int btl_ib_frag_lists_init(btl_ib_module_t *module)
 {
-    int rc = list_init(&module->frags_eager, module->super.btl_eager_limit + BTL_IB_HEADER_ROOM);
-    int rc_max =
-        list_init(&module->frags_max, module->super.btl_max_send_size + BTL_IB_HEADER_ROOM);
-    int rc_user = list_init(&module->frags_user, USER_ROOM);
+    btl_ib_frag_lists_t *lists = &module->frags;
+    const int rc = list_init(&lists->header, BTL_IB_HEADER_ROOM);
+    const int rc_eager =
+        list_init(&lists->eager, module->super.btl_eager_limit + BTL_IB_HEADER_ROOM);
+    const int rc_max = list_init(&lists->max, module->super.btl_max_send_size + BTL_IB_HEADER_ROOM);
 
-    return OPAL_SUCCESS != rc ? rc : OPAL_SUCCESS != rc_max ? rc_max : rc_user;
+    return OPAL_SUCCESS != rc ? rc : OPAL_SUCCESS != rc_eager ? rc_eager : rc_max;
 }
 
 void btl_ib_frag_lists_fini(btl_ib_module_t *module)
 {
-    OBJ_DESTRUCT(&module->frags_eager);
-    OBJ_DESTRUCT(&module->frags_max);
-    OBJ_DESTRUCT(&module->frags_user);
+    OBJ_DESTRUCT(&module->frags.header);
+    OBJ_DESTRUCT(&module->frags.eager);
+    OBJ_DESTRUCT(&module->frags.max);
 }
 
-static btl_ib_frag_t *take(opal_free_list_t *list, struct mca_btl_base_endpoint_t *endpoint,
-                           uint32_t flags)
+static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpoint_t *endpoint,
+                               size_t size, uint32_t flags)
 {
     btl_ib_frag_t *frag = (btl_ib_frag_t *) opal_free_list_get(list);
 
-    if (OPAL_UNLIKELY(NULL == frag)) {
-        return NULL;
+    if (OPAL_LIKELY(NULL != frag)) {
+        frag->home = list;
+        frag->endpoint = endpoint;
+        frag->in_place = false;
+        frag->told = false;
+        frag->in_callback = false;
+        frag->done = false;
+        frag->base.des_flags = flags;
+        frag->base.des_cbfunc = NULL;
+        frag->base.des_segment_count = 1;
+        frag->segments[0].seg_len = size;
     }
-    frag->home = list;
-    frag->endpoint = endpoint;
-    frag->in_place = false;
-    frag->told = false;
-    frag->in_callback = false;
-    frag->done = false;
-    frag->base.des_flags = flags;
-    frag->base.des_cbfunc = NULL;
-    frag->base.des_segment_count = 1;
     return frag;
 }
 
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags)
 {
-    opal_free_list_t *list = NULL;
-    btl_ib_frag_t *frag;
-
-    if (size <= USER_ROOM) {
-        list = &module->frags_user;
-    } else if (size <= module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
-        list = &module->frags_eager;
-    } else if (size <= module->super.btl_max_send_size + BTL_IB_HEADER_ROOM) {
-        list = &module->frags_max;
-    } else {
-        return NULL;
+    if (size <= BTL_IB_HEADER_ROOM) {
+        return get_from(&module->frags.header, endpoint, size, flags);
     }
-    frag = take(list, endpoint, flags);
-    if (OPAL_LIKELY(NULL != frag)) {
-        frag->segments[0].seg_len = size;
+    if (size <= module->super.btl_eager_limit + BTL_IB_HEADER_ROOM) {
+        return get_from(&module->frags.eager, endpoint, size, flags);
     }
-    return frag;
-}
-
-btl_ib_frag_t *btl_ib_frag_get_in_place(btl_ib_module_t *module,
-                                        struct mca_btl_base_endpoint_t *endpoint, size_t header,
-                                        uint32_t flags)
-{
-    btl_ib_frag_t *frag;
-
-    if (header > USER_ROOM) {
-        return NULL;
+    if (size <= module->super.btl_max_send_size + BTL_IB_HEADER_ROOM) {
+        return get_from(&module->frags.max, endpoint, size, flags);
     }
-    frag = take(&module->frags_user, endpoint, flags);
-    if (OPAL_LIKELY(NULL != frag)) {
-        frag->in_place = true;
-        frag->segments[0].seg_len = header;
-        frag->base.des_segment_count = 2;
-    }
-    return frag;
+    return NULL;
 }
 
 void btl_ib_frag_complete(btl_ib_frag_t *frag, int status)
@@ -125,10 +98,67 @@ void btl_ib_frag_complete(btl_ib_frag_t *frag, int status)
         return;
     }
     frag->told = true;
-    if (NULL == frag->base.des_cbfunc) {
+    if (NULL != frag->base.des_cbfunc) {
+        btl_ib_unlock();
+        frag->base.des_cbfunc(btl, frag->endpoint, &frag->base, status);
+        btl_ib_lock();
+    }
+}
+
+/* The engine is finished with a fragment, and so are we. What is not the BTL's may be gone by now, or
+ * on its way to another peer; so endpoint and ownership are those it was sent with. */
+static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
+{
+    if (owned) {
+        btl_ib_frag_return(frag);
+    }
+    OBJ_RELEASE(endpoint); /* retained when it was sent */
+}
+
+void btl_ib_frag_sent(btl_ib_frag_t *frag)
+{
+    if (!frag->in_place && btl_ib_frag_is_owned(frag) && !frag->endpoint->closing) {
+        frag->in_callback = true;
+        btl_ib_frag_complete(frag, OPAL_SUCCESS);
+        frag->in_callback = false;
+        if (frag->done) {
+            give_back(frag, frag->endpoint, true);
+        }
+    }
+}
+
+void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
+{
+    const bool owned = btl_ib_frag_is_owned(frag);
+    btl_ib_endpoint_t *endpoint = frag->endpoint;
+
+    if (frag->in_callback) {
+        /* Further down the stack, or in another thread: the callback still reads the fragment. */
+        frag->done = true;
         return;
     }
-    btl_ib_unlock();
-    frag->base.des_cbfunc(btl, frag->endpoint, &frag->base, status);
-    btl_ib_lock();
+    if (endpoint->closing) {
+        frag->told = true;
+    } else if (0 != status && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
+        /* ob1 aborts at once when a fragment fails: first the failure is reported. */
+        btl_ib_list_push_tail(&endpoint->failed_frags, &frag->failed_link);
+        return;
+    } else {
+        btl_ib_frag_complete(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    }
+    give_back(frag, endpoint, owned);
+}
+
+void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
+{
+    btl_ib_list_t *link;
+
+    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_frags))) {
+        btl_ib_frag_t *frag = BTL_IB_CONTAINER(link, btl_ib_frag_t, failed_link);
+        const bool owned = btl_ib_frag_is_owned(frag);
+
+        frag->told = quiet || endpoint->closing;
+        btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
+        give_back(frag, endpoint, owned);
+    }
 }

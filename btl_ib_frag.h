@@ -6,10 +6,10 @@
 /*
  * A fragment: what the PML hands over as a descriptor, and the engine's message that it becomes.
  *
- * Its life: taken from a free list by alloc or prepare_src, given to send. It is complete, which
+ * alloc or prepare_src takes it from a free list, send hands it to the engine. It is complete, which
  * its callback tells, when the PML may forget about it; it goes back to its list when the engine
- * needs its memory no longer. With our memory and our ownership the first comes when the last byte
- * was handed to the transport, the second when all was acknowledged; else both come together.
+ * needs its memory no longer. With our memory and our ownership it is complete when the last byte was
+ * handed to the transport, and back when all was acknowledged; else both happen together.
  */
 
 #ifndef BTL_IB_FRAG_H
@@ -21,7 +21,7 @@ typedef struct btl_ib_frag {
     mca_btl_base_descriptor_t base; /* first: Open MPI casts */
     mca_btl_base_segment_t segments[2];
     btl_ib_msg_t msg;
-    struct mca_btl_base_endpoint_t *endpoint;
+    struct mca_btl_base_endpoint_t *endpoint; /* it is retained while the engine has the fragment */
     opal_free_list_t *home;
     bool in_place;             /* segments[1] is the user's memory */
     bool told;                 /* the callback was called, or none is due */
@@ -44,10 +44,15 @@ void btl_ib_frag_lists_fini(btl_ib_module_t *module);
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
-/* One with `header` bytes of ours, and a second segment for the user's, which the caller fills in. */
-btl_ib_frag_t *btl_ib_frag_get_in_place(btl_ib_module_t *module,
-                                        struct mca_btl_base_endpoint_t *endpoint, size_t header,
-                                        uint32_t flags);
+/* Its second segment is `size` bytes of the user's at `data`; the first has at most
+ * BTL_IB_HEADER_ROOM bytes. */
+static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size)
+{
+    frag->in_place = true;
+    frag->segments[1].seg_addr.pval = data;
+    frag->segments[1].seg_len = size;
+    frag->base.des_segment_count = 2;
+}
 
 static inline void btl_ib_frag_return(btl_ib_frag_t *frag)
 {
@@ -59,8 +64,38 @@ static inline btl_ib_frag_t *btl_ib_frag_of(btl_ib_msg_t *msg)
     return BTL_IB_CONTAINER(msg, btl_ib_frag_t, msg);
 }
 
-/* Call the fragment's callback, if one is due, without the lock. The fragment may be gone after
- * it unless it is the BTL's. */
+static inline bool btl_ib_frag_is_owned(const btl_ib_frag_t *frag)
+{
+    return 0 != (frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+}
+
+/* send() may return 1 instead of calling back. */
+static inline bool btl_ib_frag_is_quiet(const btl_ib_frag_t *frag)
+{
+    return btl_ib_frag_is_owned(frag)
+           && 0 == (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+}
+
+/* It is about to be sent to that endpoint. */
+static inline void btl_ib_frag_start(btl_ib_frag_t *frag, struct mca_btl_base_endpoint_t *endpoint)
+{
+    frag->endpoint = endpoint;
+    frag->told = false;
+}
+
+/* The next three are called with the lock held, which is released during callbacks. */
+
+/* Call the fragment's callback, if one is due. The fragment may be gone after it unless it is the
+ * BTL's. */
 void btl_ib_frag_complete(btl_ib_frag_t *frag, int status);
+
+/* The engine handed every byte to the transport; and: it needs the fragment no longer, with status 0
+ * or a negative errno. */
+void btl_ib_frag_sent(btl_ib_frag_t *frag);
+void btl_ib_frag_done(btl_ib_frag_t *frag, int status);
+
+/* The endpoint's connection is dead, and that was reported: complete the fragments that died with it,
+ * without their callbacks if `quiet`. */
+void btl_ib_frag_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
 #endif

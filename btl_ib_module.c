@@ -3,16 +3,222 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What Open MPI sees of one device.
- */
+/* One module, which is one device: what it offers, and the processes that it reaches. */
 
-#include "btl_ib_endpoint.h"
-#include "btl_ib_frag.h"
+#include "btl_ib.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "btl_ib_endpoint.h"
+#include "btl_ib_frag.h"
+#include "btl_ib_modex.h"
+
+/* us between two polls while a drain waits for the network */
+#define DRAIN_PAUSE 50
+/* Bytes up to which messages are eager where the device reads memory by itself: eager messages are
+ * copied on both sides. */
+#define EAGER_BY_DEVICE (12 * 1024)
+
+/* ---- processes ---- */
+
+/* Does another BTL poll in the same loop as we, and want its share of it? */
+static bool others_poll(void)
+{
+    mca_btl_base_selected_module_t *each;
+
+    OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (&mca_btl_ib_component.super != each->btl_component
+            && NULL != each->btl_component->btl_progress) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a BTL for shared memory take what is for processes of this host? */
+static bool shared_memory_selected(const btl_ib_module_t *module)
+{
+    mca_btl_base_selected_module_t *each;
+
+    OPAL_LIST_FOREACH(each, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        if (0 == strcmp(each->btl_component->btl_version.mca_component_name, BTL_IB_SHARED_MEMORY)
+            && each->btl_module->btl_exclusivity >= module->super.btl_exclusivity) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A user with several processes on a host wants shared memory there, and may not know that it has to
+ * be named. Told once. */
+static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    if (component->told_local || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
+        || shared_memory_selected(module)) {
+        return;
+    }
+    component->told_local = true;
+    BTL_IB_VERBOSE(1,
+                   "messages to processes of this host (as %s) go by ib, as no BTL for shared "
+                   "memory is selected: --mca btl ib," BTL_IB_SHARED_MEMORY ",self is faster there",
+                   opal_process_name_print(proc->proc_name));
+}
+
+static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
+{
+    /* May wait for the runtime, so without the lock. */
+    btl_ib_modex_t *peer =
+        btl_ib_modex_get(&mca_btl_ib_component.super.btl_version, &proc->proc_name, true);
+    btl_ib_endpoint_t *endpoint;
+
+    if (NULL == peer) {
+        return NULL;
+    }
+    btl_ib_lock();
+    endpoint = btl_ib_endpoint_add(module, proc, peer);
+    if (NULL != endpoint) {
+        tell_local(module, proc);
+    }
+    btl_ib_unlock();
+    free(peer);
+    return endpoint;
+}
+
+static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+
+    btl_ib_lock();
+    btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, !others_poll());
+    btl_ib_unlock();
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (procs[i] == opal_proc_local_get()) {
+            btl_ib_lock();
+            endpoints[i] = btl_ib_endpoint_self(module, procs[i]);
+            btl_ib_unlock();
+        } else {
+            endpoints[i] = add_peer(module, procs[i]);
+        }
+        if (NULL != endpoints[i] && NULL != reachable) {
+            opal_bitmap_set_bit(reachable, (int) i);
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+/* ---- leaving ---- */
+
+/* Drains that follow each other closely are one shutdown and share one bound: bml r2 deletes
+ * processes one by one. Returns until when this one may last. */
+static uint64_t drain_begin(void)
+{
+    btl_ib_drain_t *drain = &mca_btl_ib_component.drain;
+    const uint64_t now = btl_ib_now();
+
+    ++drain->active;
+    if (now - drain->ended > BTL_IB_DRAIN_GAP) {
+        drain->started = now;
+    }
+    return drain->started + (uint64_t) mca_btl_ib_component.params.drain_ms * 1000;
+}
+
+static void drain_end(void)
+{
+    --mca_btl_ib_component.drain.active;
+    mca_btl_ib_component.drain.ended = btl_ib_now();
+}
+
+/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether there
+ * is time left. */
+static bool drain_poll(uint64_t deadline)
+{
+    const uint64_t now = btl_ib_now();
+
+    if (now >= deadline) {
+        return false;
+    }
+    (void) btl_ib_poll_throttle_due(&mca_btl_ib_component.throttle, now);
+    if (0 == btl_ib_poll_engine(now)) {
+        btl_ib_unlock();
+        usleep(DRAIN_PAUSE);
+        btl_ib_lock();
+    }
+    return true;
+}
+
+void btl_ib_module_linger(void)
+{
+    const uint64_t deadline = drain_begin();
+
+    while (btl_ib_engine_lingering(mca_btl_ib_component.engine) && drain_poll(deadline)) {
+        continue;
+    }
+    drain_end();
+}
+
+static bool all_drained(struct mca_btl_base_endpoint_t **endpoints, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (NULL != endpoints[i] && NULL != endpoints[i]->conn
+            && !btl_ib_conn_drained(endpoints[i]->conn)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Destroy an endpoint and its connection, without a callback. */
+static void remove_endpoint(btl_ib_endpoint_t *endpoint)
+{
+    btl_ib_endpoint_close(endpoint);
+    btl_ib_frag_fail_all(endpoint, true);
+    btl_ib_rdma_fail_all(endpoint, true);
+    btl_ib_endpoint_remove(endpoint);
+}
+
+static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct opal_proc_t **procs,
+                            struct mca_btl_base_endpoint_t **endpoints)
+{
+    uint64_t deadline;
+
+    (void) btl;
+    (void) procs;
+    btl_ib_lock();
+    deadline = drain_begin();
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (NULL != endpoints[i]) {
+            endpoints[i]->closing = true;
+            if (NULL != endpoints[i]->conn) {
+                btl_ib_conn_drain(endpoints[i]->conn);
+            }
+        }
+    }
+    while (!all_drained(endpoints, nprocs) && drain_poll(deadline)) {
+        continue;
+    }
+    for (size_t i = 0; i < nprocs; ++i) {
+        if (NULL != endpoints[i]) {
+            remove_endpoint(endpoints[i]);
+        }
+    }
+    drain_end();
+    if (!btl_ib_endpoint_any()) {
+        btl_ib_module_linger();
+    }
+    btl_ib_unlock();
+    return OPAL_SUCCESS;
+}
+
+/* ---- what Open MPI asks of a module ---- */
 
 static int module_register_error(mca_btl_base_module_t *btl,
                                  mca_btl_base_module_error_cb_fn_t callback)
@@ -44,36 +250,12 @@ static void module_dump(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
     if (NULL != endpoint) {
         dump_endpoint(endpoint);
     } else {
-        OPAL_LIST_FOREACH(each, &module->endpoints, btl_ib_endpoint_t)
+        OPAL_LIST_FOREACH(each, &module->endpoints.all, btl_ib_endpoint_t)
         {
             dump_endpoint(each);
         }
     }
     btl_ib_unlock();
-}
-
-static int module_finalize(mca_btl_base_module_t *btl)
-{
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_module_t *module = (btl_ib_module_t *) btl;
-    btl_ib_endpoint_t *endpoint;
-    btl_ib_endpoint_t *next;
-
-    btl_ib_lock();
-    OPAL_LIST_FOREACH_SAFE(endpoint, next, &module->endpoints, btl_ib_endpoint_t)
-    {
-        btl_ib_endpoint_remove(module, endpoint);
-    }
-    btl_ib_unlock();
-    btl_ib_pins_fini(module);
-    btl_ib_lock();
-    component->modules[module->rail] = NULL;
-    if (0 == --component->modules_in_use) {
-        btl_ib_component_stop();
-    }
-    btl_ib_unlock();
-    btl_ib_module_destroy(module);
-    return OPAL_SUCCESS;
 }
 
 #ifdef BTL_IB_HAVE_FT_EVENT
@@ -87,30 +269,86 @@ static int module_ft_event(int state)
 void btl_ib_module_functions(mca_btl_base_module_t *module)
 {
     module->btl_component = &mca_btl_ib_component.super;
-    module->btl_add_procs = btl_ib_add_procs;
-    module->btl_del_procs = btl_ib_del_procs;
-    module->btl_finalize = module_finalize;
-    module->btl_alloc = btl_ib_alloc;
-    module->btl_free = btl_ib_free;
-    module->btl_prepare_src = btl_ib_prepare_src;
-    module->btl_send = btl_ib_send;
-    module->btl_sendi = btl_ib_sendi;
-    module->btl_put = btl_ib_put;
-    module->btl_get = btl_ib_get;
-    module->btl_atomic_op = btl_ib_atomic_op;
-    module->btl_atomic_fop = btl_ib_atomic_fop;
-    module->btl_atomic_cswap = btl_ib_atomic_cswap;
-    module->btl_register_mem = btl_ib_register_mem;
-    module->btl_deregister_mem = btl_ib_deregister_mem;
-    module->btl_flush = btl_ib_flush;
+    module->btl_add_procs = module_add_procs;
+    module->btl_del_procs = module_del_procs;
     module->btl_dump = module_dump;
     module->btl_register_error = module_register_error;
 #ifdef BTL_IB_HAVE_FT_EVENT
     module->btl_ft_event = module_ft_event;
 #endif
+    btl_ib_send_functions(module);
+    btl_ib_rdma_functions(module);
 }
 
-btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t bandwidth)
+/* ---- creation ---- */
+
+/* Do devices change words? They do if they are to, or where they do it as processors would. */
+static bool device_atomics(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr)
+{
+    if (!attr->rdma || BTL_IB_RDMA_ATOMICS_NONE == attr->rdma_atomics
+        || 0 == strcmp(params->atomics, "host")) {
+        return false;
+    }
+    return 0 == strcmp(params->atomics, "device")
+           || BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics;
+}
+
+static size_t least(size_t a, uint64_t b)
+{
+    return a < b ? a : (size_t) b;
+}
+
+/* Let the device access memory by itself, if it can, and tell Open MPI what follows from that. */
+static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_params_t *params = &component->params;
+    const btl_ib_transport_attr_t *attr = &transport->attr;
+    mca_btl_base_module_t *super = &module->super;
+
+    if (!attr->rdma) {
+        return;
+    }
+    if (BTL_IB_GUARD_NONE != btl_ib_params_guard(params)) {
+        BTL_IB_VERBOSE(1,
+                       "rail %u (%s): processors move memory: what the device moves is not "
+                       "protected as btl_ib_auth or btl_ib_checksum demands",
+                       module->rail, module->name);
+        return;
+    }
+    if (OPAL_SUCCESS
+        != btl_ib_registration_cache_init(&module->cache, module->rail, transport, &component->lock,
+                                          &component->registered, params->pin_max_region)) {
+        BTL_IB_VERBOSE(
+            1, "rail %u (%s): no registration cache (rcache grdma), so processors move memory",
+            module->rail, module->name);
+    }
+    if (NULL == module->cache.rcache) {
+        return;
+    }
+    if (!params->eager_by_user) {
+        super->btl_eager_limit = least(super->btl_eager_limit, EAGER_BY_DEVICE);
+    }
+    super->btl_get_limit = least(super->btl_get_limit, attr->rdma_max);
+    super->btl_put_limit = least(super->btl_put_limit, attr->rdma_max);
+    super->btl_get_local_registration_threshold = attr->rdma_copied;
+    super->btl_put_local_registration_threshold = attr->rdma_copied;
+    module->device_atomics = device_atomics(params, attr);
+    if (module->device_atomics) {
+        super->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS_DEVICE;
+        if (BTL_IB_RDMA_ATOMICS_GLOBAL == attr->rdma_atomics) {
+            super->btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+        }
+    }
+    BTL_IB_VERBOSE(1,
+                   "rail %u (%s): the device moves registered memory by itself, of %" PRIu64
+                   " bytes at most; words are changed by %s",
+                   module->rail, module->name, component->registered.max,
+                   module->device_atomics ? "devices" : "processors");
+}
+
+btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transport,
+                                      uint32_t bandwidth)
 {
     btl_ib_module_t *module = calloc(1, sizeof(*module));
     int rc;
@@ -124,22 +362,37 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, const char *name, uint32_t 
     module->super.btl_flags |= BTL_IB_FLAGS_REMOTE_COMPLETION;
     module->super.btl_bandwidth = bandwidth;
     module->rail = rail;
-    snprintf(module->name, sizeof(module->name), "%s", name);
-    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    snprintf(module->name, sizeof(module->name), "%s", transport->name);
+    OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
     rc = btl_ib_frag_lists_init(module);
     rc_rdma = btl_ib_rdma_init(module);
     if (OPAL_SUCCESS != rc || OPAL_SUCCESS != rc_rdma) {
         btl_ib_module_destroy(module);
         return NULL;
     }
+    use_memory(module, transport);
     return module;
+}
+
+void btl_ib_module_close(btl_ib_module_t *module)
+{
+    btl_ib_endpoint_t *endpoint;
+    btl_ib_endpoint_t *next;
+
+    btl_ib_lock();
+    OPAL_LIST_FOREACH_SAFE(endpoint, next, &module->endpoints.all, btl_ib_endpoint_t)
+    {
+        remove_endpoint(endpoint);
+    }
+    btl_ib_unlock();
+    btl_ib_registration_cache_fini(&module->cache);
 }
 
 void btl_ib_module_destroy(btl_ib_module_t *module)
 {
-    btl_ib_pins_fini(module); /* if that did not come to finalize */
+    btl_ib_registration_cache_fini(&module->cache); /* unless it was closed */
     btl_ib_frag_lists_fini(module);
     btl_ib_rdma_fini(module);
-    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->endpoints.all);
     free(module);
 }

@@ -4,60 +4,53 @@
  */
 
 /*
- * One-sided operations: put, get, atomics, and the registration of memory for them.
+ * One-sided operations: registration of memory, put, get, atomics, flush.
+ *
+ * One is complete, which its callback tells, when every byte is where it belongs and acknowledged;
+ * until then the caller's memory is used in place. The callback is called once, without the lock,
+ * never after del_procs; for the own process before the call returns. The functions never return 1,
+ * "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take that for an error of put and get.
  */
 
-#include "btl_ib_endpoint.h"
+#include "btl_ib.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
 
+#include "btl_ib_endpoint.h"
 #include "btl_ib_loopback.h"
-
-#define HANDLE_WORDS (sizeof(struct mca_btl_base_registration_handle_t) / sizeof(uint64_t))
-
-static_assert(sizeof(struct mca_btl_base_registration_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
-              "it must fit into the packets of ob1");
-static_assert(offsetof(struct mca_btl_base_registration_handle_t, check)
-                  == (HANDLE_WORDS - 1) * sizeof(uint64_t),
-              "the check covers all that is before it, and is the last");
-
-/* us that a handle may be half of one and half of another: its owner may lose the processor while
- * it moves it. */
-enum { HANDLE_PATIENCE = 1000 * 1000 };
+#include "btl_ib_memory_handle.h"
 
 #define REMOTE_ACCESS                                                                              \
     (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
 
-/* An operation on its way. */
+/* An operation under way. */
 typedef struct btl_ib_rdma {
     opal_free_list_item_t super; /* first: Open MPI casts */
     btl_ib_op_t op;
-    struct mca_btl_base_endpoint_t *endpoint;
-    void *here; /* what it is about, if that was named by an address of ours; else NULL */
+    btl_ib_endpoint_t *endpoint;
+    void *target; /* what it is about, if that was named by an address of ours; else NULL */
     void *local_address;
-    struct mca_btl_base_registration_handle_t *local_handle;
+    btl_ib_memory_handle_t *local_handle;
     mca_btl_base_rdma_completion_fn_t cbfunc; /* may be NULL */
     void *cbcontext;
     void *cbdata;
     bool in_callback; /* it is over, and `caller` tells its owner */
     pthread_t caller;
-    uint64_t number;           /* of its beginning, in the module */
+    uint64_t number;           /* of its start, in the module */
     btl_ib_list_t link;        /* in the module's list, in the order of the numbers */
     btl_ib_list_t failed_link; /* in its endpoint's list of what died with it */
     int status;                /* of one in that list */
 } btl_ib_rdma_t;
 
 /* A region that is registered, or was only named as local memory. */
-typedef struct btl_ib_registration {
-    opal_free_list_item_t super; /* first: Open MPI casts */
-    bool remote;                 /* the engine knows it */
-    btl_ib_pin_t *pin;           /* the device, too; or NULL */
-    struct mca_btl_base_registration_handle_t handle;
-} btl_ib_registration_t;
+typedef struct btl_ib_memory {
+    opal_free_list_item_t super;         /* first: Open MPI casts */
+    bool remote;                         /* the engine serves it to peers */
+    btl_ib_registration_t *registration; /* the device accesses it; or NULL */
+    btl_ib_memory_handle_t handle;
+} btl_ib_memory_t;
 
 static void rdma_constructor(btl_ib_rdma_t *rdma)
 {
@@ -67,7 +60,7 @@ static void rdma_constructor(btl_ib_rdma_t *rdma)
 }
 
 OBJ_CLASS_INSTANCE(btl_ib_rdma_t, opal_free_list_item_t, rdma_constructor, NULL);
-OBJ_CLASS_INSTANCE(btl_ib_registration_t, opal_free_list_item_t, NULL, NULL);
+OBJ_CLASS_INSTANCE(btl_ib_memory_t, opal_free_list_item_t, NULL, NULL);
 
 static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
@@ -80,18 +73,19 @@ static int list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 
 int btl_ib_rdma_init(btl_ib_module_t *module)
 {
-    const int rc = list_init(&module->rdmas, sizeof(btl_ib_rdma_t), OBJ_CLASS(btl_ib_rdma_t));
-    const int rc_registrations = list_init(&module->registrations, sizeof(btl_ib_registration_t),
-                                           OBJ_CLASS(btl_ib_registration_t));
+    btl_ib_rdma_lists_t *lists = &module->rdma;
+    const int rc = list_init(&lists->ops, sizeof(btl_ib_rdma_t), OBJ_CLASS(btl_ib_rdma_t));
+    const int rc_memory =
+        list_init(&lists->memory, sizeof(btl_ib_memory_t), OBJ_CLASS(btl_ib_memory_t));
 
-    btl_ib_list_init(&module->rdmas_active);
-    return OPAL_SUCCESS != rc ? rc : rc_registrations;
+    btl_ib_list_init(&lists->active);
+    return OPAL_SUCCESS != rc ? rc : rc_memory;
 }
 
 void btl_ib_rdma_fini(btl_ib_module_t *module)
 {
-    OBJ_DESTRUCT(&module->rdmas);
-    OBJ_DESTRUCT(&module->registrations);
+    OBJ_DESTRUCT(&module->rdma.ops);
+    OBJ_DESTRUCT(&module->rdma.memory);
 }
 
 /* ---- memory ---- */
@@ -103,31 +97,18 @@ static uint32_t access_of(uint32_t flags)
            | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? BTL_IB_ACCESS_ATOMIC : 0);
 }
 
-/*
- * With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the aligned 8
- * bytes around them, which may reach beyond both ends of the window; devices that register whole
- * pages allow it. So does the processor: 8 aligned bytes never belong to two pages.
- */
-static void widen_for_atomics(char **base, size_t *size)
+/* Register it with the device, if that can access it. This settles whether devices change its words. */
+static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
+                                 size_t size, uint32_t flags)
 {
-    const size_t before = (uintptr_t) *base % 8;
-
-    *base -= before;
-    *size = (*size + before + 7) / 8 * 8;
-}
-
-/* Let the device use it as well, if it can. Whether devices change its words is settled with that. */
-static void pin(btl_ib_module_t *module, btl_ib_registration_t *registration, char *from,
-                size_t size, uint32_t flags)
-{
-    struct mca_btl_base_registration_handle_t *handle = &registration->handle;
+    btl_ib_memory_handle_t *handle = &memory->handle;
 
     if (!module->device_atomics) {
         flags &= ~(uint32_t) MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
     }
-    registration->pin = btl_ib_pin_take(module, from, size, flags);
-    if (NULL != registration->pin && registration->remote) {
-        handle->device_key = btl_ib_pin_key(registration->pin);
+    memory->registration = btl_ib_registration_get(&module->cache, from, size, flags);
+    if (NULL != memory->registration && memory->remote) {
+        handle->device_key = btl_ib_registration_key(memory->registration);
         handle->rail = (uint16_t) module->rail;
         handle->size = size;
         handle->pinned = (uint8_t) access_of(flags);
@@ -147,16 +128,16 @@ static bool is_global(const btl_ib_module_t *module)
  * message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
  * detector of dead processes.
  */
-static bool is_window(const struct mca_btl_base_endpoint_t *endpoint, uint32_t flags)
+static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
 {
     return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
 }
 
-/* Let the engine serve it; but words that are the device's alone are changed by no engine, whatever a peer asks for. */
-static int add_region(const btl_ib_module_t *module, btl_ib_registration_t *registration,
-                      char *from, size_t size, uint32_t access)
+/* Let the engine serve it to peers. Words that only devices change it does not change for anybody. */
+static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
+                      size_t size, uint32_t access)
 {
-    struct mca_btl_base_registration_handle_t *handle = &registration->handle;
+    btl_ib_memory_handle_t *handle = &memory->handle;
     int rc;
 
     if (0 != handle->device_atomic && !is_global(module)) {
@@ -168,104 +149,59 @@ static int add_region(const btl_ib_module_t *module, btl_ib_registration_t *regi
     return rc;
 }
 
-/* Odd factors, one for each word: halves of two handles do not fit together. */
-static uint64_t check_of(const struct mca_btl_base_registration_handle_t *handle)
-{
-    uint64_t words[HANDLE_WORDS];
-    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t sum = 0;
-
-    memcpy(words, handle, sizeof(words));
-    for (size_t i = 0; i < HANDLE_WORDS - 1; ++i, factor *= UINT64_C(0xd1342543de82ef95)) {
-        sum += words[i] * factor;
-    }
-    return sum;
-}
-
-/*
- * From now on *handle (if it is not NULL) is a copy of the peer's, as it was at one moment.
- * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
- * reads them there without a lock while their owner attaches and detaches memory: what is read may
- * be another region's (docs/architecture.md, chapter 8), or a part of one and a part of another.
- * The latter would name memory that nobody meant, and passes in a moment.
- */
-static int read_handle(const struct mca_btl_base_registration_handle_t **handle,
-                       struct mca_btl_base_registration_handle_t *copy)
-{
-    uint64_t begun = 0;
-
-    if (NULL == *handle) {
-        return OPAL_SUCCESS;
-    }
-    for (;;) {
-        memcpy(copy, *handle, sizeof(*copy));
-        atomic_signal_fence(memory_order_seq_cst); /* what is checked is what is used */
-        if (OPAL_LIKELY(check_of(copy) == copy->check)) {
-            *handle = copy;
-            return OPAL_SUCCESS;
-        }
-        if (0 == begun) {
-            begun = btl_ib_now();
-        } else if (btl_ib_now() - begun > HANDLE_PATIENCE) {
-            BTL_IB_VERBOSE(1, "a registration handle of region %" PRIx64 " is damaged",
-                           copy->key.id);
-            return OPAL_ERR_BAD_PARAM;
-        }
-        sched_yield();
-    }
-}
-
-struct mca_btl_base_registration_handle_t *
-btl_ib_register_mem(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                    void *base, size_t size, uint32_t flags)
+static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
+                                                   btl_ib_endpoint_t *endpoint, void *base,
+                                                   size_t size, uint32_t flags)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
-    btl_ib_registration_t *registration =
-        (btl_ib_registration_t *) opal_free_list_get(&module->registrations);
+    btl_ib_memory_t *memory = (btl_ib_memory_t *) opal_free_list_get(&module->rdma.memory);
     char *from = base;
     int rc = 0;
 
-    if (OPAL_UNLIKELY(NULL == registration)) {
+    if (OPAL_UNLIKELY(NULL == memory)) {
         return NULL;
     }
     if (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)) {
-        widen_for_atomics(&from, &size);
+        /* With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the
+         * aligned 8 bytes around them, which may reach beyond both ends of the window; devices that
+         * register whole pages allow it. So do we: 8 aligned bytes never belong to two pages. */
+        from -= (uintptr_t) from % 8;
+        size = (size + (size_t) ((char *) base - from) + 7) / 8 * 8;
     }
-    registration->remote = 0 != (flags & REMOTE_ACCESS);
-    memset(&registration->handle, 0, sizeof(registration->handle));
-    registration->handle.base = (uint64_t) (uintptr_t) from;
-    pin(module, registration, from, size, flags);
-    if (registration->remote) {
-        rc = add_region(module, registration, from, size,
+    memory->remote = 0 != (flags & REMOTE_ACCESS);
+    memset(&memory->handle, 0, sizeof(memory->handle));
+    memory->handle.base = (uint64_t) (uintptr_t) from;
+    register_with_device(module, memory, from, size, flags);
+    if (memory->remote) {
+        rc = add_region(module, memory, from, size,
                         access_of(flags) | (is_window(endpoint, flags) ? BTL_IB_ACCESS_WINDOW : 0));
     }
     if (OPAL_UNLIKELY(0 != rc)) {
         BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
-        btl_ib_pin_give(module, registration->pin);
-        opal_free_list_return(&module->registrations, &registration->super);
+        btl_ib_registration_put(&module->cache, memory->registration);
+        opal_free_list_return(&module->rdma.memory, &memory->super);
         return NULL;
     }
-    registration->handle.check = check_of(&registration->handle);
-    return &registration->handle;
+    btl_ib_memory_handle_seal(&memory->handle);
+    return &memory->handle;
 }
 
-int btl_ib_deregister_mem(mca_btl_base_module_t *btl,
-                          struct mca_btl_base_registration_handle_t *handle)
+static int module_deregister_mem(mca_btl_base_module_t *btl, btl_ib_memory_handle_t *handle)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
-    btl_ib_registration_t *registration = BTL_IB_CONTAINER(handle, btl_ib_registration_t, handle);
+    btl_ib_memory_t *memory = BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle);
 
-    if (registration->remote) {
+    if (memory->remote) {
         btl_ib_lock();
         btl_ib_region_remove(mca_btl_ib_component.engine, &handle->key);
         btl_ib_unlock();
     }
-    btl_ib_pin_give(module, registration->pin);
-    opal_free_list_return(&module->registrations, &registration->super);
+    btl_ib_registration_put(&module->cache, memory->registration);
+    opal_free_list_return(&module->rdma.memory, &memory->super);
     return OPAL_SUCCESS;
 }
 
-/* ---- the life of an operation ---- */
+/* ---- completion ---- */
 
 static const char *const kind_names[] = {
     [BTL_IB_OP_PUT] = "put",
@@ -273,27 +209,29 @@ static const char *const kind_names[] = {
     [BTL_IB_OP_ATOMIC] = "atomic",
 };
 
-/* Bytes of the target that it is about. */
-static size_t rdma_size(const btl_ib_rdma_t *rdma)
+/* Is an atomic of a device lost? The failure of a peer was reported, and a refusal changed nothing. */
+static bool is_lost(const btl_ib_rdma_t *rdma, int status)
 {
-    return BTL_IB_OP_ATOMIC == rdma->op.kind ? btl_ib_atomic_size(rdma->op.type)
-                                             : (size_t) rdma->op.size;
+    return 0 != status && -EACCES != status && rdma->op.by_device && !rdma->endpoint->closing
+           && !rdma->endpoint->dead;
 }
 
 /*
- * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it. osc/rdma goes on without
- * its result, or repeats its lock for ever, so the job has to end, as for a dead peer. Called with the lock held, which is
- * released meanwhile.
+ * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it.
+ * osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as for a
+ * dead peer. Called with the lock held, which is released meanwhile.
  */
 static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int status)
 {
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
+    btl_ib_ends_t ends;
 
     if (endpoint->told_lost) {
         return;
     }
     endpoint->told_lost = true;
-    btl_ib_report_atomic_lost(endpoint, op->key.id, (int64_t) op->offset, -status);
+    btl_ib_endpoint_describe(endpoint, &ends);
+    btl_ib_report_atomic_lost(&ends, op->key.id, (int64_t) op->offset, -status);
     if (NULL != error_cb) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
@@ -302,52 +240,57 @@ static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int stat
     }
 }
 
-/* Of a dead peer everybody has heard; and a refusal changed nothing. */
-static bool is_lost(const btl_ib_rdma_t *rdma, int status)
-{
-    return 0 != status && -EACCES != status && rdma->op.by_device && !rdma->endpoint->closing
-           && !rdma->endpoint->dead;
-}
-
-static void report_failure(const btl_ib_rdma_t *rdma, int status)
+/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a user
+ * sees: a refusal is shown to everybody, once for each target. */
+static void report_status(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
+    const size_t size = (size_t) btl_ib_memory_size_of(op);
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
+    btl_ib_ends_t ends;
 
-    if (-EACCES == status && !rdma->endpoint->told_refused) {
-        rdma->endpoint->told_refused = true;
-        /* osc/rdma drops the status of what it did not wait for, so that wrong results may be all
-         * that a user sees: a refusal is shown to everybody, once for each target. */
-        btl_ib_report_refused(rdma->endpoint, kind_names[op->kind], rdma_size(rdma),
-                              (int64_t) op->offset);
+    if (-EACCES == status && !endpoint->told_refused) {
+        endpoint->told_refused = true;
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_refused(&ends, kind_names[op->kind], size, (int64_t) op->offset);
     }
-
     BTL_IB_VERBOSE(1, "%s of %zu bytes at offset %" PRId64 " of region %" PRIx64 " of %s on %s: %s",
-                   kind_names[op->kind], rdma_size(rdma), (int64_t) op->offset, op->key.id,
-                   opal_process_name_print(rdma->endpoint->proc->proc_name), rdma->endpoint->host,
+                   kind_names[op->kind], size, (int64_t) op->offset, op->key.id,
+                   opal_process_name_print(endpoint->proc->proc_name), endpoint->host,
                    strerror(-status));
+    if (is_lost(rdma, status)) {
+        end_job(endpoint, op, status);
+    }
 }
 
 /* Of a word of 32 bits the result has the value, not the first bytes. */
 static void store_result(const btl_ib_rdma_t *rdma)
 {
     const uint32_t half = (uint32_t) rdma->op.result;
-    const bool is_half = sizeof(half) == rdma_size(rdma);
+    const size_t size = btl_ib_atomic_size(rdma->op.type);
 
-    memcpy(rdma->local_address, is_half ? (const void *) &half : &rdma->op.result, rdma_size(rdma));
+    memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &rdma->op.result,
+           size);
 }
 
-/* Tell the owner, then forget. It stays in the module's list until its callback has returned:
- * whoever was told by flush that all is done may free what the callback uses. */
-static void finish(btl_ib_rdma_t *rdma, int status)
+/* It is no longer under way. */
+static void forget(btl_ib_rdma_t *rdma)
 {
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
-    btl_ib_module_t *module = endpoint->module;
+
+    btl_ib_list_remove(&rdma->link);
+    opal_free_list_return(&endpoint->module->rdma.ops, &rdma->super);
+    OBJ_RELEASE(endpoint); /* retained by start() */
+}
+
+/* Tell the owner, then forget. It stays in the module's list until its callback has returned: an
+ * owner that flush() told that all is done may free what the callback uses. */
+static void complete(btl_ib_rdma_t *rdma, int status)
+{
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
 
     if (OPAL_UNLIKELY(0 != status && !endpoint->closing)) {
-        report_failure(rdma, status);
-        if (is_lost(rdma, status)) {
-            end_job(endpoint, &rdma->op, status);
-        }
+        report_status(rdma, status);
     }
     if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
         store_result(rdma);
@@ -356,13 +299,11 @@ static void finish(btl_ib_rdma_t *rdma, int status)
         rdma->in_callback = true;
         rdma->caller = pthread_self();
         btl_ib_unlock();
-        rdma->cbfunc(&module->super, endpoint, rdma->local_address, rdma->local_handle,
+        rdma->cbfunc(&endpoint->module->super, endpoint, rdma->local_address, rdma->local_handle,
                      rdma->cbcontext, rdma->cbdata, btl_ib_opal_status(status));
         btl_ib_lock();
     }
-    btl_ib_list_remove(&rdma->link);
-    opal_free_list_return(&module->rdmas, &rdma->super);
-    OBJ_RELEASE(endpoint); /* retained by start() */
+    forget(rdma);
 }
 
 void btl_ib_rdma_done(btl_ib_op_t *op, int status)
@@ -372,63 +313,48 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status)
 
     if (0 != status && !endpoint->closing && NULL != endpoint->conn
         && btl_ib_conn_is_dead(endpoint->conn)) {
-        /* ob1 and osc/rdma give up when an operation fails: dead() first says what happened. */
+        /* ob1 and osc/rdma give up when an operation fails: first the failure is reported. */
         rdma->status = status;
-        btl_ib_list_push_tail(&endpoint->failed_rdmas, &rdma->failed_link);
+        btl_ib_list_push_tail(&endpoint->failed_ops, &rdma->failed_link);
         return;
     }
-    finish(rdma, status);
+    complete(rdma, status);
 }
 
-void btl_ib_rdma_fail(btl_ib_endpoint_t *endpoint, bool quiet)
+void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_list_t *link;
 
-    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_rdmas))) {
+    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_ops))) {
         btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(link, btl_ib_rdma_t, failed_link);
 
         if (quiet) {
             rdma->cbfunc = NULL;
         }
-        finish(rdma, rdma->status);
+        complete(rdma, rdma->status);
     }
 }
 
-/* May its device be asked for it? It would not refuse what is beyond the region but in its last page, or what the
- * cache allowed somebody else: the owner's engine does. */
-static bool is_within(const btl_ib_op_t *op,
-                      const struct mca_btl_base_registration_handle_t *handle)
-{
-    static const uint8_t rights[] = {
-        [BTL_IB_OP_PUT] = BTL_IB_ACCESS_WRITE,
-        [BTL_IB_OP_GET] = BTL_IB_ACCESS_READ,
-        [BTL_IB_OP_ATOMIC] = BTL_IB_ACCESS_ATOMIC,
-    };
-    const uint64_t size = BTL_IB_OP_ATOMIC == op->kind ? btl_ib_atomic_size(op->type) : op->size;
-
-    return 0 != (handle->pinned & rights[op->kind]) && op->offset <= handle->size
-           && size <= handle->size - op->offset;
-}
+/* ---- start ---- */
 
 /*
- * How its target is named, once it is known what is wanted of it: NULL, by an address of ours. What is not within the
- * region is for its owner's engine to refuse, atomics as well; and to our own words the processor is nearer than the
- * device, if it may change them.
+ * How its target is named, once it is known what is wanted of it: NULL, by an address of ours. What
+ * is not within the region is for its owner's engine to refuse, atomics as well. For our own words
+ * the processor is nearer than the device, if it may change them.
  */
-static void name_target(btl_ib_rdma_t *rdma,
-                        const struct mca_btl_base_registration_handle_t *handle)
+static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handle)
 {
-    const btl_ib_endpoint_t *endpoint = rdma->endpoint;
-    const bool ours = endpoint == endpoint->module->self;
+    const btl_ib_module_t *module = rdma->endpoint->module;
+    const bool ours = rdma->endpoint == module->endpoints.self;
     btl_ib_op_t *op = &rdma->op;
 
     op->by_device = false;
     op->place = (btl_ib_place_t){.known = false};
-    if (NULL == handle || !is_within(op, handle)) {
+    if (NULL == handle || !btl_ib_memory_handle_allows(handle, op)) {
         return;
     }
-    op->by_device = BTL_IB_OP_ATOMIC == op->kind && 0 != handle->device_atomic
-                    && !(ours && is_global(endpoint->module));
+    op->by_device =
+        BTL_IB_OP_ATOMIC == op->kind && 0 != handle->device_atomic && !(ours && is_global(module));
     op->place = (btl_ib_place_t){
         .address = handle->base,
         .key = handle->device_key,
@@ -438,24 +364,22 @@ static void name_target(btl_ib_rdma_t *rdma,
 }
 
 /*
- * A descriptor, filled with what all kinds have, or an OPAL status. osc/rdma of Open MPI 4.1 has no
- * handle, and sometimes no endpoint, for memory that it could reach itself: then the address is one of
- * ours.
+ * An operation with what all kinds have, or an OPAL status. osc/rdma of Open MPI 4.1 has no handle,
+ * and sometimes no endpoint, for memory that it could reach itself: then the address is one of ours.
  */
 static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                    void *local_address, uint64_t remote_address,
-                   const struct mca_btl_base_registration_handle_t *remote_handle,
-                   btl_ib_rdma_t **out)
+                   const btl_ib_memory_handle_t *remote_handle, btl_ib_rdma_t **out)
 {
     btl_ib_rdma_t *rdma;
 
     if (NULL == remote_handle) {
-        endpoint = module->self;
+        endpoint = module->endpoints.self;
     }
     if (OPAL_UNLIKELY(NULL == endpoint)) {
         return OPAL_ERR_UNREACH;
     }
-    rdma = (btl_ib_rdma_t *) opal_free_list_get(&module->rdmas);
+    rdma = (btl_ib_rdma_t *) opal_free_list_get(&module->rdma.ops);
     if (OPAL_UNLIKELY(NULL == rdma)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -464,76 +388,76 @@ static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_
     rdma->in_callback = false;
     rdma->op.kind = kind;
     rdma->op.local = local_address;
-    rdma->here = NULL;
+    rdma->target = NULL;
     if (NULL != remote_handle) {
         rdma->op.key = remote_handle->key;
         /* May be negative, or beyond the region: the target compares it with what it registered. */
         rdma->op.offset = remote_address - remote_handle->base;
     } else {
-        rdma->here = (void *) (uintptr_t) remote_address;
+        rdma->target = (void *) (uintptr_t) remote_address;
     }
     *out = rdma;
     return OPAL_SUCCESS;
 }
 
-/* Begin. Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
+/* Returns what the BTL function returns; unless OPAL_SUCCESS there is no callback. */
 static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
                  void *cbdata)
 {
+    btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_module_t *module = endpoint->module;
-    btl_ib_conn_t *conn;
+    btl_ib_conn_t *conn = endpoint->conn;
     int rc = -EPIPE;
 
     rdma->cbfunc = cbfunc;
     rdma->cbcontext = cbcontext;
     rdma->cbdata = cbdata;
     btl_ib_lock();
-    rdma->number = ++module->rdma_number;
-    btl_ib_list_push_tail(&module->rdmas_active, &rdma->link);
-    OBJ_RETAIN(endpoint); /* until finish() */
-    conn = rdma->op.by_device && NULL == endpoint->conn ? btl_ib_self_conn(module) : endpoint->conn;
+    rdma->number = ++module->rdma.started;
+    btl_ib_list_push_tail(&module->rdma.active, &rdma->link);
+    OBJ_RETAIN(endpoint); /* until forget() */
+    if (rdma->op.by_device && NULL == conn) {
+        conn = btl_ib_endpoint_loopback(module);
+    }
     if (OPAL_LIKELY(!endpoint->closing && NULL != conn)) {
         rc = btl_ib_op_start(conn, &rdma->op, btl_ib_now());
-        btl_ib_pace_hurry(&mca_btl_ib_component.pace);
+        btl_ib_poll_throttle_reset(&component->throttle);
     } else if (!endpoint->closing && !rdma->op.by_device) {
-        finish(rdma, btl_ib_self_execute(&rdma->op, rdma->here));
+        complete(rdma, btl_ib_loopback_execute(component->engine, &rdma->op, rdma->target));
         rc = 0;
     }
     if (OPAL_UNLIKELY(0 != rc)) {
         if (is_lost(rdma, rc)) {
             end_job(endpoint, &rdma->op, rc);
         }
-        btl_ib_list_remove(&rdma->link);
-        opal_free_list_return(&module->rdmas, &rdma->super);
-        OBJ_RELEASE(endpoint);
+        forget(rdma);
     }
     btl_ib_unlock();
     return btl_ib_opal_status(rc);
 }
 
-/* ---- the BTL functions ---- */
+/* ---- put and get ---- */
 
 /* Put or get, of at most `limit` bytes. */
 static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                     size_t limit, void *local_address, uint64_t remote_address,
-                    struct mca_btl_base_registration_handle_t *local_handle,
-                    const struct mca_btl_base_registration_handle_t *remote_handle, size_t size,
+                    btl_ib_memory_handle_t *local_handle,
+                    const btl_ib_memory_handle_t *remote_handle, size_t size,
                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
-    struct mca_btl_base_registration_handle_t copy;
+    btl_ib_memory_handle_t copy;
     btl_ib_rdma_t *rdma;
     int rc;
 
     if (OPAL_UNLIKELY(size > limit)) {
         return OPAL_ERR_NOT_AVAILABLE;
     }
-    rc = read_handle(&remote_handle, &copy);
-    if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
-        return rc;
+    rc = btl_ib_memory_handle_read(&remote_handle, &copy);
+    if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
+        rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
+                     remote_handle, &rdma);
     }
-    rc = prepare((btl_ib_module_t *) btl, endpoint, kind, local_address, remote_address,
-                 remote_handle, &rdma);
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         return rc;
     }
@@ -542,17 +466,16 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     rdma->op.mem = NULL;
     name_target(rdma, remote_handle);
     if (NULL != local_handle) {
-        rdma->op.mem =
-            btl_ib_pin_mem(BTL_IB_CONTAINER(local_handle, btl_ib_registration_t, handle)->pin);
+        rdma->op.mem = btl_ib_registration_mem(
+            BTL_IB_CONTAINER(local_handle, btl_ib_memory_t, handle)->registration);
     }
     return start(rdma, cbfunc, cbcontext, cbdata);
 }
 
-int btl_ib_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-               void *local_address, uint64_t remote_address,
-               struct mca_btl_base_registration_handle_t *local_handle,
-               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+static int module_put(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, void *local_address,
+                      uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
+                      btl_ib_memory_handle_t *remote_handle, size_t size, int flags, int order,
+                      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
     (void) flags;
     (void) order;
@@ -560,17 +483,18 @@ int btl_ib_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpo
                     local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
 }
 
-int btl_ib_get(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-               void *local_address, uint64_t remote_address,
-               struct mca_btl_base_registration_handle_t *local_handle,
-               struct mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
-               int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+static int module_get(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, void *local_address,
+                      uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
+                      btl_ib_memory_handle_t *remote_handle, size_t size, int flags, int order,
+                      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
     (void) flags;
     (void) order;
     return transfer(btl, endpoint, BTL_IB_OP_GET, btl->btl_get_limit, local_address, remote_address,
                     local_handle, remote_handle, size, cbfunc, cbcontext, cbdata);
 }
+
+/* ---- atomics ---- */
 
 /* What Open MPI calls an atomic, what we do, and the flag that offers it. */
 static const struct {
@@ -625,7 +549,7 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic)
 
 /* Where devices change the words of a region nobody else may, and they can do less. */
 static bool fits(const btl_ib_module_t *module, const atomic_t *atomic,
-                 const struct mca_btl_base_registration_handle_t *handle)
+                 const btl_ib_memory_handle_t *handle)
 {
     return NULL == handle || 0 == handle->device_atomic
            || (module->device_atomics && BTL_IB_ATOMIC_INT64 == atomic_type(atomic->flags)
@@ -638,16 +562,14 @@ static bool fits(const btl_ib_module_t *module, const atomic_t *atomic,
  * offered, and where a device cannot do it the job ends (end_job()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
-                        uint64_t remote_address,
-                        struct mca_btl_base_registration_handle_t *local_handle,
-                        const struct mca_btl_base_registration_handle_t *remote_handle,
-                        const atomic_t *atomic, mca_btl_base_rdma_completion_fn_t cbfunc,
-                        void *cbcontext, void *cbdata)
+                        uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
+                        const btl_ib_memory_handle_t *remote_handle, const atomic_t *atomic,
+                        mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
     const btl_ib_atomic_type_t type = atomic_type(atomic->flags);
-    struct mca_btl_base_registration_handle_t copy;
+    btl_ib_memory_handle_t copy;
     btl_ib_rdma_t *rdma;
-    int rc = read_handle(&remote_handle, &copy);
+    int rc = btl_ib_memory_handle_read(&remote_handle, &copy);
 
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         return rc;
@@ -670,12 +592,13 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     return start(rdma, cbfunc, cbcontext, cbdata);
 }
 
-int btl_ib_atomic_fop(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                      void *local_address, uint64_t remote_address,
-                      struct mca_btl_base_registration_handle_t *local_handle,
-                      struct mca_btl_base_registration_handle_t *remote_handle,
-                      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                      mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+static int module_atomic_fop(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint,
+                             void *local_address, uint64_t remote_address,
+                             btl_ib_memory_handle_t *local_handle,
+                             btl_ib_memory_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
+                             uint64_t operand, int flags, int order,
+                             mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                             void *cbdata)
 {
     atomic_t atomic = {.flags = flags, .operand = operand};
 
@@ -690,22 +613,22 @@ int btl_ib_atomic_fop(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
                         local_handle, remote_handle, &atomic, cbfunc, cbcontext, cbdata);
 }
 
-int btl_ib_atomic_op(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                     uint64_t remote_address,
-                     struct mca_btl_base_registration_handle_t *remote_handle,
-                     mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-                     mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+static int module_atomic_op(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint,
+                            uint64_t remote_address, btl_ib_memory_handle_t *remote_handle,
+                            mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                            mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
-    return btl_ib_atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand,
+    return module_atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand,
                              flags, order, cbfunc, cbcontext, cbdata);
 }
 
-int btl_ib_atomic_cswap(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                        void *local_address, uint64_t remote_address,
-                        struct mca_btl_base_registration_handle_t *local_handle,
-                        struct mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
-                        uint64_t value, int flags, int order,
-                        mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+static int module_atomic_cswap(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint,
+                               void *local_address, uint64_t remote_address,
+                               btl_ib_memory_handle_t *local_handle,
+                               btl_ib_memory_handle_t *remote_handle, uint64_t compare,
+                               uint64_t value, int flags, int order,
+                               mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+                               void *cbdata)
 {
     const atomic_t atomic = {
         .code = BTL_IB_ATOMIC_CSWAP,
@@ -720,13 +643,13 @@ int btl_ib_atomic_cswap(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
                         local_handle, remote_handle, &atomic, cbfunc, cbcontext, cbdata);
 }
 
-/*
- * Is one to `endpoint` (NULL: to any) that began before or as number `last` still on its way? One whose
- * callback runs further down the stack is over, for its caller.
- */
+/* ---- flush ---- */
+
+/* Is an operation to `endpoint` (NULL: to any) of at most that number under way? One whose callback
+ * runs further down the stack is over, for its caller. */
 static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint, uint64_t last)
 {
-    const btl_ib_list_t *active = &module->rdmas_active;
+    const btl_ib_list_t *active = &module->rdma.active;
 
     for (btl_ib_list_t *link = btl_ib_list_first(active); NULL != link;
          link = btl_ib_list_next(active, link)) {
@@ -743,15 +666,15 @@ static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endp
     return false;
 }
 
-/* Waits by Open MPI's own progress: a peer that shall answer may wait for us by another BTL. osc/rdma of
- * 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
-int btl_ib_flush(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint)
+/* Waits by Open MPI's own progress: a peer that is to answer may wait for us by another BTL. osc/rdma
+ * of 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
+static int module_flush(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
     uint64_t last;
 
     btl_ib_lock();
-    last = module->rdma_number;
+    last = module->rdma.started;
     while (pending(module, endpoint, last)) {
         btl_ib_unlock();
         opal_progress();
@@ -759,4 +682,17 @@ int btl_ib_flush(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *end
     }
     btl_ib_unlock();
     return OPAL_SUCCESS;
+}
+
+void btl_ib_rdma_functions(mca_btl_base_module_t *module)
+{
+    module->btl_registration_handle_size = sizeof(btl_ib_memory_handle_t);
+    module->btl_register_mem = module_register_mem;
+    module->btl_deregister_mem = module_deregister_mem;
+    module->btl_put = module_put;
+    module->btl_get = module_get;
+    module->btl_atomic_op = module_atomic_op;
+    module->btl_atomic_fop = module_atomic_fop;
+    module->btl_atomic_cswap = module_atomic_cswap;
+    module->btl_flush = module_flush;
 }

@@ -3,20 +3,19 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * The way out: alloc, free, prepare_src, send and sendi.
- */
+/* Sending: alloc, free, prepare_src, send and sendi. */
+
+#include "btl_ib.h"
+
+#include <errno.h>
+#include <string.h>
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_frag.h"
 
-#include <errno.h>
-
-#include "btl_ib_loopback.h"
-
-mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
-                                        struct mca_btl_base_endpoint_t *endpoint, uint8_t order,
-                                        size_t size, uint32_t flags)
+static mca_btl_base_descriptor_t *module_alloc(mca_btl_base_module_t *btl,
+                                               struct mca_btl_base_endpoint_t *endpoint,
+                                               uint8_t order, size_t size, uint32_t flags)
 {
     btl_ib_frag_t *frag = btl_ib_frag_get((btl_ib_module_t *) btl, endpoint, size, flags);
 
@@ -24,29 +23,25 @@ mca_btl_base_descriptor_t *btl_ib_alloc(mca_btl_base_module_t *btl,
     return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
 }
 
-int btl_ib_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+static int module_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
 {
     (void) btl;
     btl_ib_frag_return((btl_ib_frag_t *) des);
     return OPAL_SUCCESS;
 }
 
-/* Let the convertor say where its next *size bytes are; it moves on behind them. NULL: nowhere. */
-static void *convertor_next(opal_convertor_t *convertor, size_t *size)
+/* Let the convertor write its next *size bytes to *data; or if that is NULL say where they are. It
+ * moves on behind them. Returns whether it could. */
+static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *size)
 {
-    struct iovec iov = {.iov_base = NULL, .iov_len = *size};
+    struct iovec iov = {.iov_base = *data, .iov_len = *size};
     uint32_t count = 1;
 
-    return opal_convertor_pack(convertor, &iov, &count, size) < 0 ? NULL : iov.iov_base;
-}
-
-/* Let the convertor write its next *size bytes to `to`. Returns whether it could. */
-static bool convertor_copy(opal_convertor_t *convertor, void *to, size_t *size)
-{
-    struct iovec iov = {.iov_base = to, .iov_len = *size};
-    uint32_t count = 1;
-
-    return 0 == *size || opal_convertor_pack(convertor, &iov, &count, size) >= 0;
+    if (0 != *size && opal_convertor_pack(convertor, &iov, &count, size) < 0) {
+        return false;
+    }
+    *data = iov.iov_base;
+    return true;
 }
 
 static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
@@ -54,19 +49,17 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
                                        opal_convertor_t *convertor, size_t reserve, size_t *size,
                                        uint32_t flags)
 {
-    btl_ib_frag_t *frag = btl_ib_frag_get_in_place(module, endpoint, reserve, flags);
-    void *data;
+    btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve, flags);
+    void *data = NULL;
 
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    data = convertor_next(convertor, size);
-    if (OPAL_UNLIKELY(NULL == data)) {
+    if (OPAL_UNLIKELY(!convertor_pack(convertor, &data, size) || NULL == data)) {
         btl_ib_frag_return(frag);
         return NULL;
     }
-    frag->segments[1].seg_addr.pval = data;
-    frag->segments[1].seg_len = *size;
+    btl_ib_frag_set_in_place(frag, data, *size);
     return frag;
 }
 
@@ -76,11 +69,13 @@ static btl_ib_frag_t *prepare_copy(btl_ib_module_t *module,
                                    uint32_t flags)
 {
     btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve + *size, flags);
+    void *data;
 
     if (OPAL_UNLIKELY(NULL == frag)) {
         return NULL;
     }
-    if (OPAL_UNLIKELY(!convertor_copy(convertor, (char *) frag->memory + reserve, size))) {
+    data = (char *) frag->memory + reserve;
+    if (OPAL_UNLIKELY(!convertor_pack(convertor, &data, size))) {
         btl_ib_frag_return(frag);
         return NULL;
     }
@@ -88,10 +83,10 @@ static btl_ib_frag_t *prepare_copy(btl_ib_module_t *module,
     return frag;
 }
 
-mca_btl_base_descriptor_t *btl_ib_prepare_src(mca_btl_base_module_t *btl,
-                                              struct mca_btl_base_endpoint_t *endpoint,
-                                              opal_convertor_t *convertor, uint8_t order,
-                                              size_t reserve, size_t *size, uint32_t flags)
+static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
+                                                     struct mca_btl_base_endpoint_t *endpoint,
+                                                     opal_convertor_t *convertor, uint8_t order,
+                                                     size_t reserve, size_t *size, uint32_t flags)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
     const size_t room = (btl->btl_eager_limit > btl->btl_max_send_size ? btl->btl_eager_limit
@@ -115,22 +110,45 @@ mca_btl_base_descriptor_t *btl_ib_prepare_src(mca_btl_base_module_t *btl,
     return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
 }
 
-int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
+/* Deliver a fragment to ourselves, as btl self does; only without that BTL messages come this way. */
+static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
+{
+    const bool owned = btl_ib_frag_is_owned(frag);
+    const bool quiet = btl_ib_frag_is_quiet(frag);
+
+    if (tag >= MCA_BTL_TAG_MAX || NULL == mca_btl_base_active_message_trigger[tag].cbfunc) {
+        BTL_IB_VERBOSE(1, "a message to this process itself has tag %u, for which nobody listens",
+                       tag);
+        return OPAL_ERR_UNREACH;
+    }
+    btl_ib_compat_deliver(&frag->endpoint->module->super, frag->endpoint, tag, frag->segments,
+                          frag->base.des_segment_count);
+    if (!quiet) {
+        btl_ib_lock();
+        btl_ib_frag_complete(frag, OPAL_SUCCESS);
+        btl_ib_unlock();
+    }
+    if (owned) {
+        btl_ib_frag_return(frag);
+    }
+    return quiet ? 1 : OPAL_SUCCESS;
+}
+
+static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
 {
     btl_ib_frag_t *frag = (btl_ib_frag_t *) des;
-    const bool owned = 0 != (des->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    const bool quiet = owned && 0 == (des->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+    const bool owned = btl_ib_frag_is_owned(frag);
+    const bool quiet = btl_ib_frag_is_quiet(frag);
     int rc;
 
     (void) btl;
-    frag->endpoint = endpoint;
-    frag->told = false;
+    btl_ib_frag_start(frag, endpoint);
     if (OPAL_UNLIKELY(NULL == endpoint->conn)) {
-        return btl_ib_self_send(frag, tag);
+        return send_to_self(frag, tag);
     }
     frag->msg.tag = tag;
-    /* What ob1 sends without PRIORITY are the pieces of long messages. */
+    /* What ob1 sends without PRIORITY are fragments of long messages. */
     frag->msg.ordered = 0 == (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
     frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
@@ -142,7 +160,7 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
 
     btl_ib_lock();
     if (frag->msg.ordered) {
-        endpoint = btl_ib_endpoint_of_pieces(endpoint);
+        endpoint = btl_ib_endpoint_for_fragments(endpoint);
         frag->endpoint = endpoint;
     }
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
@@ -153,7 +171,7 @@ int btl_ib_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endp
     } else {
         rc = btl_ib_engine_send(endpoint->conn, &frag->msg, btl_ib_now());
     }
-    btl_ib_pace_hurry(&mca_btl_ib_component.pace);
+    btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
     if (1 == rc && !quiet) {
         btl_ib_frag_complete(frag, OPAL_SUCCESS);
     }
@@ -178,6 +196,7 @@ static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t 
     size_t position = payload_size > 0 ? convertor->bConverted : 0;
     size_t packed = payload_size;
     char *out;
+    void *payload;
 
     if (OPAL_UNLIKELY(endpoint->closing || NULL == endpoint->conn
                       || header_size + payload_size > UINT32_MAX)) {
@@ -188,8 +207,8 @@ static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t 
         return false;
     }
     memcpy(out, header, header_size);
-    if (OPAL_UNLIKELY(!convertor_copy(convertor, out + header_size, &packed)
-                      || packed != payload_size)) {
+    payload = out + header_size;
+    if (OPAL_UNLIKELY(!convertor_pack(convertor, &payload, &packed) || packed != payload_size)) {
         btl_ib_sendi_abort(endpoint->conn);
     } else if (OPAL_LIKELY(0 == btl_ib_sendi_commit(endpoint->conn, btl_ib_now()))) {
         return true;
@@ -200,22 +219,31 @@ static bool send_now(struct mca_btl_base_endpoint_t *endpoint, opal_convertor_t 
     return false;
 }
 
-int btl_ib_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                 opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
-                 uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-                 mca_btl_base_descriptor_t **descriptor)
+static int module_sendi(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                        opal_convertor_t *convertor, void *header, size_t header_size,
+                        size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                        mca_btl_base_descriptor_t **descriptor)
 {
     bool sent;
 
     btl_ib_lock();
     sent = send_now(endpoint, convertor, header, header_size, payload_size, tag);
-    btl_ib_pace_hurry(&mca_btl_ib_component.pace);
+    btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
     btl_ib_unlock();
     if (OPAL_LIKELY(sent)) {
         return OPAL_SUCCESS;
     }
     if (NULL != descriptor) {
-        *descriptor = btl_ib_alloc(btl, endpoint, order, header_size + payload_size, flags);
+        *descriptor = module_alloc(btl, endpoint, order, header_size + payload_size, flags);
     }
     return OPAL_ERR_RESOURCE_BUSY;
+}
+
+void btl_ib_send_functions(mca_btl_base_module_t *module)
+{
+    module->btl_alloc = module_alloc;
+    module->btl_free = module_free;
+    module->btl_prepare_src = module_prepare_src;
+    module->btl_send = module_send;
+    module->btl_sendi = module_sendi;
 }

@@ -3,17 +3,43 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What users hear of devices that are not opened.
- */
+#include "btl_ib_device_report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_open_devices.h"
+#include "btl_ib_help.h"
+#include "btl_ib_verbose.h"
 
-/* Bytes: so many lines with a name and a reason of full length. */
-#define LIST_SIZE (BTL_IB_SEEN_MAX * sizeof(btl_ib_seen_device_t) + 64)
+/* Bytes for so many lines with a name and a reason of full length. */
+#define LIST_SIZE (BTL_IB_REJECTED_MAX * sizeof(btl_ib_rejected_device_t) + 64)
+
+void btl_ib_report_transports(void)
+{
+    void (*last)(char *out, size_t len) = NULL; /* types of one library are neighbours */
+    char text[160] = "";
+
+    if (!btl_ib_is_verbose(1) || 0 != opal_process_info.my_local_rank) {
+        return;
+    }
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(text);
+
+        snprintf(text + len, sizeof(text) - len, "%s%s%s%s", i > 0 ? ", " : "", type->name,
+                 NULL != type->wire ? "/" : "", NULL != type->wire ? type->wire : "");
+    }
+    BTL_IB_VERBOSE(1, "transports built: %s", text);
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+
+        if (NULL != type->library && last != type->library) {
+            type->library(text, sizeof(text));
+            BTL_IB_VERBOSE(1, "%s", text);
+        }
+        last = type->library;
+    }
+}
 
 static bool is_set(const char *value)
 {
@@ -25,23 +51,14 @@ static const char *shown(const char *value)
     return is_set(value) ? value : "(not set)";
 }
 
-bool btl_ib_open_any_transport(const btl_ib_params_t *params)
+bool btl_ib_any_transport(const btl_ib_params_t *params)
 {
     return !is_set(params->transport) || 0 == strcmp(params->transport, "auto");
 }
 
-bool btl_ib_open_named_provider(const btl_ib_params_t *params)
+bool btl_ib_named_provider(const btl_ib_params_t *params)
 {
     return is_set(params->ofi_provider);
-}
-
-/* Who named ib, a transport or a device wants to hear; who only allows ib (btl_ib_auto) does not. */
-static bool asked_for_device(const btl_ib_component_t *component)
-{
-    const btl_ib_params_t *params = &component->params;
-
-    return component->named || is_set(params->if_include) || !btl_ib_open_any_transport(params)
-           || btl_ib_open_named_provider(params);
 }
 
 static const char *advice_on_verbs(void)
@@ -59,9 +76,9 @@ static const char *advice_on_verbs(void)
 }
 
 /* What to do about it. */
-static const char *advice(const btl_ib_params_t *params, const btl_ib_seen_t *failed)
+static const char *advice(const btl_ib_params_t *params, const btl_ib_rejected_devices_t *failed)
 {
-    const bool any = btl_ib_open_any_transport(params);
+    const bool any = btl_ib_any_transport(params);
 
     if (failed->count > 0) {
         return "What could not be opened may be in use, or this process may not use it: a\n"
@@ -71,7 +88,7 @@ static const char *advice(const btl_ib_params_t *params, const btl_ib_seen_t *fa
     if (!any && 0 == strcmp(params->transport, "verbs")) {
         return advice_on_verbs();
     }
-    if ((!any && 0 == strcmp(params->transport, "ofi")) || btl_ib_open_named_provider(params)) {
+    if ((!any && 0 == strcmp(params->transport, "ofi")) || btl_ib_named_provider(params)) {
         return "\"fi_info -t FI_EP_DGRAM\" shows the datagram providers of libfabric and\n"
                "their domains; btl_ib_ofi_provider is the name of one.";
     }
@@ -83,65 +100,56 @@ static const char *advice(const btl_ib_params_t *params, const btl_ib_seen_t *fa
            "ip address).";
 }
 
-void btl_ib_open_tell_nothing(const btl_ib_component_t *component, const btl_ib_seen_t *seen,
-                              const btl_ib_seen_t *failed)
+void btl_ib_report_no_device(const btl_ib_open_request_t *request,
+                             const btl_ib_rejected_devices_t *rejected,
+                             const btl_ib_rejected_devices_t *failed)
 {
-    const btl_ib_params_t *params = &component->params;
+    const btl_ib_params_t *params = request->params;
     char list[LIST_SIZE];
 
     BTL_IB_VERBOSE(1, "no device fits: not used");
-    if (!asked_for_device(component)) {
-        return;
-    }
-    btl_ib_seen_format(seen, list, sizeof(list));
-    BTL_IB_SHOW_HELP("nothing left", opal_process_info.nodename, shown(params->transport),
-                     shown(params->if_include), shown(params->if_exclude),
-                     shown(params->ofi_provider), list, advice(params, failed));
-}
-
-/* What is used, by name. */
-static void list_used(const btl_ib_component_t *component, char *out, size_t size)
-{
-    out[0] = '\0';
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        const size_t len = strlen(out);
-
-        snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", component->modules[i]->name);
+    /* btl_ib_auto only allows ib: then nobody asked for it, unless for a transport or a device. */
+    if (request->named || is_set(params->if_include) || !btl_ib_any_transport(params)
+        || btl_ib_named_provider(params)) {
+        btl_ib_rejected_devices_format(rejected, list, sizeof(list));
+        BTL_IB_SHOW_HELP("nothing left", opal_process_info.nodename, shown(params->transport),
+                         shown(params->if_include), shown(params->if_exclude),
+                         shown(params->ofi_provider), list, advice(params, failed));
     }
 }
 
-void btl_ib_open_tell_unmatched(const btl_ib_component_t *component,
-                                const btl_ib_device_list_t *include, const btl_ib_seen_t *seen)
+void btl_ib_report_unused(const btl_ib_open_request_t *request,
+                          const btl_ib_opened_device_t *opened, uint32_t count,
+                          const btl_ib_device_list_t *include,
+                          const btl_ib_rejected_devices_t *rejected,
+                          const btl_ib_rejected_devices_t *failed)
 {
     char list[LIST_SIZE];
-    char used[512];
+    char used[512] = "";
 
-    list_used(component, used, sizeof(used));
-    btl_ib_seen_format(seen, list, sizeof(list));
+    for (uint32_t i = 0; i < count; ++i) {
+        const size_t len = strlen(used);
+
+        snprintf(used + len, sizeof(used) - len, "%s%s", i > 0 ? ", " : "",
+                 opened[i].transport->name);
+    }
+    if (failed->count > 0) {
+        btl_ib_rejected_devices_format(failed, list, sizeof(list));
+        BTL_IB_SHOW_HELP("passed over", opal_process_info.nodename, used, list);
+    }
+    btl_ib_rejected_devices_format(rejected, list, sizeof(list));
     for (uint32_t i = 0; i < include->count; ++i) {
         if (!include->entry[i].matched) {
             BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text,
-                             component->params.if_include, used, list);
+                             request->params->if_include, used, list);
         }
     }
 }
 
-void btl_ib_open_tell_failed(const btl_ib_component_t *component, const btl_ib_seen_t *failed)
+void btl_ib_report_ports_taken(const btl_ib_params_t *params, const btl_ib_device_t *device,
+                               int error)
 {
-    char list[LIST_SIZE];
-    char used[512];
-
-    if (0 == failed->count) {
-        return;
-    }
-    list_used(component, used, sizeof(used));
-    btl_ib_seen_format(failed, list, sizeof(list));
-    BTL_IB_SHOW_HELP("passed over", opal_process_info.nodename, used, list);
-}
-
-void btl_ib_open_tell_ports(const btl_ib_params_t *params, const btl_ib_device_t *device, int error)
-{
-    const bool pairs = 0 == strcmp(device->transport, "udp") && params->bulk_apart;
+    const bool pairs = 0 == strcmp(device->transport, "udp") && params->bulk_lane;
     const unsigned needed = pairs ? 2 : 1;
     const unsigned ranks = btl_ib_compat_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;

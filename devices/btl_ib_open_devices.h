@@ -4,46 +4,40 @@
  */
 
 /*
- * Opening devices.
+ * Which devices become rails: which transports and wires are tried, in what order, and with what
+ * receive queues each device is opened.
  */
 
-#ifndef BTL_IB_OPEN_H
-#define BTL_IB_OPEN_H
+#ifndef BTL_IB_OPEN_DEVICES_H
+#define BTL_IB_OPEN_DEVICES_H
 
-#include "btl_ib.h"
-#include "btl_ib_rejected_devices.h"
-#include "device_filter.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_log.h"
+#include "btl_ib_params.h"
+
+/* What is wanted, and what it takes. */
+typedef struct btl_ib_open_request {
+    const btl_ib_params_t *params;
+    uint32_t bandwidth; /* Mbit/s of each device, 0: what it says */
+    bool named;         /* ib is named in the selection of BTLs */
+    uint32_t rank;      /* ours: rank 0 tells what all processes of the job have in common */
+    btl_ib_engine_t *engine;
+    btl_ib_log_state_t *log;
+} btl_ib_open_request_t;
+
+/* A device that became a rail. Its number is its place in the list. */
+typedef struct btl_ib_opened_device {
+    btl_ib_device_t device;        /* without its handle */
+    btl_ib_transport_t *transport; /* the engine's */
+    uint32_t bandwidth;            /* Mbit/s */
+} btl_ib_opened_device_t;
 
 /*
- * Open the devices that the parameters want, make each a rail of the engine and a module, and describe it in
- * component->self. Returns whether there is at least one module; if not, or if a parameter is wrong, a help text or
- * the verbose output says why. What was made is the caller's to free in either case.
+ * Open the devices that are wanted, and make rails of them. Returns how many. If there is none, or a
+ * parameter is wrong, help texts or the verbose output say why, and 0 is returned; rails that were
+ * added before end with the engine.
  */
-bool btl_ib_open_devices(btl_ib_component_t *component);
-
-/* ---- what users hear of it; btl_ib_device_report.c ---- */
-
-/* May any transport be used? */
-bool btl_ib_open_any_transport(const btl_ib_params_t *params);
-
-/* Was a provider of libfabric's asked for, which only transport ofi has? */
-bool btl_ib_open_named_provider(const btl_ib_params_t *params);
-
-/* There is no device: what was `seen`, and which of that could not be opened. Only who wanted ib
- * hears of it. */
-void btl_ib_open_tell_nothing(const btl_ib_component_t *component, const btl_ib_seen_t *seen,
-                              const btl_ib_seen_t *failed);
-
-/* Which entries of btl_ib_if_include matched nothing, although others did; what is used, and
- * what else was `seen`. */
-void btl_ib_open_tell_unmatched(const btl_ib_component_t *component,
-                                const btl_ib_device_list_t *include, const btl_ib_seen_t *seen);
-
-/* Some devices could not be opened, if there are any in `failed`; modules are made of others. */
-void btl_ib_open_tell_failed(const btl_ib_component_t *component, const btl_ib_seen_t *failed);
-
-/* No port of the range could be had for a device; `error` is the errno. */
-void btl_ib_open_tell_ports(const btl_ib_params_t *params, const btl_ib_device_t *device,
-                            int error);
+uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
+                             btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]);
 
 #endif

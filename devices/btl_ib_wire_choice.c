@@ -7,25 +7,25 @@
 
 #include <string.h>
 
-int btl_ib_wires_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers,
-                      btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES])
+int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers,
+                     btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES])
 {
     int count = 0;
 
     if (0 != strcmp(wire, "auto")) {
-        tries[count++] = (btl_ib_wires_try_t){.wire = wire};
+        tries[count++] = (btl_ib_wire_try_t){.wire = wire};
         return count;
     }
     if (0 < processes && processes <= rc_max_peers) {
-        tries[count++] = (btl_ib_wires_try_t){.wire = "rc", .sized = true};
+        tries[count++] = (btl_ib_wire_try_t){.wire = "rc", .sized = true};
     }
-    tries[count++] = (btl_ib_wires_try_t){.wire = "ud"};
-    /* iWARP has no other: who asks for connections that are not there is told so, and asks again. */
-    tries[count++] = (btl_ib_wires_try_t){.wire = "rc"};
+    tries[count++] = (btl_ib_wire_try_t){.wire = "ud"};
+    /* iWARP has no other. A connection that the device has no room for is refused, and retried. */
+    tries[count++] = (btl_ib_wire_try_t){.wire = "rc"};
     return count;
 }
 
-bool btl_ib_wires_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues)
+bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues)
 {
     const uint64_t pairs = (uint64_t) processes * processes;
 

@@ -14,6 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+uint64_t btl_ib_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+}
 
 /* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
 static bool is_our_series(const char *version)
@@ -193,11 +202,11 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
     return rc;
 }
 
-/* ---- processes that end ---- */
+/* ---- processes that failed ---- */
 
 #if OPAL_MAJOR_VERSION >= 5
 
-_Atomic(btl_ib_compat_end_t *) btl_ib_compat_ends;
+_Atomic(btl_ib_compat_failure_t *) btl_ib_compat_failures;
 
 /* The runtime's name for our registration, while there is one. */
 static struct {
@@ -207,16 +216,16 @@ static struct {
 
 /* In the runtime's thread, which must not wait for us, and whose names only progress may convert:
  * Open MPI keeps a list of jobs without a lock. */
-static void note_end(const pmix_proc_t *proc)
+static void record_failure(const pmix_proc_t *proc)
 {
-    btl_ib_compat_end_t *end = malloc(sizeof(*end));
+    btl_ib_compat_failure_t *failure = malloc(sizeof(*failure));
 
-    if (NULL == end) {
+    if (NULL == failure) {
         return; /* the silence limit will find out */
     }
-    end->proc = *proc;
-    end->next = atomic_load(&btl_ib_compat_ends);
-    while (!atomic_compare_exchange_weak(&btl_ib_compat_ends, &end->next, end)) {
+    failure->proc = *proc;
+    failure->next = atomic_load(&btl_ib_compat_failures);
+    while (!atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure->next, failure)) {
         continue;
     }
 }
@@ -236,7 +245,7 @@ static void on_event(size_t reference, pmix_status_t status, const pmix_proc_t *
         if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && PMIX_PROC == info[i].value.type
             && NULL != info[i].value.data.proc
             && PMIX_RANK_IS_VALID(info[i].value.data.proc->rank)) {
-            note_end(info[i].value.data.proc);
+            record_failure(info[i].value.data.proc);
         }
     }
     if (NULL != cbfunc) {
@@ -253,7 +262,7 @@ static void on_registered(pmix_status_t status, size_t reference, void *cbdata)
     OPAL_PMIX_WAKEUP_THREAD(lock);
 }
 
-void btl_ib_compat_ends_listen(void)
+void btl_ib_compat_failures_listen(void)
 {
     /* What mpirun sends when a process was ended by a signal, an exit without MPI_Finalize, by it,
      * or by itself; and what it is to send for any of them. */
@@ -281,9 +290,9 @@ void btl_ib_compat_ends_listen(void)
     PMIX_INFO_DESTRUCT(&info[1]);
 }
 
-void btl_ib_compat_ends_ignore(void)
+void btl_ib_compat_failures_ignore(void)
 {
-    btl_ib_compat_end_t *end;
+    btl_ib_compat_failure_t *failure;
 
     /* Open MPI ends PMIx, and with it the thread, before it finalizes BTLs: this is for when one is
      * closed earlier. It waits for the thread in which on_event() runs. */
@@ -292,46 +301,47 @@ void btl_ib_compat_ends_ignore(void)
     }
     listener.is = false;
     /* Without their names, as Open MPI's list of jobs may be gone. */
-    end = atomic_exchange(&btl_ib_compat_ends, NULL);
-    while (NULL != end) {
-        btl_ib_compat_end_t *next = end->next;
+    failure = atomic_exchange(&btl_ib_compat_failures, NULL);
+    while (NULL != failure) {
+        btl_ib_compat_failure_t *next = failure->next;
 
-        free(end);
-        end = next;
+        free(failure);
+        failure = next;
     }
 }
 
-bool btl_ib_compat_ends_next(opal_process_name_t *name)
+bool btl_ib_compat_failures_next(opal_process_name_t *name)
 {
-    btl_ib_compat_end_t *end = atomic_load(&btl_ib_compat_ends);
+    btl_ib_compat_failure_t *failure = atomic_load(&btl_ib_compat_failures);
     int rc;
 
     /* Nobody else takes any off. */
-    while (NULL != end && !atomic_compare_exchange_weak(&btl_ib_compat_ends, &end, end->next)) {
+    while (NULL != failure
+           && !atomic_compare_exchange_weak(&btl_ib_compat_failures, &failure, failure->next)) {
         continue;
     }
-    if (NULL == end) {
+    if (NULL == failure) {
         return false;
     }
-    OPAL_PMIX_CONVERT_PROCT(rc, name, &end->proc);
+    OPAL_PMIX_CONVERT_PROCT(rc, name, &failure->proc);
     if (OPAL_SUCCESS != rc) {
         *name = (opal_process_name_t){OPAL_JOBID_INVALID, OPAL_VPID_INVALID};
     }
-    free(end);
+    free(failure);
     return true;
 }
 
 #else
 
-void btl_ib_compat_ends_listen(void)
+void btl_ib_compat_failures_listen(void)
 {
 }
 
-void btl_ib_compat_ends_ignore(void)
+void btl_ib_compat_failures_ignore(void)
 {
 }
 
-bool btl_ib_compat_ends_next(opal_process_name_t *name)
+bool btl_ib_compat_failures_next(opal_process_name_t *name)
 {
     (void) name;
     return false;
@@ -356,13 +366,14 @@ static const char *text_in_environment(const char *name, char *where, size_t siz
 }
 
 const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     char *where, size_t size)
+                                     const char *synonym, char *where, size_t size)
 {
     const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
                                         component->mca_component_name, name);
     const mca_base_var_t *var = NULL;
     const mca_base_var_file_value_t *line;
     const char *text;
+    char old_name[128];
 
     snprintf(where, size, "(nowhere)");
     if (0 > index || OPAL_SUCCESS != mca_base_var_get(index, &var)
@@ -370,7 +381,7 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
         return NULL;
     }
     line = var->mbv_file_value;
-    /* If mpirun has read the file the text is in the environment, and the file's name, too. */
+    /* If mpirun has read the file the text is in the environment, and so is the file's name. */
     if ((MCA_BASE_VAR_SOURCE_FILE == var->mbv_source
          || MCA_BASE_VAR_SOURCE_OVERRIDE == var->mbv_source)
         && NULL != line && NULL == var->mbv_source_file) {
@@ -381,26 +392,15 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
     if (NULL == text) {
         text = text_in_environment(var->mbv_full_name, where, size);
     }
+    if (NULL == text && NULL != synonym) {
+        snprintf(old_name, sizeof(old_name), "%s_%s_%s", component->mca_type_name,
+                 component->mca_component_name, synonym);
+        text = text_in_environment(old_name, where, size);
+    }
     if (NULL != text && NULL != var->mbv_source_file) {
         snprintf(where, size, "%s", var->mbv_source_file);
     }
     return text;
-}
-
-static int time_count(mca_base_var_enum_t *self, int *count)
-{
-    (void) self;
-    *count = 0;
-    return OPAL_SUCCESS;
-}
-
-static int time_item(mca_base_var_enum_t *self, int index, int *value, const char **text)
-{
-    (void) self;
-    (void) index;
-    (void) value;
-    (void) text;
-    return OPAL_ERR_VALUE_OUT_OF_BOUNDS;
 }
 
 static int time_from_text(mca_base_var_enum_t *self, const char *text, int *value)
@@ -439,13 +439,15 @@ static int time_dump(mca_base_var_enum_t *self, char **text
     return NULL != *text ? OPAL_SUCCESS : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-mca_base_var_enum_t btl_ib_compat_time_enum = {
-    .super = OPAL_OBJ_STATIC_INIT(opal_object_t),
-    .enum_is_static = true,
-    .enum_name = (char *) "time",
-    .get_count = time_count,
-    .get_value = time_item,
-    .value_from_string = time_from_text,
-    .string_from_value = time_to_text,
-    .dump = time_dump,
-};
+mca_base_var_enum_t *btl_ib_compat_time_enum(void)
+{
+    static const mca_base_var_enum_value_t none[] = {{0, NULL}};
+    mca_base_var_enum_t *time = NULL;
+
+    if (OPAL_SUCCESS == mca_base_var_enum_create("time", none, &time)) {
+        time->value_from_string = time_from_text;
+        time->string_from_value = time_to_text;
+        time->dump = time_dump;
+    }
+    return time;
+}

@@ -4,8 +4,11 @@
  */
 
 /*
- * The only file that knows Open MPI versions. Everything that 4.1 and 5.0 spell differently has
- * one name here.
+ * Open MPI as the rest of the component sees it. This file and its .c are the only ones that know
+ * versions of Open MPI: what 4.1, 5.0 and 6.0 spell differently has one name here. Also here is what
+ * translates between Open MPI's types and the engine's, and the clock.
+ *
+ * configure compiles the .c by itself, so it includes nothing else of ours.
  */
 
 #ifndef BTL_IB_COMPAT_H
@@ -13,6 +16,7 @@
 
 #include "opal_config.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 
 #include "opal/constants.h"
@@ -148,6 +152,40 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 
 #endif
 
+/* Microseconds of a monotonic clock. */
+uint64_t btl_ib_now(void);
+
+/* 0 or an error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
+static inline int btl_ib_opal_status(int error)
+{
+    switch (error) {
+    case 0:
+        return OPAL_SUCCESS;
+    case -EPIPE:
+    case -ECANCELED:
+        return OPAL_ERR_UNREACH;
+    case -EMSGSIZE:
+        return OPAL_ERR_BAD_PARAM;
+    case -ENOMEM:
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    case -EOPNOTSUPP:
+        return OPAL_ERR_NOT_SUPPORTED;
+    default:
+        return OPAL_ERROR;
+    }
+}
+
+/* Names of processes as the engine knows them. */
+static inline uint64_t btl_ib_name_pack(opal_process_name_t name)
+{
+    return (uint64_t) name.jobid << 32 | name.vpid;
+}
+
+static inline opal_process_name_t btl_ib_name_unpack(uint64_t name)
+{
+    return (opal_process_name_t){.jobid = (opal_jobid_t) (name >> 32), .vpid = (opal_vpid_t) name};
+}
+
 /* Are the user's data in the memory of an accelerator (a GPU)? Then only the convertor may read or
  * write them: opal_convertor_need_buffers() of 5.0 and later does not tell. */
 static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
@@ -171,58 +209,57 @@ uint32_t btl_ib_compat_universe_size(void);
 uint32_t btl_ib_compat_local_processes(void);
 
 /*
- * The runtime's word that a process ended without leaving MPI: mpirun of 5.0 and later gives it to
- * the other processes of the job if they are to go on (--with-ft ulfm, or --runtime-options
- * recoverable,notifyerrors). That of 4.1 gives it to nobody, and then there is nothing to hear.
+ * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
+ * of the job if they are to go on (--with-ft ulfm, or --runtime-options recoverable,notifyerrors).
+ * That of 4.1 notifies nobody.
  *
- * Listen from now on, or no longer. The runtime speaks in a thread of its own, which only notes
- * what it said; both wait for that thread, which takes no lock of ours. Each may be called twice.
+ * Start or stop listening. The runtime's own thread only records what it is told; both functions
+ * wait for that thread, which takes no lock of ours. Each may be called twice.
  */
-void btl_ib_compat_ends_listen(void);
-void btl_ib_compat_ends_ignore(void);
+void btl_ib_compat_failures_listen(void);
+void btl_ib_compat_failures_ignore(void);
 
-/* The next process that it named: returns whether there was one. Called with the lock held. */
-bool btl_ib_compat_ends_next(opal_process_name_t *name);
+/* The next process that failed: returns whether there is one. Called with the lock held. */
+bool btl_ib_compat_failures_next(opal_process_name_t *name);
 
 #if OPAL_MAJOR_VERSION >= 5
 
-/* What the runtime's thread noted. */
-typedef struct btl_ib_compat_end {
-    struct btl_ib_compat_end *next;
+/* What the runtime's thread recorded. */
+typedef struct btl_ib_compat_failure {
+    struct btl_ib_compat_failure *next;
     pmix_proc_t proc;
-} btl_ib_compat_end_t;
+} btl_ib_compat_failure_t;
 
-extern _Atomic(btl_ib_compat_end_t *) btl_ib_compat_ends;
-
-/* Did it name any since? For progress. */
-static inline bool btl_ib_compat_ends_any(void)
-{
-    return NULL != atomic_load_explicit(&btl_ib_compat_ends, memory_order_relaxed);
-}
-
-#else
-
-static inline bool btl_ib_compat_ends_any(void)
-{
-    return false;
-}
+extern _Atomic(btl_ib_compat_failure_t *) btl_ib_compat_failures;
 
 #endif
 
+/* Has any process failed since? For progress. */
+static inline bool btl_ib_compat_failures_any(void)
+{
+#if OPAL_MAJOR_VERSION >= 5
+    return NULL != atomic_load_explicit(&btl_ib_compat_failures, memory_order_relaxed);
+#else
+    return false;
+#endif
+}
+
 /*
- * The text that somebody gave for the parameter `name` of `component`, as it was before Open MPI
- * made a value of it: NULL if nobody did. It is Open MPI's or the environment's, good until either
- * changes. `where` says in words where it was given.
+ * The text that the user gave for the parameter `name` of `component`, or for its deprecated name
+ * `synonym` (NULL: it has none), before Open MPI made a value of it; NULL if none was given. It
+ * belongs to Open MPI or to the environment, and is valid until either changes. `where` says in
+ * words where it was given.
  */
 const char *btl_ib_compat_param_text(const mca_base_component_t *component, const char *name,
-                                     char *where, size_t size);
+                                     const char *synonym, char *where, size_t size);
 
 /*
  * For integers that Open MPI's own parser is not to see, as it refuses "3000ms": that is 3000 MiB
  * to it. Takes any text for 0, so that the value has to be set after registration. To MPI_T it is
- * an enumeration without items.
+ * an enumeration without items. The caller releases it, or it is NULL. It must not be part of the
+ * component: synonyms of parameters keep it until after the component is unloaded.
  */
-extern mca_base_var_enum_t btl_ib_compat_time_enum;
+mca_base_var_enum_t *btl_ib_compat_time_enum(void);
 
 /* Publish. Returns an OPAL status. */
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);

@@ -7,91 +7,60 @@
 
 #include <stdlib.h>
 
-#include "btl_ib_endpoint.h"
+#include "btl_ib_verbose.h"
 
-/* Names that there is room for at first. */
-#define FIRST_ROOM 16
+#define FIRST_CAPACITY 16
 
-void btl_ib_ended_added(btl_ib_ended_t *ended, uint64_t name)
+void btl_ib_failed_procs_added(btl_ib_failed_procs_t *failed, uint64_t name)
 {
-    for (uint32_t i = 0; i < ended->count; ++i) {
-        if (ended->names[i] == name) {
-            ended->done = i < ended->done ? i : ended->done;
+    for (uint32_t i = 0; i < failed->reported; ++i) {
+        if (failed->names[i] == name) {
+            failed->reported = i;
             return;
         }
     }
 }
 
-/* The endpoint of a module for `name`, if its connection lives; or NULL. */
-static btl_ib_endpoint_t *living(btl_ib_module_t *module, uint64_t name)
-{
-    btl_ib_endpoint_t *each;
-
-    OPAL_LIST_FOREACH(each, &module->endpoints, btl_ib_endpoint_t)
-    {
-        if (btl_ib_name_pack(each->proc->proc_name) == name) {
-            return NULL == each->conn || each->closing || btl_ib_conn_is_dead(each->conn) ? NULL
-                                                                                          : each;
-        }
-    }
-    return NULL;
-}
-
-/* All connections with `name` are dead. */
-static void end_one(const btl_ib_component_t *component, uint64_t name)
-{
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        btl_ib_module_t *module = component->modules[i]; /* a callback may have finalized it */
-        btl_ib_endpoint_t *endpoint = NULL != module ? living(module, name) : NULL;
-
-        if (NULL != endpoint) {
-            btl_ib_conn_kill(endpoint->conn, BTL_IB_DEATH_ENDED);
-        }
-    }
-}
-
 /* Returns false if there is no memory for it. */
-static bool remember(btl_ib_ended_t *ended, uint64_t name)
+static bool remember(btl_ib_failed_procs_t *failed, uint64_t name)
 {
-    if (ended->count == ended->room) {
-        const uint32_t room = 0 == ended->room ? FIRST_ROOM : 2 * ended->room;
-        uint64_t *names = realloc(ended->names, room * sizeof(*names));
+    if (failed->count == failed->capacity) {
+        const uint32_t capacity = 0 == failed->capacity ? FIRST_CAPACITY : 2 * failed->capacity;
+        uint64_t *names = realloc(failed->names, capacity * sizeof(*names));
 
         if (NULL == names) {
             return false;
         }
-        ended->names = names;
-        ended->room = room;
+        failed->names = names;
+        failed->capacity = capacity;
     }
-    ended->names[ended->count++] = name;
+    failed->names[failed->count++] = name;
     return true;
 }
 
-void btl_ib_ended_report(uint64_t now)
+bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid, uint64_t *name)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_ended_t *ended = &component->ended;
-    opal_process_name_t name;
+    opal_process_name_t proc;
 
-    if (component->draining > 0 || now - component->drain_ended <= BTL_IB_DRAIN_GAP) {
-        return;
-    }
-    while (btl_ib_compat_ends_next(&name)) {
-        BTL_IB_VERBOSE(1, "the runtime says that %s failed", opal_process_name_print(name));
-        if (name.jobid != component->name.jobid) {
-            continue; /* 6.0 says so of processes of connected jobs that ended well, too */
-        }
-        if (!remember(ended, btl_ib_name_pack(name))) {
-            end_one(component, btl_ib_name_pack(name));
+    while (btl_ib_compat_failures_next(&proc)) {
+        BTL_IB_VERBOSE(1, "the runtime says that %s failed", opal_process_name_print(proc));
+        /* 6.0 says so of processes of connected jobs that ended well, too. */
+        if (proc.jobid == jobid) {
+            *name = btl_ib_name_pack(proc);
+            if (!remember(failed, *name)) {
+                return true;
+            }
         }
     }
-    while (ended->done < ended->count) {
-        end_one(component, ended->names[ended->done++]);
+    if (failed->reported == failed->count) {
+        return false;
     }
+    *name = failed->names[failed->reported++];
+    return true;
 }
 
-void btl_ib_ended_fini(btl_ib_ended_t *ended)
+void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed)
 {
-    free(ended->names);
-    *ended = (btl_ib_ended_t){0};
+    free(failed->names);
+    *failed = (btl_ib_failed_procs_t){0};
 }

@@ -4,39 +4,37 @@
  */
 
 /*
- * Processes of our job of which the runtime says that they ended without leaving MPI: their
- * connections are dead at once, however silent their hosts are. What it says is carried out by
- * progress; who ended before it was added, as soon as it is.
+ * Processes of our job that the runtime reports as failed. Their connections are dead at once,
+ * however silent their hosts are. A process that failed before it was added is remembered, and
+ * reported again when it is added.
  */
 
-#ifndef BTL_IB_ENDED_H
-#define BTL_IB_ENDED_H
+#ifndef BTL_IB_FAILED_PROCS_H
+#define BTL_IB_FAILED_PROCS_H
 
 #include "btl_ib_compat.h"
 
-/* All zero: none yet. Under the component's lock. */
-typedef struct btl_ib_ended {
+/* All zero: none yet. Guarded by the component's lock. */
+typedef struct btl_ib_failed_procs {
     uint64_t *names; /* as the engine knows them */
     uint32_t count;
-    uint32_t room;
-    uint32_t done; /* of these no connection is left, as far as they were added */
-} btl_ib_ended_t;
+    uint32_t capacity;
+    uint32_t reported; /* how many of them were returned by btl_ib_failed_procs_next() */
+} btl_ib_failed_procs_t;
 
-/* `name` was added, and may have ended before. */
-void btl_ib_ended_added(btl_ib_ended_t *ended, uint64_t name);
+/* `name` was added, and may have failed before. */
+void btl_ib_failed_procs_added(btl_ib_failed_procs_t *failed, uint64_t name);
 
-/* Is there something to carry out? For progress. */
-static inline bool btl_ib_ended_any(const btl_ib_ended_t *ended)
+/* Is there one to report? For progress. */
+static inline bool btl_ib_failed_procs_any(const btl_ib_failed_procs_t *failed)
 {
-    return ended->done < ended->count || btl_ib_compat_ends_any();
+    return failed->reported < failed->count || btl_ib_compat_failures_any();
 }
 
-/* Carry it out: report whom we talked to. Not while processes are deleted: who ends in
- * MPI_Finalize is no news. Called by progress with the lock held, which is released around calls
- * into the PML. */
-void btl_ib_ended_report(uint64_t now);
+/* The next process of job `jobid` whose connections are dead. Returns whether there is one. */
+bool btl_ib_failed_procs_next(btl_ib_failed_procs_t *failed, opal_jobid_t jobid, uint64_t *name);
 
 /* The runtime is not listened to any more: forget all. */
-void btl_ib_ended_fini(btl_ib_ended_t *ended);
+void btl_ib_failed_procs_fini(btl_ib_failed_procs_t *failed);
 
 #endif

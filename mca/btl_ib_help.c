@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_verbose.h"
+
 /* As Open MPI frames its own. */
 #define FRAME "--------------------------------------------------------------------------\n"
 
@@ -24,24 +26,19 @@ static const struct {
 #include "btl_ib_help_texts.h" /* made of help-btl-ib.txt */
 };
 
-static const char *text_of(const char *topic)
-{
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
-        if (0 == strcmp(texts[i].topic, topic)) {
-            return texts[i].text;
-        }
-    }
-    return NULL;
-}
-
 bool btl_ib_show_help(const char *topic, ...)
 {
-    const char *text = text_of(topic);
+    const char *text = NULL;
     char *filled = NULL;
     char *framed = NULL;
     va_list args;
     int rc;
 
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
+        if (0 == strcmp(texts[i].topic, topic)) {
+            text = texts[i].text;
+        }
+    }
     if (NULL == text) {
         return false;
     }
@@ -51,7 +48,7 @@ bool btl_ib_show_help(const char *topic, ...)
     if (0 > rc) {
         return false;
     }
-    /* In one piece, so that what other processes print comes before or after it. */
+    /* In one piece, so that the output of other processes comes before or after it. */
     rc = asprintf(&framed, FRAME "%s" FRAME, filled);
     free(filled);
     if (0 > rc) {
@@ -60,4 +57,13 @@ bool btl_ib_show_help(const char *topic, ...)
     fputs(framed, stderr);
     free(framed);
     return true;
+}
+
+void btl_ib_help_cannot_start(const char *cause, int error, const char *step)
+{
+    const char *what = 0 != error ? strerror(error) : "";
+    const char *colon = 0 != error ? ": " : "";
+
+    BTL_IB_VERBOSE(1, "cannot start: %s%s%s", cause, colon, what);
+    BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename, cause, colon, what, step);
 }

@@ -14,14 +14,30 @@
 
 #include <stdbool.h>
 
+#include "btl_ib_compat.h"
+
 /*
- * Print the help text `topic` with the arguments filled in, which are those that the text has
+ * Print the help text `topic` with the arguments filled in, which must be those that the text has
  * places for (tests/docs/check compares them). Returns false if there is no such text or no memory.
  *
- * Not opal_show_help(): that hands the text to mpirun in a message which 4.1 loses now and then,
- * and always if the process aborts next. The price is that nobody joins the texts of several
- * processes into one, so the caller should think of who prints.
+ * Not opal_show_help(), which hands the text to mpirun in a message that 4.1 loses now and then, and
+ * always if the process aborts next. The price is that nobody merges the texts of several processes,
+ * so the caller has to choose which processes print.
  */
 bool btl_ib_show_help(const char *topic, ...);
+
+/* The same for what the processes of a host have in common: one of them prints it. */
+#define BTL_IB_SHOW_HELP(topic, ...)                                                               \
+    do {                                                                                           \
+        if (0 == opal_process_info.my_local_rank) {                                                \
+            btl_ib_show_help((topic), __VA_ARGS__);                                                \
+        }                                                                                          \
+    } while (0)
+
+/*
+ * The component cannot start: `cause`, with that errno (0: none), and `step`, what to do about it,
+ * in lines of a help text. Printed by one process of a host.
+ */
+void btl_ib_help_cannot_start(const char *cause, int error, const char *step);
 
 #endif

@@ -4,22 +4,21 @@
  */
 
 /*
- * What tells hosts apart. Not their addresses: bridges of containers have the same on each host.
- * Not their names, nor what the runtime calls a node: containers of one machine may share its name
- * and have networks of their own. No OPAL in here.
+ * What tells hosts apart. Addresses do not: bridges of containers have the same on each host. Names
+ * do not, nor what the runtime calls a node: containers of one machine may share its name and have
+ * networks of their own. No OPAL in here.
  */
 
-#ifndef BTL_IB_HOST_H
-#define BTL_IB_HOST_H
+#ifndef BTL_IB_HOST_ID_H
+#define BTL_IB_HOST_ID_H
 
 #include <stdint.h>
 
-/* Numbers that are equal for two processes if, and but for one chance in 2^64 only if, they have
- * that in common; 0: the system does not say. */
+/* Numbers that two processes share if, and but for one chance in 2^64 only if, they share what is
+ * named; 0: the system does not tell. */
 typedef struct btl_ib_host {
     uint64_t machine; /* the running kernel */
-    uint64_t
-        network; /* and of that the network namespace: the same interfaces, loopback included */
+    uint64_t network; /* on it the network namespace: the same interfaces, loopback included */
 } btl_ib_host_t;
 
 /* Of this process. Both paths as in BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK; a test has others. */

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_verbose.h"
+
 static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
 {
     const struct sockaddr_in *in4 = (const struct sockaddr_in *) &device->ip;
@@ -30,7 +32,8 @@ static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
 }
 
 void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,
-                           const btl_ib_device_t *device, uint32_t bandwidth)
+                           const btl_ib_device_t *device, uint32_t bandwidth,
+                           btl_ib_atomics_t atomics)
 {
     btl_ib_modex_rail_t *out = &modex->rails[modex->rail_count++];
     btl_ib_peer_info_t info;
@@ -46,10 +49,11 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
     out->max_datagram = info.max_datagram;
     out->bandwidth = bandwidth;
     out->ack_delay = info.ack_delay;
+    out->atomics = atomics;
     out->queues = info.queues;
 }
 
-int btl_ib_modex_publish(const btl_ib_modex_t *modex)
+int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_modex_t *modex)
 {
     uint8_t *bytes = malloc(BTL_IB_MODEX_SIZE_MAX);
     int size;
@@ -63,28 +67,32 @@ int btl_ib_modex_publish(const btl_ib_modex_t *modex)
         BTL_IB_VERBOSE(1, "what we would publish of ourselves makes no sense: %s", strerror(-size));
         rc = OPAL_ERROR;
     } else {
-        rc =
-            btl_ib_compat_modex_send(&mca_btl_ib_component.super.btl_version, bytes, (size_t) size);
+        rc = btl_ib_compat_modex_send(component, bytes, (size_t) size);
     }
     free(bytes);
     return rc;
 }
 
-btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait)
+btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
+                                 const opal_process_name_t *name, bool wait)
 {
     btl_ib_modex_t *modex;
     void *bytes;
     size_t size;
     int rc;
 
-    rc = btl_ib_compat_modex_recv(&mca_btl_ib_component.super.btl_version, name, wait, &bytes,
-                                  &size);
+    rc = btl_ib_compat_modex_recv(component, name, wait, &bytes, &size);
     if (OPAL_SUCCESS != rc) {
         BTL_IB_VERBOSE(10, "%s published nothing for ib", opal_process_name_print(*name));
         return NULL;
     }
     modex = malloc(sizeof(*modex));
     rc = NULL == modex ? -ENOMEM : btl_ib_modex_unpack(modex, bytes, size);
+    if (-EPROTONOSUPPORT == rc) {
+        BTL_IB_VERBOSE(1, "%s published version %u of its data, this process reads version %u",
+                       opal_process_name_print(*name), btl_ib_modex_version(bytes),
+                       BTL_IB_MODEX_VERSION);
+    }
     free(bytes);
     if (0 != rc) {
         BTL_IB_VERBOSE(1, "what %s published (%zu bytes) cannot be used: %s",

@@ -3,29 +3,31 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * Publishing and reading through the runtime what btl_ib_modex_codec.h lays out.
- */
+/* Publishing and reading through the runtime what btl_ib_modex_codec.h lays out. */
 
 #ifndef BTL_IB_MODEX_H
 #define BTL_IB_MODEX_H
 
-#include "btl_ib.h"
+#include "btl_ib_compat.h"
+#include "btl_ib_modex_codec.h"
+#include "transport.h"
 
 /*
  * Describe rail `rail` of the engine, which is on `device`, and append it to `modex`.
  */
 void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine, uint32_t rail,
-                           const btl_ib_device_t *device, uint32_t bandwidth);
+                           const btl_ib_device_t *device, uint32_t bandwidth,
+                           btl_ib_atomics_t atomics);
 
-/* Publish. Returns an OPAL status. */
-int btl_ib_modex_publish(const btl_ib_modex_t *modex);
+/* Publish for `component`. Returns an OPAL status. */
+int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_modex_t *modex);
 
 /*
- * What `name` published, to be freed with free(), or NULL: nothing, nothing that we understand, or
- * memory is short. `wait`: see btl_ib_compat_modex_recv().
+ * What `name` published for `component`, to be freed with free(); NULL if that is nothing, or nothing
+ * that we understand, or memory is short. `wait`: see btl_ib_compat_modex_recv().
  */
-btl_ib_modex_t *btl_ib_modex_get(const opal_process_name_t *name, bool wait);
+btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
+                                 const opal_process_name_t *name, bool wait);
 
 /* Rail `rail` of what `name` published, for the engine. */
 void btl_ib_modex_peer_info(const btl_ib_modex_t *modex, const opal_process_name_t *name,

@@ -313,96 +313,9 @@ int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size)
     return r.bad || 0 != r.left || !modex_ok(modex) ? -EBADMSG : 0;
 }
 
-bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
+uint32_t btl_ib_modex_version(const void *bytes)
 {
-    const unsigned bits = a->prefix_bits < b->prefix_bits ? a->prefix_bits : b->prefix_bits;
-    const unsigned whole = bits / 8;
-    const unsigned rest = bits % 8;
+    reader_t r = {.at = (const uint8_t *) bytes + 4, .left = 2, .bad = false};
 
-    if (a->family != b->family) {
-        return false;
-    }
-    if (0 != memcmp(a->ip, b->ip, whole)) {
-        return false;
-    }
-    return 0 == rest || 0 == (a->ip[whole] ^ b->ip[whole]) >> (8 - rest);
-}
-
-/* What two processes have in common. */
-typedef struct vicinity {
-    bool machine;
-    bool network;
-} vicinity_t;
-
-static bool in_common(uint64_t a, uint64_t b, bool otherwise)
-{
-    return 0 != a && 0 != b ? a == b : otherwise;
-}
-
-static bool same_address(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
-{
-    return 0 != a->family && 0 == memcmp(a->ip, b->ip, ip_bytes(a->family));
-}
-
-/* Equal addresses on different hosts are those of networks within each: what is sent there reaches
- * the sender's own host. An InfiniBand port has one name in the world, and in all containers of its
- * machine. */
-static bool leads_there(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
-                        const vicinity_t *near)
-{
-    if (near->network) {
-        return true;
-    }
-    if (a->loopback) {
-        return false;
-    }
-    return !same_address(a, b) || (near->machine && 0 == strcmp(a->transport, "verbs"));
-}
-
-static bool compatible(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b,
-                       const vicinity_t *near)
-{
-    return 0 == strcmp(a->transport, b->transport) && 0 == strcmp(a->provider, b->provider)
-           && a->family == b->family && a->loopback == b->loopback && leads_there(a, b, near);
-}
-
-static vicinity_t vicinity(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host)
-{
-    return (vicinity_t){
-        .machine = in_common(ours->where.machine, theirs->where.machine, same_host),
-        .network = in_common(ours->where.network, theirs->where.network, same_host),
-    };
-}
-
-bool btl_ib_modex_fits(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
-                       uint32_t remote_rail, bool same_host)
-{
-    const vicinity_t near = vicinity(ours, theirs, same_host);
-
-    return compatible(&ours->rails[rail], &theirs->rails[remote_rail], &near);
-}
-
-void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
-                        int choice[BTL_IB_RAILS_MAX])
-{
-    const vicinity_t near = vicinity(ours, theirs, same_host);
-    bool taken[BTL_IB_RAILS_MAX] = {false};
-    bool found = false;
-
-    for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
-        choice[i] = -1;
-    }
-    for (int pass = 0; pass < 2 && !found; ++pass) {
-        for (uint32_t i = 0; i < ours->rail_count; ++i) {
-            for (uint32_t j = 0; j < theirs->rail_count && choice[i] < 0; ++j) {
-                if (!taken[j] && compatible(&ours->rails[i], &theirs->rails[j], &near)
-                    && (1 == pass
-                        || btl_ib_modex_same_subnet(&ours->rails[i], &theirs->rails[j]))) {
-                    choice[i] = (int) j;
-                    taken[j] = true;
-                    found = true;
-                }
-            }
-        }
-    }
+    return (uint32_t) get_uint(&r, 2);
 }

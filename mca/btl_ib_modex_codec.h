@@ -4,9 +4,9 @@
  */
 
 /*
- * What a process publishes of itself through the runtime, as bytes. The reader believes nothing:
- * the bytes come from another process, perhaps of another version or byte order. No OPAL in here,
- * so that it can be tested and fuzzed by itself.
+ * What a process publishes of itself through the runtime, as bytes. The reader trusts nothing: the
+ * bytes come from another process, perhaps of another version or byte order. No OPAL in here, so that
+ * it can be tested and fuzzed by itself.
  *
  * All numbers big endian:
  *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
@@ -19,8 +19,8 @@
  *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init, limit
  */
 
-#ifndef BTL_IB_MODEX_WIRE_H
-#define BTL_IB_MODEX_WIRE_H
+#ifndef BTL_IB_MODEX_CODEC_H
+#define BTL_IB_MODEX_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -91,25 +91,7 @@ int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
  */
 int btl_ib_modex_unpack(btl_ib_modex_t *modex, const void *bytes, size_t size);
 
-/* Are the IP addresses of two rails in one subnet? Rails without any count as such. */
-bool btl_ib_modex_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b);
-
-/*
- * Can these two rails be joined? Only rails of one transport, provider and family can; loopback only
- * with loopback and on one host, equal IP addresses only on one host (of RDMA ports: one machine, as
- * its containers share them). `same_host` is the runtime's opinion, which counts where either side
- * does not know its host.
- */
-bool btl_ib_modex_fits(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
-                       uint32_t remote_rail, bool same_host);
-
-/*
- * Which rail of `theirs` does each rail of ours talk to? choice[i] is for our rail i, -1: none.
- * Of those that fit rails of one subnet are paired first, and only if there is no such pair at all
- * rails that would have to be routed between. No rail of theirs serves twice. Both sides come to
- * matching results.
- */
-void btl_ib_modex_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
-                        int choice[BTL_IB_RAILS_MAX]);
+/* The version of packed data that btl_ib_modex_unpack() does not know. */
+uint32_t btl_ib_modex_version(const void *bytes);
 
 #endif

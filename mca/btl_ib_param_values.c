@@ -180,6 +180,25 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
     return problem;
 }
 
+const char *btl_ib_value_bytes_or_percent(const char *text, uint64_t *value, bool *is_percent)
+{
+    static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
+    static const btl_ib_value_range_t percent = {BTL_IB_VALUE_COUNT, 0, 100};
+    const size_t len = strlen(text);
+    char number[32];
+
+    *is_percent = len > 0 && '%' == text[len - 1];
+    if (!*is_percent) {
+        return btl_ib_value_number(text, &any, value);
+    }
+    if (len > sizeof(number)) {
+        return "it is too long";
+    }
+    memcpy(number, text, len - 1);
+    number[len - 1] = '\0';
+    return btl_ib_value_number(number, &percent, value);
+}
+
 /* ---- others ---- */
 
 const char *btl_ib_value_bool(const char *text, bool *value)

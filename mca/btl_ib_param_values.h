@@ -19,8 +19,8 @@
  * that follows "Problem:", and *value is as before.
  */
 
-#ifndef BTL_IB_VALUES_H
-#define BTL_IB_VALUES_H
+#ifndef BTL_IB_PARAM_VALUES_H
+#define BTL_IB_PARAM_VALUES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,6 +57,9 @@ const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit);
 /* *value is in the range's unit; a negative one is what (uint64_t) makes of it. */
 const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
                                 uint64_t *value);
+
+/* A number of bytes, 0 to 2^64 - 1, or as "50%" a percentage, 0 to 100. */
+const char *btl_ib_value_bytes_or_percent(const char *text, uint64_t *value, bool *is_percent);
 
 const char *btl_ib_value_bool(const char *text, bool *value);
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib.h"
+#include "btl_ib_params.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -12,10 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_params_rules.h"
+#include "btl_ib_compat.h"
 #include "btl_ib_param_values.h"
+#include "btl_ib_rdma.h"
 
-/* A parameter of ours that is a number. */
+/* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
+#define FLAGS                                                                                      \
+    (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS                            \
+     | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
+
+/* Executed by the processor at the target, so that it and local processes may work on a word at
+ * the same time: GLOB. */
+#define ATOMIC_FLAGS                                                                               \
+    (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR        \
+     | MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_LAND | MCA_BTL_ATOMIC_SUPPORTS_LOR    \
+     | MCA_BTL_ATOMIC_SUPPORTS_LXOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_32BIT \
+     | MCA_BTL_ATOMIC_SUPPORTS_CSWAP | MCA_BTL_ATOMIC_SUPPORTS_GLOB)
+
+/*
+ * Only with btl_ib_atomics_all. The interface has no word for unsigned integers, and osc/rdma (4.1,
+ * 5.0) asks for MIN and MAX of both kinds alike; it calls a complex number of two floats a
+ * double. Without these flags it computes such results itself, under a lock.
+ */
+#define ATOMIC_FLAGS_ALL                                                                           \
+    (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
+
+/* A number of ours. */
 typedef struct number {
     const char *name;
     const char *help; /* without range and default */
@@ -109,7 +131,7 @@ static const number_t numbers[] = {
               "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: any"),
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
               "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not 0; each process takes one "
-              "for each device, over udp two side by side (btl_ib_bulk_apart)"),
+              "for each device, over udp two side by side (btl_ib_bulk_lane)"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 4,
               "Transport verbs, ud: the place of the address (GID) in the table of each port, as ibv_devinfo -v shows "
               "them. -1: RoCE v2 before v1, those that can be routed before link-local ones"),
@@ -147,10 +169,10 @@ static const number_t numbers[] = {
               "Transport verbs, rc: how often it is looked who sends most"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
-    INT_PARAM(kicker_ms, 10, 1, 10000, "milliseconds", 6,
+    INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
               "While something is unacknowledged, or memory is registered for peers, and the application "
-              "makes no progress for this long, a thread works in its place (btl_ib_kicker)"),
-    SIZE_PARAM(kicker_store, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
+              "makes no progress for this long, a thread works in its place (btl_ib_progress_thread)"),
+    SIZE_PARAM(progress_thread_backlog, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
                "Messages of one segment that arrive meanwhile are kept in at most this much memory; what "
                "is more is left to come again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
@@ -164,89 +186,311 @@ static const number_t numbers[] = {
 };
 /* clang-format on */
 
-#define NUMBER_COUNT (sizeof(numbers) / sizeof(numbers[0]))
+/* A switch of ours. */
+typedef struct toggle {
+    const char *name;
+    size_t offset; /* in btl_ib_params_t */
+    bool standard;
+    mca_base_var_info_lvl_t level;
+    const char *help; /* without values and default */
+    const char *note; /* behind the default; NULL: nothing */
+} toggle_t;
 
-#define BOOL_RULE(field, name, standard)                                                           \
+#define BOOL_PARAM(field, name, standard, level, help, note)                                       \
     {                                                                                              \
-        name, BTL_IB_RULE_BOOL, false, offsetof(btl_ib_params_t, field), "", 0, 1, standard, 0     \
-    }
-#define LIMIT_RULE(field, type, unit, low, high, standard)                                         \
-    {                                                                                              \
-#field, BTL_IB_RULE_##type, true, offsetof(mca_btl_base_module_t, btl_##field), unit, low, \
-            high, standard, 0                                                                      \
+        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help, note        \
     }
 
 /* clang-format off */
-/* Of all others that are no text: what their help texts tell. */
-static const btl_ib_rule_t rules[] = {
-    BOOL_RULE(use_auto, "auto", "0"),
-    BOOL_RULE(stats, "stats", "0"),
-    BOOL_RULE(kicker, "kicker", "1"),
-    BOOL_RULE(fork_safe, "fork_safe", "1"),
-    BOOL_RULE(bulk_apart, "bulk_apart", "1"),
-    BOOL_RULE(atomics_all, "atomics_all", "0"),
-    /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
-    LIMIT_RULE(eager_limit, SIZE, "bytes", 256, 1 << 20,
-               "66560; 12288 where the device moves registered memory by itself"),
-    LIMIT_RULE(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20, "12288"),
-    LIMIT_RULE(max_send_size, SIZE, "bytes", 256, 1 << 20, "65536"),
-    LIMIT_RULE(get_limit, SIZE, "bytes", 4096, SIZE_MAX, "18446744073709551615"),
-    LIMIT_RULE(put_limit, SIZE, "bytes", 4096, SIZE_MAX, "18446744073709551615"),
-    LIMIT_RULE(get_alignment, SIZE, "bytes", 0, 0, "0"),
-    LIMIT_RULE(put_alignment, SIZE, "bytes", 0, 0, "0"),
-    LIMIT_RULE(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30, "0"),
-    LIMIT_RULE(rdma_pipeline_frag_size, SIZE, "bytes", 0, 1 << 30, "4194304"),
-    LIMIT_RULE(min_rdma_pipeline_size, SIZE, "bytes", 0, 1 << 30,
-               "0, raised to btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length"),
-    LIMIT_RULE(exclusivity, UNSIGNED, "rank", 0, 65536, "1024"),
-    LIMIT_RULE(latency, UNSIGNED, "microseconds", 1, 1000000, "10"),
-    LIMIT_RULE(bandwidth, UNSIGNED, "Mbit/s", 0, 4000000, "0, what the device says"),
-    LIMIT_RULE(flags, FLAGS, "", 0, 0, "all of these"),
+static const toggle_t toggles[] = {
+    BOOL_PARAM(use_auto, "auto", false, 2,
+               "Use ib although it was not named in the selection of BTLs",
+               "only if it was named: --mca btl ib,self"),
+    BOOL_PARAM(stats, "stats", false, 4,
+               "Print one line with what was sent, received, repeated and dropped when MPI "
+               "ends, from each process",
+               NULL),
+    BOOL_PARAM(progress_thread, "progress_thread", true, 4,
+               "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
+               "peers while the application computes without calling MPI; it sleeps while "
+               "nothing is on the way and no memory is registered for peers",
+               NULL),
+    BOOL_PARAM(fork_safe, "fork_safe", true, 5,
+               "Transport verbs: let the application fork() without harm to what devices send "
+               "and receive; costs nothing with Linux 5.12 and later, before that a system call "
+               "for each registration, and devices move no memory of the application by "
+               "themselves",
+               NULL),
+    BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
+               "Transport udp: long messages have a socket of their own while there are small "
+               "ones, so that these do not wait behind them; it takes two ports side by side "
+               "for each process and device",
+               NULL),
+    BOOL_PARAM(atomics_all, "atomics_all", false, 6,
+               "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
+               "them also where they are not what MPI means: signed for unsigned integers, "
+               "double for float complex",
+               "osc/rdma takes a lock and gets, computes and puts"),
+};
+
+/* A text of ours. */
+typedef struct text {
+    const char *name;
+    size_t offset;        /* in btl_ib_params_t */
+    const char *standard; /* NULL: empty */
+    mca_base_var_info_lvl_t level;
+    const char *help;
+} text_t;
+
+#define TEXT_PARAM(field, name, standard, level, help)                                             \
+    {                                                                                              \
+        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help              \
+    }
+
+static const text_t texts[] = {
+    TEXT_PARAM(max_pinned, "max_pinned", "50%", 4,
+               "Memory that each process keeps registered with RDMA devices at most, in use or "
+               "cached; processors move what is more (text: a number of bytes, 0 to "
+               "18446744073709551615, also with k, M, G, or a part of the host's memory, that "
+               "the processes of the job there share, 0% to 100%; never more than may be "
+               "locked; default: 50%)"),
+    TEXT_PARAM(atomics, "atomics", "auto", 5,
+               "Who changes the words of registered memory by atomics, where devices move "
+               "memory by themselves: device, host (the processor of its owner) or auto (the "
+               "device where that is atomic for processors as well, else the host: Open MPI's "
+               "osc/rdma lets processors change words of its own window where all processes of "
+               "a window are on one host); the same on all hosts (text, default: auto)"),
+    TEXT_PARAM(transport, "transport", "auto", 3,
+               "What moves the datagrams (text: auto or the name of a transport that was built "
+               "in, for instance ofi; default: auto, the first one that finds a device)"),
+    TEXT_PARAM(if_include, "if_include", NULL, 1,
+               "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
+               "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
+               "names joined by + as mlx5_0+mlx5_1:2 are used all or none; default: empty, all "
+               "that fit). Not together with btl_ib_if_exclude"),
+    TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
+               "Do not use these devices (text: as btl_ib_if_include; default: empty, none)"),
+    TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
+               "Transport ofi uses only this provider of libfabric (text: its name, for "
+               "instance udp, verbs, usnic or efa; default: empty, the best that is there)"),
+    TEXT_PARAM(wire, "wire", "auto", 3,
+               "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
+               "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
+               "hosts; default: auto)"),
+    TEXT_PARAM(ordering, "memory_ordering", "strict", 6,
+               "Transport verbs, rc: in which order devices place what they write into "
+               "registered memory (text: strict; or relaxed: as they like, faster on some "
+               "machines, and each put is followed by a read before it is done; default: strict)"),
+    TEXT_PARAM(checksum, "checksum", "none", 4,
+               "Checksum of header and data of each datagram, beyond what the network itself "
+               "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "
+               "processor's own instruction if it has one; RDMA devices move no memory by "
+               "themselves then; default: none)"),
+    TEXT_PARAM(cc, "cc", "auto", 5,
+               "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
+               "the transport loses nothing, else swift)"),
+    TEXT_PARAM(auth, "auth", "none", 4,
+               "Protect each datagram against others on the network by a key that only the "
+               "processes of the job know, each from the runtime; makes btl_ib_checksum "
+               "superfluous; what more than 2048 later datagrams of a sender overtake is "
+               "dropped and sent again: not for networks that spread one stream over paths of "
+               "very different length; RDMA devices move no memory by themselves then; the same "
+               "on all hosts (text: none, integrity, forged or repeated datagrams are found, or "
+               "encrypt, and nobody else can read them; default: none)"),
+    TEXT_PARAM(receive_queues, "receive_queues", NULL, 4,
+               "Receive queues (text: one or more of "
+               "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
+               "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
+               "all peers share, in ascending order of size, separated by colons; sizes in "
+               "bytes, 104 to 1048576, the last at least 112, with btl_ib_auth 136; num 2 to "
+               "1048576, the others from 1; default: empty, what suits the transport)"),
+};
+
+/* A field of a module's own. Open MPI registers them, too, with help that tells neither range nor
+ * default: what is registered first stays. */
+typedef struct limit {
+    btl_ib_rule_t rule;
+    mca_base_var_info_lvl_t level;
+    const char *help;
+} limit_t;
+
+#define LIMIT_PARAM(field, type, unit, low, high, standard, level, help)                           \
+    {                                                                                              \
+        {#field, BTL_IB_RULE_##type, true, offsetof(mca_btl_base_module_t, btl_##field), unit, \
+         low, high, standard, 0}, OPAL_INFO_LVL_##level, help                                      \
+    }
+
+/* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
+static const limit_t limit_params[] = {
+    LIMIT_PARAM(eager_limit, SIZE, "bytes", 256, 1 << 20,
+                "66560; 12288 where the device moves registered memory by itself", 4,
+                "Send messages up to this size at once, without asking whether the receiver is "
+                "ready; the PML's header counts, the size of a datagram does not matter; the "
+                "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 66560; "
+                "12288 where the device moves registered memory by itself)"),
+    LIMIT_PARAM(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20,
+                "12288", 4,
+                "Of a longer message send this much together with the question, and no more "
+                "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288)"),
+    LIMIT_PARAM(max_send_size, SIZE, "bytes", 256, 1 << 20,
+                "65536", 4,
+                "Cut the rest of a longer message into fragments of at most this size; the same "
+                "on all hosts (bytes or with k, M, G, 256 to 1048576, default: 65536)"),
+    LIMIT_PARAM(get_limit, SIZE, "bytes", 4096, SIZE_MAX,
+                "18446744073709551615", 6,
+                "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                "(bytes or with k, M, G, from 4096, default: 18446744073709551615)"),
+    LIMIT_PARAM(put_limit, SIZE, "bytes", 4096, SIZE_MAX,
+                "18446744073709551615", 6,
+                "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
+                "(bytes or with k, M, G, from 4096, default: 18446744073709551615)"),
+    LIMIT_PARAM(get_alignment, SIZE, "bytes", 0, 0,
+                "0", 9,
+                "How addresses for gets must be aligned (bytes, always 0: not at all, default: "
+                "0)"),
+    LIMIT_PARAM(put_alignment, SIZE, "bytes", 0, 0,
+                "0", 9,
+                "How addresses for puts must be aligned (bytes, always 0: not at all, default: "
+                "0)"),
+    LIMIT_PARAM(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30,
+                "0", 6,
+                "Of a long message that goes by put, send this much in fragments (bytes or with "
+                "k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
+                "processors move memory, and what RDMA devices know is cached)"),
+    LIMIT_PARAM(rdma_pipeline_frag_size, SIZE, "bytes", 0, 1 << 30,
+                "4194304", 6,
+                "Put a long message in pieces of at most this size, four at a time (bytes or "
+                "with k, M, G, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)"),
+    LIMIT_PARAM(min_rdma_pipeline_size, SIZE, "bytes", 0, 1 << 30,
+                "0, raised to btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length", 6,
+                "Send messages below this size in fragments instead of the pipeline of puts "
+                "(bytes or with k, M, G, 0 to 1073741824, default: 0, raised to "
+                "btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length)"),
+    LIMIT_PARAM(exclusivity, UNSIGNED, "rank", 0, 65536,
+                "1024", 7,
+                "Of several BTLs that reach a peer only those with the highest value are used "
+                "(rank, 0 to 65536, default: 1024)"),
+    LIMIT_PARAM(latency, UNSIGNED, "microseconds", 1, 1000000,
+                "10", 5,
+                "How this BTL ranks among others that reach the same peer, the lowest wins; the "
+                "same for all devices (microseconds or with us, ms, s, 1 to 1000000, default: "
+                "10)"),
+    LIMIT_PARAM(bandwidth, UNSIGNED, "Mbit/s", 0, 4000000,
+                "0, what the device says", 5,
+                "Bandwidth of each device, by which long messages are divided among them "
+                "(Mbit/s, 0 to 4000000, default: 0, what the device says)"),
+    LIMIT_PARAM(flags, FLAGS, "", 0, 0,
+                "all of these", 5,
+                "What Open MPI may use (names with commas: send, which is needed, put, get, "
+                "atomics, fetching-atomics, rdma-flush, default: all of them; without put and "
+                "get long messages go in fragments, without all but send there are no MPI "
+                "windows by osc/rdma)"),
+};
+
+/* Parameters that were renamed: the old names are deprecated synonyms. */
+static const struct {
+    const char *name;
+    const char *synonym;
+} renamed[] = {
+    {"bulk_lane", "bulk_apart"},
+    {"progress_thread", "kicker"},
+    {"progress_thread_ms", "kicker_ms"},
+    {"progress_thread_backlog", "kicker_store"},
+    {NULL, NULL},
 };
 /* clang-format on */
 
-#define RULE_COUNT (sizeof(rules) / sizeof(rules[0]))
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+const char *btl_ib_params_synonym(const char *name)
+{
+    size_t i = 0;
+
+    while (NULL != renamed[i].name && 0 != strcmp(renamed[i].name, name)) {
+        ++i;
+    }
+    return renamed[i].synonym;
+}
 
 bool btl_ib_params_rule(size_t i, btl_ib_rule_t *rule)
 {
-    if (i >= NUMBER_COUNT) {
-        *rule = i < NUMBER_COUNT + RULE_COUNT ? rules[i - NUMBER_COUNT] : (btl_ib_rule_t){0};
-        return i < NUMBER_COUNT + RULE_COUNT;
+    if (i < COUNT(numbers)) {
+        *rule = (btl_ib_rule_t){
+            .name = numbers[i].name,
+            .type = numbers[i].is_size ? BTL_IB_RULE_SIZE : BTL_IB_RULE_INT,
+            .offset = numbers[i].offset,
+            .unit = numbers[i].unit,
+            .low = numbers[i].low,
+            .high = (uint64_t) numbers[i].high,
+            .standard_number = numbers[i].standard,
+        };
+    } else if ((i -= COUNT(numbers)) < COUNT(toggles)) {
+        *rule = (btl_ib_rule_t){
+            .name = toggles[i].name,
+            .type = BTL_IB_RULE_BOOL,
+            .offset = toggles[i].offset,
+            .unit = "",
+            .standard = toggles[i].standard ? "1" : "0",
+        };
+    } else if ((i -= COUNT(toggles)) < COUNT(limit_params)) {
+        *rule = limit_params[i].rule;
+    } else {
+        *rule = (btl_ib_rule_t){0};
     }
-    *rule = (btl_ib_rule_t){
-        .name = numbers[i].name,
-        .type = numbers[i].is_size ? BTL_IB_RULE_SIZE : BTL_IB_RULE_INT,
-        .offset = numbers[i].offset,
-        .unit = numbers[i].unit,
-        .low = numbers[i].low,
-        .high = (uint64_t) numbers[i].high,
-        .standard_number = numbers[i].standard,
-    };
-    return true;
+    return NULL != rule->name;
 }
 
-static const mca_base_component_t *component_version(void)
+const char *btl_ib_params_default(const char *name)
 {
-    return &mca_btl_ib_component.super.btl_version;
-}
+    btl_ib_rule_t rule;
 
-/* Is it registered? A text that Open MPI itself refused leaves the default, which is told later. */
-static bool registered(int index)
-{
-    return 0 <= index || OPAL_ERR_VALUE_OUT_OF_BOUNDS == index || OPAL_ERR_BAD_PARAM == index;
-}
-
-/* What ompi_info says of the unit. */
-static const char *unit_shown(const char *unit)
-{
-    switch (btl_ib_value_unit(unit)) {
-    case BTL_IB_VALUE_BYTES:
-        return " or with k, M, G";
-    case BTL_IB_VALUE_COUNT:
-        return "";
-    default:
-        return " or with us, ms, s, min";
+    for (size_t i = 0; btl_ib_params_rule(i, &rule) && 0 != strcmp(rule.name, name); ++i) {
+        continue;
     }
+    return rule.standard;
+}
+
+btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
+{
+    if (0 == strcmp(params->auth, "integrity")) {
+        return BTL_IB_GUARD_INTEGRITY;
+    }
+    if (0 == strcmp(params->auth, "encrypt")) {
+        return BTL_IB_GUARD_ENCRYPT;
+    }
+    return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
+}
+
+/* ---- registration ---- */
+
+/* A variable to register. */
+typedef struct variable {
+    const mca_base_component_t *component;
+    const char *name;
+    const char *help;
+    mca_base_var_type_t type;
+    mca_base_var_enum_t *enumerator; /* or NULL */
+    mca_base_var_info_lvl_t level;
+    bool constant;
+    void *storage;
+} variable_t;
+
+/* Register it and its synonym. Returns whether Open MPI took both: a value that it refuses itself
+ * leaves the default, which is reported later. */
+static bool register_variable(const variable_t *v)
+{
+    const char *synonym = btl_ib_params_synonym(v->name);
+    const int index = mca_base_component_var_register(
+        v->component, v->name, v->help, v->type, v->enumerator, 0, 0, v->level,
+        v->constant ? MCA_BASE_VAR_SCOPE_CONSTANT : MCA_BASE_VAR_SCOPE_READONLY, v->storage);
+    int rc = index;
+
+    if (0 <= index && NULL != synonym) {
+        rc = mca_base_var_register_synonym(
+            index, v->component->mca_project_name, v->component->mca_type_name,
+            v->component->mca_component_name, synonym, MCA_BASE_VAR_SYN_FLAG_DEPRECATED);
+    }
+    return 0 <= rc || OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc || OPAL_ERR_BAD_PARAM == rc;
 }
 
 static bool register_number(btl_ib_params_t *params, const number_t *number)
@@ -254,379 +498,136 @@ static bool register_number(btl_ib_params_t *params, const number_t *number)
     void *storage = (char *) params + number->offset;
     const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
     const bool is_time = BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit;
+    const char *units = is_time                      ? " or with us, ms, s, min"
+                        : BTL_IB_VALUE_BYTES == unit ? " or with k, M, G"
+                                                     : "";
+    mca_base_var_enum_t *enumerator =
+        is_time && !number->is_size ? btl_ib_compat_time_enum() : NULL;
     char help[512];
+    bool ok;
 
     snprintf(help, sizeof(help), "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")",
-             number->help, number->unit, unit_shown(number->unit), number->low, number->high,
-             number->standard);
+             number->help, number->unit, units, number->low, number->high, number->standard);
     if (number->is_size) {
         *(size_t *) storage = (size_t) number->standard;
     } else {
         *(int *) storage = (int) number->standard;
     }
-    return registered(mca_base_component_var_register(
-        component_version(), number->name, help,
-        number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT,
-        is_time && !number->is_size ? &btl_ib_compat_time_enum : NULL, 0, 0, number->level,
-        MCA_BASE_VAR_SCOPE_READONLY, storage));
+    ok = register_variable(&(variable_t){
+        .component = params->component,
+        .name = number->name,
+        .help = help,
+        .type = number->is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_INT,
+        .enumerator = enumerator,
+        .level = number->level,
+        .storage = storage,
+    });
+    if (NULL != enumerator) {
+        OBJ_RELEASE(enumerator);
+    }
+    return ok;
 }
 
-/* Returns the variable's index, negative on error. */
-static int register_string(char **storage, const char *name, const char *help,
-                           mca_base_var_info_lvl_t level)
+static bool register_toggle(btl_ib_params_t *params, const toggle_t *toggle)
 {
-    return mca_base_component_var_register(component_version(), name, help,
-                                           MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, level,
-                                           MCA_BASE_VAR_SCOPE_READONLY, storage);
+    bool *storage = (bool *) ((char *) params + toggle->offset);
+    char help[512];
+
+    *storage = toggle->standard;
+    snprintf(help, sizeof(help), "%s (0 or 1, default: %d%s%s)", toggle->help, toggle->standard,
+             NULL != toggle->note ? ", " : "", NULL != toggle->note ? toggle->note : "");
+    return register_variable(&(variable_t){
+        .component = params->component,
+        .name = toggle->name,
+        .help = help,
+        .type = MCA_BASE_VAR_TYPE_BOOL,
+        .level = toggle->level,
+        .storage = storage,
+    });
 }
 
-static bool register_bool(bool *storage, const char *name, const char *help,
-                          mca_base_var_info_lvl_t level)
+static bool register_text(btl_ib_params_t *params, const text_t *text)
 {
-    return registered(mca_base_component_var_register(component_version(), name, help,
-                                                      MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, level,
-                                                      MCA_BASE_VAR_SCOPE_READONLY, storage));
+    char **storage = (char **) ((char *) params + text->offset);
+
+    *storage = (char *) text->standard;
+    return register_variable(&(variable_t){
+        .component = params->component,
+        .name = text->name,
+        .help = text->help,
+        .type = MCA_BASE_VAR_TYPE_STRING,
+        .level = text->level,
+        .storage = storage,
+    });
+}
+
+static bool register_limit(mca_btl_base_module_t *limits, const mca_base_component_t *component,
+                           const limit_t *limit)
+{
+    const bool is_size = BTL_IB_RULE_SIZE == limit->rule.type;
+    const bool is_flags = BTL_IB_RULE_FLAGS == limit->rule.type;
+
+    return register_variable(&(variable_t){
+        .component = component,
+        .name = limit->rule.name,
+        .help = limit->help,
+        .type = is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_UNSIGNED_INT,
+        .enumerator = is_flags ? &mca_btl_base_flag_enum->super : NULL,
+        .level = limit->level,
+        .constant = !is_flags && 0 == limit->rule.high,
+        .storage = (char *) limits + limit->rule.offset,
+    });
+}
+
+/* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
+static void default_limits(mca_btl_base_module_t *limits)
+{
+    limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
+    limits->btl_eager_limit = 65 * 1024; /* 64 KiB and any header of ob1's */
+    limits->btl_rndv_eager_limit = 12 * 1024;
+    limits->btl_max_send_size = 64 * 1024;
+    limits->btl_rdma_pipeline_frag_size = 4 * 1024 * 1024;
+    limits->btl_latency = 10;
+    limits->btl_flags = FLAGS;
+    limits->btl_get_limit = SIZE_MAX;
+    limits->btl_put_limit = SIZE_MAX;
+    limits->btl_get_local_registration_threshold = SIZE_MAX;
+    limits->btl_put_local_registration_threshold = SIZE_MAX;
 }
 
 /* Did somebody set this variable, or is it the default? */
-static bool set_by_user(int index)
+static bool set_by_user(const mca_base_component_t *component, const char *name)
 {
+    const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
+                                        component->mca_component_name, name);
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
 
     return 0 <= index && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-/* Of what RDMA devices do by themselves. */
-static bool register_device_strings(btl_ib_params_t *params)
-{
-    bool ok = true;
-
-    params->max_pinned = (char *) "50%";
-    ok =
-        0 <= register_string(
-            &params->max_pinned, "max_pinned",
-            "Memory that each process keeps registered with RDMA devices at most, in use or "
-            "cached; "
-            "processors move what is more (text: a number of bytes, 0 to 18446744073709551615, "
-            "also with k, M, G, or a part of the host's "
-            "memory, "
-            "that the processes of the job there share, 0% to 100%; never more than may be locked; "
-            "default: 50%)",
-            OPAL_INFO_LVL_4)
-        && ok;
-    params->atomics = (char *) "auto";
-    ok =
-        0 <= register_string(
-            &params->atomics, "atomics",
-            "Who changes the words of registered memory by atomics, where devices move memory by "
-            "themselves: device, host (the processor of its owner) or auto (the device where that "
-            "is "
-            "atomic for processors as well, else the host: Open MPI's osc/rdma lets processors "
-            "change "
-            "words of its own window where all processes of a window are on one host); the same on "
-            "all hosts (text, default: auto)",
-            OPAL_INFO_LVL_5)
-        && ok;
-    return ok;
-}
-
-static bool register_strings(btl_ib_params_t *params)
-{
-    int queues;
-    bool ok = register_device_strings(params);
-
-    params->transport = (char *) "auto";
-    params->cc = (char *) "auto";
-    params->wire = (char *) "auto";
-    ok =
-        0 <= register_string(&params->transport, "transport",
-                             "What moves the datagrams (text: auto or the name of a transport that "
-                             "was built in, for instance ofi; default: auto, the first one that "
-                             "finds a device)",
-                             OPAL_INFO_LVL_3);
-    ok = 0 <= register_string(
-             &params->if_include, "if_include",
-             "Use only these devices (text: names of devices, also with a port as "
-             "mlx5_0:1, names of network interfaces, or subnets as 10.0.0.0/8, "
-             "separated by commas; names joined by + as mlx5_0+mlx5_1:2 are used all "
-             "or none; default: empty, all that fit). Not together with btl_ib_if_exclude",
-             OPAL_INFO_LVL_1)
-         && ok;
-    ok = 0 <= register_string(&params->if_exclude, "if_exclude",
-                              "Do not use these devices (text: as btl_ib_if_include; default: "
-                              "empty, none)",
-                              OPAL_INFO_LVL_1)
-         && ok;
-    ok =
-        0 <= register_string(&params->ofi_provider, "ofi_provider",
-                             "Transport ofi uses only this provider of libfabric (text: its name, "
-                             "for instance udp, verbs, usnic or efa; default: empty, the best that "
-                             "is there)",
-                             OPAL_INFO_LVL_3)
-        && ok;
-    ok = 0 <= register_string(
-             &params->wire, "wire",
-             "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
-             "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
-             "hosts; default: auto)",
-             OPAL_INFO_LVL_3)
-         && ok;
-    params->ordering = (char *) "strict";
-    ok = 0 <= register_string(
-             &params->ordering, "memory_ordering",
-             "Transport verbs, rc: in which order devices place what they write into registered "
-             "memory "
-             "(text: strict; or relaxed: as they like, faster on some machines, and each put "
-             "is followed by a read before it is done; default: strict)",
-             OPAL_INFO_LVL_6)
-         && ok;
-    params->checksum = (char *) "none";
-    ok = 0 <= register_string(&params->checksum, "checksum",
-                              "Checksum of header and data of each datagram, beyond what the "
-                              "network itself checks; the same on all hosts (text: none or crc32c, "
-                              "4 bytes found by the processor's own instruction if it has one; "
-                              "RDMA devices move no memory by themselves then; "
-                              "default: none)",
-                              OPAL_INFO_LVL_4)
-         && ok;
-    ok = 0 <= register_string(&params->cc, "cc",
-                              "Congestion control (text: auto, none, swift or cubic; default: "
-                              "auto, none where the transport loses nothing, else swift)",
-                              OPAL_INFO_LVL_5)
-         && ok;
-    params->auth = (char *) "none";
-    ok = 0 <= register_string(
-             &params->auth, "auth",
-             "Protect each datagram against others on the network by a key that "
-             "only the processes of the job know, each from the runtime; "
-             "makes btl_ib_checksum superfluous; what more than 2048 later datagrams of a "
-             "sender overtake is dropped and sent again: not for networks that spread "
-             "one stream over paths of very different length; RDMA devices move no memory by "
-             "themselves then; the same on all hosts (text: none, "
-             "integrity, forged or repeated datagrams are found, or encrypt, and "
-             "nobody else can read them; default: none)",
-             OPAL_INFO_LVL_4)
-         && ok;
-    queues =
-        register_string(&params->receive_queues, "receive_queues",
-                        "Receive queues (text: one or more of P,size,num[,low_watermark"
-                        "[,window[,reserve]]] for buffers of each peer and S,size,num"
-                        "[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
-                        "all peers share, in ascending order of size, separated by colons; "
-                        "sizes in bytes, 104 to 1048576, the last at least 112, with btl_ib_auth "
-                        "136; num 2 to 1048576, the others from 1; default: empty, "
-                        "what suits the transport)",
-                        OPAL_INFO_LVL_4);
-    ok = 0 <= queues && ok;
-    params->queues_by_user = set_by_user(queues);
-    return ok;
-}
-
-/* Sizes count the PML's header and data; they have nothing to do with the size of a datagram. */
-static void default_limits(mca_btl_base_module_t *limits, bool all_atomics)
-{
-    limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
-    limits->btl_eager_limit = 65 * 1024; /* 64 KiB and any header of ob1's */
-    limits->btl_rndv_eager_limit = 12 * 1024;
-    limits->btl_max_send_size = 64 * 1024;
-    limits->btl_rdma_pipeline_send_length = 0;
-    limits->btl_rdma_pipeline_frag_size = 4 * 1024 * 1024;
-    limits->btl_min_rdma_pipeline_size = 0;
-    limits->btl_latency = 10;
-    limits->btl_bandwidth = 0;
-    limits->btl_flags = BTL_IB_FLAGS;
-    limits->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS | (all_atomics ? BTL_IB_ATOMIC_FLAGS_MORE : 0);
-    limits->btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t);
-    limits->btl_get_limit = SIZE_MAX;
-    limits->btl_put_limit = SIZE_MAX;
-    limits->btl_get_local_registration_threshold = SIZE_MAX;
-    limits->btl_put_local_registration_threshold = SIZE_MAX;
-    /* Open MPI registers parameters and keeps flags only of functions that are there. */
-    btl_ib_module_functions(limits);
-}
-
-static bool register_limit(const char *name, const char *help, mca_base_var_type_t type,
-                           mca_base_var_info_lvl_t level, void *storage)
-{
-    return registered(mca_base_component_var_register(component_version(), name, help, type, NULL,
-                                                      0, 0, level, MCA_BASE_VAR_SCOPE_READONLY,
-                                                      storage));
-}
-
-/* For ob1's pipeline of puts, which it takes if btl_ib_flags has no get, or without
- * mpi_leave_pinned. */
-static bool register_pipeline(mca_btl_base_module_t *limits)
-{
-    const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
-    bool ok = register_limit(
-        "rdma_pipeline_send_length",
-        "Of a long message that goes by put, send this much in fragments "
-        "(bytes or with k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
-        "processors move memory, and what RDMA devices know is cached)",
-        size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_send_length);
-
-    ok = register_limit(
-             "rdma_pipeline_frag_size",
-             "Put a long message in pieces of at most this size, four at a time "
-             "(bytes or with k, M, G, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)",
-             size, OPAL_INFO_LVL_6, &limits->btl_rdma_pipeline_frag_size)
-         && ok;
-    return register_limit("min_rdma_pipeline_size",
-                          "Send messages below this size in fragments instead of the pipeline of "
-                          "puts (bytes or with k, M, G, 0 to 1073741824, default: 0, raised to "
-                          "btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length)",
-                          size, OPAL_INFO_LVL_6, &limits->btl_min_rdma_pipeline_size)
-           && ok;
-}
-
-/* What Open MPI may use of ours, and what it need not heed. */
-static bool register_abilities(mca_btl_base_module_t *limits)
-{
-    const mca_base_component_t *version = component_version();
-    const char *text =
-        "How addresses for %s must be aligned (bytes, always 0: not at all, default: 0)";
-    char get[96];
-    char put[96];
-
-    snprintf(get, sizeof(get), text, "gets");
-    snprintf(put, sizeof(put), text, "puts");
-    return registered(mca_base_component_var_register(
-               version, "flags",
-               "What Open MPI may use (names with commas: send, which is needed, put, get, "
-               "atomics, "
-               "fetching-atomics, rdma-flush, default: all of them; without put and get long "
-               "messages "
-               "go in fragments, without all but send there are no MPI windows by osc/rdma)",
-               MCA_BASE_VAR_TYPE_UNSIGNED_INT, &mca_btl_base_flag_enum->super, 0, 0,
-               OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_flags))
-           && registered(mca_base_component_var_register(
-               version, "get_alignment", get, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_9,
-               MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_get_alignment))
-           && registered(mca_base_component_var_register(
-               version, "put_alignment", put, MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_9,
-               MCA_BASE_VAR_SCOPE_CONSTANT, &limits->btl_put_alignment));
-}
-
-/* Before Open MPI's own registration of the same fields, whose texts tell neither range nor
- * default: the first text stays. */
-static bool register_limits(btl_ib_params_t *params, mca_btl_base_module_t *limits)
-{
-    const mca_base_var_type_t size = MCA_BASE_VAR_TYPE_SIZE_T;
-    const mca_base_var_type_t number = MCA_BASE_VAR_TYPE_UNSIGNED_INT;
-    bool ok;
-    int eager;
-
-    default_limits(limits, params->atomics_all);
-    ok = register_abilities(limits);
-    eager = mca_base_component_var_register(
-        component_version(), "eager_limit",
-        "Send messages up to this size at once, without asking whether the "
-        "receiver is ready; the PML's header counts, the size of a datagram does "
-        "not matter; the same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 66560; "
-        "12288 where the device moves registered memory by itself)",
-        size, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY, &limits->btl_eager_limit);
-    ok = 0 <= eager && ok;
-    params->eager_by_user = set_by_user(eager);
-    ok = register_limit(
-             "rndv_eager_limit",
-             "Of a longer message send this much together with the question, and no more "
-             "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288)",
-             size, OPAL_INFO_LVL_4, &limits->btl_rndv_eager_limit)
-         && ok;
-    ok = register_limit("max_send_size",
-                        "Cut the rest of a longer message into fragments of at most this size; the "
-                        "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 65536)",
-                        size, OPAL_INFO_LVL_4, &limits->btl_max_send_size)
-         && ok;
-    ok = register_limit("get_limit",
-                        "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                        "(bytes or with k, M, G, from 4096, default: 18446744073709551615)",
-                        size, OPAL_INFO_LVL_6, &limits->btl_get_limit)
-         && ok;
-    ok = register_limit("put_limit",
-                        "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                        "(bytes or with k, M, G, from 4096, default: 18446744073709551615)",
-                        size, OPAL_INFO_LVL_6, &limits->btl_put_limit)
-         && ok;
-    ok = register_pipeline(limits) && ok;
-    ok = register_limit("exclusivity",
-                        "Of several BTLs that reach a peer only those with the highest value are "
-                        "used (rank, 0 to 65536, default: 1024)",
-                        number, OPAL_INFO_LVL_7, &limits->btl_exclusivity)
-         && ok;
-    ok = register_limit(
-             "latency",
-             "How this BTL ranks among others that reach the same peer, the lowest wins; "
-             "the same for all devices (microseconds or with us, ms, s, 1 to 1000000, default: 10)",
-             number, OPAL_INFO_LVL_5, &limits->btl_latency)
-         && ok;
-    ok = register_limit("bandwidth",
-                        "Bandwidth of each device, by which long messages are divided among them "
-                        "(Mbit/s, 0 to 4000000, default: 0, what the device says)",
-                        number, OPAL_INFO_LVL_5, &limits->btl_bandwidth)
-         && ok;
-    return OPAL_SUCCESS
-               == mca_btl_base_param_register(&mca_btl_ib_component.super.btl_version, limits)
-           && ok;
-}
-
-int btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits)
+void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
+                            mca_base_component_t *component)
 {
     bool ok = true;
 
     memset(params, 0, sizeof(*params));
-    ok =
-        register_bool(&params->use_auto, "auto",
-                      "Use ib although it was not named in the selection of BTLs (0 or 1, default: "
-                      "0, only if it was named: --mca btl ib,self)",
-                      OPAL_INFO_LVL_2);
-    ok = register_bool(&params->stats, "stats",
-                       "Print one line with what was sent, received, repeated and dropped when MPI "
-                       "ends, from each process (0 or 1, default: 0)",
-                       OPAL_INFO_LVL_4)
-         && ok;
-    params->kicker = true;
-    ok = register_bool(
-             &params->kicker, "kicker",
-             "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
-             "peers while the application computes without calling MPI; it sleeps while "
-             "nothing is on the way and no memory is registered for peers (0 or 1, default: "
-             "1)",
-             OPAL_INFO_LVL_4)
-         && ok;
-    params->fork_safe = true;
-    ok = register_bool(
-             &params->fork_safe, "fork_safe",
-             "Transport verbs: let the application fork() without harm to what devices send and "
-             "receive; costs nothing with Linux 5.12 and later, before that a system call for "
-             "each registration, and devices move no memory of the application by themselves (0 or "
-             "1, default: 1)",
-             OPAL_INFO_LVL_5)
-         && ok;
-    params->bulk_apart = true;
-    ok = register_bool(
-             &params->bulk_apart, "bulk_apart",
-             "Transport udp: long messages have a socket of their own while there are small ones, "
-             "so that these do not wait behind them; it takes two ports side by side for each "
-             "process and device (0 or 1, default: 1)",
-             OPAL_INFO_LVL_6)
-         && ok;
-    ok = register_bool(
-             &params->atomics_all, "atomics_all",
-             "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
-             "them also where they are not what MPI means: signed for unsigned integers, "
-             "double for float complex (0 or 1, default: 0, osc/rdma takes a lock and gets, "
-             "computes and puts)",
-             OPAL_INFO_LVL_6)
-         && ok;
-    ok = register_strings(params) && ok;
-    for (size_t i = 0; i < NUMBER_COUNT; ++i) {
+    params->component = component;
+    default_limits(limits);
+    for (size_t i = 0; i < COUNT(toggles); ++i) {
+        ok = register_toggle(params, &toggles[i]) && ok;
+    }
+    for (size_t i = 0; i < COUNT(texts); ++i) {
+        ok = register_text(params, &texts[i]) && ok;
+    }
+    for (size_t i = 0; i < COUNT(numbers); ++i) {
         ok = register_number(params, &numbers[i]) && ok;
     }
-    ok = register_limits(params, limits) && ok;
-    btl_ib_params_read(params, limits);
-    /* Open MPI looked at its own values when it registered them. */
-    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && ok;
-    return OPAL_SUCCESS;
+    for (size_t i = 0; i < COUNT(limit_params); ++i) {
+        ok = register_limit(limits, component, &limit_params[i]) && ok;
+    }
+    limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
+    params->queues_by_user = set_by_user(component, "receive_queues");
+    params->eager_by_user = set_by_user(component, "eager_limit");
+    params->registered = OPAL_SUCCESS == mca_btl_base_param_register(component, limits) && ok;
 }

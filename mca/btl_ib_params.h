@@ -14,16 +14,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <stdint.h>
+
+#include "btl_ib_compat.h"
 #include "btl_ib_guard.h"
 
-struct mca_btl_base_module_t;
+/* Bytes beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
+ * registration handle of the largest size allowed. */
+#define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 typedef struct btl_ib_params {
-    bool use_auto;        /* offer ib although nobody named it */
-    bool stats;           /* print a line of counters at the end */
-    bool kicker;          /* there may be a kicker thread */
+    const mca_base_component_t *component; /* whose parameters they are */
+    bool use_auto;                         /* offer ib although nobody named it */
+    bool stats;                            /* print a line of counters at the end */
+    bool progress_thread;                  /* there may be one */
     bool fork_safe;       /* children of fork() leave memory that RDMA devices use alone */
-    bool bulk_apart;      /* udp: bulk has a socket of its own */
+    bool bulk_lane;       /* udp: bulk has a socket of its own */
     bool atomics_all;     /* those that osc/rdma takes for something else, too */
     char *transport;      /* "auto" or a transport's name */
     char *if_include;     /* NULL or empty: all */
@@ -71,34 +77,60 @@ typedef struct btl_ib_params {
     int max_eager_rdma; /* peers; 0: none */
     int eager_rdma_num; /* slots of a ring */
     int eager_rdma_threshold;
-    int eager_rdma_period_ms; /* ms */
-    int rc_max_peers;         /* wire auto: rc up to so many */
-    int rc_timeout;           /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
-    int rc_retry;             /* times */
-    int rnr_retry;            /* times, 7: without end */
-    size_t pin_max_region;    /* bytes of a region that devices move by themselves */
-    int drain_ms;             /* ms */
-    int kicker_ms;            /* without progress before the kicker kicks */
-    size_t kicker_store;      /* bytes of messages that kicks may keep for progress */
-    size_t copy_limit;        /* bytes: what is longer is sent from where it is */
-    int free_list_num;        /* descriptors made at first */
-    int free_list_inc;        /* and each time they run out */
-    bool registered;          /* Open MPI took all of them */
-    bool queues_by_user;      /* receive_queues was set by the user */
-    bool eager_by_user;       /* and eager_limit */
+    int eager_rdma_period_ms;       /* ms */
+    int rc_max_peers;               /* wire auto: rc up to so many */
+    int rc_timeout;                 /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
+    int rc_retry;                   /* times */
+    int rnr_retry;                  /* times, 7: without end */
+    size_t pin_max_region;          /* bytes of a region that devices move by themselves */
+    int drain_ms;                   /* ms */
+    int progress_thread_ms;         /* without progress before the thread takes over */
+    size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */
+    size_t copy_limit;              /* bytes: what is longer is sent from where it is */
+    int free_list_num;              /* descriptors made at first */
+    int free_list_inc;              /* and each time they run out */
+    bool registered;                /* Open MPI took all of them */
+    bool queues_by_user;            /* receive_queues was set by the user */
+    bool eager_by_user;             /* and eager_limit */
 } btl_ib_params_t;
 
-/*
- * Register all parameters, those of the module's own fields included, whose defaults are set here.
- * Returns an OPAL status.
- */
-int btl_ib_params_register(btl_ib_params_t *params, struct mca_btl_base_module_t *limits);
+typedef enum btl_ib_rule_type {
+    BTL_IB_RULE_INT,
+    BTL_IB_RULE_UNSIGNED,
+    BTL_IB_RULE_SIZE,
+    BTL_IB_RULE_BOOL,
+    BTL_IB_RULE_FLAGS,
+} btl_ib_rule_type_t;
+
+/* What a parameter may be. Those that are text for Open MPI, too, have none. */
+typedef struct btl_ib_rule {
+    const char *name;
+    btl_ib_rule_type_t type;
+    bool of_limits;   /* a field of mca_btl_base_module_t, else of btl_ib_params_t */
+    size_t offset;    /* of the field */
+    const char *unit; /* of numbers, as low and high */
+    int64_t low;
+    uint64_t high;
+    const char *standard; /* the default, in words; NULL: the number below */
+    int64_t standard_number;
+} btl_ib_rule_t;
 
 /*
- * Is every value in its range, and do they fit together? If not, a help text says which and what
- * was expected. To be called only when ib was asked for.
+ * Register all parameters of `component`, those of a module's own fields included, whose defaults
+ * are set here; the functions of `limits` are set already, since Open MPI keeps flags only of
+ * functions that are there. btl_ib_params_read() comes next.
  */
-bool btl_ib_params_check(const btl_ib_params_t *params, const struct mca_btl_base_module_t *limits);
+void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
+                            mca_base_component_t *component);
+
+/* Rule number `i`, from 0. Returns whether there is one. */
+bool btl_ib_params_rule(size_t i, btl_ib_rule_t *rule);
+
+/* The deprecated name of a parameter, or NULL. */
+const char *btl_ib_params_synonym(const char *name);
+
+/* The default of a parameter that has one in words. */
+const char *btl_ib_params_default(const char *name);
 
 /* What is to protect datagrams, as valid parameters say. */
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params);

@@ -3,20 +3,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What the user gave for the parameters: values made of it, and whether they can be used.
- */
-
-#include "btl_ib.h"
+#include "btl_ib_params_check.h"
 
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_params_rules.h"
-#include "btl_ib_registration_limit.h"
+#include "btl_ib_help.h"
 #include "btl_ib_param_values.h"
+#include "transport.h"
 
 /* What a text that is no string stands for. */
 typedef union meant {
@@ -41,9 +37,11 @@ static const char *text_of(const char *value)
     return NULL != value ? value : "";
 }
 
-static const char *given(const char *name, char *where, size_t size)
+/* The text that the user gave for a parameter, or NULL; and where. */
+static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
 {
-    return btl_ib_compat_param_text(&mca_btl_ib_component.super.btl_version, name, where, size);
+    return btl_ib_compat_param_text(params->component, name, btl_ib_params_synonym(name), where,
+                                    size);
 }
 
 /* ---- reading ---- */
@@ -90,7 +88,7 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     char where[256];
 
     for (size_t i = 0; btl_ib_params_rule(i, &rule); ++i) {
-        const char *text = given(rule.name, where, sizeof(where));
+        const char *text = given(params, rule.name, where, sizeof(where));
         char *base = rule.of_limits ? (char *) limits : (char *) params;
 
         if (NULL == text) {
@@ -103,63 +101,50 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             store(&rule, &meant, base + rule.offset);
         }
     }
+    /* Open MPI looked at its own values when it registered them. */
+    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
 }
 
 /* ---- telling ---- */
 
 /* Always false, for the caller to return. */
-static bool refuse(const char *name, const char *text, const char *problem, const char *expected,
-                   const char *standard)
+static bool refuse(const btl_ib_params_t *params, const char *name, const char *problem,
+                   const char *expected, const char *standard)
 {
     char shown[128];
     char where[256];
 
-    (void) given(name, where, sizeof(where));
-    btl_ib_value_show(text, shown, sizeof(shown));
+    btl_ib_value_show(text_of(given(params, name, where, sizeof(where))), shown, sizeof(shown));
     BTL_IB_SHOW_HELP("bad value", name, opal_process_info.nodename, shown, where, problem, expected,
                      standard);
     return false;
 }
 
-static void list_flags(char *out, size_t size)
+/* The same by a rule. */
+static bool refuse_by_rule(const btl_ib_params_t *params, const btl_ib_rule_t *rule,
+                           const char *problem)
 {
-    size_t len = (size_t) snprintf(out, size, "send, and some of ");
-
-    for (size_t i = 1; NULL != flag_names[i].name && len < size; ++i) {
-        len +=
-            (size_t) snprintf(out + len, size - len, "%s%s", i > 1 ? ", " : "", flag_names[i].name);
-    }
-}
-
-static void expectation(const btl_ib_rule_t *rule, char *out, size_t size)
-{
-    switch (rule->type) {
-    case BTL_IB_RULE_BOOL:
-        snprintf(out, size, "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled");
-        break;
-    case BTL_IB_RULE_FLAGS:
-        list_flags(out, size);
-        break;
-    default:
-        snprintf(out, size, "%" PRId64 " to %" PRIu64 " (%s%s)", rule->low, rule->high, rule->unit,
-                 btl_ib_value_unit_help(btl_ib_value_unit(rule->unit)));
-        break;
-    }
-}
-
-static bool refuse_by_rule(const btl_ib_rule_t *rule, const char *text, const char *problem)
-{
-    char expected[256];
+    char expected[256] = "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled";
     char number[32];
+    size_t len;
 
-    expectation(rule, expected, sizeof(expected));
+    if (BTL_IB_RULE_FLAGS == rule->type) {
+        len = (size_t) snprintf(expected, sizeof(expected), "send, and some of ");
+        for (size_t i = 1; NULL != flag_names[i].name && len < sizeof(expected); ++i) {
+            len += (size_t) snprintf(expected + len, sizeof(expected) - len, "%s%s",
+                                     i > 1 ? ", " : "", flag_names[i].name);
+        }
+    } else if (BTL_IB_RULE_BOOL != rule->type) {
+        snprintf(expected, sizeof(expected), "%" PRId64 " to %" PRIu64 " (%s%s)", rule->low,
+                 rule->high, rule->unit, btl_ib_value_unit_help(btl_ib_value_unit(rule->unit)));
+    }
     snprintf(number, sizeof(number), "%" PRId64, rule->standard_number);
-    return refuse(rule->name, text, problem, expected,
+    return refuse(params, rule->name, problem, expected,
                   NULL != rule->standard ? rule->standard : number);
 }
 
 /* All that are wrong are told, so that one attempt is enough to mend them. */
-static bool check_rules(void)
+static bool check_rules(const btl_ib_params_t *params)
 {
     btl_ib_rule_t rule;
     meant_t meant;
@@ -167,11 +152,11 @@ static bool check_rules(void)
     bool ok = true;
 
     for (size_t i = 0; btl_ib_params_rule(i, &rule); ++i) {
-        const char *text = given(rule.name, where, sizeof(where));
+        const char *text = given(params, rule.name, where, sizeof(where));
         const char *problem = NULL != text ? understand(&rule, text, &meant) : NULL;
 
         if (NULL != problem) {
-            ok = refuse_by_rule(&rule, text, problem);
+            ok = refuse_by_rule(params, &rule, problem);
         }
     }
     return ok;
@@ -191,7 +176,8 @@ static btl_ib_rule_t rule_of(const char *name)
 
 /* ---- what texts may be ---- */
 
-static bool check_choice(const char *name, const char *value, const char *const *choices)
+static bool check_choice(const btl_ib_params_t *params, const char *name, const char *value,
+                         const char *const *choices)
 {
     char expected[160] = "one of ";
 
@@ -203,13 +189,12 @@ static bool check_choice(const char *name, const char *value, const char *const 
         }
         snprintf(expected + len, sizeof(expected) - len, "%s%s", i > 0 ? ", " : "", choices[i]);
     }
-    return refuse(name, text_of(value),
-                  '\0' == text_of(value)[0] ? "it is empty" : "it is none of these", expected,
-                  choices[0]);
+    return refuse(params, name, '\0' == text_of(value)[0] ? "it is empty" : "it is none of these",
+                  expected, choices[0]);
 }
 
 /* Those that were built in, which name several wires alike; empty is auto. */
-static bool check_transport(const char *value)
+static bool check_transport(const btl_ib_params_t *params)
 {
     const char *names[16] = {"auto"};
     size_t count = 1;
@@ -219,7 +204,8 @@ static bool check_transport(const char *value)
             names[count++] = btl_ib_transport_types[i]->name;
         }
     }
-    return '\0' == text_of(value)[0] || check_choice("transport", value, names);
+    return '\0' == text_of(params->transport)[0]
+           || check_choice(params, "transport", params->transport, names);
 }
 
 static bool check_choices(const btl_ib_params_t *params)
@@ -230,19 +216,20 @@ static bool check_choices(const btl_ib_params_t *params)
     static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
     static const char *const atomics[] = {"auto", "device", "host", NULL};
     static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
-    const btl_ib_pin_host_t host = btl_ib_pin_host(1);
-    uint64_t bytes;
-    const char *problem = btl_ib_pin_limit(text_of(params->max_pinned), &host, &bytes);
-    bool ok = check_transport(params->transport);
+    uint64_t value;
+    bool is_percent;
+    const char *problem =
+        btl_ib_value_bytes_or_percent(text_of(params->max_pinned), &value, &is_percent);
+    bool ok = check_transport(params);
 
-    ok = check_choice("wire", params->wire, wires) && ok;
-    ok = check_choice("memory_ordering", params->ordering, orderings) && ok;
-    ok = check_choice("checksum", params->checksum, checksums) && ok;
-    ok = check_choice("auth", params->auth, auths) && ok;
-    ok = check_choice("atomics", params->atomics, atomics) && ok;
-    ok = check_choice("cc", params->cc, ccs) && ok;
+    ok = check_choice(params, "wire", params->wire, wires) && ok;
+    ok = check_choice(params, "memory_ordering", params->ordering, orderings) && ok;
+    ok = check_choice(params, "checksum", params->checksum, checksums) && ok;
+    ok = check_choice(params, "auth", params->auth, auths) && ok;
+    ok = check_choice(params, "atomics", params->atomics, atomics) && ok;
+    ok = check_choice(params, "cc", params->cc, ccs) && ok;
     if (NULL != problem) {
-        ok = refuse("max_pinned", text_of(params->max_pinned), problem,
+        ok = refuse(params, "max_pinned", problem,
                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "
                     "or 0% to 100%",
                     "50%");
@@ -286,33 +273,17 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
     return false;
 }
 
-btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
-{
-    if (0 == strcmp(params->auth, "integrity")) {
-        return BTL_IB_GUARD_INTEGRITY;
-    }
-    if (0 == strcmp(params->auth, "encrypt")) {
-        return BTL_IB_GUARD_ENCRYPT;
-    }
-    return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
-}
-
 /* What no range says of single values. */
-static bool check_limits(const mca_btl_base_module_t *limits)
+static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
     const size_t piece = limits->btl_rdma_pipeline_frag_size;
-    char where[256];
-    btl_ib_rule_t rule;
+    const btl_ib_rule_t flags = rule_of("flags");
 
     if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
-        rule = rule_of("flags");
-        return refuse_by_rule(&rule, text_of(given("flags", where, sizeof(where))),
-                              "send is missing");
+        return refuse_by_rule(params, &flags, "send is missing");
     }
     if (piece > 0 && piece < 4096) {
-        return refuse("rdma_pipeline_frag_size",
-                      text_of(given("rdma_pipeline_frag_size", where, sizeof(where))),
-                      "it is too small",
+        return refuse(params, "rdma_pipeline_frag_size", "it is too small",
                       "0, or 4096 to 1073741824 (bytes, or with k, M, G or KiB, MiB, GiB after it)",
                       "4194304");
     }
@@ -321,19 +292,18 @@ static bool check_limits(const mca_btl_base_module_t *limits)
 
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    const bool ruled = check_rules();
+    const bool ruled = check_rules(params);
 
     if (!check_choices(params) || !ruled) {
         return false;
     }
     if (!params->registered) {
-        btl_ib_report_cannot_start(
-            "Open MPI refused to register the component's MCA parameters", 0,
-            "Was it built for this Open MPI (ompi_info)? What Open MPI says\n"
-            "above may name the parameter.");
+        btl_ib_help_cannot_start("Open MPI refused to register the component's MCA parameters", 0,
+                                 "Was it built for this Open MPI (ompi_info)? What Open MPI says\n"
+                                 "above may name the parameter.");
         return false;
     }
-    return check_together(params) && check_limits(limits)
+    return check_together(params) && check_limits(params, limits)
            && check_order("rto_min", params->rto_min, "rto_max", params->rto_max)
            && check_order("rto_initial", params->rto_initial, "rto_max", params->rto_max)
            && check_order("rto_min", params->rto_min, "rto_initial", params->rto_initial);

@@ -15,108 +15,96 @@
 #endif
 #endif
 
-/* us: a store that was made so long ago is seen by everybody, whatever its processor buffers. */
+/* us after which a store is visible everywhere, whatever its processor buffers. */
 #define STORES_SETTLE 1000
 
-/* To be allowed barrier(). Containers may refuse it. */
-static bool register_barrier(void)
+bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased)
 {
-#ifdef SYS_membarrier
-    return 0 == syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    pthread_mutex_init(&lock->mutex, NULL);
+    lock->owner = pthread_self();
+    lock->by_mutex = false;
+#ifdef SYS_membarrier /* containers may refuse it */
+    lock->biased =
+        biased && 0 == syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 #else
-    return false;
+    lock->biased = false;
 #endif
+    atomic_store(&lock->waiting, 0);
+    atomic_store(&lock->owner_inside, false);
+    atomic_store(&lock->revoked, !lock->biased);
+    return lock->biased;
 }
 
-/* A full memory barrier in each thread of the process that is running now; others pass one when they
- * are scheduled. It was allowed when registered; who has locked himself in since then waits instead. */
-static void barrier(void)
+/* From now on the owner needs the mutex, which the caller holds. Returns whether the owner has the
+ * lock at this moment. */
+static bool revoke_bias(btl_ib_biased_lock_t *lock)
 {
+    atomic_store(&lock->revoked, true);
 #ifdef SYS_membarrier
     if (0 == syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
-        return;
+        return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
     }
 #endif
-    usleep(STORES_SETTLE);
+    usleep(STORES_SETTLE); /* it was allowed at first: the process has restricted itself since */
+    return atomic_load_explicit(&lock->owner_inside, memory_order_acquire);
 }
 
-bool btl_ib_gate_init(btl_ib_gate_t *gate, bool biased)
+/* The caller has the mutex. If it is not the owner, several threads communicate: no more bias. */
+static void take_over(btl_ib_biased_lock_t *lock)
 {
-    pthread_mutex_init(&gate->mutex, NULL);
-    gate->owner = pthread_self();
-    gate->by_mutex = false;
-    gate->biased = biased && register_barrier();
-    atomic_store(&gate->waiting, 0);
-    atomic_store(&gate->inside, false);
-    atomic_store(&gate->closed, !gate->biased);
-    return gate->biased;
-}
-
-/* The owner enters without the mutex no more. Returns whether it is in now. */
-static bool close_gate(btl_ib_gate_t *gate)
-{
-    atomic_store(&gate->closed, true);
-    barrier();
-    return atomic_load_explicit(&gate->inside, memory_order_acquire);
-}
-
-/* With the mutex: several threads communicate, the bias ends. */
-static void end_bias(btl_ib_gate_t *gate)
-{
-    if (!gate->biased || pthread_equal(gate->owner, pthread_self())) {
-        return;
+    if (lock->biased && !pthread_equal(lock->owner, pthread_self())) {
+        lock->biased = false;
+        while (revoke_bias(lock)) { /* once in a process, for as long as the owner's call takes */
+            sched_yield();
+        }
     }
-    gate->biased = false;
-    while (close_gate(gate)) { /* once in a process, for as long as the owner's call takes */
-        sched_yield();
-    }
+    lock->by_mutex = true;
 }
 
-void btl_ib_gate_enter_by_mutex(btl_ib_gate_t *gate)
+void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock)
 {
-    if (0 != pthread_mutex_trylock(&gate->mutex)) {
-        atomic_fetch_add(&gate->waiting, 1);
-        pthread_mutex_lock(&gate->mutex);
-        atomic_fetch_sub(&gate->waiting, 1);
+    if (0 != pthread_mutex_trylock(&lock->mutex)) {
+        atomic_fetch_add(&lock->waiting, 1);
+        pthread_mutex_lock(&lock->mutex);
+        atomic_fetch_sub(&lock->waiting, 1);
     }
-    end_bias(gate);
-    gate->by_mutex = true;
+    take_over(lock);
 }
 
-bool btl_ib_gate_try_by_mutex(btl_ib_gate_t *gate)
+bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock)
 {
-    if (0 != atomic_load_explicit(&gate->waiting, memory_order_relaxed)
-        || 0 != pthread_mutex_trylock(&gate->mutex)) {
+    if (0 != atomic_load_explicit(&lock->waiting, memory_order_relaxed)
+        || 0 != pthread_mutex_trylock(&lock->mutex)) {
         return false;
     }
-    end_bias(gate);
-    gate->by_mutex = true;
+    take_over(lock);
     return true;
 }
 
-static void open_gate(btl_ib_gate_t *gate)
+/* Give the mutex back, and the bias with it. */
+static void give_back(btl_ib_biased_lock_t *lock)
 {
-    if (gate->biased) {
-        atomic_store_explicit(&gate->closed, false, memory_order_release);
+    if (lock->biased) {
+        atomic_store_explicit(&lock->revoked, false, memory_order_release);
     }
-    pthread_mutex_unlock(&gate->mutex);
+    pthread_mutex_unlock(&lock->mutex);
 }
 
-bool btl_ib_gate_visit(btl_ib_gate_t *gate)
+bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock)
 {
-    if (0 != pthread_mutex_trylock(&gate->mutex)) {
+    if (0 != pthread_mutex_trylock(&lock->mutex)) {
         return false;
     }
-    if (gate->biased && close_gate(gate)) {
-        open_gate(gate);
+    if (lock->biased && revoke_bias(lock)) {
+        give_back(lock); /* by_mutex is the owner's, who has the lock */
         return false;
     }
-    gate->by_mutex = true;
+    lock->by_mutex = true;
     return true;
 }
 
-void btl_ib_gate_leave_by_mutex(btl_ib_gate_t *gate)
+void btl_ib_biased_lock_release_mutex(btl_ib_biased_lock_t *lock)
 {
-    gate->by_mutex = false;
-    open_gate(gate);
+    lock->by_mutex = false;
+    give_back(lock);
 }

@@ -4,108 +4,111 @@
  */
 
 /*
- * The gate: a lock that costs the one thread that uses it all the time next to nothing.
+ * A biased lock: a mutex that costs almost nothing to the one thread that takes it all the time
+ * (its owner), as the biased locks of Java virtual machines did.
  *
- * Every BTL call takes the component's lock because of the kicker, which looks a hundred times a second at most,
- * while a message takes it four times: a mutex, with two atomic instructions each time, was a sixth of a small
- * message's time. So the gate is biased to a thread, its owner, which enters by a plain store:
+ * Every BTL call takes the component's lock, four times for a message, although only the progress
+ * thread competes for it, at most a hundred times a second. A mutex, with two atomic instructions
+ * each time, was a sixth of a small message's time. So the owner enters by a plain store:
  *
  *     owner                                  any other thread
- *       inside = true                          lock the mutex
- *       (only the compiler is kept from        closed = true
- *        turning these two round)              membarrier: all running threads of the process pass a
- *       closed? no: it is in                     full barrier now
- *               yes: inside = false,           inside? no: it is in
- *                    lock the mutex                    yes: it takes its leave, or waits
+ *       owner_inside = true                    lock the mutex
+ *       (compiler barrier only)                revoked = true
+ *       revoked? no:  it has the lock          membarrier: every running thread of the process
+ *                yes: owner_inside = false,      executes a full barrier now
+ *                     lock the mutex           owner_inside? no:  it has the lock
+ *                                                            yes: it gives up, or waits
  *
- * Either the owner's store came before its barrier: then the other one sees it. Or it comes after it, and so does the
- * look at `closed`: then the owner sees that. That is Dekker's algorithm with one of its two barriers
- * moved to where it is seldom paid (membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14).
+ * Either the owner's store precedes its barrier, and the other thread sees it; or it follows, and
+ * then so does the owner's load of `revoked`, which sees the revocation. This is Dekker's algorithm
+ * with one of its two barriers moved to where it is seldom paid: membarrier(2),
+ * MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14.
  *
- * Who only tries (the kicker) opens the gate for the owner again when it leaves. The first other thread that enters
- * and may wait, or calls progress, ends the bias for good: where several threads communicate (MPI_THREAD_MULTIPLE)
- * it is an ordinary mutex. So it is where the system refuses membarrier.
+ * A thread that only borrows the lock (the progress thread) gives the bias back when it releases
+ * it. The first other thread that acquires the lock, or tries to for progress, ends the bias for
+ * good: with several communicating threads (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also is
+ * one where the system refuses membarrier.
  *
- * The hand-over goes by release and acquire of `inside` and `closed`, so thread sanitizers see it. Knows nothing
- * of Open MPI. Not recursive.
+ * The lock is handed over by release and acquire of `owner_inside` and `revoked`, so thread
+ * sanitizers understand it. It is not recursive and knows nothing of Open MPI.
  */
 
-#ifndef BTL_IB_GATE_H
-#define BTL_IB_GATE_H
+#ifndef BTL_IB_BIASED_LOCK_H
+#define BTL_IB_BIASED_LOCK_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-typedef struct btl_ib_gate {
-    atomic_bool inside;  /* the owner is in without the mutex, or looks whether it may be */
-    atomic_bool closed;  /* even the owner needs the mutex */
-    bool by_mutex;       /* whoever is in has the mutex; written by him alone */
-    bool biased;         /* the gate is opened again for the owner; mutex */
-    pthread_t owner;     /* does not change */
-    atomic_uint waiting; /* threads that sleep until they get the mutex */
+typedef struct btl_ib_biased_lock {
+    atomic_bool owner_inside; /* the owner has it without the mutex, or is about to find out */
+    atomic_bool revoked;      /* even the owner needs the mutex */
+    bool by_mutex;            /* whoever has it holds the mutex; written by the holder alone */
+    bool biased;              /* release() gives the bias back; guarded by the mutex */
+    pthread_t owner;          /* does not change */
+    atomic_uint waiting;      /* threads that sleep until they get the mutex */
     pthread_mutex_t mutex;
-} btl_ib_gate_t;
+} btl_ib_biased_lock_t;
 
-/* Of a component that was not initialized: an ordinary mutex. */
-#define BTL_IB_GATE_INITIALIZER                                                                    \
+/* Without btl_ib_biased_lock_init(): an ordinary mutex. */
+#define BTL_IB_BIASED_LOCK_INITIALIZER                                                             \
     {                                                                                              \
-        .closed = true, .mutex = PTHREAD_MUTEX_INITIALIZER                                         \
+        .revoked = true, .mutex = PTHREAD_MUTEX_INITIALIZER                                        \
     }
 
 /*
- * Begin anew, when nobody is in: biased to the calling thread, if `biased` and the system can do it.
- * Returns whether it is.
+ * Start anew, while nobody has it: biased to the calling thread if `biased` and the system allows
+ * it. Returns whether it is.
  */
-bool btl_ib_gate_init(btl_ib_gate_t *gate, bool biased);
+bool btl_ib_biased_lock_init(btl_ib_biased_lock_t *lock, bool biased);
 
-/* As btl_ib_gate_enter() and _try(), for all but the owner of a gate that is open to it. */
-void btl_ib_gate_enter_by_mutex(btl_ib_gate_t *gate);
-bool btl_ib_gate_try_by_mutex(btl_ib_gate_t *gate);
+/* The slow paths of acquire, try and release. */
+void btl_ib_biased_lock_acquire_mutex(btl_ib_biased_lock_t *lock);
+bool btl_ib_biased_lock_try_mutex(btl_ib_biased_lock_t *lock);
+void btl_ib_biased_lock_release_mutex(btl_ib_biased_lock_t *lock);
 
-void btl_ib_gate_leave_by_mutex(btl_ib_gate_t *gate);
-
-static inline bool btl_ib_gate_enter_as_owner(btl_ib_gate_t *gate)
+/* The fast path: returns whether the caller is the owner and has the lock now. */
+static inline bool btl_ib_biased_lock_acquire_biased(btl_ib_biased_lock_t *lock)
 {
-    if (atomic_load_explicit(&gate->closed, memory_order_relaxed)
-        || !pthread_equal(gate->owner, pthread_self())) {
+    if (atomic_load_explicit(&lock->revoked, memory_order_relaxed)
+        || !pthread_equal(lock->owner, pthread_self())) {
         return false;
     }
-    atomic_store_explicit(&gate->inside, true, memory_order_relaxed);
+    atomic_store_explicit(&lock->owner_inside, true, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
-    if (!atomic_load_explicit(&gate->closed, memory_order_acquire)) {
+    if (!atomic_load_explicit(&lock->revoked, memory_order_acquire)) {
         return true;
     }
-    atomic_store_explicit(&gate->inside, false, memory_order_release);
+    atomic_store_explicit(&lock->owner_inside, false, memory_order_release);
     return false;
 }
 
-/* Enter, and wait for that if need be. */
-static inline void btl_ib_gate_enter(btl_ib_gate_t *gate)
+/* Acquire, waiting if need be. */
+static inline void btl_ib_biased_lock_acquire(btl_ib_biased_lock_t *lock)
 {
-    if (!btl_ib_gate_enter_as_owner(gate)) {
-        btl_ib_gate_enter_by_mutex(gate);
+    if (!btl_ib_biased_lock_acquire_biased(lock)) {
+        btl_ib_biased_lock_acquire_mutex(lock);
     }
 }
 
 /*
- * For progress: enter if nobody is in. Who polls in a loop would take the mutex again and again before a
- * sleeper wakes up, so sleepers go first. Returns whether the caller is in.
+ * For progress: acquire if nobody has it. Returns whether the caller has it. A thread that polls in
+ * a loop would take the mutex again before a waiting thread wakes up, so waiting threads go first.
  */
-static inline bool btl_ib_gate_try(btl_ib_gate_t *gate)
+static inline bool btl_ib_biased_lock_try(btl_ib_biased_lock_t *lock)
 {
-    return btl_ib_gate_enter_as_owner(gate) || btl_ib_gate_try_by_mutex(gate);
+    return btl_ib_biased_lock_acquire_biased(lock) || btl_ib_biased_lock_try_mutex(lock);
 }
 
-/* For a thread that comes seldom and must not make others wait: as btl_ib_gate_try(), but the bias stays. */
-bool btl_ib_gate_visit(btl_ib_gate_t *gate);
+/* As btl_ib_biased_lock_try(), for a thread that comes seldom: the owner keeps its bias. */
+bool btl_ib_biased_lock_borrow(btl_ib_biased_lock_t *lock);
 
-static inline void btl_ib_gate_leave(btl_ib_gate_t *gate)
+static inline void btl_ib_biased_lock_release(btl_ib_biased_lock_t *lock)
 {
-    if (gate->by_mutex) {
-        btl_ib_gate_leave_by_mutex(gate);
+    if (lock->by_mutex) {
+        btl_ib_biased_lock_release_mutex(lock);
     } else {
-        atomic_store_explicit(&gate->inside, false, memory_order_release);
+        atomic_store_explicit(&lock->owner_inside, false, memory_order_release);
     }
 }
 

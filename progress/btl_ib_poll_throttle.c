@@ -5,19 +5,17 @@
 
 #include "btl_ib_poll_throttle.h"
 
-#define LOAD(field)         atomic_load_explicit(&pace->field, memory_order_relaxed)
-#define STORE(field, value) atomic_store_explicit(&pace->field, (value), memory_order_relaxed)
+#define LOAD(field)         atomic_load_explicit(&throttle->field, memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(&throttle->field, (value), memory_order_relaxed)
 
-void btl_ib_pace_init(btl_ib_pace_t *pace, const btl_ib_pace_limits_t *limits)
+void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle, const btl_ib_poll_limits_t *limits)
 {
-    STORE(left, 1);
-    STORE(rest, 0);
-    STORE(turns, 0);
-    STORE(looked_at, 0);
-    pace->came_at = 0;
-    pace->stride = 1;
-    pace->alone = true;
-    pace->limits = *limits;
+    *throttle = (btl_ib_poll_throttle_t){
+        .to_clock = 1,
+        .interval = 1,
+        .alone = true,
+        .limits = *limits,
+    };
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -25,57 +23,53 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Count down from `calls`, reading the clock now and then. */
-static void count_down(btl_ib_pace_t *pace, int calls)
+/* Poll after so many calls, and read the clock on the way. */
+static void count_down(btl_ib_poll_throttle_t *throttle, int calls)
 {
-    const int left = calls < BTL_IB_PACE_CLOCK ? calls : BTL_IB_PACE_CLOCK;
+    const int to_clock = calls < BTL_IB_POLL_CLOCK ? calls : BTL_IB_POLL_CLOCK;
 
-    STORE(rest, calls - left);
-    STORE(left, left);
+    STORE(after_clock, calls - to_clock);
+    STORE(to_clock, to_clock);
 }
 
-bool btl_ib_pace_due(btl_ib_pace_t *pace, uint64_t (*clock)(void))
+bool btl_ib_poll_throttle_due(btl_ib_poll_throttle_t *throttle, uint64_t now)
 {
-    const int rest = LOAD(rest);
+    const int left = LOAD(after_clock);
 
-    STORE(turns, LOAD(turns) + 1);
-    if (rest <= 0 || clock() - LOAD(looked_at) > BTL_IB_PACE_PATIENCE) {
+    STORE(calls, LOAD(calls) + 1);
+    if (left <= 0 || now - LOAD(polled_at) > BTL_IB_POLL_PERIOD) {
         return true;
     }
-    count_down(pace, rest);
+    count_down(throttle, left);
     return false;
 }
 
-static uint32_t limit(const btl_ib_pace_t *pace, uint64_t now, bool busy)
+void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
+                                 bool busy)
 {
-    if (busy) {
-        return pace->limits.busy;
+    const int early = LOAD(after_clock) > 0 ? LOAD(after_clock) : 0; /* calls that were not made */
+    const uint32_t calls =
+        throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
+    const uint64_t us = now - LOAD(polled_at);
+    const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
+    uint32_t limit = throttle->limits.idle;
+
+    if (arrived) {
+        throttle->arrived_at = now;
     }
-    return now - pace->came_at < BTL_IB_PACE_RECENT ? pace->limits.recent : pace->limits.idle;
-}
-
-/* How many calls come in as long as we are patient, judging by the `calls` that came in `us`. */
-static uint32_t affordable(uint32_t calls, uint64_t us)
-{
-    const uint64_t count = us > 0 ? (uint64_t) calls * BTL_IB_PACE_PATIENCE / us : UINT32_MAX;
-
-    return 0 == count ? 1 : count < UINT32_MAX ? (uint32_t) count : UINT32_MAX;
-}
-
-void btl_ib_pace_looked(btl_ib_pace_t *pace, uint64_t now, bool came, bool busy)
-{
-    const int ahead = LOAD(rest) > 0 ? LOAD(rest) : 0; /* of the calls that were to come before */
-    const uint32_t calls = pace->stride > (uint32_t) ahead ? pace->stride - (uint32_t) ahead : 1;
-
-    if (came) {
-        pace->came_at = now;
-    }
-    if (pace->alone || came) {
-        pace->stride = 1;
+    if (throttle->alone || arrived) {
+        throttle->interval = 1;
     } else {
-        pace->stride = least(2 * pace->stride, limit(pace, now, busy));
-        pace->stride = least(pace->stride, affordable(calls, now - LOAD(looked_at)));
+        if (busy) {
+            limit = throttle->limits.busy;
+        } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {
+            limit = throttle->limits.recent;
+        }
+        throttle->interval = least(2 * throttle->interval, limit);
+        if (in_period < throttle->interval) {
+            throttle->interval = in_period > 0 ? (uint32_t) in_period : 1;
+        }
     }
-    STORE(looked_at, now);
-    count_down(pace, (int) pace->stride);
+    STORE(polled_at, now);
+    count_down(throttle, (int) throttle->interval);
 }

@@ -4,83 +4,97 @@
  */
 
 /*
- * How often progress calls look at the devices. A look that finds nothing takes a system call, some
- * 300 ns; with ib alone each call looks. But Open MPI calls the progress functions of all BTLs in turn,
- * and beside one that polls memory (vader: a message takes 130 ns, a call a tenth of that) such looks
- * would be nearly all that is done. So there only each n-th call looks:
+ * Which progress calls poll the devices. A poll that finds nothing costs a system call, some 300 ns.
+ * With ib alone every call polls. But Open MPI calls the progress functions of all BTLs in turn, and
+ * beside a BTL that polls memory (vader: 130 ns for a message, a tenth of that for a call) polling
+ * devices would take nearly all of the time. There only every n-th call polls:
  *
- *   n = 1 right after a look that found something, or after a send; then twice as many with each look
- *   in vain, up to
+ *   n = 1 right after a poll that found something, or after a send; it doubles with each poll that
+ *   finds nothing, up to
  *     poll_busy    while something is under way: unacknowledged data, answers due, ACKs to be sent
- *     poll_recent  within 1 ms after something came
+ *     poll_recent  within 1 ms after something arrived
  *     poll_idle    later
- *   but no more than are called in 10 us.
+ *   but never more calls than are made in 10 us.
  *
- * Calls are counted, because reading the clock at each would cost vader a sixth; but each 32nd call
- * reads it, and looks after 10 us: an application that computes between its calls is not made to wait
- * for n of them. Knows nothing of Open MPI.
+ * Calls are counted, since reading the clock in each would cost vader a sixth. Every 32nd call reads
+ * it, and polls if 10 us have passed, so that an application that computes between its calls need
+ * not make n of them.
  *
- * Threads that call progress at the same time may count one call for two: additions that cannot be
- * lost would cost more than all else. What is not counted down by progress calls is changed under the
- * component's lock.
+ * Threads that call progress at the same time may count two calls as one: atomic additions would
+ * cost more than all else. What progress calls do not count down is guarded by the component's lock.
+ * Knows nothing of Open MPI.
  */
 
-#ifndef BTL_IB_PACE_H
-#define BTL_IB_PACE_H
+#ifndef BTL_IB_POLL_THROTTLE_H
+#define BTL_IB_POLL_THROTTLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The longest time between two looks, if calls come often enough, us. */
-#define BTL_IB_PACE_PATIENCE 10
-/* How long what came counts as recent, us. */
-#define BTL_IB_PACE_RECENT 1000
-/* Each so manyth call reads the clock. */
-#define BTL_IB_PACE_CLOCK 32
+/* us between two polls at most, if calls come that often */
+#define BTL_IB_POLL_PERIOD 10
+/* us for which an arrival counts as recent */
+#define BTL_IB_POLL_RECENT 1000
+/* calls after which one reads the clock */
+#define BTL_IB_POLL_CLOCK 32
 
-/* Up to how many calls for one look. */
-typedef struct btl_ib_pace_limits {
+/* Progress calls for each poll, at most. */
+typedef struct btl_ib_poll_limits {
     uint32_t busy;
     uint32_t recent;
     uint32_t idle;
-} btl_ib_pace_limits_t;
+} btl_ib_poll_limits_t;
 
-typedef struct btl_ib_pace {
-    atomic_int left;                 /* calls, until one looks or reads the clock */
-    atomic_int rest;                 /* calls after those, until one looks */
-    atomic_uint turns;               /* calls that were not skipped; wraps */
-    atomic_uint_least64_t looked_at; /* us */
-    uint64_t came_at;                /* us: something last came */
-    uint32_t stride;                 /* calls between the last look and the next one */
-    bool alone;                      /* no other BTL polls: each call looks */
-    btl_ib_pace_limits_t limits;
-} btl_ib_pace_t;
+typedef struct btl_ib_poll_throttle {
+    atomic_int to_clock;             /* calls until one polls or reads the clock */
+    atomic_int after_clock;          /* further calls until one polls */
+    atomic_uint calls;               /* that were not skipped; wraps */
+    atomic_uint_least64_t polled_at; /* us */
+    uint64_t arrived_at;             /* us: the last poll that found something */
+    uint32_t interval;               /* calls between the last poll and the next */
+    bool alone;                      /* no other BTL polls: every call polls */
+    btl_ib_poll_limits_t limits;
+} btl_ib_poll_throttle_t;
 
 /* Alone at first. */
-void btl_ib_pace_init(btl_ib_pace_t *pace, const btl_ib_pace_limits_t *limits);
+void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle,
+                               const btl_ib_poll_limits_t *limits);
 
-/* Progress was called. Returns whether it has nothing to do: else btl_ib_pace_due() is next. */
-static inline bool btl_ib_pace_skip(btl_ib_pace_t *pace)
+/* Progress was called. Returns whether there is nothing to do; else ask btl_ib_poll_throttle_due(). */
+static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 {
-    const int left = atomic_load_explicit(&pace->left, memory_order_relaxed) - 1;
+    const int left = atomic_load_explicit(&throttle->to_clock, memory_order_relaxed) - 1;
 
-    atomic_store_explicit(&pace->left, left, memory_order_relaxed);
+    atomic_store_explicit(&throttle->to_clock, left, memory_order_relaxed);
     return left > 0;
 }
 
-/* Is this call to look? `clock` reads the clock, us; it is called only if need be. */
-bool btl_ib_pace_due(btl_ib_pace_t *pace, uint64_t (*clock)(void));
+/* Is this call to poll? */
+bool btl_ib_poll_throttle_due(btl_ib_poll_throttle_t *throttle, uint64_t now);
 
-/* Something was sent: the next call looks. */
-static inline void btl_ib_pace_hurry(btl_ib_pace_t *pace)
+/* Something was sent: the next call polls. */
+static inline void btl_ib_poll_throttle_reset(btl_ib_poll_throttle_t *throttle)
 {
-    pace->stride = 1;
-    atomic_store_explicit(&pace->rest, 0, memory_order_relaxed);
-    atomic_store_explicit(&pace->left, 1, memory_order_relaxed);
+    throttle->interval = 1;
+    atomic_store_explicit(&throttle->after_clock, 0, memory_order_relaxed);
+    atomic_store_explicit(&throttle->to_clock, 1, memory_order_relaxed);
 }
 
-/* A call has looked: did something come, and is anything under way? */
-void btl_ib_pace_looked(btl_ib_pace_t *pace, uint64_t now, bool came, bool busy);
+/* Do other BTLs poll, too? */
+static inline void btl_ib_poll_throttle_set_alone(btl_ib_poll_throttle_t *throttle, bool alone)
+{
+    throttle->alone = alone;
+}
+
+/* How often progress calls asked btl_ib_poll_throttle_due(); wraps. For other threads. */
+static inline uint32_t btl_ib_poll_throttle_calls(btl_ib_poll_throttle_t *throttle)
+{
+    return atomic_load_explicit(&throttle->calls, memory_order_relaxed);
+}
+
+/* A call has polled: did something arrive, and is anything under way? */
+void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now, bool arrived,
+                                 bool busy);
 
 #endif

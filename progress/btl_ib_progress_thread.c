@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib.h"
+#include "btl_ib_progress_thread.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,233 +15,237 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* us between two kicks, at least: a lost segment does not wait for long, and the application keeps
- * its processor. */
-#define KICK_PAUSE 1000
-/* us without anything due before the deep sleep: longer than most pauses between two messages. */
-#define DROWSY 1000000
-/* us that it goes on kicking after every KICK_PAUSE when a peer was served, if nothing tells it that
- * something came. */
-#define SERVED_LATELY 20000
-/* us between two looks whether the application is there, when nothing is due: so long a peer that was never heard waits
- * for an answer, at most. */
-#define ANSWER_PERIOD 1000000
-/* us after the system refused the thread; twice as long after each time that follows, up to
- * RETRY_MOST. */
-#define RETRY_PAUSE 100000
-#define RETRY_MOST  60000000
-/* Bytes of stack: ours takes a few kB, but what all libraries keep for each thread is taken off. */
-#define STACK_SIZE (256 * 1024)
+#include "btl_ib_verbose.h"
 
-/* What the thread remembers from one look to the next. */
+/* us between two runs of the engine, at least: a lost segment does not wait long, and the
+ * application keeps its processor. */
+#define RUN_PAUSE 1000
+/* us with nothing due after which it sleeps until woken: longer than most pauses between two
+ * messages. */
+#define IDLE_BEFORE_SLEEP 1000000
+/* us after serving a peer for which it runs every RUN_PAUSE, if no device tells of arrivals. */
+#define SERVED_LATELY 20000
+/* us between two checks whether the application makes progress, when nothing is due: a peer's first
+ * contact waits at most this long for an answer. */
+#define ANSWER_PERIOD 1000000
+/* us after which a refused thread is tried again; doubled each time, up to RETRY_MAX. */
+#define RETRY_PAUSE 100000
+#define RETRY_MAX   60000000
+/* Bytes of stack: ours takes a few kB, but what all libraries keep per thread comes out of it. */
+#define STACK_SIZE (256 * 1024)
+/* A sleep that only a wake-up ends. */
+#define UNTIL_WOKEN UINT64_MAX
+
+/* What the thread remembers from one check to the next. */
 typedef struct watch {
-    uint32_t turns;      /* of progress, as seen at the last look */
+    uint32_t calls;      /* of progress, as counted at the last check */
     uint64_t idle_since; /* us: nothing was due since; 0: something was */
-    uint64_t served_at;  /* us: something came in a kick, while memory was registered for peers */
-    bool rung;           /* the last sleep was ended by a device */
+    uint64_t served_at;  /* us: the engine received something while memory was registered */
+    bool by_device;      /* the last sleep was ended by a device */
     uint32_t fds;        /* devices that may end the next one */
     int fd[BTL_IB_RAILS_MAX];
 } watch_t;
 
-static uint64_t period(void)
-{
-    return (uint64_t) mca_btl_ib_component.params.kicker_ms * 1000;
-}
+/* For handlers of fork() and exit(), which get no argument. */
+static btl_ib_progress_thread_t *of_process;
 
-/* Is there anything that kicks would be good for? */
+/* Would running the engine be good for anything? */
 static bool is_needed(const btl_ib_engine_t *engine)
 {
     return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_kick_due(engine);
 }
 
-/* Is the application there? Then everything is looked after. */
-static bool was_called(watch_t *watch)
+/* Did the application call progress since the last check? Then all is taken care of. */
+static bool was_called(const btl_ib_progress_thread_t *self, watch_t *watch)
 {
-    const uint32_t turns =
-        atomic_load_explicit(&mca_btl_ib_component.pace.turns, memory_order_relaxed);
-    const bool called = turns != watch->turns;
+    const uint32_t calls = btl_ib_poll_throttle_calls(self->config.throttle);
+    const bool called = calls != watch->calls;
 
-    watch->turns = turns;
+    watch->calls = calls;
     return called;
 }
 
-/* Progress was called since the last look. Returns when to look whether it was for the last time. */
-static uint64_t until_away(uint64_t now)
+/* From now until `at`, but at least RUN_PAUSE. */
+static uint64_t pause_until(uint64_t now, uint64_t at)
 {
-    const uint64_t away = btl_ib_engine_turned_at(mca_btl_ib_component.engine) + period();
-
-    return away > now + KICK_PAUSE ? away - now : KICK_PAUSE;
+    return at > now + RUN_PAUSE ? at - now : RUN_PAUSE;
 }
 
-/* Was nothing due for long? */
-static bool is_drowsy(const watch_t *watch, uint64_t now)
+static uint64_t pause_until_due(const btl_ib_progress_thread_t *self, uint64_t now, uint64_t due)
 {
-    return 0 != watch->idle_since && now - watch->idle_since >= DROWSY;
+    return due > now + self->config.period ? self->config.period : pause_until(now, due);
 }
 
-static uint64_t sleep_deeply(void)
+static bool is_idle(const watch_t *watch, uint64_t now)
 {
-    mca_btl_ib_component.kicker.asleep = true;
-    return UINT64_MAX;
+    return 0 != watch->idle_since && now - watch->idle_since >= IDLE_BEFORE_SLEEP;
 }
 
-/* Nothing is due. Returns how long to sleep, UINT64_MAX: until woken. */
-static uint64_t grow_drowsy(watch_t *watch, uint64_t now)
+/* Nothing is due. Returns how long to sleep. */
+static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
     if (0 == watch->idle_since) {
         watch->idle_since = now;
     }
-    if (!is_drowsy(watch, now)) {
-        return period();
+    if (!is_idle(watch, now)) {
+        return self->config.period;
     }
-    (void) sleep_deeply();
-    if (mca_btl_ib_component.kicker.answers) {
+    self->asleep = true;
+    if (self->answers) {
         return ANSWER_PERIOD;
     }
     watch->idle_since = 0;
-    return UINT64_MAX;
+    return UNTIL_WOKEN;
 }
 
-/* How long to sleep after a kick, if the engine wants the next one at `due`. */
-static uint64_t until_due(uint64_t now, uint64_t due)
+/* The engine ran and received `came` datagrams. Peers may want more that nothing here knows of: let
+ * the devices wake us, or poll often while they do. Returns how long to sleep. */
+static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
+                               int came)
 {
-    if (due > now + period()) {
-        return period();
-    }
-    return due > now + KICK_PAUSE ? due - now : KICK_PAUSE;
-}
-
-/* A kick is over, and peers may want more of us that nothing here knows of: let the devices wake us, or
- * look often while they do. Returns how long to sleep. */
-static uint64_t serve(watch_t *watch, uint64_t now, int came)
-{
-    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
-    const uint64_t due = btl_ib_engine_kick_due(engine);
+    const uint64_t due = btl_ib_engine_kick_due(self->engine);
 
     if (came > 0) {
         watch->served_at = now;
     }
-    if (came >= mca_btl_ib_component.params.poll_burst) {
-        return KICK_PAUSE; /* a transport may have more at hand, of which no device will tell */
+    if (came >= self->config.burst) {
+        return RUN_PAUSE; /* a transport may hold more, of which no device will tell */
     }
-    if (came > 0 || !watch->rung) { /* else one of them rings for ever */
-        watch->fds = btl_ib_engine_wait_fds(engine, watch->fd);
+    if (came > 0 || !watch->by_device) { /* else one of them is always readable */
+        watch->fds = btl_ib_engine_wait_fds(self->engine, watch->fd);
     }
     if (watch->fds > 0) {
-        mca_btl_ib_component.kicker.listening = true;
-        return UINT64_MAX == due ? sleep_deeply() : until_due(now, due);
+        self->listening = true;
+        self->asleep = UINT64_MAX == due;
+        return self->asleep ? UNTIL_WOKEN : pause_until_due(self, now, due);
     }
-    return now - watch->served_at < SERVED_LATELY ? KICK_PAUSE : until_due(now, due);
+    return now - watch->served_at < SERVED_LATELY ? RUN_PAUSE : pause_until_due(self, now, due);
 }
 
-/* Kick. Returns how long to sleep. */
-static uint64_t kick(watch_t *watch, uint64_t now)
+/* Run the engine once. Returns how long to sleep. */
+static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
     int came;
 
-    component->kicker.kicking = true;
-    came = btl_ib_engine_kick(component->engine, now, component->params.poll_burst);
-    component->kicker.kicking = false;
-    if (came > 0) { /* who calls progress seldom is to see it in his next call */
-        btl_ib_pace_hurry(&component->pace);
+    self->in_engine = true;
+    came = btl_ib_engine_kick(self->engine, now, self->config.burst);
+    self->in_engine = false;
+    if (came > 0) { /* an application that seldom calls progress is to see it in its next call */
+        btl_ib_poll_throttle_reset(self->config.throttle);
     }
-    if (btl_ib_engine_serves(component->engine) || component->kicker.answers) {
-        return serve(watch, now, came);
+    if (btl_ib_engine_serves(self->engine) || self->answers) {
+        return wait_for_peers(self, watch, now, came);
     }
-    return until_due(now, btl_ib_engine_kick_due(component->engine));
+    return pause_until_due(self, now, btl_ib_engine_kick_due(self->engine));
 }
 
-/* One look. Returns how long to sleep, in us. */
-static uint64_t look(watch_t *watch)
+/* Returns how long to sleep, us. */
+static uint64_t check(btl_ib_progress_thread_t *self, watch_t *watch)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    const bool called = was_called(watch);
+    const bool called = was_called(self, watch);
+    uint64_t now;
     uint64_t sleep;
 
     watch->fds = 0;
-    /* Whoever has the lock is there. Nobody must have to wait because we do. */
-    if (!btl_ib_gate_visit(&component->gate)) {
-        return period();
+    /* Whoever has the lock makes progress, and must not wait for us. */
+    if (!btl_ib_biased_lock_borrow(self->config.lock)) {
+        return self->config.period;
     }
-    const uint64_t now = btl_ib_now();
-    component->kicker.asleep = false;
-    component->kicker.listening = false;
-    if (!is_needed(component->engine)) {
-        const bool listens = component->kicker.answers && !called && is_drowsy(watch, now);
-
-        sleep = listens ? kick(watch, now) : grow_drowsy(watch, now);
-    } else {
+    now = btl_ib_now();
+    self->asleep = false;
+    self->listening = false;
+    if (is_needed(self->engine)) {
         watch->idle_since = 0;
-        sleep = called ? until_away(now) : kick(watch, now);
+        sleep = called
+                    ? pause_until(now, btl_ib_engine_turned_at(self->engine) + self->config.period)
+                    : run_engine(self, watch, now);
+    } else if (self->answers && !called && is_idle(watch, now)) {
+        sleep = run_engine(self, watch, now);
+    } else {
+        sleep = grow_idle(self, watch, now);
     }
-    btl_ib_gate_leave(&component->gate);
+    btl_ib_biased_lock_release(self->config.lock);
     return sleep;
 }
 
-/* Sleep for `us`, or until woken by us or by a device. */
-static void rest(watch_t *watch, uint64_t us)
+/* Sleep for `us`, or until woken by the application or by a device. */
+static void sleep_for(const btl_ib_progress_thread_t *self, watch_t *watch, uint64_t us)
 {
-    struct pollfd wake[1 + BTL_IB_RAILS_MAX] = {
-        {.fd = mca_btl_ib_component.kicker.wake_fd, .events = POLLIN}};
+    struct pollfd wake[1 + BTL_IB_RAILS_MAX] = {{.fd = self->wake_fd, .events = POLLIN}};
     uint64_t count;
     int ready;
 
     for (uint32_t i = 0; i < watch->fds; ++i) {
         wake[1 + i] = (struct pollfd){.fd = watch->fd[i], .events = POLLIN};
     }
-    ready = poll(wake, 1 + watch->fds, UINT64_MAX == us ? -1 : (int) (us / 1000));
-    watch->rung = ready > 0 && 0 == wake[0].revents;
-    if (ready > 0 && !watch->rung) {
-        /* It is there; and if not, the next poll finds it. */
-        (void) !read(wake[0].fd, &count, sizeof(count));
+    ready = poll(wake, 1 + watch->fds, UNTIL_WOKEN == us ? -1 : (int) (us / 1000));
+    watch->by_device = ready > 0 && 0 == wake[0].revents;
+    if (ready > 0 && !watch->by_device) {
+        (void) !read(self->wake_fd, &count,
+                     sizeof(count)); /* if it fails the next poll() returns */
     }
 }
 
-static void *run(void *unused)
+static void *run(void *arg)
 {
-    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
+    btl_ib_progress_thread_t *self = arg;
     watch_t watch = {0};
-    uint64_t sleep = UINT64_MAX;
+    uint64_t sleep = UNTIL_WOKEN;
 
-    (void) unused;
-    prctl(PR_SET_NAME, "btl_ib kicker");
-    while (!atomic_load(&kicker->leave)) {
-        if (UINT64_MAX == sleep && !watch.rung) {
-            /* Just made, or just woken by the application: give it time. */
-            (void) was_called(&watch);
+    prctl(PR_SET_NAME, "btl_ib progress");
+    while (!atomic_load(&self->leave)) {
+        if (UNTIL_WOKEN == sleep && !watch.by_device) {
+            /* Just started, or just woken by the application: give it time. */
+            (void) was_called(self, &watch);
             watch.fds = 0;
-            sleep = period();
+            sleep = self->config.period;
         } else {
-            sleep = look(&watch);
+            sleep = check(self, &watch);
         }
-        rest(&watch, sleep);
+        sleep_for(self, &watch, sleep);
     }
     return NULL;
 }
 
-/* A child of fork() has no such thread, and the lock may have been taken by it just then. It must not
- * use MPI, but what it does at its end must not wait for either. */
+/* A child of fork() has no such thread, which may have had the lock just then. The child must not
+ * use MPI, but what runs at its exit must wait for neither. */
 static void in_child(void)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-
-    component->kicker.started = false;
-    component->kicker.asleep = false;
-    component->kicker.listening = false;
-    (void) btl_ib_gate_init(&component->gate, false);
+    of_process->started = false;
+    of_process->asleep = false;
+    of_process->listening = false;
+    (void) btl_ib_biased_lock_init(of_process->config.lock, false);
 }
 
-/* The process ends without MPI_Finalize: libraries whose memory the thread uses are about to be closed. It
- * only ever tries the lock, so that it ends whoever has that. */
-static void at_exit(void)
+/* The process exits without MPI_Finalize, and libraries whose memory the thread uses are about to be
+ * unloaded. It only ever tries the lock, so it ends whoever has that. */
+static void in_exit(void)
 {
-    btl_ib_kicker_stop();
+    btl_ib_progress_thread_stop(of_process);
 }
 
-/* Make the thread, with all signals blocked: they are for the application's own. Returns 0 or an
- * errno. */
-static int make_thread(btl_ib_kicker_t *kicker)
+/* Both handlers stay registered until the process ends or the component is unloaded. Returns 0 or an
+ * errno; *what names the call that failed. */
+static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
+{
+    int rc = 0;
+
+    of_process = self;
+    if (!self->at_fork) {
+        *what = "pthread_atfork";
+        rc = pthread_atfork(NULL, NULL, in_child);
+        self->at_fork = 0 == rc;
+    }
+    if (0 == rc && !self->at_exit) {
+        *what = "atexit";
+        self->at_exit = 0 == atexit(in_exit);
+        rc = self->at_exit ? 0 : ENOMEM;
+    }
+    return rc;
+}
+
+/* With all signals blocked: they are for the application's threads. Returns 0 or an errno. */
+static int create_thread(btl_ib_progress_thread_t *self)
 {
     const long least = sysconf(_SC_THREAD_STACK_MIN);
     pthread_attr_t attr;
@@ -255,54 +259,35 @@ static int make_thread(btl_ib_kicker_t *kicker)
     pthread_attr_setstacksize(&attr, (size_t) (least > STACK_SIZE ? least : STACK_SIZE));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&kicker->thread, &attr, run, NULL);
+    rc = pthread_create(&self->thread, &attr, run, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return rc;
 }
 
-/* Both stay until the process ends, or the component is closed. Returns 0 or an errno. */
-static int prepare_for_ends(btl_ib_kicker_t *kicker, const char **what)
+/* Returns 0 or an errno; *what names the call that failed. */
+static int start(btl_ib_progress_thread_t *self, const char **what)
 {
-    int rc = 0;
-
-    if (!kicker->for_fork) {
-        *what = "pthread_atfork";
-        rc = pthread_atfork(NULL, NULL, in_child);
-        kicker->for_fork = 0 == rc;
-    }
-    if (0 == rc && !kicker->for_exit) {
-        *what = "atexit";
-        kicker->for_exit = 0 == atexit(at_exit);
-        rc = kicker->for_exit ? 0 : ENOMEM;
-    }
-    return rc;
-}
-
-/* Returns 0 or an errno, *what says of which call. */
-static int start(btl_ib_kicker_t *kicker, const char **what)
-{
-    int rc = prepare_for_ends(kicker, what);
+    int rc = register_handlers(self, what);
 
     if (0 != rc) {
         return rc;
     }
     *what = "eventfd";
-    kicker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (kicker->wake_fd < 0) {
+    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->wake_fd < 0) {
         return errno;
     }
     *what = "pthread_create";
-    rc = make_thread(kicker);
+    rc = create_thread(self);
     if (0 != rc) {
-        close(kicker->wake_fd);
-        return rc;
+        close(self->wake_fd);
     }
-    kicker->started = true;
-    return 0;
+    self->started = 0 == rc;
+    return rc;
 }
 
-/* What to look at when the system refuses a thread or a descriptor. */
+/* Which limit to look at. */
 static const char *limit_of(int error)
 {
     switch (error) {
@@ -317,118 +302,104 @@ static const char *limit_of(int error)
     }
 }
 
-/* It cannot be made. Who computes for long pays for that, so the user is told, but only once. */
-static void refused(btl_ib_kicker_t *kicker, const char *what, int error)
+/* The system refused it. Applications that compute for long pay for that, so the user is told, once. */
+static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
 {
-    const btl_ib_component_t *component = &mca_btl_ib_component;
     uint64_t pause = RETRY_PAUSE;
 
-    for (uint32_t i = 0; i < kicker->failures && pause < RETRY_MOST; ++i) {
+    for (uint32_t i = 0; i < self->failures && pause < RETRY_MAX; ++i) {
         pause *= 2;
     }
-    pause = pause < RETRY_MOST ? pause : RETRY_MOST;
-    kicker->retry_at = btl_ib_now() + pause;
-    if (0 == kicker->failures++) {
+    pause = pause < RETRY_MAX ? pause : RETRY_MAX;
+    self->retry_at = btl_ib_now() + pause;
+    if (0 == self->failures++) {
         opal_output(0,
                     "btl:ib: rank %u on host %s: no helper thread: %s: %s. Until there is one, "
                     "nothing is sent again or acknowledged, and no window is served, while this "
                     "rank computes without calling MPI: peers may have to wait that long. It is "
                     "tried again by itself. Please look at %s.",
-                    component->name.vpid, opal_process_info.nodename, what, strerror(error),
+                    self->config.rank, opal_process_info.nodename, what, strerror(error),
                     limit_of(error));
     }
     BTL_IB_VERBOSE(1, "no helper thread: %s: %s; tried %u times, again in %.1f s", what,
-                   strerror(error), kicker->failures, (double) pause * 1e-6);
+                   strerror(error), self->failures, (double) pause * 1e-6);
 }
 
-/* Make it, unless it is too soon after a failure: it stays asleep then, so that we are called
- * again. */
-static void make_if_due(btl_ib_kicker_t *kicker, const btl_ib_engine_t *engine)
+/* Start it, unless it is too soon after a failure. */
+static void start_if_due(btl_ib_progress_thread_t *self)
 {
     const char *what;
+    int rc;
 
-    if (btl_ib_engine_turned_at(engine) < kicker->retry_at) {
+    if (btl_ib_engine_turned_at(self->engine) < self->retry_at) {
         return;
     }
-    const int rc = start(kicker, &what);
+    rc = start(self, &what);
     if (0 != rc) {
-        refused(kicker, what, rc);
+        refused(self, what, rc);
         return;
     }
-    kicker->asleep = false;
-    kicker->listening = false;
-    if (kicker->failures > 0) {
+    self->asleep = false;
+    self->listening = false;
+    if (self->failures > 0) {
         BTL_IB_VERBOSE(1, "there is a helper thread now, which was refused %u times",
-                       kicker->failures);
+                       self->failures);
     }
 }
 
-static void ring(const btl_ib_kicker_t *kicker)
+static void write_wake_fd(const btl_ib_progress_thread_t *self)
 {
     const uint64_t one = 1;
 
-    /* Fails only if it was rung 2^64 times and never heard. */
-    (void) !write(kicker->wake_fd, &one, sizeof(one));
+    (void) !write(self->wake_fd, &one, sizeof(one)); /* fails only after 2^64 unread ones */
 }
 
-void btl_ib_kicker_prepare(void)
+void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
+                                 const btl_ib_progress_thread_config_t *config)
 {
-    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
-
-    kicker->on = mca_btl_ib_component.params.kicker;
-    kicker->asleep = kicker->on;
-    kicker->answers = false;
-    kicker->failures = 0;
-    kicker->retry_at = 0;
-    atomic_store(&kicker->leave, false);
+    *self = (btl_ib_progress_thread_t){
+        .config = *config,
+        .at_fork = self->at_fork,
+        .at_exit = self->at_exit,
+    };
 }
 
-bool btl_ib_kicker_answer(void)
+bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine)
 {
-    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
-    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
-
-    if (!kicker->on || !btl_ib_engine_answers(engine)) {
-        return false;
+    self->engine = engine;
+    self->asleep = self->config.enabled;
+    if (self->config.enabled && btl_ib_engine_answers(engine)) {
+        self->answers = true; /* it asks for that when it starts */
+        start_if_due(self);
+        self->answers = self->started; /* if it starts later no peer will know of it */
     }
-    kicker->answers = true; /* it looks at that from its beginning */
-    make_if_due(kicker, engine);
-    if (!kicker->started) { /* if it is made later nobody knows of it */
-        kicker->answers = false;
-    }
-    return kicker->answers;
+    return self->answers;
 }
 
-void btl_ib_kicker_wake(void)
+void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
 {
-    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
-    const btl_ib_engine_t *engine = mca_btl_ib_component.engine;
-
-    if (NULL == engine || !is_needed(engine)
-        || (kicker->listening && UINT64_MAX == btl_ib_engine_kick_due(engine))) {
+    if (!is_needed(self->engine)
+        || (self->listening && UINT64_MAX == btl_ib_engine_kick_due(self->engine))) {
         return;
     }
-    if (!kicker->started) {
-        make_if_due(kicker, engine);
+    if (!self->started) {
+        start_if_due(self);
         return;
     }
-    kicker->asleep = false;
-    kicker->listening = false;
-    ring(kicker);
+    self->asleep = false;
+    self->listening = false;
+    write_wake_fd(self);
 }
 
-void btl_ib_kicker_stop(void)
+void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self)
 {
-    btl_ib_kicker_t *kicker = &mca_btl_ib_component.kicker;
-
-    kicker->asleep = false;
-    if (!kicker->started) {
-        return;
+    self->asleep = false;
+    self->listening = false;
+    if (self->started) {
+        atomic_store(&self->leave, true);
+        write_wake_fd(self);
+        pthread_join(self->thread, NULL);
+        close(self->wake_fd);
+        self->started = false;
     }
-    atomic_store(&kicker->leave, true);
-    ring(kicker);
-    pthread_join(kicker->thread, NULL);
-    close(kicker->wake_fd);
-    kicker->listening = false;
-    kicker->started = false;
 }

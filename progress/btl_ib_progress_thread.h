@@ -4,67 +4,88 @@
  */
 
 /*
- * The kicker: a small thread that looks after the engine while the application does not call MPI's
- * progress: it computes, or waits inside Open MPI for the runtime. What was sent before and got lost
- * would wait until it comes back, and so would acknowledgements.
+ * The progress thread (asynchronous progress): serves the engine while the application does not call
+ * MPI's progress, because it computes, or waits inside Open MPI for the runtime. Without it lost
+ * segments, and acknowledgements that peers wait for, would wait until the application comes back.
  *
- * It sleeps without ever waking up while nothing is due. When something is, it looks every
- * btl_ib_kicker_ms whether progress was called meanwhile; if not, it kicks (btl_ib_engine_kick), again
- * and again as the engine's timers want it, until progress is called. It goes back to its deep sleep
- * only after a while without anything due, so that waking it costs nothing in the fast path. It only
- * ever tries the lock, calls nothing of Open MPI, and never runs a callback of the PML.
+ * While nothing is due it sleeps and never wakes up. When something is, it checks every
+ * btl_ib_progress_thread_ms whether progress was called meanwhile. If not, it runs the engine
+ * quietly (btl_ib_engine_kick()), as often as the engine's timers want, until progress is called. It
+ * goes back to sleep only after a while with nothing due, so that the fast path need not wake it. It
+ * only ever tries the lock, and never runs a callback of the PML.
  *
- * Where transports can (udp), it is made at the start and answers first contacts: when nothing was due for a second it looks
- * each second whether the application is there. If not, the devices wake it, and it never wakes up by itself.
+ * Where transports allow it (udp) it starts with the component and answers first contacts: once
+ * nothing was due for a second, it checks each second whether the application makes progress. If
+ * not, the devices wake it, and it never wakes up by itself.
  *
- * While memory is registered for peers (MPI windows) it serves them, too, though nothing is due here:
- * once the application is away, the devices wake it if they can (wait_fd), and it sleeps deeply until
- * one does; else it kicks every btl_ib_kicker_ms, and every millisecond while somebody is served.
+ * While memory is registered for peers (MPI windows) it serves them too, although nothing is due
+ * here. Once the application is away the devices wake it if they can (wait_fd), and it sleeps until
+ * then; else it runs the engine every btl_ib_progress_thread_ms, and every millisecond while peers
+ * are being served.
  *
- * A system that refuses the thread (a limit on threads or files) may let it be later: it is asked
- * again as long as something is due, after 0.1 s, 0.2 s, and so on, at last each minute.
+ * A system that refuses the thread (a limit on threads or files) may allow it later: it is tried
+ * again while something is due, after 0.1 s, 0.2 s and so on, finally each minute.
  */
 
-#ifndef BTL_IB_KICKER_H
-#define BTL_IB_KICKER_H
+#ifndef BTL_IB_PROGRESS_THREAD_H
+#define BTL_IB_PROGRESS_THREAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct btl_ib_kicker {
-    bool on;           /* wanted; does not change while there are modules */
-    bool asleep;       /* deeply, or not born yet: wake it when something is due; lock */
-    bool started;      /* there is a thread; lock */
-    bool answers;      /* it looks for peers that nobody here knows of; does not change once it runs */
-    bool for_fork;     /* prepared for that, as long as the component is loaded; lock */
-    bool for_exit;     /* the same; lock */
-    bool listening;    /* devices wake it; lock */
-    bool kicking;      /* lock */
+#include "btl_ib_biased_lock.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_poll_throttle.h"
+
+/* What it works with, all of which outlives it. */
+typedef struct btl_ib_progress_thread_config {
+    bool enabled;
+    uint64_t period;                  /* us without progress after which it takes over */
+    int burst;                        /* datagrams at a time */
+    uint32_t rank;                    /* of this process, for messages */
+    btl_ib_biased_lock_t *lock;       /* guards the engine */
+    btl_ib_poll_throttle_t *throttle; /* knows whether progress was called */
+} btl_ib_progress_thread_config_t;
+
+/* All but `leave` is guarded by the lock. */
+typedef struct btl_ib_progress_thread {
+    btl_ib_progress_thread_config_t config;
+    btl_ib_engine_t *engine; /* NULL: not attached yet */
+    bool asleep;       /* until woken, or it does not exist yet: wake it if something is due */
+    bool started;      /* the thread exists */
+    bool answers;      /* first contacts; does not change while it exists */
+    bool at_fork;      /* the handler for fork() is registered, for good */
+    bool at_exit;      /* the same for exit() */
+    bool listening;    /* devices wake it */
+    bool in_engine;    /* it runs the engine now */
     int wake_fd;       /* an eventfd */
     atomic_bool leave; /* it is to end */
     pthread_t thread;
-    /* The system did not let it be made: */
-    uint32_t failures; /* so often; lock */
-    uint64_t retry_at; /* us: not again before then; lock */
-} btl_ib_kicker_t;
+    uint32_t failures; /* the system refused it so often */
+    uint64_t retry_at; /* us: not again before then */
+} btl_ib_progress_thread_t;
 
-/* From now on there may be a kicker, if the parameters want it. */
-void btl_ib_kicker_prepare(void);
+/* From now on there may be one, if enabled. There can be one in a process. */
+void btl_ib_progress_thread_init(btl_ib_progress_thread_t *self,
+                                 const btl_ib_progress_thread_config_t *config);
 
 /*
- * Make it, and let it answer peers that were never heard whatever the application does (btl_ib_engine_answers()). Called
- * with the lock held, when all devices are open. Returns whether it will: that may be published.
+ * Serve that engine, all of whose devices are open; start at once if the engine can answer first
+ * contacts (btl_ib_engine_answers()). Called with the lock held. Returns whether they are answered
+ * whatever the application does: that may be published.
  */
-bool btl_ib_kicker_answer(void);
+bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine_t *engine);
 
-/* Wake it, or make it, if something is due. Called with the lock held, if it is asleep. If it
- * cannot be made the user is told once, and it stays asleep: this tries again, after a pause that
- * grows. */
-void btl_ib_kicker_wake(void);
+/*
+ * Wake it, or start it, if something is due. Called with the lock held, if it is asleep. If it
+ * cannot be started the user is told once; it stays asleep, so that this is called again.
+ */
+void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self);
 
-/* End it. Called with the lock held, or when the process ends; returns when the thread is gone. */
-void btl_ib_kicker_stop(void);
+/* End it. Called with the lock held, or when the process ends; returns when
+ * the thread is gone. */
+void btl_ib_progress_thread_stop(btl_ib_progress_thread_t *self);
 
 #endif

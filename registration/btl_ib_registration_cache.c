@@ -4,67 +4,57 @@
  */
 
 /*
- * The cache calls us with its own lock held when it evicts, and memory is freed, which the cache hears of, with our
- * lock held: so what it evicts is only noted (`evicted`), and withdrawn from the device a moment later.
+ * The rcache evicts with its own lock held; and memory is freed, of which the rcache hears, with our
+ * lock held. So an eviction is only recorded (`evicted`), and withdrawn from the device soon after.
  */
 
-#include "btl_ib.h"
+#include "btl_ib_registration_cache.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "btl_ib_verbose.h"
 
 static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCAL_WRITE
                   && (int) MCA_BTL_REG_FLAG_REMOTE_READ == (int) MCA_RCACHE_ACCESS_REMOTE_READ
                   && (int) MCA_BTL_REG_FLAG_REMOTE_WRITE == (int) MCA_RCACHE_ACCESS_REMOTE_WRITE
                   && (int) MCA_BTL_REG_FLAG_REMOTE_ATOMIC == (int) MCA_RCACHE_ACCESS_REMOTE_ATOMIC,
-              "what a BTL is asked for and what the cache compares are the same bits");
+              "what a BTL is asked for and what the rcache compares are the same bits");
 
-/* What the device knows. */
-typedef struct pinned {
-    btl_ib_list_t link; /* in one of the module's lists */
+/* What the device knows. It may outlive its registration: see `evicted`. */
+typedef struct exposed {
+    btl_ib_list_t link; /* in one of the cache's lists */
     void *mem;
     size_t size;
     uint32_t key;
-} pinned_t;
+} exposed_t;
 
-struct btl_ib_pin {
-    mca_rcache_base_registration_t super; /* first: the cache casts */
-    pinned_t *pinned;
+struct btl_ib_registration {
+    mca_rcache_base_registration_t super; /* first: the rcache casts */
+    exposed_t *exposed;
 };
 
-/* ---- what the cache calls ---- */
-
-/* What was evicted. Called with the lock held. */
-static void withdraw_evicted(btl_ib_module_t *module)
+/* Withdraw from the device what was evicted. Called with the lock held. */
+static void withdraw_evicted(btl_ib_registration_cache_t *cache)
 {
-    btl_ib_pins_t *pins = &module->pins;
-    btl_ib_list_t *item;
+    btl_ib_list_t *link;
 
     do {
-        pthread_mutex_lock(&pins->lists);
-        item = btl_ib_list_pop(&pins->evicted);
-        pthread_mutex_unlock(&pins->lists);
-        if (NULL != item) {
-            pinned_t *pinned = BTL_IB_CONTAINER(item, pinned_t, link);
-            pins->transport->ops->rdma->withdraw(pins->transport, pinned->mem);
-            mca_btl_ib_component.pinned -= pinned->size;
-            free(pinned);
+        pthread_mutex_lock(&cache->lists);
+        link = btl_ib_list_pop(&cache->evicted);
+        pthread_mutex_unlock(&cache->lists);
+        if (NULL != link) {
+            exposed_t *exposed = BTL_IB_CONTAINER(link, exposed_t, link);
+            cache->transport->ops->rdma->withdraw(cache->transport, exposed->mem);
+            btl_ib_registration_limit_release(cache->limit, exposed->size);
+            free(exposed);
         }
-    } while (NULL != item);
+    } while (NULL != link);
 }
 
-static bool any_evicted(btl_ib_pins_t *pins)
-{
-    bool any;
-
-    pthread_mutex_lock(&pins->lists);
-    any = !btl_ib_list_empty(&pins->evicted);
-    pthread_mutex_unlock(&pins->lists);
-    return any;
-}
+/* ---- what the rcache calls ---- */
 
 static uint32_t access_of(int32_t flags)
 {
@@ -74,187 +64,174 @@ static uint32_t access_of(int32_t flags)
            | (0 != (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
-/* Room for so many bytes more within the limit on all of a process' memory. */
-static bool reserve(btl_ib_module_t *module, size_t size)
+/* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers. */
+static int expose(btl_ib_registration_cache_t *cache, void *base, int32_t flags, exposed_t *exposed)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
     bool fits;
-
-    btl_ib_lock();
-    withdraw_evicted(module);
-    fits = size <= component->pinned_max && component->pinned <= component->pinned_max - size;
-    if (fits) {
-        component->pinned += size;
-    }
-    btl_ib_unlock();
-    return fits;
-}
-
-/* Without the lock: to pin gigabytes takes seconds, in which peers want to be answered. */
-static int expose(btl_ib_module_t *module, void *base, int32_t flags, pinned_t *pinned)
-{
-    btl_ib_transport_t *transport = module->pins.transport;
     int rc;
 
-    if (!reserve(module, pinned->size)) {
+    btl_ib_biased_lock_acquire(cache->lock);
+    withdraw_evicted(cache);
+    fits = btl_ib_registration_limit_reserve(cache->limit, exposed->size);
+    btl_ib_biased_lock_release(cache->lock);
+    if (!fits) {
         return -ENOMEM;
     }
-    rc = transport->ops->rdma->expose(transport, base, pinned->size, access_of(flags), &pinned->mem,
-                                      &pinned->key);
+    rc = cache->transport->ops->rdma->expose(cache->transport, base, exposed->size,
+                                             access_of(flags), &exposed->mem, &exposed->key);
     if (0 != rc) {
-        btl_ib_lock();
-        mca_btl_ib_component.pinned -= pinned->size;
-        btl_ib_unlock();
+        btl_ib_biased_lock_acquire(cache->lock);
+        btl_ib_registration_limit_release(cache->limit, exposed->size);
+        btl_ib_biased_lock_release(cache->lock);
     }
     return rc;
 }
 
-/* Where there is no room it evicts one that nobody uses, and asks again. */
-static int pin(void *context, void *base, size_t size, mca_rcache_base_registration_t *registration)
+/* On OUT_OF_RESOURCE the rcache evicts an unused registration and calls again. */
+static int on_register(void *context, void *base, size_t size,
+                       mca_rcache_base_registration_t *registration)
 {
-    btl_ib_module_t *module = context;
-    pinned_t *pinned = malloc(sizeof(*pinned));
+    btl_ib_registration_cache_t *cache = context;
+    exposed_t *exposed = malloc(sizeof(*exposed));
     int rc;
 
-    if (NULL == pinned) {
+    if (NULL == exposed) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    btl_ib_list_init(&pinned->link);
-    pinned->size = size;
-    rc = expose(module, base, registration->access_flags, pinned);
+    btl_ib_list_init(&exposed->link);
+    exposed->size = size;
+    rc = expose(cache, base, registration->access_flags, exposed);
     if (0 != rc) {
-        free(pinned);
+        free(exposed);
         return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
-    pthread_mutex_lock(&module->pins.lists);
-    btl_ib_list_push_tail(&module->pins.pinned, &pinned->link);
-    pthread_mutex_unlock(&module->pins.lists);
-    ((btl_ib_pin_t *) registration)->pinned = pinned;
+    pthread_mutex_lock(&cache->lists);
+    btl_ib_list_push_tail(&cache->registered, &exposed->link);
+    pthread_mutex_unlock(&cache->lists);
+    ((btl_ib_registration_t *) registration)->exposed = exposed;
     return OPAL_SUCCESS;
 }
 
-static int evict(void *context, mca_rcache_base_registration_t *registration)
+static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
-    btl_ib_pins_t *pins = &((btl_ib_module_t *) context)->pins;
-    pinned_t *pinned = ((btl_ib_pin_t *) registration)->pinned;
+    btl_ib_registration_cache_t *cache = context;
+    exposed_t *exposed = ((btl_ib_registration_t *) registration)->exposed;
 
-    pthread_mutex_lock(&pins->lists);
-    btl_ib_list_remove(&pinned->link);
-    btl_ib_list_push_tail(&pins->evicted, &pinned->link);
-    pthread_mutex_unlock(&pins->lists);
+    pthread_mutex_lock(&cache->lists);
+    btl_ib_list_remove(&exposed->link);
+    btl_ib_list_push_tail(&cache->evicted, &exposed->link);
+    pthread_mutex_unlock(&cache->lists);
     return OPAL_SUCCESS;
 }
 
-/* ---- beginning and end ---- */
+/* ---- the cache ---- */
 
-int btl_ib_pins_init(btl_ib_module_t *module, btl_ib_transport_t *transport)
+int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
+                                   btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
+                                   btl_ib_registration_limit_t *limit, uint64_t region_max)
 {
-    btl_ib_pins_t *pins = &module->pins;
     char name[32];
     mca_rcache_base_resources_t resources = {
         .cache_name = name,
-        .reg_data = module,
-        .sizeof_reg = sizeof(btl_ib_pin_t),
-        .register_mem = pin,
-        .deregister_mem = evict,
+        .reg_data = cache,
+        .sizeof_reg = sizeof(btl_ib_registration_t),
+        .register_mem = on_register,
+        .deregister_mem = on_evict,
     };
 
     if (NULL == transport->ops->rdma) {
         return OPAL_SUCCESS;
     }
-    pins->transport = transport;
-    pthread_mutex_init(&pins->lists, NULL);
-    btl_ib_list_init(&pins->pinned);
-    btl_ib_list_init(&pins->evicted);
-    snprintf(name, sizeof(name), "btl_ib.%u", module->rail);
-    pins->cache = mca_rcache_base_module_create("grdma", module, &resources);
-    return NULL == pins->cache ? OPAL_ERR_NOT_AVAILABLE : OPAL_SUCCESS;
+    cache->transport = transport;
+    cache->lock = lock;
+    cache->limit = limit;
+    cache->region_max = region_max;
+    pthread_mutex_init(&cache->lists, NULL);
+    btl_ib_list_init(&cache->registered);
+    btl_ib_list_init(&cache->evicted);
+    snprintf(name, sizeof(name), "btl_ib.%u", rail);
+    cache->rcache = mca_rcache_base_module_create("grdma", cache, &resources);
+    return NULL == cache->rcache ? OPAL_ERR_NOT_AVAILABLE : OPAL_SUCCESS;
 }
 
-void btl_ib_pins_fini(btl_ib_module_t *module)
+void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
 {
-    btl_ib_pins_t *pins = &module->pins;
-
-    if (NULL == pins->cache) {
+    if (NULL == cache->rcache) {
         return;
     }
-    mca_rcache_base_module_destroy(pins->cache);
-    pins->cache = NULL;
-    btl_ib_list_splice_tail(&pins->evicted, &pins->pinned); /* what was never given back */
-    btl_ib_lock();
-    withdraw_evicted(module);
-    btl_ib_unlock();
-    pthread_mutex_destroy(&pins->lists);
+    mca_rcache_base_module_destroy(cache->rcache);
+    cache->rcache = NULL;
+    btl_ib_list_splice_tail(&cache->evicted, &cache->registered); /* what was never given back */
+    btl_ib_biased_lock_acquire(cache->lock);
+    withdraw_evicted(cache);
+    btl_ib_biased_lock_release(cache->lock);
+    pthread_mutex_destroy(&cache->lists);
 }
 
-/* ---- using it ---- */
-
-/* It stays with the processors; told once for each cause at level 1, later at 10. */
-static void turn_down(btl_ib_module_t *module, size_t size, const char *cause, uint64_t limit,
-                      bool *told)
+/* Processors copy this memory. Told once for each cause at level 1, later at 10. */
+static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t size,
+                                     const char *cause, uint64_t max)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
+    bool first;
 
-    btl_ib_lock();
-    component->not_pinned++;
-    BTL_IB_VERBOSE(*told ? 10 : 1,
-                   "rail %u (%s): %zu bytes are not pinned, so processors move them: %s %" PRIu64
-                   " (%" PRIu64 " are pinned)",
-                   module->rail, module->name, size, cause, limit, component->pinned);
-    *told = true;
-    btl_ib_unlock();
+    btl_ib_biased_lock_acquire(cache->lock);
+    first = btl_ib_registration_limit_rejected(cache->limit, size > cache->region_max);
+    BTL_IB_VERBOSE(first ? 1 : 10,
+                   "%s: %zu bytes are not registered, so processors move them: %s %" PRIu64
+                   " (%" PRIu64 " are registered)",
+                   cache->transport->name, size, cause, max, cache->limit->bytes);
+    btl_ib_biased_lock_release(cache->lock);
+    return NULL;
 }
 
-btl_ib_pin_t *btl_ib_pin_take(btl_ib_module_t *module, void *base, size_t size, uint32_t flags)
+btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
+                                               size_t size, uint32_t flags)
 {
-    btl_ib_component_t *component = &mca_btl_ib_component;
-    mca_rcache_base_module_t *cache = module->pins.cache;
     mca_rcache_base_registration_t *registration = NULL;
 
-    if (NULL == cache || 0 == size) {
+    if (NULL == cache->rcache || 0 == size) {
         return NULL;
     }
-    if (size > component->params.pin_max_region) {
-        turn_down(module, size, "btl_ib_pin_max_region is", component->params.pin_max_region,
-                  &component->told_region);
-        return NULL;
+    if (size > cache->region_max) {
+        return reject(cache, size, "btl_ib_pin_max_region is", cache->region_max);
     }
-    if (size > component->pinned_max) { /* the cache would throw out all it has in vain */
-        turn_down(module, size, "btl_ib_max_pinned allows", component->pinned_max,
-                  &component->told_pinned);
-        return NULL;
+    if (size > cache->limit->max) { /* the rcache would evict everything in vain */
+        return reject(cache, size, "btl_ib_max_pinned allows", cache->limit->max);
     }
     if (OPAL_SUCCESS
-        != cache->rcache_register(cache, base, size, 0, (int32_t) flags & MCA_RCACHE_ACCESS_ANY,
-                                  &registration)) {
-        turn_down(module, size, "the device refused, or with btl_ib_max_pinned the limit is",
-                  component->pinned_max, &component->told_pinned);
-        return NULL;
+        != cache->rcache->rcache_register(cache->rcache, base, size, 0,
+                                          (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &registration)) {
+        return reject(cache, size, "the device refused, or with btl_ib_max_pinned the limit is",
+                      cache->limit->max);
     }
-    return (btl_ib_pin_t *) registration;
+    return (btl_ib_registration_t *) registration;
 }
 
-void btl_ib_pin_give(btl_ib_module_t *module, btl_ib_pin_t *pinned)
+void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
+                             btl_ib_registration_t *registration)
 {
-    mca_rcache_base_module_t *cache = module->pins.cache;
+    bool any;
 
-    if (NULL == pinned || NULL == cache) {
+    if (NULL == registration || NULL == cache->rcache) {
         return;
     }
-    (void) cache->rcache_deregister(cache, &pinned->super);
-    if (any_evicted(&module->pins)) {
-        btl_ib_lock();
-        withdraw_evicted(module);
-        btl_ib_unlock();
+    (void) cache->rcache->rcache_deregister(cache->rcache, &registration->super);
+    pthread_mutex_lock(&cache->lists);
+    any = !btl_ib_list_empty(&cache->evicted);
+    pthread_mutex_unlock(&cache->lists);
+    if (any) {
+        btl_ib_biased_lock_acquire(cache->lock);
+        withdraw_evicted(cache);
+        btl_ib_biased_lock_release(cache->lock);
     }
 }
 
-void *btl_ib_pin_mem(const btl_ib_pin_t *pinned)
+void *btl_ib_registration_mem(const btl_ib_registration_t *registration)
 {
-    return NULL != pinned ? pinned->pinned->mem : NULL;
+    return NULL != registration ? registration->exposed->mem : NULL;
 }
 
-uint32_t btl_ib_pin_key(const btl_ib_pin_t *pinned)
+uint32_t btl_ib_registration_key(const btl_ib_registration_t *registration)
 {
-    return pinned->pinned->key;
+    return registration->exposed->key;
 }

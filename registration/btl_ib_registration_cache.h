@@ -4,55 +4,67 @@
  */
 
 /*
- * Memory that a module's device may use by itself. It has to be registered with the device, which keeps its pages
- * where they are ("pins" them) and takes long; so what was pinned stays so, in a cache of Open MPI's (rcache, grdma),
- * until its memory is unmapped or others need the room. Whole pages are pinned.
+ * The registration cache: memory that a module's device may access by itself. It has to be
+ * registered with the device, which pins its pages and takes long. So registrations are kept in a
+ * cache of Open MPI's (rcache, grdma) until the memory is unmapped or others need their share of the
+ * limit. Whole pages are registered.
  */
 
-#ifndef BTL_IB_PIN_H
-#define BTL_IB_PIN_H
+#ifndef BTL_IB_REGISTRATION_CACHE_H
+#define BTL_IB_REGISTRATION_CACHE_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "btl_ib_biased_lock.h"
 #include "btl_ib_list.h"
+#include "btl_ib_registration_limit.h"
 #include "transport.h"
 
-struct btl_ib_module;
 struct mca_rcache_base_module_t;
 
-/* What one module has pinned. */
-typedef struct btl_ib_pins {
-    struct mca_rcache_base_module_t *cache; /* NULL: its device moves no memory by itself */
+/* That of one module. */
+typedef struct btl_ib_registration_cache {
+    struct mca_rcache_base_module_t *rcache; /* NULL: the device does not access memory */
     btl_ib_transport_t *transport;
-    pthread_mutex_t lists; /* protects the next two, for moments only; nothing is taken inside */
-    btl_ib_list_t pinned;  /* that the cache holds */
-    btl_ib_list_t evicted; /* that it let go: who has the lock next takes it from the device */
-} btl_ib_pins_t;
+    btl_ib_biased_lock_t *lock;         /* guards the transport and `limit` */
+    btl_ib_registration_limit_t *limit; /* on all modules together */
+    uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
+    pthread_mutex_t lists;              /* guards the next two, briefly; innermost */
+    btl_ib_list_t registered;           /* in the rcache */
+    btl_ib_list_t evicted;              /* by the rcache, and still known to the device */
+} btl_ib_registration_cache_t;
 
-typedef struct btl_ib_pin btl_ib_pin_t;
-
-/* Make a module's cache, if the transport moves memory. Returns an OPAL status. */
-int btl_ib_pins_init(struct btl_ib_module *module, btl_ib_transport_t *transport);
-
-/* Nothing stays pinned. Before the transport is closed, without the lock. */
-void btl_ib_pins_fini(struct btl_ib_module *module);
+typedef struct btl_ib_registration btl_ib_registration_t;
 
 /*
- * Let the module's device use these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). NULL if it cannot: there is
- * none, the region or all together would be too large, or the device says no; such memory is moved by processors.
- * Called without the lock.
+ * Make the cache of rail `rail`, if the transport accesses memory. `cache` is all zero; `lock` and
+ * `limit` outlive it. Returns an OPAL status.
  */
-btl_ib_pin_t *btl_ib_pin_take(struct btl_ib_module *module, void *base, size_t size,
-                              uint32_t flags);
+int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t rail,
+                                   btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
+                                   btl_ib_registration_limit_t *limit, uint64_t region_max);
+
+/* Nothing stays registered. Before the transport is closed, without the lock. */
+void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
+
+/*
+ * Let the device access these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). NULL if it
+ * cannot: there is no cache, the region is or all together would be too large, or the device
+ * refuses; then processors copy. Called without the lock.
+ */
+btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
+                                               size_t size, uint32_t flags);
 
 /* No longer needed; NULL is ignored. Called without the lock. */
-void btl_ib_pin_give(struct btl_ib_module *module, btl_ib_pin_t *pin);
+void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
+                             btl_ib_registration_t *registration);
 
-/* What the transport wants to hear of it, as the local end of an operation; and what peers' devices do. */
-void *btl_ib_pin_mem(const btl_ib_pin_t *pin);
-uint32_t btl_ib_pin_key(const btl_ib_pin_t *pin);
+/* The transport's handle for it as the local end of an operation (NULL for NULL); and the key that
+ * peers' devices use. */
+void *btl_ib_registration_mem(const btl_ib_registration_t *registration);
+uint32_t btl_ib_registration_key(const btl_ib_registration_t *registration);
 
 #endif

@@ -5,41 +5,31 @@
 
 #include "btl_ib_registration_limit.h"
 
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "btl_ib_param_values.h"
 
-const char *btl_ib_pin_limit(const char *text, const btl_ib_pin_host_t *host, uint64_t *bytes)
+const char *btl_ib_registration_limit_parse(const char *text,
+                                            const btl_ib_registration_host_t *host, uint64_t *bytes)
 {
-    static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
-    static const btl_ib_value_range_t parts = {BTL_IB_VALUE_COUNT, 0, 100};
-    const size_t len = strlen(text);
-    char number[32];
-    uint64_t value = 0;
-    const char *problem;
+    uint64_t value;
+    bool is_percent;
+    const char *problem = btl_ib_value_bytes_or_percent(text, &value, &is_percent);
 
-    if (0 == len || '%' != text[len - 1]) {
-        problem = btl_ib_value_number(text, &any, &value);
-    } else if (len > sizeof(number)) {
-        problem = "it is too long";
-    } else {
-        memcpy(number, text, len - 1);
-        number[len - 1] = '\0';
-        problem = btl_ib_value_number(number, &parts, &value);
-        value = host->memory / 100 * value / host->processes;
-    }
     if (NULL == problem) {
+        if (is_percent) {
+            value = host->memory / 100 * value / host->processes;
+        }
         *bytes = value < host->lockable ? value : host->lockable;
     }
     return problem;
 }
 
-btl_ib_pin_host_t btl_ib_pin_host(uint32_t processes)
+btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes)
 {
     struct rlimit locked;
-    btl_ib_pin_host_t host = {
+    btl_ib_registration_host_t host = {
         .memory = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE),
         .lockable = UINT64_MAX,
         .processes = processes,
@@ -49,4 +39,24 @@ btl_ib_pin_host_t btl_ib_pin_host(uint32_t processes)
         host.lockable = locked.rlim_cur;
     }
     return host;
+}
+
+bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes)
+{
+    const bool fits = bytes <= limit->max && limit->bytes <= limit->max - bytes;
+
+    if (fits) {
+        limit->bytes += bytes;
+    }
+    return fits;
+}
+
+bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, bool too_long)
+{
+    bool *told = too_long ? &limit->told_region : &limit->told_max;
+    const bool first = !*told;
+
+    *told = true;
+    ++limit->rejected;
+    return first;
 }

@@ -179,7 +179,8 @@ tests/unit/tsan_biased_lock: $(tests_unit_test_biased_lock_SOURCES)
 CLEANFILES += tests/unit/tsan_biased_lock
 
 tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
-tests_unit_test_modex_SOURCES = tests/unit/test_modex.c mca/btl_ib_modex_codec.c
+tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
+    mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
@@ -191,7 +192,7 @@ tests_unit_test_poll_throttle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.c \
     registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c devices/btl_ib_rejected_devices.c
+tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mca/btl_ib_rejected_devices.c
 tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
@@ -298,7 +299,8 @@ tests_fuzz_fuzz_engine_LDADD = $(bench_libs)
 tests_fuzz_fuzz_pair_SOURCES = tests/fuzz/fuzz_pair.c $(fuzz_script) $(fuzz_main)
 tests_fuzz_fuzz_pair_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_pair_LDADD = $(bench_libs)
-tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c mca/btl_ib_modex_codec.c $(fuzz_main)
+tests_fuzz_fuzz_modex_SOURCES = tests/fuzz/fuzz_modex.c devices/btl_ib_rail_match.c \
+    mca/btl_ib_modex_codec.c $(fuzz_main)
 tests_fuzz_fuzz_modex_CPPFLAGS = $(lower_cppflags) $(component_units)
 tests_fuzz_fuzz_modex_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_modex_LDADD = $(lower_layers)

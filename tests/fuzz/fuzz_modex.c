@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "btl_ib_modex_codec.h"
+#include "btl_ib_rail_match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         || 0 != memcmp(data, again, size)) {
         abort();
     }
-    btl_ib_modex_match(&modex, &modex, true, choice);
+    btl_ib_rails_match(&modex, &modex, true, choice);
     for (uint32_t i = 0; i < modex.rail_count; ++i) {
         if (choice[i] != (int) i) {
             abort();

@@ -19,7 +19,7 @@ run_lockstep() { # WHAT ITERATIONS PAUSE MPIRUN-ARGUMENTS AND TOOL...: each rank
     # shellcheck disable=SC2054  # commas within words
     options=(-np 2 --mca pml ob1 --mca btl ib,self --mca btl_ib_rto_initial 10000000
         --mca btl_ib_rto_min 1000000 --mca btl_ib_rto_max 10000000
-        --mca btl_ib_ack_delay 10000 --mca btl_ib_kicker_ms 10000 --mca btl_ib_cc none)
+        --mca btl_ib_ack_delay 10000 --mca btl_ib_progress_thread_ms 10000 --mca btl_ib_cc none)
     # A whole window must be able to leave before the receiver looks.
     [[ $what == stream ]] || options+=(--mca btl_ib_credit_init 4096 --mca btl_ib_credit_pool 0)
     # shellcheck disable=SC2154  # of tools/lib.sh

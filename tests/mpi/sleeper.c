@@ -4,12 +4,12 @@
  */
 
 /*
- * The kicker thread of btl ib: there is one (over udp from the start), it takes no signals, it sleeps
+ * The progress thread of btl ib: there is one (over udp from the start), it takes no signals, it sleeps
  * without ever waking up when nothing was on the way for a while, a child of fork() can end without
  * it, and MPI_Finalize ends it. Linux only, for it looks into /proc.
- * kicker=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
+ * thread=1: 0: there must be none; window=0: 1: with a window that peers may use it looks for what they
  * want, but seldom; without one it sleeps again; exit=1: a process that ends without MPI_Finalize
- * ends its kicker first (each rank says so; mpirun takes that for an error of the job); refused=0:
+ * ends its progress thread first (each rank says so; mpirun takes that for an error of the job); refused=0:
  * the system refuses the thread so often before there is one, and it is asked again, later each
  * time
  */
@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NAME "btl_ib kicker"
+#define NAME "btl_ib progress"
 
 static int refusals_wanted, refusals;
 static double refused_at[16]; /* s */
@@ -63,8 +63,8 @@ static int read_line(const char *thread, const char *file, const char *begin, ch
     return found;
 }
 
-/* The kicker's thread number into `thread`. False if there is none. */
-static int find_kicker(char *thread, size_t room)
+/* The progress thread's number into `thread`. False if there is none. */
+static int find_thread(char *thread, size_t room)
 {
     DIR *tasks = opendir("/proc/self/task");
     const struct dirent *entry;
@@ -103,7 +103,7 @@ static void must_block_signals(const char *thread)
     }
     unsigned long long blocked = strtoull(line + sizeof(key) - 1, NULL, 16);
     if (!(blocked >> (SIGALRM - 1) & 1) || !(blocked >> (SIGTERM - 1) & 1)) {
-        fail("the kicker takes signals: blocked are %llx", blocked);
+        fail("the progress thread takes signals: blocked are %llx", blocked);
     }
 }
 
@@ -146,10 +146,10 @@ static void must_ask_again(void)
 
     do {
         exchange();
-        have = find_kicker(thread, sizeof(thread));
+        have = find_thread(thread, sizeof(thread));
         MPI_Allreduce(&have, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
         if (seconds_now() > end) {
-            fail("no kicker after %d refusals", refusals);
+            fail("no progress thread after %d refusals", refusals);
         }
     } while (!all);
     if (refusals != refusals_wanted) {
@@ -164,7 +164,7 @@ static void must_ask_again(void)
     }
 }
 
-/* Over btl ib nothing wakes the kicker more often than each btl_ib_kicker_ms (10) while no peer wants
+/* Over btl ib nothing wakes the progress thread more often than each btl_ib_progress_thread_ms (10) while no peer wants
  * anything. */
 static void must_be_calm_with_a_window(const char *thread)
 {
@@ -180,7 +180,7 @@ static void must_be_calm_with_a_window(const char *thread)
     compute_for(1);
     long woken = wakeups(thread) - before;
     if (woken > 120) {
-        fail("the kicker woke up %ld times in a second for a window that nobody used", woken);
+        fail("the progress thread woke up %ld times in a second for a window that nobody used", woken);
     }
     MPI_Win_free(&win);
 }
@@ -194,7 +194,7 @@ static void must_sleep(const char *thread)
     long woken = wakeups(thread) - before;
     compute_for(1); /* what the other sends next does wake it */
     if (woken > 0) {
-        fail("the kicker woke up %ld times although nothing was due", woken);
+        fail("the progress thread woke up %ld times although nothing was due", woken);
     }
 }
 
@@ -203,10 +203,10 @@ static void must_have_ended(void)
 {
     char thread[300];
 
-    if (find_kicker(thread, sizeof(thread))) {
-        fprintf(stderr, "FAIL sleeper: there is a kicker at the end of the process\n");
+    if (find_thread(thread, sizeof(thread))) {
+        fprintf(stderr, "FAIL sleeper: there is a progress thread at the end of the process\n");
     } else {
-        fprintf(stderr, "sleeper: no kicker at the end of the process\n");
+        fprintf(stderr, "sleeper: no progress thread at the end of the process\n");
     }
 }
 
@@ -221,17 +221,17 @@ int main(int argc, char **argv)
     refusals_wanted = (int) arg(argc, argv, "refused", 0);
     begin(&argc, &argv, "sleeper");
     need_ranks(2);
-    int wanted = 0 != arg(argc, argv, "kicker", 1);
+    int wanted = 0 != arg(argc, argv, "thread", 1);
     exchange();
     if (refusals_wanted > 0) {
         must_ask_again();
     }
     /* It names itself when it first runs. */
-    for (int i = 0; i < (wanted ? 500 : 10) && !find_kicker(thread, sizeof(thread)); i++) {
+    for (int i = 0; i < (wanted ? 500 : 10) && !find_thread(thread, sizeof(thread)); i++) {
         compute_for(0.01);
     }
-    if (find_kicker(thread, sizeof(thread)) != wanted) {
-        fail(wanted ? "there is no kicker" : "there is a kicker");
+    if (find_thread(thread, sizeof(thread)) != wanted) {
+        fail(wanted ? "there is no progress thread" : "there is a progress thread");
     }
     if (just_exit) {
         exit(0);
@@ -247,8 +247,8 @@ int main(int argc, char **argv)
         exchange();
     }
     finish();
-    if (find_kicker(thread, sizeof(thread))) {
-        fprintf(stderr, "FAIL sleeper: rank %d: there is a kicker after MPI_Finalize\n", rank);
+    if (find_thread(thread, sizeof(thread))) {
+        fprintf(stderr, "FAIL sleeper: rank %d: there is a progress thread after MPI_Finalize\n", rank);
         return 1;
     }
     return 0;

@@ -128,7 +128,7 @@ def test_full_ports(run, mpi):
   Reason: Address already in use
   Needed: 2 for each rank on each device
   Ranks:  1 of this job on this host: 2 ports of each device
-.*btl_ib_bulk_apart""",
+.*btl_ib_bulk_lane""",
             output,
         )
         assert "rail 0 is " not in output
@@ -323,16 +323,16 @@ def test_values_and_devices(run, mpi):
     )
 
 
-def test_kicker_exit(run, mpi):
+def test_progress_thread_exit(run, mpi):
     """A process that ends without MPI_Finalize ends its progress thread before libraries are
     closed."""
     output = mpi.job(run, 2, "--mca", "btl", "ib,self", mpi.program("sleeper"), "exit=1", ok=None)
-    assert "sleeper: no kicker at the end of the process" in output
+    assert "sleeper: no progress thread at the end of the process" in output
     assert "FAIL" not in output
 
 
 @pytest.mark.alone
-def test_kicker_refused(run, mpi):
+def test_progress_thread_refused(run, mpi):
     """A system that refuses that thread is asked again, and each process says once what that
     means."""
     output = mpi.job(run, 2, "--mca", "btl", "ib,self", mpi.program("sleeper"), "refused=4")

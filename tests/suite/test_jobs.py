@@ -55,8 +55,8 @@ COMPUTING = [
     job("mpi", "twosends seconds=20", marks="alone long"),
     job("mpi", "twosends seconds=3 first=1", marks="alone"),
     job("mpi", "sleeper", marks="alone"),
-    job("mpi", "sleeper kicker=0", name="mpi/sleeper,kicker=0/2-ranks",
-        mpirun="--mca btl_ib_kicker 0", marks="alone"),
+    job("mpi", "sleeper thread=0", name="mpi/sleeper,thread=0/2-ranks",
+        mpirun="--mca btl_ib_progress_thread 0", marks="alone"),
     job("mpi", "compute seconds=5", 2, 2, marks="alone"),
     job("mpi", "compute seconds=20", 2, 2, marks="alone long"),
     # Nobody sent to it before: its thread answers, so that it is not taken for somebody behind a

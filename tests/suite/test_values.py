@@ -69,8 +69,8 @@ BAD = [
         "it is none of these",
         "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled",
     ),
-    ("kicker", "2", "it is none of these", "0, f, false"),
-    ("bulk_apart", "", "it is empty", "0, f, false"),
+    ("progress_thread", "2", "it is none of these", "0, f, false"),
+    ("bulk_lane", "", "it is empty", "0, f, false"),
     (
         "flags",
         "nosuch",
@@ -244,6 +244,25 @@ def test_good_values(run, mpi):
         output = ompi_info(run, mpi, **{name: value})
         assert f"btl_ib_{name}:value:{shown}\n" in output
         assert "nvalid" not in output
+
+
+# A former name, the parameter's name now, a value, and what it means.
+RENAMED = [
+    "kicker progress_thread no 0",
+    "kicker_ms progress_thread_ms 20ms 20",
+    "kicker_store progress_thread_backlog 64k 65536",
+    "bulk_apart bulk_lane 0 0",
+]
+
+
+def test_old_names(run, mpi):
+    """The names that parameters had before still count, and ompi_info lists them."""
+    listed = ompi_info(run, mpi)
+    for old, name, value, shown in map(str.split, RENAMED):
+        output = mpi.alone(run, ("cvars", f"name=btl_ib_{name}"), **{old: value})
+        assert "rail 0 is " in output
+        assert re.search(f"btl_ib_{name} .* = {shown},", output)
+        assert f"btl_ib_{name}:synonym:name:btl_ib_{old}\n" in listed
 
 
 @pytest.mark.limit(120)

@@ -16,19 +16,19 @@
 #include "btl_ib_biased_lock.h"
 
 enum {
-    VISITS = 200000, /* attempts: without the barrier one in some 10000 goes wrong */
-    PAUSE = 64,      /* turns of an empty loop from one to the next, at most */
+    BORROWS = 200000, /* attempts: without the barrier one in some 10000 goes wrong */
+    PAUSE = 64,       /* turns of an empty loop from one to the next, at most */
 };
 
-/* What the gate guards: always alike when nobody is in. */
+/* What the lock guards: always alike when nobody is in. */
 typedef struct guarded {
     uint64_t first, second;
 } guarded_t;
 
-static btl_ib_gate_t gate;
+static btl_ib_biased_lock_t lock;
 static guarded_t guarded;
 static atomic_uint torn;  /* times that it was not */
-static atomic_bool over;  /* the last visit was made */
+static atomic_bool over;  /* the last attempt to borrow was made */
 static atomic_bool stays; /* a thread is to stay in */
 static atomic_bool is_in; /* and it is */
 
@@ -43,10 +43,10 @@ static int setup(void **state)
     return 0;
 }
 
-/* Where the system refuses membarrier the gate is a mutex, and there is nothing to test of the bias. */
+/* Where the system refuses membarrier the lock is a mutex: there is no bias to test. */
 static void begin_biased(void)
 {
-    if (!btl_ib_gate_init(&gate, true)) {
+    if (!btl_ib_biased_lock_init(&lock, true)) {
         skip();
     }
 }
@@ -77,32 +77,32 @@ static bool elsewhere(void *(*function)(void *) )
     return result != NULL;
 }
 
-static void *visit_once(void *unused)
+static void *borrow_once(void *unused)
 {
     (void) unused;
-    if (!btl_ib_gate_visit(&gate)) {
+    if (!btl_ib_biased_lock_borrow(&lock)) {
         return NULL;
     }
-    btl_ib_gate_leave(&gate);
-    return &gate;
+    btl_ib_biased_lock_release(&lock);
+    return &lock;
 }
 
-static void *enter_once(void *unused)
+static void *acquire_once(void *unused)
 {
     (void) unused;
-    btl_ib_gate_enter(&gate);
-    btl_ib_gate_leave(&gate);
-    return &gate;
+    btl_ib_biased_lock_acquire(&lock);
+    btl_ib_biased_lock_release(&lock);
+    return &lock;
 }
 
 static void *try_once(void *unused)
 {
     (void) unused;
-    if (!btl_ib_gate_try(&gate)) {
+    if (!btl_ib_biased_lock_try(&lock)) {
         return NULL;
     }
-    btl_ib_gate_leave(&gate);
-    return &gate;
+    btl_ib_biased_lock_release(&lock);
+    return &lock;
 }
 
 static void stay_until_told(void)
@@ -111,22 +111,22 @@ static void stay_until_told(void)
     while (atomic_load(&stays)) {
         sched_yield();
     }
-    btl_ib_gate_leave(&gate);
+    btl_ib_biased_lock_release(&lock);
 }
 
-static void *visit_and_stay(void *unused)
+static void *borrow_and_stay(void *unused)
 {
     (void) unused;
-    while (!btl_ib_gate_visit(&gate)) {
+    while (!btl_ib_biased_lock_borrow(&lock)) {
     }
     stay_until_told();
     return NULL;
 }
 
-static void *enter_and_stay(void *unused)
+static void *acquire_and_stay(void *unused)
 {
     (void) unused;
-    btl_ib_gate_enter(&gate);
+    btl_ib_biased_lock_acquire(&lock);
     stay_until_told();
     return NULL;
 }
@@ -144,45 +144,45 @@ static void test_owner_needs_no_mutex(void **state)
 {
     (void) state;
     begin_biased();
-    btl_ib_gate_enter(&gate);
-    assert_false(gate.by_mutex);
-    assert_false(elsewhere(visit_once));
-    assert_false(gate.by_mutex);
-    btl_ib_gate_leave(&gate);
-    assert_true(btl_ib_gate_try(&gate));
-    assert_false(gate.by_mutex);
-    btl_ib_gate_leave(&gate);
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(lock.by_mutex);
+    assert_false(elsewhere(borrow_once));
+    assert_false(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
+    assert_true(btl_ib_biased_lock_try(&lock));
+    assert_false(lock.by_mutex);
+    btl_ib_biased_lock_release(&lock);
 }
 
-static void test_a_visit_shuts_the_owner_out(void **state)
+static void test_a_borrower_keeps_the_owner_out(void **state)
 {
     (void) state;
     begin_biased();
-    pthread_t visitor = start(visit_and_stay);
+    pthread_t borrower = start(borrow_and_stay);
     wait_for(&is_in);
-    assert_false(btl_ib_gate_try(&gate));
-    assert_false(elsewhere(visit_once));
+    assert_false(btl_ib_biased_lock_try(&lock));
+    assert_false(elsewhere(borrow_once));
     atomic_store(&stays, false);
-    assert_int_equal(pthread_join(visitor, NULL), 0);
-    btl_ib_gate_enter(&gate);
-    assert_false(gate.by_mutex); /* it was a visit only */
-    btl_ib_gate_leave(&gate);
+    assert_int_equal(pthread_join(borrower, NULL), 0);
+    btl_ib_biased_lock_acquire(&lock);
+    assert_false(lock.by_mutex); /* the bias is back */
+    btl_ib_biased_lock_release(&lock);
 }
 
 static void test_others_end_the_bias(void **state)
 {
-    static void *(*const ways[])(void *) = {enter_once, try_once};
+    static void *(*const ways[])(void *) = {acquire_once, try_once};
 
     (void) state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         begin_biased();
         assert_true(elsewhere(ways[i]));
-        assert_true(elsewhere(visit_once));
-        btl_ib_gate_enter(&gate);
-        assert_true(gate.by_mutex);
+        assert_true(elsewhere(borrow_once));
+        btl_ib_biased_lock_acquire(&lock);
+        assert_true(lock.by_mutex);
         assert_false(elsewhere(try_once));
-        assert_false(elsewhere(visit_once));
-        btl_ib_gate_leave(&gate);
+        assert_false(elsewhere(borrow_once));
+        btl_ib_biased_lock_release(&lock);
         assert_true(elsewhere(try_once));
     }
 }
@@ -190,104 +190,104 @@ static void test_others_end_the_bias(void **state)
 static void test_without_bias_it_is_a_mutex(void **state)
 {
     (void) state;
-    assert_false(btl_ib_gate_init(&gate, false));
-    assert_true(elsewhere(visit_once));
-    btl_ib_gate_enter(&gate);
-    assert_true(gate.by_mutex);
-    assert_false(elsewhere(visit_once));
+    assert_false(btl_ib_biased_lock_init(&lock, false));
+    assert_true(elsewhere(borrow_once));
+    btl_ib_biased_lock_acquire(&lock);
+    assert_true(lock.by_mutex);
+    assert_false(elsewhere(borrow_once));
     assert_false(elsewhere(try_once));
-    btl_ib_gate_leave(&gate);
-    assert_true(elsewhere(enter_once));
+    btl_ib_biased_lock_release(&lock);
+    assert_true(elsewhere(acquire_once));
 }
 
 /* Who waited must not be overtaken by who polls. */
-static void test_sleepers_go_first(void **state)
+static void test_waiting_threads_go_first(void **state)
 {
     (void) state;
-    assert_false(btl_ib_gate_init(&gate, false));
-    btl_ib_gate_enter(&gate);
-    pthread_t sleeper = start(enter_and_stay);
-    while (atomic_load(&gate.waiting) == 0) {
+    assert_false(btl_ib_biased_lock_init(&lock, false));
+    btl_ib_biased_lock_acquire(&lock);
+    pthread_t sleeper = start(acquire_and_stay);
+    while (atomic_load(&lock.waiting) == 0) {
         sched_yield();
     }
-    btl_ib_gate_leave(&gate);
-    assert_false(btl_ib_gate_try(&gate));
+    btl_ib_biased_lock_release(&lock);
+    assert_false(btl_ib_biased_lock_try(&lock));
     wait_for(&is_in);
-    assert_false(btl_ib_gate_try(&gate));
+    assert_false(btl_ib_biased_lock_try(&lock));
     atomic_store(&stays, false);
     assert_int_equal(pthread_join(sleeper, NULL), 0);
-    assert_true(btl_ib_gate_try(&gate));
-    btl_ib_gate_leave(&gate);
+    assert_true(btl_ib_biased_lock_try(&lock));
+    btl_ib_biased_lock_release(&lock);
 }
 
 /* ---- at the same time ---- */
 
-static void *visit_often(void *unused)
+static void *borrow_often(void *unused)
 {
-    uint64_t visits = 0;
+    uint64_t borrows = 0;
 
     (void) unused;
-    for (int i = 0; i < VISITS; i++) {
+    for (int i = 0; i < BORROWS; i++) {
         for (volatile int pause = i % PAUSE; pause > 0; pause--) {
         }
-        if (btl_ib_gate_visit(&gate)) {
+        if (btl_ib_biased_lock_borrow(&lock)) {
             work();
-            visits++;
-            btl_ib_gate_leave(&gate);
+            borrows++;
+            btl_ib_biased_lock_release(&lock);
         }
     }
     atomic_store(&over, true);
-    return (void *) (uintptr_t) visits;
+    return (void *) (uintptr_t) borrows;
 }
 
-static uint64_t enter_or_try(uint64_t turn)
+static uint64_t acquire_or_try(uint64_t turn)
 {
     if (turn % 2 == 0) {
-        btl_ib_gate_enter(&gate);
-    } else if (!btl_ib_gate_try(&gate)) {
+        btl_ib_biased_lock_acquire(&lock);
+    } else if (!btl_ib_biased_lock_try(&lock)) {
         sched_yield();
         return 0;
     }
     work();
-    btl_ib_gate_leave(&gate);
+    btl_ib_biased_lock_release(&lock);
     return 1;
 }
 
-static void *enter_often(void *unused)
+static void *acquire_often(void *unused)
 {
     uint64_t entered = 0;
 
     (void) unused;
     for (uint64_t turn = 0; !atomic_load(&over); turn++) {
-        entered += enter_or_try(turn);
+        entered += acquire_or_try(turn);
     }
     return (void *) (uintptr_t) entered;
 }
 
-/* The owner goes in and out while somebody visits, and `other` comes in the middle, if it is not NULL: nobody
- * sees what another one has half done, and nothing is lost. */
+/* The owner acquires and releases while another thread borrows; `other`, unless NULL, starts half way. No
+ * thread sees what another has half done, and nothing is lost. */
 static void expect_exclusion(void *(*other)(void *) )
 {
-    pthread_t visitor = start(visit_often), second = visitor;
-    void *visits, *others = NULL;
+    pthread_t borrower = start(borrow_often), second = borrower;
+    void *borrows, *others = NULL;
     uint64_t entered = 0;
 
-    for (uint64_t turn = 0; !atomic_load(&over) || turn < VISITS; turn++) {
-        if (turn == VISITS / 2 && other != NULL) {
+    for (uint64_t turn = 0; !atomic_load(&over) || turn < BORROWS; turn++) {
+        if (turn == BORROWS / 2 && other != NULL) {
             second = start(other);
         }
-        entered += enter_or_try(turn);
+        entered += acquire_or_try(turn);
     }
-    assert_int_equal(pthread_join(visitor, &visits), 0);
+    assert_int_equal(pthread_join(borrower, &borrows), 0);
     if (other != NULL) {
         assert_int_equal(pthread_join(second, &others), 0);
     }
     assert_int_equal(atomic_load(&torn), 0);
-    assert_int_equal(guarded.first, entered + (uintptr_t) visits + (uintptr_t) others);
+    assert_int_equal(guarded.first, entered + (uintptr_t) borrows + (uintptr_t) others);
     assert_int_equal(guarded.second, guarded.first);
 }
 
-static void test_owner_and_visitor_exclude_each_other(void **state)
+static void test_owner_and_borrower_exclude_each_other(void **state)
 {
     (void) state;
     begin_biased();
@@ -298,27 +298,27 @@ static void test_a_second_thread_joins(void **state)
 {
     (void) state;
     begin_biased();
-    expect_exclusion(enter_often);
+    expect_exclusion(acquire_often);
 }
 
-static void test_all_by_mutex(void **state)
+static void test_exclusion_by_mutex_only(void **state)
 {
     (void) state;
-    assert_false(btl_ib_gate_init(&gate, false));
-    expect_exclusion(enter_often);
+    assert_false(btl_ib_biased_lock_init(&lock, false));
+    expect_exclusion(acquire_often);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_owner_needs_no_mutex, setup),
-        cmocka_unit_test_setup(test_a_visit_shuts_the_owner_out, setup),
+        cmocka_unit_test_setup(test_a_borrower_keeps_the_owner_out, setup),
         cmocka_unit_test_setup(test_others_end_the_bias, setup),
         cmocka_unit_test_setup(test_without_bias_it_is_a_mutex, setup),
-        cmocka_unit_test_setup(test_sleepers_go_first, setup),
-        cmocka_unit_test_setup(test_owner_and_visitor_exclude_each_other, setup),
+        cmocka_unit_test_setup(test_waiting_threads_go_first, setup),
+        cmocka_unit_test_setup(test_owner_and_borrower_exclude_each_other, setup),
         cmocka_unit_test_setup(test_a_second_thread_joins, setup),
-        cmocka_unit_test_setup(test_all_by_mutex, setup),
+        cmocka_unit_test_setup(test_exclusion_by_mutex_only, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 #include "btl_ib_modex_codec.h"
+#include "btl_ib_rail_match.h"
 
 /* Where fields of the packed form are, for tests that spoil them. */
 #define AT_VERSION  4
@@ -358,21 +359,21 @@ static void test_same_subnet(void **state)
     (void) state;
     set_rail(&a, "udp", 10, 1, 2, 3, 24);
     set_rail(&b, "udp", 10, 1, 2, 200, 24);
-    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    assert_true(btl_ib_rails_same_subnet(&a, &b));
     b.ip[2] = 3;
-    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    assert_false(btl_ib_rails_same_subnet(&a, &b));
     a.prefix_bits = 23; /* 10.1.2.0/23 holds 10.1.3.200 */
-    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    assert_true(btl_ib_rails_same_subnet(&a, &b));
     b.ip[2] = 4;
-    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    assert_false(btl_ib_rails_same_subnet(&a, &b));
     a.prefix_bits = b.prefix_bits = 32;
     b = a;
-    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    assert_true(btl_ib_rails_same_subnet(&a, &b));
     b.family = 6;
-    assert_false(btl_ib_modex_same_subnet(&a, &b));
+    assert_false(btl_ib_rails_same_subnet(&a, &b));
     a.family = b.family = 0;
     a.prefix_bits = b.prefix_bits = 0;
-    assert_true(btl_ib_modex_same_subnet(&a, &b));
+    assert_true(btl_ib_rails_same_subnet(&a, &b));
 }
 
 /* Of another host than make() says, with addresses of its own. */
@@ -393,7 +394,7 @@ static void assert_choice(const btl_ib_modex_t *ours, const btl_ib_modex_t *thei
 {
     int choice[BTL_IB_RAILS_MAX];
 
-    btl_ib_modex_match(ours, theirs, same_host, choice);
+    btl_ib_rails_match(ours, theirs, same_host, choice);
     assert_int_equal(first, choice[0]);
     assert_int_equal(second, choice[1]);
     for (int i = 2; i < BTL_IB_RAILS_MAX; ++i) {
@@ -482,9 +483,9 @@ static void test_match_equal_addresses(void **state)
     theirs->rails[0].ip[3]++;
     assert_choice(ours, theirs, true, 0, -1);
     assert_choice(theirs, ours, true, 0, -1);
-    assert_true(btl_ib_modex_fits(ours, 0, theirs, 0, true));
-    assert_true(btl_ib_modex_fits(ours, 1, theirs, 0, true)); /* would have to be routed */
-    assert_false(btl_ib_modex_fits(ours, 1, theirs, 1, true));
+    assert_true(btl_ib_rails_fit(ours, 0, theirs, 0, true));
+    assert_true(btl_ib_rails_fit(ours, 1, theirs, 0, true)); /* would have to be routed */
+    assert_false(btl_ib_rails_fit(ours, 1, theirs, 1, true));
     theirs->where.network = 0;
     assert_choice(ours, theirs, false, 0, -1);
     assert_choice(ours, theirs, true, 0, 1);
@@ -556,8 +557,8 @@ static void test_match_both_ways(void **state)
             rail->ip[1] = seed >> 31;
             rail->ip[3] = (uint8_t) (seed >> 29 & 3);
         }
-        btl_ib_modex_match(ours, theirs, false, there);
-        btl_ib_modex_match(theirs, ours, false, back);
+        btl_ib_rails_match(ours, theirs, false, there);
+        btl_ib_rails_match(theirs, ours, false, back);
         for (int i = 0; i < 4; ++i) {
             assert_true(there[i] < 0 || back[there[i]] == i);
             assert_true(back[i] < 0 || there[back[i]] == i);

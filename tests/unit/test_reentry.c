@@ -5,7 +5,7 @@
 
 /*
  * Callbacks that call back in. Those of the PML call progress, and while one runs the lock is free, so
- * that another thread may call progress, or the kicker kick: for the engine all that is a turn within a
+ * that another thread may call progress, or the progress thread kick: for the engine all that is a turn within a
  * turn.
  */
 

@@ -13,13 +13,13 @@
 
 #include "btl_ib_registration_limit.h"
 
-static const btl_ib_pin_host_t large = {.memory = 400000, .lockable = UINT64_MAX, .processes = 4};
+static const btl_ib_registration_host_t large = {.memory = 400000, .lockable = UINT64_MAX, .processes = 4};
 
-static uint64_t limit(const char *text, const btl_ib_pin_host_t *host)
+static uint64_t limit(const char *text, const btl_ib_registration_host_t *host)
 {
     uint64_t bytes = 77;
 
-    assert_null(btl_ib_pin_limit(text, host, &bytes));
+    assert_null(btl_ib_registration_limit_parse(text, host, &bytes));
     return bytes;
 }
 
@@ -41,7 +41,7 @@ static void test_amounts(void **state)
 
 static void test_what_may_be_locked_is_the_most(void **state)
 {
-    const btl_ib_pin_host_t small = {.memory = 400000, .lockable = 30000, .processes = 4};
+    const btl_ib_registration_host_t small = {.memory = 400000, .lockable = 30000, .processes = 4};
 
     (void) state;
     assert_int_equal(30000, limit("50%", &small));
@@ -67,14 +67,14 @@ static void test_nonsense(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
-        assert_non_null(btl_ib_pin_limit(texts[i], &large, &bytes));
+        assert_non_null(btl_ib_registration_limit_parse(texts[i], &large, &bytes));
         assert_int_equal(77, bytes);
     }
 }
 
 static void test_host_has_memory(void **state)
 {
-    const btl_ib_pin_host_t host = btl_ib_pin_host(3);
+    const btl_ib_registration_host_t host = btl_ib_registration_host(3);
 
     (void) state;
     assert_true(host.memory > 1000000);

@@ -17,76 +17,76 @@
 
 static char out[16384];
 
-static const char *format(const btl_ib_seen_t *seen, size_t size)
+static const char *format(const btl_ib_rejected_devices_t *rejected, size_t size)
 {
     memset(out, 'x', sizeof(out));
-    btl_ib_seen_format(seen, out, size);
+    btl_ib_rejected_devices_format(rejected, out, size);
     assert_true(strlen(out) < size);
     return out;
 }
 
 static void test_lines(void **state)
 {
-    btl_ib_seen_t seen = {0};
+    btl_ib_rejected_devices_t rejected = {0};
 
     (void) state;
-    assert_string_equal(format(&seen, sizeof(out)), "  (nothing)\n");
-    btl_ib_seen_add(&seen, "udp", "eth0", "it is down");
-    btl_ib_seen_add(&seen, "verbs", NULL, "no device");
-    btl_ib_seen_add(&seen, "verbs", "", "none at all");
-    assert_string_equal(format(&seen, sizeof(out)),
+    assert_string_equal(format(&rejected, sizeof(out)), "  (nothing)\n");
+    btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "it is down");
+    btl_ib_rejected_devices_add(&rejected, "verbs", NULL, "no device");
+    btl_ib_rejected_devices_add(&rejected, "verbs", "", "none at all");
+    assert_string_equal(format(&rejected, sizeof(out)),
                         "  udp/eth0: it is down\n  verbs: no device\n  verbs: none at all\n");
 }
 
 /* A device has several addresses and is looked at several times. */
 static void test_once(void **state)
 {
-    btl_ib_seen_t seen = {0};
+    btl_ib_rejected_devices_t rejected = {0};
 
     (void) state;
     for (int i = 0; i < 3; ++i) {
-        btl_ib_seen_add(&seen, "udp", "eth0", "it is down");
-        btl_ib_seen_add(&seen, "udp", "eth0", "its address is link-local");
-        btl_ib_seen_add(&seen, "ofi", "eth0", "it is down");
+        btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "it is down");
+        btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "its address is link-local");
+        btl_ib_rejected_devices_add(&rejected, "ofi", "eth0", "it is down");
     }
-    assert_int_equal(seen.count, 3);
-    assert_int_equal(seen.more, 0);
+    assert_int_equal(rejected.count, 3);
+    assert_int_equal(rejected.more, 0);
 }
 
 static void test_many(void **state)
 {
-    btl_ib_seen_t seen = {0};
+    btl_ib_rejected_devices_t rejected = {0};
     char name[16];
 
     (void) state;
-    for (int i = 0; i < BTL_IB_SEEN_MAX + 5; ++i) {
+    for (int i = 0; i < BTL_IB_REJECTED_MAX + 5; ++i) {
         snprintf(name, sizeof(name), "veth%d", i);
-        btl_ib_seen_add(&seen, "udp", name, "it has no IP address");
+        btl_ib_rejected_devices_add(&rejected, "udp", name, "it has no IP address");
     }
-    assert_int_equal(seen.count, BTL_IB_SEEN_MAX);
-    assert_non_null(strstr(format(&seen, sizeof(out)), "\n  and 5 more\n"));
+    assert_int_equal(rejected.count, BTL_IB_REJECTED_MAX);
+    assert_non_null(strstr(format(&rejected, sizeof(out)), "\n  and 5 more\n"));
 }
 
 /* Long texts are cut; what does not fit is left out in whole lines. */
 static void test_bounds(void **state)
 {
-    btl_ib_seen_t seen = {0};
+    btl_ib_rejected_devices_t rejected = {0};
     char text[1000];
 
     (void) state;
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    btl_ib_seen_add(&seen, "udp", "eth0", "down");
-    btl_ib_seen_add(&seen, text, text, text);
-    assert_int_equal(strlen(seen.device[1].name), sizeof(seen.device[1].name) - 1);
-    assert_int_equal(strlen(seen.device[1].reason), sizeof(seen.device[1].reason) - 1);
+    btl_ib_rejected_devices_add(&rejected, "udp", "eth0", "down");
+    btl_ib_rejected_devices_add(&rejected, text, text, text);
+    assert_int_equal(strlen(rejected.device[1].name), sizeof(rejected.device[1].name) - 1);
+    assert_int_equal(strlen(rejected.device[1].reason), sizeof(rejected.device[1].reason) - 1);
     for (size_t size = 1; size < 300; ++size) {
-        const char *all = format(&seen, size);
+        const char *all = format(&rejected, size);
 
         assert_true('\0' == all[0] || '\n' == all[strlen(all) - 1]);
     }
-    assert_string_equal(format(&seen, strlen("  udp/eth0: down\n") + 1), "  udp/eth0: down\n");
-    assert_string_equal(format(&seen, strlen("  udp/eth0: down\n")), "");
+    assert_string_equal(format(&rejected, strlen("  udp/eth0: down\n") + 1), "  udp/eth0: down\n");
+    assert_string_equal(format(&rejected, strlen("  udp/eth0: down\n")), "");
 }
 
 int main(void)

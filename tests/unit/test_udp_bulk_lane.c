@@ -353,11 +353,11 @@ static void test_port_above_taken(void **state)
     assert_true(t->attr.bulk_lane);
     assert_in_range(port_of(t), params.port_min + 2u, params.port_min + 6u);
     close_transport(t);
-    assert_null(strstr(calls.heard, "btl_ib_bulk_apart"));
+    assert_null(strstr(calls.heard, "btl_ib_bulk_lane"));
     params.port_count = 2;
     t = open_with(params);
     assert_false(t->attr.bulk_lane);
-    assert_non_null(strstr(calls.heard, "btl_ib_bulk_apart"));
+    assert_non_null(strstr(calls.heard, "btl_ib_bulk_lane"));
     assert_int_equal(port_of(t), params.port_min);
     close_transport(t);
     close(fd);

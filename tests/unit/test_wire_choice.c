@@ -18,11 +18,11 @@
 /* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are taken. */
 static void expect(const char *wire, uint32_t processes, uint32_t most, const char *expected)
 {
-    btl_ib_wires_try_t tries[BTL_IB_WIRES_TRIES];
-    const int count = btl_ib_wires_plan(wire, processes, most, tries);
+    btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES];
+    const int count = btl_ib_wire_plan(wire, processes, most, tries);
     char plan[64] = "";
 
-    assert_true(count <= BTL_IB_WIRES_TRIES);
+    assert_true(count <= BTL_IB_WIRE_TRIES);
     for (int i = 0; i < count; ++i) {
         strcat(plan, 0 < i ? " " : "");
         strcat(plan, tries[i].wire);
@@ -47,15 +47,15 @@ static void test_plan(void **state)
 static void test_connections(void **state)
 {
     (void) state;
-    assert_true(btl_ib_wires_suffices(0, UINT32_MAX, 16)); /* datagrams need none */
-    assert_true(btl_ib_wires_suffices(16384, 64, 3));
-    assert_false(btl_ib_wires_suffices(16383, 64, 3));
-    assert_false(btl_ib_wires_suffices(16384, 65, 3));
-    assert_false(btl_ib_wires_suffices(16384, 64, 4));
-    assert_true(btl_ib_wires_suffices(2, 1, 1));
-    assert_false(btl_ib_wires_suffices(1, 1, 1));
-    assert_false(btl_ib_wires_suffices(UINT32_MAX, UINT32_MAX, 16));
-    assert_false(btl_ib_wires_suffices(UINT32_MAX, 65536, 1)); /* 2^33 */
+    assert_true(btl_ib_wire_suffices(0, UINT32_MAX, 16)); /* datagrams need none */
+    assert_true(btl_ib_wire_suffices(16384, 64, 3));
+    assert_false(btl_ib_wire_suffices(16383, 64, 3));
+    assert_false(btl_ib_wire_suffices(16384, 65, 3));
+    assert_false(btl_ib_wire_suffices(16384, 64, 4));
+    assert_true(btl_ib_wire_suffices(2, 1, 1));
+    assert_false(btl_ib_wire_suffices(1, 1, 1));
+    assert_false(btl_ib_wire_suffices(UINT32_MAX, UINT32_MAX, 16));
+    assert_false(btl_ib_wire_suffices(UINT32_MAX, 65536, 1)); /* 2^33 */
 }
 
 int main(void)

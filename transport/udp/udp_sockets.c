@@ -118,7 +118,7 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
         if (rc != 0) {
             BTL_IB_UDP_LOG(sockets->log, 1,
                            "long messages share the socket of all else, and small ones wait behind "
-                           "them: no two ports side by side for btl_ib_bulk_apart "
+                           "them: no two ports side by side for btl_ib_bulk_lane "
                            "(btl_ib_port_min %u, btl_ib_port_range %u): %s",
                            params->port_min, params->port_count, strerror(-rc));
         }

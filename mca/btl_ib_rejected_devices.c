@@ -11,26 +11,26 @@
 #include <stdio.h>
 #include <string.h>
 
-void btl_ib_seen_add(btl_ib_seen_t *seen, const char *transport, const char *device,
-                     const char *reason)
+void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
+                                 const char *device, const char *reason)
 {
     const bool named = NULL != device && '\0' != device[0];
-    btl_ib_seen_device_t entry;
+    btl_ib_rejected_device_t entry;
 
     snprintf(entry.name, sizeof(entry.name), "%s%s%s", transport, named ? "/" : "",
              named ? device : "");
     snprintf(entry.reason, sizeof(entry.reason), "%s", reason);
-    for (uint32_t i = 0; i < seen->count; ++i) {
-        if (0 == strcmp(seen->device[i].name, entry.name)
-            && 0 == strcmp(seen->device[i].reason, entry.reason)) {
+    for (uint32_t i = 0; i < rejected->count; ++i) {
+        if (0 == strcmp(rejected->device[i].name, entry.name)
+            && 0 == strcmp(rejected->device[i].reason, entry.reason)) {
             return;
         }
     }
-    if (BTL_IB_SEEN_MAX == seen->count) {
-        ++seen->more;
+    if (BTL_IB_REJECTED_MAX == rejected->count) {
+        ++rejected->more;
         return;
     }
-    seen->device[seen->count++] = entry;
+    rejected->device[rejected->count++] = entry;
 }
 
 /* Returns whether the line fits, and what is before is kept if it does not. */
@@ -51,20 +51,21 @@ __attribute__((format(printf, 4, 5))) static bool add_line(char *out, size_t siz
     return true;
 }
 
-void btl_ib_seen_format(const btl_ib_seen_t *seen, char *out, size_t size)
+void btl_ib_rejected_devices_format(const btl_ib_rejected_devices_t *rejected, char *out,
+                                    size_t size)
 {
     size_t len = 0;
     bool fits = true;
 
     out[0] = '\0';
-    if (0 == seen->count) {
+    if (0 == rejected->count) {
         (void) add_line(out, size, &len, "  (nothing)\n");
     }
-    for (uint32_t i = 0; i < seen->count && fits; ++i) {
-        fits =
-            add_line(out, size, &len, "  %s: %s\n", seen->device[i].name, seen->device[i].reason);
+    for (uint32_t i = 0; i < rejected->count && fits; ++i) {
+        fits = add_line(out, size, &len, "  %s: %s\n", rejected->device[i].name,
+                        rejected->device[i].reason);
     }
-    if (fits && seen->more > 0) {
-        (void) add_line(out, size, &len, "  and %" PRIu32 " more\n", seen->more);
+    if (fits && rejected->more > 0) {
+        (void) add_line(out, size, &len, "  and %" PRIu32 " more\n", rejected->more);
     }
 }

@@ -1,0 +1,315 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_peer_report.h"
+
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "btl_ib_help.h"
+#include "btl_ib_modex.h"
+
+void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
+                              const btl_ib_params_t *params,
+                              const struct mca_btl_base_module_t *limits,
+                              const btl_ib_modex_t *self)
+{
+    *reports = (btl_ib_peer_reports_t){
+        .rank = rank,
+        .params = params,
+        .limits = limits,
+        .self = self,
+    };
+}
+
+/* ---- failures ---- */
+
+/* What to look at, in lines of a help text. */
+static const char *advice(btl_ib_death_t reason)
+{
+    switch (reason) {
+    case BTL_IB_DEATH_REFUSED:
+        return "The process has ended: look at that rank's own output and exit status, and at\n"
+               "the kernel's log of its host (out of memory?). If it still runs, a firewall\n"
+               "between the hosts rejects UDP.";
+    case BTL_IB_DEATH_SILENCE:
+        return "Is the host up, and can it be reached (ping)? Is the process stopped? If it only\n"
+               "computed for long without calling MPI, raise btl_ib_silence_limit (seconds; 0\n"
+               "means for ever).";
+    case BTL_IB_DEATH_UNANSWERED:
+        return "Is UDP blocked by a firewall of either host, or the address not routed from\n"
+               "here? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
+               "btl_ib_port_range the ports that have to be open. btl_ib_connect_timeout says\n"
+               "how long is waited (seconds; 0 means for ever).";
+    case BTL_IB_DEATH_NO_PROGRESS:
+        return "Do large datagrams get lost on the way (the MTU of a switch: ping -M do -s\n"
+               "1472)? If the process only computed for long without calling MPI, raise\n"
+               "btl_ib_silence_limit (seconds; 0 means for ever).";
+    case BTL_IB_DEATH_NO_TAG:
+        return "It does not use what this process sends to: do both run the same Open MPI, and\n"
+               "with the same --mca pml, btl and osc?";
+    case BTL_IB_DEATH_ENDED:
+        return "Look at that rank's own output and exit status, and at the kernel's log of its\n"
+               "host (out of memory?); with ULFM (mpirun --with-ft ulfm) also at what the other\n"
+               "processes of this host say: if one gives a process up, all do.";
+    case BTL_IB_DEATH_RESTARTED:
+        return "Look why the earlier process ended: at that rank's own output, and the kernel's\n"
+               "log of its host.";
+    case BTL_IB_DEATH_DEVICE:
+        return "Look at the device, its cable and its port (the kernel's log, ip link,\n"
+               "ibv_devinfo).";
+    default:
+        return "";
+    }
+}
+
+void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason)
+{
+    if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
+                          ends->our_address, ends->rank, ends->host, ends->address,
+                          btl_ib_death_string(reason), advice(reason))) {
+        opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s",
+                    ends->our_rank, opal_process_info.nodename, ends->rank, ends->host,
+                    ends->device, ends->address, btl_ib_death_string(reason));
+    }
+}
+
+void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
+                                 uint32_t left)
+{
+    char moved_text[16];
+    char left_text[16];
+
+    snprintf(moved_text, sizeof(moved_text), "%u", moved);
+    snprintf(left_text, sizeof(left_text), "%u", left);
+    if (!btl_ib_show_help("device failed", ends->our_rank, opal_process_info.nodename, ends->device,
+                          ends->our_address, strerror(error), moved_text, left_text)) {
+        opal_output(0,
+                    "btl:ib: rank %s on host %s: device %s failed: %s; %u connections go on by "
+                    "others, %u are lost",
+                    ends->our_rank, opal_process_info.nodename, ends->device, strerror(error),
+                    moved, left);
+    }
+}
+
+/* ---- peers that do not answer ---- */
+
+/* Is that host reported, or are as many as may be? If not, record it. */
+static bool is_reported(btl_ib_peer_reports_t *reports, const char *host)
+{
+    for (uint32_t i = 0; i < reports->silent_count; ++i) {
+        if (0 == strcmp(reports->silent[i], host)) {
+            return true;
+        }
+    }
+    if (BTL_IB_REPORT_HOSTS == reports->silent_count) {
+        ++reports->silent_more;
+        return true;
+    }
+    snprintf(reports->silent[reports->silent_count++], sizeof(reports->silent[0]), "%s", host);
+    return false;
+}
+
+void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
+                              bool answers)
+{
+    const btl_ib_params_t *params = reports->params;
+    char ports[96] = "any that is free (btl_ib_port_min is not set)";
+    char end[160] = "It may only compute, so this process goes on waiting for it.";
+
+    if (is_reported(reports, ends->host)) {
+        return;
+    }
+    if (0 != params->port_min) {
+        snprintf(ports, sizeof(ports), "%d to %d (btl_ib_port_min, btl_ib_port_range)",
+                 params->port_min, params->port_min + params->port_range - 1);
+    }
+    if (answers && 0 == params->connect_timeout) {
+        snprintf(end, sizeof(end), "This process goes on waiting (btl_ib_connect_timeout is 0).");
+    } else if (answers) {
+        snprintf(end, sizeof(end),
+                 "The job ends if that does not change within %d s of the first attempt\n"
+                 "(btl_ib_connect_timeout).",
+                 params->connect_timeout);
+    }
+    btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address,
+                     heard ? "what it sends arrives here, but not what is sent from here"
+                           : "nothing that it sends has arrived here, either",
+                     ports, end);
+}
+
+void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports)
+{
+    if (reports->silent_more > 0) {
+        opal_output(0, "btl:ib: rank %u on host %s: %u processes of further hosts did not answer",
+                    reports->rank, opal_process_info.nodename, reports->silent_more);
+    }
+}
+
+/* ---- large datagrams ---- */
+
+void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole)
+{
+    if (!reports->hole_found) {
+        reports->hole_found = true;
+        reports->hole_pending = true;
+        reports->hole = *hole;
+    }
+}
+
+void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
+{
+    const btl_ib_black_hole_t *hole = &reports->hole;
+
+    if (reports->hole_pending) {
+        reports->hole_pending = false;
+        btl_ib_show_help("large datagrams lost", hole->ends.our_rank, opal_process_info.nodename,
+                         hole->ends.device, hole->ends.our_address, hole->ends.rank,
+                         hole->ends.host, hole->ends.address, hole->lost, hole->most, hole->carries,
+                         hole->most, hole->lost);
+    }
+}
+
+/* ---- peers that differ ---- */
+
+enum { LIMITS, GUARD, NETWORK, ATOMICS };
+
+/* Is this the first of its kind? Also makes texts of both ranks. */
+static bool is_first(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
+                     btl_ib_ends_t *ends)
+{
+    const bool first = 0 == (reports->mismatches & 1u << kind);
+
+    reports->mismatches |= 1u << kind;
+    snprintf(ends->our_rank, sizeof(ends->our_rank), "%u", reports->rank);
+    snprintf(ends->rank, sizeof(ends->rank), "%u", rank);
+    return first;
+}
+
+void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                 uint32_t rank)
+{
+    const mca_btl_base_module_t *limits = reports->limits;
+    const bool eager = limits->btl_eager_limit >= limits->btl_max_send_size;
+    const uint32_t theirs =
+        peer->message_max > BTL_IB_HEADER_ROOM ? peer->message_max - BTL_IB_HEADER_ROOM : 0;
+    btl_ib_ends_t ends;
+
+    if (is_first(reports, LIMITS, rank, &ends)) {
+        btl_ib_show_help("limits differ", ends.our_rank, opal_process_info.nodename,
+                         limits->btl_eager_limit, limits->btl_max_send_size,
+                         eager ? "btl_ib_eager_limit" : "btl_ib_max_send_size", ends.rank,
+                         peer->host, theirs, btl_ib_params_default("max_send_size"),
+                         btl_ib_params_default("eager_limit"));
+    }
+}
+
+/* What one would have to set for it. */
+static const char *guard_text(btl_ib_guard_kind_t guard)
+{
+    switch (guard) {
+    case BTL_IB_GUARD_CRC32C:
+        return "(btl_ib_checksum crc32c, btl_ib_auth none)";
+    case BTL_IB_GUARD_INTEGRITY:
+        return "(btl_ib_auth integrity)";
+    case BTL_IB_GUARD_ENCRYPT:
+        return "(btl_ib_auth encrypt)";
+    default:
+        return "(btl_ib_checksum none, btl_ib_auth none)";
+    }
+}
+
+void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                 uint32_t rank)
+{
+    const btl_ib_guard_kind_t ours = reports->self->guard;
+    btl_ib_ends_t ends;
+
+    if (is_first(reports, GUARD, rank, &ends)) {
+        btl_ib_show_help("protection differs", ends.our_rank, opal_process_info.nodename,
+                         btl_ib_guard_ops(ours)->name, guard_text(ours), ends.rank, peer->host,
+                         btl_ib_guard_ops(peer->guard)->name, guard_text(peer->guard));
+    }
+}
+
+/* A rail by transport and address. */
+static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t size)
+{
+    char address[INET6_ADDRSTRLEN];
+
+    snprintf(out, size, "%s%s%s (%s)", rail->transport, '\0' != rail->provider[0] ? "/" : "",
+             rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
+}
+
+/* All rails of a process. */
+static void describe_rails(const btl_ib_modex_t *modex, char *out, size_t size)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < modex->rail_count && len < size; ++i) {
+        char rail[128];
+
+        describe_rail(&modex->rails[i], rail, sizeof(rail));
+        len += (size_t) snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", rail);
+    }
+}
+
+void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                              uint32_t rank)
+{
+    btl_ib_ends_t ends;
+    char ours[512];
+    char theirs[512];
+
+    if (is_first(reports, NETWORK, rank, &ends)) {
+        describe_rails(reports->self, ours, sizeof(ours));
+        describe_rails(peer, theirs, sizeof(theirs));
+        btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename, ours,
+                         ends.rank, peer->host, theirs);
+    }
+}
+
+void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                  uint32_t rank, uint32_t rail, const char *device,
+                                  uint32_t remote_rail)
+{
+    const btl_ib_modex_rail_t *theirs = &peer->rails[remote_rail];
+    char their_device[128];
+    btl_ib_ends_t ends;
+
+    if (is_first(reports, ATOMICS, rank, &ends)) {
+        describe_rail(theirs, their_device, sizeof(their_device));
+        btl_ib_show_help("atomics differ", ends.our_rank, opal_process_info.nodename, device,
+                         btl_ib_atomics_string(reports->self->rails[rail].atomics),
+                         reports->params->atomics, ends.rank, peer->host, their_device,
+                         btl_ib_atomics_string(theirs->atomics));
+    }
+}
+
+/* ---- one-sided operations ---- */
+
+void btl_ib_report_refused(const btl_ib_ends_t *ends, const char *kind, size_t size, int64_t offset)
+{
+    char where[24];
+
+    snprintf(where, sizeof(where), "%" PRId64, offset);
+    btl_ib_show_help("operation refused", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, kind, size, where);
+}
+
+void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,
+                               int error)
+{
+    char where[64];
+
+    snprintf(where, sizeof(where), "%" PRIx64 ", offset %" PRId64, region, offset);
+    btl_ib_show_help("atomic lost", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, where,
+                     strerror(error));
+}

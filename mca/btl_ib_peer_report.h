@@ -1,0 +1,108 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What a user is told of peers: failures, peers that never answer, large datagrams that get lost,
+ * peers whose configuration differs, refused operations. Each text names both ends by rank, host,
+ * device, address and port, says what is known, and what to look at. Called with the lock held.
+ */
+
+#ifndef BTL_IB_PEER_REPORT_H
+#define BTL_IB_PEER_REPORT_H
+
+#include "btl_ib_engine.h"
+#include "btl_ib_modex_codec.h"
+#include "btl_ib_params.h"
+
+/* Both ends of a connection, as text. */
+typedef struct btl_ib_ends {
+    char our_rank[16];
+    char device[64];
+    char our_address[64];
+    char rank[16];
+    char host[64];
+    char address[64];
+} btl_ib_ends_t;
+
+/* Large datagrams to a peer get lost, and smaller ones do not. Sizes are bytes of datagrams. */
+typedef struct btl_ib_black_hole {
+    btl_ib_ends_t ends;
+    uint32_t lost;    /* these get lost */
+    uint32_t most;    /* sent from now on */
+    uint32_t carries; /* that the rail carries */
+} btl_ib_black_hole_t;
+
+/* Peers' hosts that are reported for not answering, at most; further ones are counted. */
+#define BTL_IB_REPORT_HOSTS 10u
+
+struct mca_btl_base_module_t;
+
+/* What texts need of this process, and what was reported. */
+typedef struct btl_ib_peer_reports {
+    uint32_t rank; /* ours */
+    const btl_ib_params_t *params;
+    const struct mca_btl_base_module_t *limits;
+    const btl_ib_modex_t *self;           /* what we published */
+    uint32_t mismatches;                  /* bits: kinds that were reported */
+    char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts that do not answer */
+    uint32_t silent_count;
+    uint32_t silent_more; /* processes of further hosts */
+    bool hole_found;
+    bool hole_pending; /* to be shown by progress */
+    btl_ib_black_hole_t hole;
+} btl_ib_peer_reports_t;
+
+/* Nothing was reported yet. What the pointers name outlives it. */
+void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
+                              const btl_ib_params_t *params,
+                              const struct mca_btl_base_module_t *limits,
+                              const btl_ib_modex_t *self);
+
+/* A connection failed. Call it once for a peer. */
+void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason);
+
+/*
+ * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.
+ * `answers`: its process answers also while it computes. Reported once for a host.
+ */
+void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
+                              bool answers);
+
+/* The end: how many peers of further hosts did not answer. */
+void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
+
+/* The engine found a black hole (btl_ib_engine_ops_t), perhaps in the progress thread. One for a
+ * process is kept, for btl_ib_report_pending(). */
+void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
+void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
+
+/* `peer`, rank `rank`, has other limits of messages than we, or protects datagrams in another way, or
+ * shares no network with us; or it lets others change the words of its memory, where our rail `rail`
+ * on `device` reaches its `remote_rail`. Each kind is reported once. */
+void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                 uint32_t rank);
+void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                 uint32_t rank);
+void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                              uint32_t rank);
+void btl_ib_report_atomics_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
+                                  uint32_t rank, uint32_t rail, const char *device,
+                                  uint32_t remote_rail);
+
+/* The target refused an operation of `size` bytes; `kind` is its name. */
+void btl_ib_report_refused(const btl_ib_ends_t *ends, const char *kind, size_t size,
+                           int64_t offset);
+
+/* An atomic that a device was to execute is lost, with that errno; `region` and offset name the
+ * word. */
+void btl_ib_report_atomic_lost(const btl_ib_ends_t *ends, uint64_t region, int64_t offset,
+                               int error);
+
+/* The device of a rail failed with that errno. So many connections moved to other rails, so many
+ * end. */
+void btl_ib_report_device_failed(const btl_ib_ends_t *ends, int error, uint32_t moved,
+                                 uint32_t left);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_stats.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The sum of all counters that begin so, and each of them: "12 (stranger 10, token 2)", or "0". */
+static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
+                          size_t size)
+{
+    const size_t skip = strlen(prefix);
+    uint64_t sum = 0;
+    char causes[512] = "";
+    size_t len = 0;
+
+    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; NULL != info->name; ++info) {
+        const uint64_t value =
+            *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
+
+        if (0 == value || 0 != strncmp(info->name, prefix, skip) || len >= sizeof(causes)) {
+            continue;
+        }
+        sum += value;
+        len += (size_t) snprintf(causes + len, sizeof(causes) - len, "%s%s %" PRIu64,
+                                 len > 0 ? ", " : "", info->name + skip, value);
+    }
+    if (0 == sum) {
+        snprintf(out, size, "0");
+    } else {
+        snprintf(out, size, "%" PRIu64 " (%s)", sum, causes);
+    }
+}
+
+void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t *c,
+                        uint64_t not_registered)
+{
+    char rejected[576];
+    char dropped[576];
+    char blocked[576];
+
+    format_causes(c, "rejected_", rejected, sizeof(rejected));
+    format_causes(c, "dropped_", dropped, sizeof(dropped));
+    format_causes(c, "blocked_", blocked, sizeof(blocked));
+    fprintf(stderr,
+            "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
+            " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
+            " spurious), timeouts %" PRIu64 ", failovers %" PRIu64 ", kicks %" PRIu64
+            ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64 ", by device: puts %" PRIu64
+            " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64 ", not pinned %" PRIu64
+            ", served elsewhere %" PRIu64 ", blocked %s, rejected %s, dropped %s\n",
+            rank, host, c->sent_segments, c->sent_bytes, c->received_segments, c->received_bytes,
+            c->retransmits, c->retransmits_spurious, c->timeouts, c->failovers, c->kicks,
+            c->started_puts, c->started_gets, c->started_atomics, c->direct_puts, c->direct_gets,
+            c->direct_atomics, c->direct_returned, not_registered, c->served_elsewhere, blocked,
+            rejected, dropped);
+}

@@ -1,0 +1,66 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Registration handles: what Open MPI gives to peers of a registered region, and copies into packets
+ * as it is. All processes of a job have the same byte order: bml r2 offers no RDMA between others.
+ */
+
+#ifndef BTL_IB_MEMORY_HANDLE_H
+#define BTL_IB_MEMORY_HANDLE_H
+
+#include "btl_ib_compat.h"
+#include "btl_ib_engine.h"
+
+struct mca_btl_base_registration_handle_t {
+    uint64_t base; /* the address of the first byte in its owner's memory */
+    btl_ib_region_key_t key;
+    uint64_t size;         /* bytes; the device knows whole pages */
+    uint32_t device_key;   /* for peers' devices */
+    uint16_t rail;         /* of the owner, for that key */
+    uint8_t pinned;        /* BTL_IB_ACCESS_* that its device allows; 0: processors copy */
+    uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
+    uint64_t check;        /* of all before: osc/rdma reads handles that their owner changes */
+};
+typedef struct mca_btl_base_registration_handle_t btl_ib_memory_handle_t;
+
+/* Compute `check`, when all else is set. */
+void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
+
+/*
+ * Copy a handle (NULL stays NULL) as it was at one moment, and let *handle be the copy. Returns an
+ * OPAL status: BAD_PARAM if it stays damaged.
+ *
+ * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
+ * reads them there without a lock while their owner attaches and detaches memory. What is read may be
+ * another region's (docs/architecture.md), or half of one and half of another. The latter would name
+ * memory that nobody meant, and passes in a moment.
+ */
+int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
+
+/* May the owner's device be asked for that operation? It would not refuse what is beyond the region
+ * but in its last page, nor what the cache allowed somebody else; the owner's engine does. */
+bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
+
+/* Bytes of the target that an operation is about. */
+static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)
+{
+    return BTL_IB_OP_ATOMIC == op->kind ? btl_ib_atomic_size(op->type) : op->size;
+}
+
+/* The access that an operation needs: BTL_IB_ACCESS_*. */
+static inline uint32_t btl_ib_memory_access_of(const btl_ib_op_t *op)
+{
+    switch (op->kind) {
+    case BTL_IB_OP_PUT:
+        return BTL_IB_ACCESS_WRITE;
+    case BTL_IB_OP_GET:
+        return BTL_IB_ACCESS_READ;
+    default:
+        return BTL_IB_ACCESS_ATOMIC;
+    }
+}
+
+#endif

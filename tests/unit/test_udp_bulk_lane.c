@@ -181,7 +181,7 @@ static void test_bulk_alone(void **state)
     close_pair((pair_t *) &pair);
 }
 
-/* Idle, a poll is one look at each lane: who polls seldom finds what is there at once. */
+/* Idle, a poll is one look, at each lane in turn: what is there is found by the second poll. */
 static void test_idle_looks(void **state)
 {
     const pair_t pair = open_two_lanes(0);
@@ -192,9 +192,10 @@ static void test_idle_looks(void **state)
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 0);
     }
-    assert_int_equal(calls.receives, 2000);
+    assert_int_equal(calls.receives, 1000);
     send_one(&pair, 3, 1000, true);
-    assert_int_equal(pair.b->ops->poll(pair.b, &event, 1), 1);
+    assert_int_equal(pair.b->ops->poll(pair.b, &event, 1) + pair.b->ops->poll(pair.b, &event, 1),
+                     1);
     repost(pair.b, &event);
     close_pair((pair_t *) &pair);
 }

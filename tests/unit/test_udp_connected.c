@@ -312,7 +312,7 @@ static void test_fair(void **state)
             assert_int_equal(send_all(trio.c, &by_c, 1), 0);
         }
         assert_int_equal(send_all(pair->b, &by_b, 1), 0); /* there is always one more */
-        assert_int_equal(pair->a->ops->poll(pair->a, &event, 1), 1);
+        event = wait_recv(pair->a);
         if (event.from == trio.c_at_a) {
             found = i;
         }
@@ -334,7 +334,7 @@ static void poll_in_vain(int polls)
     }
 }
 
-/* With few sockets a poll looks at two of them, in turn at all. */
+/* With few sockets a poll looks at one of them, in turn at all. */
 static void test_few_idle(void **state)
 {
     (void) state;
@@ -342,7 +342,7 @@ static void test_few_idle(void **state)
     send_b(BTL_IB_UDP_HOT);
     send_c(BTL_IB_UDP_HOT);
     poll_in_vain(1000);
-    assert_int_equal(calls.receives, 2000);
+    assert_int_equal(calls.receives, 1000);
     assert_int_equal(calls.asks, 0);
     close_trio();
 }
@@ -430,7 +430,7 @@ static void test_many_without_epoll(void **state)
     calls.epoll_error = 0;
     poll_in_vain(10);
     assert_int_equal(calls.asks, 0);
-    assert_int_equal(calls.receives, 20);
+    assert_int_equal(calls.receives, 10);
     assert_all_found();
     close_trio();
 }

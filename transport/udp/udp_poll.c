@@ -70,31 +70,38 @@ static bool take_turns(const looker_t *l)
     return look(l, poll->next) || (poll->bulk_busy && poll->next != 0 && look(l, 0));
 }
 
-static bool look_at_others(const looker_t *l)
+/* Is there an epoll set? It is made when there are many sockets, and tried once. */
+static bool has_epoll(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets)
 {
-    btl_ib_udp_sockets_t *sockets = l->sockets;
-
-    if (sockets->epoll_fd < 0 && sockets->count > FEW && !l->poll->no_epoll) {
-        l->poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
+    if (sockets->epoll_fd < 0 && sockets->count > FEW && !poll->no_epoll) {
+        poll->no_epoll = btl_ib_udp_sockets_epoll(sockets) < 0;
     }
-    return sockets->epoll_fd >= 0 ? ask_epoll(l) : take_turns(l);
+    return sockets->epoll_fd >= 0;
 }
 
 void btl_ib_udp_poll_sockets(btl_ib_udp_poll_t *poll, btl_ib_udp_sockets_t *sockets,
                              btl_ib_udp_rx_t *rx, btl_ib_udp_errors_t *errors)
 {
     const looker_t l = {.poll = poll, .sockets = sockets, .rx = rx, .errors = errors};
-    const bool others_first = poll->streak >= STREAK_MAX;
 
     if (sockets->count <= 1) {
         (void) (sockets->count == 1 && look(&l, 0));
         return;
     }
-    if (look_at_ready(&l) || (!others_first && look(&l, poll->current))) {
+    if (look_at_ready(&l)) {
         return;
     }
+    const bool epoll = has_epoll(poll, sockets);
+    const bool streak = poll->streak >= STREAK_MAX;
+    if (!streak && (epoll || !poll->others)) {
+        poll->others = !look(&l, poll->current);
+        if (!epoll || !poll->others) {
+            return;
+        }
+    }
+    poll->others = false;
     poll->streak = 0;
-    if (!look_at_others(&l) && others_first) {
+    if (!(epoll ? ask_epoll(&l) : take_turns(&l)) && streak) {
         (void) look(&l, poll->current);
     }
 }

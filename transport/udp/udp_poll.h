@@ -6,10 +6,11 @@
 /*
  * In which order sockets are looked at.
  *
- * The one that had something last comes first, then others: with few sockets each second poll looks
- * at the next of them in a fixed order, with many epoll names those that have something. A look in vain is a system call of 0.3 to 0.4 us;
- * epoll costs 0.15 us if no socket has anything, and up to 0.2 us for each datagram of a watched
- * socket, so it pays only where several looks would be in vain. The bulk lane comes last.
+ * The one that had something last comes first, then others: with few sockets each second poll
+ * looks at the next of them in a fixed order, with many epoll names those that have something. A
+ * look in vain is a system call of 0.3 to 0.4 us; epoll costs 0.15 us if no socket has anything,
+ * and up to 0.2 us for each datagram of a watched socket, so it pays only where several looks
+ * would be in vain. The bulk lane comes last.
  */
 
 #ifndef BTL_IB_UDP_POLL_H

@@ -133,7 +133,8 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
-/* Let the engine work once, after btl_ib_poll_throttle_due(). Returns as btl_ib_engine_progress(). */
+/* Let the engine work once, after btl_ib_poll_throttle_due(). Returns as
+ * btl_ib_engine_progress(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;

@@ -33,7 +33,8 @@ static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remo
     return mca_btl_ib_component.self->rails[rail].atomics == peer->rails[remote_rail].atomics;
 }
 
-/* Is the peer reachable by any rail? If not, another BTL may serve it, and nobody would know why. */
+/* Is the peer reachable by any rail? If not, another BTL may serve it, and nobody would know
+ * why. */
 static bool any_choice(const int choice[BTL_IB_RAILS_MAX])
 {
     uint32_t i = 0;
@@ -44,8 +45,8 @@ static bool any_choice(const int choice[BTL_IB_RAILS_MAX])
     return i < BTL_IB_RAILS_MAX;
 }
 
-/* The rail of the peer that this module is to talk to, or -1 and it was told why; `choice`: the same
- * for each rail. */
+/* The rail of the peer that this module is to talk to, or -1 and it was told why; `choice`: the
+ * same for each rail. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
                        const btl_ib_modex_t *peer, int choice[BTL_IB_RAILS_MAX])
 {

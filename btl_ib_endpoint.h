@@ -49,8 +49,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
 btl_ib_endpoint_t *btl_ib_endpoint_self(btl_ib_module_t *module, struct opal_proc_t *proc);
 
 /*
- * The connection to ourselves by the module's device, for atomics on memory whose words only devices
- * change; made at the first call. NULL if that fails. It sends nothing.
+ * The connection to ourselves by the module's device, for atomics on memory whose words only
+ * devices change; made at the first call. NULL if that fails. It sends nothing.
  */
 btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module);
 
@@ -72,7 +72,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
 /*
  * Where a fragment of a long message goes that ob1 gave to this endpoint: to the first one of the
  * peer, or to this one if that is no more. ob1 spreads such fragments over all endpoints of a peer,
- * and the convertor of Open MPI 4.1 crashes unless they arrive in the order in which they were sent.
+ * and the convertor of Open MPI 4.1 crashes unless they arrive in the order in which they were
+ * sent.
  */
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 
@@ -80,8 +81,8 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);
 void btl_ib_endpoint_describe_rail(uint32_t rail, btl_ib_ends_t *ends);
 
-/* Show diagnostics of engine and transports that are pending. `adding`: "rank N on host H" if that is
- * the peer that the engine was told of just now; else NULL. */
+/* Show diagnostics of engine and transports that are pending. `adding`: "rank N on host H" if that
+ * is the peer that the engine was told of just now; else NULL. */
 void btl_ib_endpoint_show_diagnostics(const char *adding);
 
 #endif

@@ -105,8 +105,8 @@ void btl_ib_frag_complete(btl_ib_frag_t *frag, int status)
     }
 }
 
-/* The engine is finished with a fragment, and so are we. What is not the BTL's may be gone by now, or
- * on its way to another peer; so endpoint and ownership are those it was sent with. */
+/* The engine is finished with a fragment, and so are we. What is not the BTL's may be gone by now,
+ * or on its way to another peer; so endpoint and ownership are those it was sent with. */
 static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool owned)
 {
     if (owned) {

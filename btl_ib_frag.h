@@ -6,10 +6,10 @@
 /*
  * A fragment: what the PML hands over as a descriptor, and the engine's message that it becomes.
  *
- * alloc or prepare_src takes it from a free list, send hands it to the engine. It is complete, which
- * its callback tells, when the PML may forget about it; it goes back to its list when the engine
- * needs its memory no longer. With our memory and our ownership it is complete when the last byte was
- * handed to the transport, and back when all was acknowledged; else both happen together.
+ * alloc or prepare_src takes it from a free list, send hands it to the engine. It is complete,
+ * which its callback tells, when the PML may forget about it; it goes back to its list when the
+ * engine needs its memory no longer. With our memory and our ownership it is complete when the last
+ * byte was handed to the transport, and back when all was acknowledged; else both happen together.
  */
 
 #ifndef BTL_IB_FRAG_H
@@ -89,13 +89,13 @@ static inline void btl_ib_frag_start(btl_ib_frag_t *frag, struct mca_btl_base_en
  * BTL's. */
 void btl_ib_frag_complete(btl_ib_frag_t *frag, int status);
 
-/* The engine handed every byte to the transport; and: it needs the fragment no longer, with status 0
- * or a negative errno. */
+/* The engine handed every byte to the transport; and: it needs the fragment no longer, with status
+ * 0 or a negative errno. */
 void btl_ib_frag_sent(btl_ib_frag_t *frag);
 void btl_ib_frag_done(btl_ib_frag_t *frag, int status);
 
-/* The endpoint's connection is dead, and that was reported: complete the fragments that died with it,
- * without their callbacks if `quiet`. */
+/* The endpoint's connection is dead, and that was reported: complete the fragments that died with
+ * it, without their callbacks if `quiet`. */
 void btl_ib_frag_fail_all(struct mca_btl_base_endpoint_t *endpoint, bool quiet);
 
 #endif

@@ -55,8 +55,8 @@ static bool shared_memory_selected(const btl_ib_module_t *module)
     return false;
 }
 
-/* A user with several processes on a host wants shared memory there, and may not know that it has to
- * be named. Told once. */
+/* A user with several processes on a host wants shared memory there, and may not know that it has
+ * to be named. Told once. */
 static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *proc)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
@@ -137,8 +137,8 @@ static void drain_end(void)
     mca_btl_ib_component.drain.ended = btl_ib_now();
 }
 
-/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether there
- * is time left. */
+/* Let the engine work once, and the processor rest if there was nothing to do. Returns whether
+ * there is time left. */
 static bool drain_poll(uint64_t deadline)
 {
     const uint64_t now = btl_ib_now();

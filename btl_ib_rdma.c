@@ -9,7 +9,8 @@
  * One is complete, which its callback tells, when every byte is where it belongs and acknowledged;
  * until then the caller's memory is used in place. The callback is called once, without the lock,
  * never after del_procs; for the own process before the call returns. The functions never return 1,
- * "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take that for an error of put and get.
+ * "complete and no callback": ob1 and osc/rdma of Open MPI 4.1 take that for an error of put and
+ * get.
  */
 
 #include "btl_ib.h"
@@ -97,7 +98,8 @@ static uint32_t access_of(uint32_t flags)
            | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? BTL_IB_ACCESS_ATOMIC : 0);
 }
 
-/* Register it with the device, if that can access it. This settles whether devices change its words. */
+/* Register it with the device, if that can access it. This settles whether devices change its
+ * words. */
 static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                                  size_t size, uint32_t flags)
 {
@@ -133,7 +135,8 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
     return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
 }
 
-/* Let the engine serve it to peers. Words that only devices change it does not change for anybody. */
+/* Let the engine serve it to peers. Words that only devices change it does not change for
+ * anybody. */
 static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
                       size_t size, uint32_t access)
 {
@@ -209,7 +212,8 @@ static const char *const kind_names[] = {
     [BTL_IB_OP_ATOMIC] = "atomic",
 };
 
-/* Is an atomic of a device lost? The failure of a peer was reported, and a refusal changed nothing. */
+/* Is an atomic of a device lost? The failure of a peer was reported, and a refusal changed
+ * nothing. */
 static bool is_lost(const btl_ib_rdma_t *rdma, int status)
 {
     return 0 != status && -EACCES != status && rdma->op.by_device && !rdma->endpoint->closing
@@ -218,8 +222,8 @@ static bool is_lost(const btl_ib_rdma_t *rdma, int status)
 
 /*
  * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it.
- * osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as for a
- * dead peer. Called with the lock held, which is released meanwhile.
+ * osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as for
+ * a dead peer. Called with the lock held, which is released meanwhile.
  */
 static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int status)
 {
@@ -240,8 +244,8 @@ static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int stat
     }
 }
 
-/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a user
- * sees: a refusal is shown to everybody, once for each target. */
+/* osc/rdma drops the status of what it did not wait for, so that wrong results may be all that a
+ * user sees: a refusal is shown to everybody, once for each target. */
 static void report_status(const btl_ib_rdma_t *rdma, int status)
 {
     const btl_ib_op_t *op = &rdma->op;
@@ -365,7 +369,8 @@ static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handl
 
 /*
  * An operation with what all kinds have, or an OPAL status. osc/rdma of Open MPI 4.1 has no handle,
- * and sometimes no endpoint, for memory that it could reach itself: then the address is one of ours.
+ * and sometimes no endpoint, for memory that it could reach itself: then the address is one of
+ * ours.
  */
 static int prepare(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, btl_ib_op_kind_t kind,
                    void *local_address, uint64_t remote_address,
@@ -557,9 +562,10 @@ static bool fits(const btl_ib_module_t *module, const atomic_t *atomic,
 }
 
 /*
- * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds another way where data are
- * concerned. Its locks it asks for again for ever, or goes on without them, whatever the error: what they need is always
- * offered, and where a device cannot do it the job ends (end_job()).
+ * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds
+ * another way where data are concerned. Its locks it asks for again for ever, or goes on without
+ * them, whatever the error: what they need is always offered, and where a device cannot do it the
+ * job ends (end_job()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
                         uint64_t remote_address, btl_ib_memory_handle_t *local_handle,
@@ -666,8 +672,8 @@ static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endp
     return false;
 }
 
-/* Waits by Open MPI's own progress: a peer that is to answer may wait for us by another BTL. osc/rdma
- * of 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
+/* Waits by Open MPI's own progress: a peer that is to answer may wait for us by another BTL.
+ * osc/rdma of 4.1 names no endpoint, and so waits for all, also for what ob1 gets from others. */
 static int module_flush(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;

@@ -207,8 +207,8 @@ static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32
     btl_ib_report_black_hole(&component->reports, &hole);
 }
 
-/* The device of a rail is gone: say so, whether or not any peer is lost with it. During MPI_Finalize
- * the rail may have no module any more. */
+/* The device of a rail is gone: say so, whether or not any peer is lost with it. During
+ * MPI_Finalize the rail may have no module any more. */
 static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left)
 {
     btl_ib_ends_t ends;

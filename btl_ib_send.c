@@ -110,7 +110,8 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
     return OPAL_LIKELY(NULL != frag) ? &frag->base : NULL;
 }
 
-/* Deliver a fragment to ourselves, as btl self does; only without that BTL messages come this way. */
+/* Deliver a fragment to ourselves, as btl self does; only without that BTL messages come this
+ * way. */
 static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
     const bool owned = btl_ib_frag_is_owned(frag);

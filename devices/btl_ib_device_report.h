@@ -21,8 +21,8 @@ bool btl_ib_any_transport(const btl_ib_params_t *params);
 /* Was a provider of libfabric asked for, which only transport ofi has? */
 bool btl_ib_named_provider(const btl_ib_params_t *params);
 
-/* There is no device: which were `rejected`, and which of those could not be opened. Only users that
- * asked for ib are told. */
+/* There is no device: which were `rejected`, and which of those could not be opened. Only users
+ * that asked for ib are told. */
 void btl_ib_report_no_device(const btl_ib_open_request_t *request,
                              const btl_ib_rejected_devices_t *rejected,
                              const btl_ib_rejected_devices_t *failed);

@@ -33,9 +33,9 @@ typedef struct btl_ib_opened_device {
 } btl_ib_opened_device_t;
 
 /*
- * Open the devices that are wanted, and make rails of them. Returns how many. If there is none, or a
- * parameter is wrong, help texts or the verbose output say why, and 0 is returned; rails that were
- * added before end with the engine.
+ * Open the devices that are wanted, and make rails of them. Returns how many. If there is none, or
+ * a parameter is wrong, help texts or the verbose output say why, and 0 is returned; rails that
+ * were added before end with the engine.
  */
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
                              btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]);

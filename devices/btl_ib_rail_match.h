@@ -20,18 +20,18 @@
 bool btl_ib_rails_same_subnet(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b);
 
 /*
- * Can these two rails be joined? Only rails of one transport, provider and family can; loopback only
- * with loopback and on one host; equal IP addresses only on one host (of RDMA ports: one machine, as
- * its containers share them). `same_host` is the runtime's opinion, which counts where either side
- * does not know its host.
+ * Can these two rails be joined? Only rails of one transport, provider and family can; loopback
+ * only with loopback and on one host; equal IP addresses only on one host (of RDMA ports: one
+ * machine, as its containers share them). `same_host` is the runtime's opinion, which counts where
+ * either side does not know its host.
  */
 bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_modex_t *theirs,
                       uint32_t remote_rail, bool same_host);
 
 /*
- * Which rail of `theirs` each rail of ours talks to: choice[i] is for our rail i, -1: none. Of those
- * that fit, rails of one subnet are paired first; only if there is no such pair at all, rails that
- * would have to be routed between. No rail of theirs serves twice. Both sides come to matching
+ * Which rail of `theirs` each rail of ours talks to: choice[i] is for our rail i, -1: none. Of
+ * those that fit, rails of one subnet are paired first; only if there is no such pair at all, rails
+ * that would have to be routed between. No rail of theirs serves twice. Both sides come to matching
  * results.
  */
 void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,

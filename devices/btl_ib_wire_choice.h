@@ -7,9 +7,9 @@
  * Which wire of a transport that has two (btl_ib_wire): rc, whose connections cost queue pairs and
  * memory for each peer, or ud. No OPAL in here, so that it can be tested by itself.
  *
- * Processes that are to talk to each other must choose alike, and each chooses before it hears of any
- * other. So what counts is what they have in common: parameters, the number of slots of the runtime,
- * and the kind of device; not how many processes a host runs.
+ * Processes that are to talk to each other must choose alike, and each chooses before it hears of
+ * any other. So what counts is what they have in common: parameters, the number of slots of the
+ * runtime, and the kind of device; not how many processes a host runs.
  */
 
 #ifndef BTL_IB_WIRE_CHOICE_H
@@ -27,17 +27,17 @@ typedef struct btl_ib_wire_try {
 } btl_ib_wire_try_t;
 
 /*
- * What to look for, one after the other until there is a device. `wire` is btl_ib_wire: "auto", "ud"
- * or "rc". `processes`: slots of the runtime, 0 if not known. `rc_max_peers`: rc is for at most so
- * many of them. Returns how many of `tries` are set, at least 1.
+ * What to look for, one after the other until there is a device. `wire` is btl_ib_wire: "auto",
+ * "ud" or "rc". `processes`: slots of the runtime, 0 if not known. `rc_max_peers`: rc is for at
+ * most so many of them. Returns how many of `tries` are set, at least 1.
  */
 int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers,
                      btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES]);
 
 /*
- * Are `connections_max` connections of a device (0: it needs none) enough for so many processes with
- * so many queues? At worst all of them are on one host, and each talks to each, itself included, over
- * each queue, and by one more connection for operations on memory.
+ * Are `connections_max` connections of a device (0: it needs none) enough for so many processes
+ * with so many queues? At worst all of them are on one host, and each talks to each, itself
+ * included, over each queue, and by one more connection for operations on memory.
  */
 bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues);
 

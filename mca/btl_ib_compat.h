@@ -5,8 +5,8 @@
 
 /*
  * Open MPI as the rest of the component sees it. This file and its .c are the only ones that know
- * versions of Open MPI: what 4.1, 5.0 and 6.0 spell differently has one name here. Also here is what
- * translates between Open MPI's types and the engine's, and the clock.
+ * versions of Open MPI: what 4.1, 5.0 and 6.0 spell differently has one name here. Also here is
+ * what translates between Open MPI's types and the engine's, and the clock.
  *
  * configure compiles the .c by itself, so it includes nothing else of ours.
  */
@@ -201,8 +201,8 @@ static inline bool btl_ib_compat_on_device(const opal_convertor_t *convertor)
 int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                              bool wait, void **data, size_t *size);
 
-/* How many processes the runtime has places for, in all jobs that it started and may start: the same for those
- * that are spawned later. 0 if it does not say. */
+/* How many processes the runtime has places for, in all jobs that it started and may start: the
+ * same for those that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_compat_universe_size(void);
 
 /* How many processes of this job are on this host, this one included. */

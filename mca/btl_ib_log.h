@@ -7,9 +7,9 @@
  * What engine and transports have to tell (btl_ib_log_t): verbose lines, help texts about devices,
  * and the devices that were turned down while some were looked for.
  *
- * Each diagnostic is shown once. Those about a peer are kept until progress shows them, because only
- * the caller knows whose address it is; so are those that come while the progress thread runs the
- * engine, which may not print.
+ * Each diagnostic is shown once. Those about a peer are kept until progress shows them, because
+ * only the caller knows whose address it is; so are those that come while the progress thread runs
+ * the engine, which may not print.
  */
 
 #ifndef BTL_IB_LOG_H

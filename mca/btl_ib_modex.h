@@ -23,8 +23,8 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
 int btl_ib_modex_publish(const mca_base_component_t *component, const btl_ib_modex_t *modex);
 
 /*
- * What `name` published for `component`, to be freed with free(); NULL if that is nothing, or nothing
- * that we understand, or memory is short. `wait`: see btl_ib_compat_modex_recv().
+ * What `name` published for `component`, to be freed with free(); NULL if that is nothing, or
+ * nothing that we understand, or memory is short. `wait`: see btl_ib_compat_modex_recv().
  */
 btl_ib_modex_t *btl_ib_modex_get(const mca_base_component_t *component,
                                  const opal_process_name_t *name, bool wait);

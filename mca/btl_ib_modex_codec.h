@@ -5,8 +5,8 @@
 
 /*
  * What a process publishes of itself through the runtime, as bytes. The reader trusts nothing: the
- * bytes come from another process, perhaps of another version or byte order. No OPAL in here, so that
- * it can be tested and fuzzed by itself.
+ * bytes come from another process, perhaps of another version or byte order. No OPAL in here, so
+ * that it can be tested and fuzzed by itself.
  *
  * All numbers big endian:
  *   u32 magic "BtIb", u16 version, u16 zero, u32 bytes in all
@@ -16,7 +16,8 @@
  *     u8 length, transport; u8 length, provider; u8 length, address
  *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
  *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
- *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init, limit
+ *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init,
+ *       limit
  */
 
 #ifndef BTL_IB_MODEX_CODEC_H

@@ -64,12 +64,12 @@ typedef struct number {
 /* clang-format off */
 static const number_t numbers[] = {
     INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
-              "Receive at most this many in one call of the progress function; a low value shares "
-              "the processor more evenly with other components"),
+              "Receive at most this many in one call of the progress function; a low value "
+              "shares the processor more evenly with other components"),
     INT_PARAM(poll_busy, 16, 1, 65536, "calls", 6,
-              "Beside another BTL that polls (vader), look at the devices in each so manyth progress "
-              "call while data or answers are on the way; in each call right after something came or "
-              "was sent, and after 10 microseconds if calls come that often"),
+              "Beside another BTL that polls (vader), look at the devices in each so manyth "
+              "progress call while data or answers are on the way; in each call right after "
+              "something came or was sent, and after 10 microseconds if calls come that often"),
     INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
               "The same within a millisecond after something came, if nothing is on the way"),
     INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,
@@ -86,21 +86,22 @@ static const number_t numbers[] = {
               "Hold an acknowledgement back at most this long, so that it can travel with data; "
               "peers are told and allow for it"),
     INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
-              "Shortest retransmission timeout; it doubles with each attempt. What other segments "
-              "show to be lost, and a first probe for a lost tail, go earlier"),
+              "Shortest retransmission timeout; it doubles with each attempt. What other "
+              "segments show to be lost, and a first probe for a lost tail, go earlier"),
     INT_PARAM(rto_max, 200000, 1000, 10000000, "microseconds", 6,
               "Longest pause between two attempts to reach a peer that does not answer"),
     INT_PARAM(rto_initial, 2000, 50, 10000000, "microseconds", 6,
               "Send a segment again after this time while the round trip to its peer is not known"),
     INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
-              "Give a peer up when it was silent for this long while data were due. A process that "
-              "computes without calling MPI is silent, too. 0: never"),
+              "Give a peer up when it was silent for this long while data were due. A process "
+              "that computes without calling MPI is silent, too. 0: never"),
     INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 4,
-              "Give a peer up that never answered for this long, if its process answers even while it "
-              "computes (a firewall, or no route). After 5 s that is told in any case. 0: never"),
+              "Give a peer up that never answered for this long, if its process answers even "
+              "while it computes (a firewall, or no route). After 5 s that is told in any case. "
+              "0: never"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
-              "A port that went down may come back for so long; then its device counts as failed, "
-              "and what has no other way ends. 0: for ever"),
+              "A port that went down may come back for so long; then its device counts as "
+              "failed, and what has no other way ends. 0: for ever"),
     INT_PARAM(passive_max, 4096, 1, 1048576, "connections", 8,
               "Accept at most this many from processes that this one never talked to itself"),
     INT_PARAM(lookups_max, 2000, 1, 1000000, "lookups", 9,
@@ -108,77 +109,90 @@ static const number_t numbers[] = {
     INT_PARAM(idle_ms, 2000, 1, 3600000, "milliseconds", 8,
               "Give memory and spare credits of a peer back after this time without traffic"),
     INT_PARAM(reassembly_max, 512, 1, 65536, "buffers", 7,
-              "Reassemble at most this many messages at once beyond one for each peer; each takes "
-              "as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
+              "Reassemble at most this many messages at once beyond one for each peer; each "
+              "takes as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
     INT_PARAM(ops_max, 128, 1, BTL_IB_OPS_MAX, "operations", 7,
-              "Run at most this many one-sided operations with one peer at a time; further ones wait"),
+              "Run at most this many one-sided operations with one peer at a time; further ones "
+              "wait"),
     INT_PARAM(credit_init, 16, 1, 65536, "credits", 7,
               "What a new or idle peer may send to a queue of type P before it is granted more"),
     INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
               "Grant at most this many of one queue of type P to all peers together, and no more "
               "than its share of the device's receive buffers. 0: that share"),
     INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
-              "Receive buffers posted on each device; the device's own limit may be lower. 0: the "
-              "sum of the nums of btl_ib_receive_queues"),
+              "Receive buffers posted on each device; the device's own limit may be lower. 0: "
+              "the sum of the nums of btl_ib_receive_queues"),
     INT_PARAM(socket_buffer, 0, 0, 1073741824, "bytes", 6,
-              "Transport udp: ask for this much in each of a socket's two buffers; the system grants at most "
-              "net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no complaint about less if that is at "
-              "least 212992"),
+              "Transport udp: ask for this much in each of a socket's two buffers; the system "
+              "grants at most net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no "
+              "complaint about less if that is at least 212992"),
     INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
-              "Transport udp: so many peers of each device have connected sockets, which send faster: the first "
-              "that were sent 512 short messages"),
+              "Transport udp: so many peers of each device have connected sockets, which send "
+              "faster: the first that were sent 512 short messages"),
     INT_PARAM(port_min, 0, 0, 65535, "port", 4,
-              "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: any"),
+              "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
+              "any"),
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
-              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not 0; each process takes one "
-              "for each device, over udp two side by side (btl_ib_bulk_lane)"),
+              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
+              "0; each process takes one for each device, over udp two side by side "
+              "(btl_ib_bulk_lane)"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 4,
-              "Transport verbs, ud: the place of the address (GID) in the table of each port, as ibv_devinfo -v shows "
-              "them. -1: RoCE v2 before v1, those that can be routed before link-local ones"),
+              "Transport verbs, ud: the place of the address (GID) in the table of each port, as "
+              "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
+              "link-local ones"),
     INT_PARAM(pkey, 0, 0, 65535, "P_Key", 4,
-              "Transport verbs, ud: the partition, with or without its first bit; the same on all hosts. 0: the first "
-              "one of each port's table. Over rc the partition is that of the interface"),
+              "Transport verbs, ud: the partition, with or without its first bit; the same on "
+              "all hosts. 0: the first one of each port's table. Over rc the partition is that "
+              "of the interface"),
     INT_PARAM(service_level, 0, 0, 15, "level", 5,
-              "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the network goes by that"),
+              "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the "
+              "network goes by that"),
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
-              "Transport verbs: traffic class of packets that are routed; of RoCE v2 four times the DSCP, and 2 if "
-              "switches may mark congestion (ECN). Losing packets is repaired, so a lossless class is not needed"),
+              "Transport verbs: traffic class of packets that are routed; of RoCE v2 four times "
+              "the DSCP, and 2 if switches may mark congestion (ECN). Losing packets is "
+              "repaired, so a lossless class is not needed"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
-              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has places for at most "
-              "this many processes, and the device queue pairs for them, and else ud, whose memory does not grow with them"),
+              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
+              "places for at most this many processes, and the device queue pairs for them, and "
+              "else ud, whose memory does not grow with them"),
     INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
-              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 microseconds x "
-              "2^this; not for iWARP, where TCP does it. 0: what the connection manager takes"),
+              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 "
+              "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "
+              "manager takes"),
     INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: then as often, before the connection is given up and made anew"),
+              "Transport verbs, rc: then as often, before the connection is given up and made "
+              "anew"),
     INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: the same when the receiver of a queue of type S had no buffer. 7: "
-              "without end"),
+              "Transport verbs, rc: the same when the receiver of a queue of type S had no "
+              "buffer. 7: without end"),
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
-               "Let RDMA devices move memory by themselves only where the region is not longer than this; processors "
-               "move what is. 0: none; the default, 2^46: any"),
+               "Let RDMA devices move memory by themselves only where the region is not longer "
+               "than this; processors move what is. 0: none; the default, 2^46: any"),
     INT_PARAM(max_eager_rdma, 0, 0, 64, "processes", 5,
-              "Transport verbs, rc: at most this many peers, those that send most, write short messages into rings here (eager "
-              "RDMA), which saves completions and receive requests; not over iWARP. 0: none does"),
+              "Transport verbs, rc: at most this many peers, those that send most, write short "
+              "messages into rings here (eager RDMA), which saves completions and receive "
+              "requests; not over iWARP. 0: none does"),
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
-              "Transport verbs, rc: each of these rings has room for this many, rounded down to a power of two"),
+              "Transport verbs, rc: each of these rings has room for this many, rounded down to "
+              "a power of two"),
     INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
-              "Transport verbs, rc: a peer gets a ring after so many short messages within btl_ib_eager_rdma_period_ms, and loses "
-              "it where there are fewer"),
+              "Transport verbs, rc: a peer gets a ring after so many short messages within "
+              "btl_ib_eager_rdma_period_ms, and loses it where there are fewer"),
     INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
               "Transport verbs, rc: how often it is looked who sends most"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
-              "While something is unacknowledged, or memory is registered for peers, and the application "
-              "makes no progress for this long, a thread works in its place (btl_ib_progress_thread)"),
+              "While something is unacknowledged, or memory is registered for peers, and the "
+              "application makes no progress for this long, a thread works in its place "
+              "(btl_ib_progress_thread)"),
     SIZE_PARAM(progress_thread_backlog, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
-               "Messages of one segment that arrive meanwhile are kept in at most this much memory; what "
-               "is more is left to come again"),
+               "Messages of one segment that arrive meanwhile are kept in at most this much "
+               "memory; what is more is left to come again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
-               "Copy fragments up to this size, so that their memory is free at once; longer ones "
-               "that are contiguous are sent from where they are, and their memory is free when "
-               "they were acknowledged"),
+               "Copy fragments up to this size, so that their memory is free at once; longer "
+               "ones that are contiguous are sent from where they are, and their memory is free "
+               "when they were acknowledged"),
     INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
               "Make this many of each size in advance"),
     INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,

@@ -78,9 +78,9 @@ void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
-/* `peer`, rank `rank`, has other limits of messages than we, or protects datagrams in another way, or
- * shares no network with us; or it lets others change the words of its memory, where our rail `rail`
- * on `device` reaches its `remote_rail`. Each kind is reported once. */
+/* `peer`, rank `rank`, has other limits of messages than we, or protects datagrams in another way,
+ * or shares no network with us; or it lets others change the words of its memory, where our rail
+ * `rail` on `device` reaches its `remote_rail`. Each kind is reported once. */
 void btl_ib_report_limits_differ(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                                  uint32_t rank);
 void btl_ib_report_guard_differs(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,

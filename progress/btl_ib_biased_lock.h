@@ -26,8 +26,8 @@
  *
  * A thread that only borrows the lock (the progress thread) gives the bias back when it releases
  * it. The first other thread that acquires the lock, or tries to for progress, ends the bias for
- * good: with several communicating threads (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also is
- * one where the system refuses membarrier.
+ * good: with several communicating threads (MPI_THREAD_MULTIPLE) it is an ordinary mutex. It also
+ * is one where the system refuses membarrier.
  *
  * The lock is handed over by release and acquire of `owner_inside` and `revoked`, so thread
  * sanitizers understand it. It is not recursive and knows nothing of Open MPI.

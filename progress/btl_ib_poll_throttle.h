@@ -4,10 +4,10 @@
  */
 
 /*
- * Which progress calls poll the devices. A poll that finds nothing costs a system call, some 300 ns.
- * With ib alone every call polls. But Open MPI calls the progress functions of all BTLs in turn, and
- * beside a BTL that polls memory (vader: 130 ns for a message, a tenth of that for a call) polling
- * devices would take nearly all of the time. There only every n-th call polls:
+ * Which progress calls poll the devices. A poll that finds nothing costs a system call, some 300
+ * ns. With ib alone every call polls. But Open MPI calls the progress functions of all BTLs in
+ * turn, and beside a BTL that polls memory (vader: 130 ns for a message, a tenth of that for a
+ * call) polling devices would take nearly all of the time. There only every n-th call polls:
  *
  *   n = 1 right after a poll that found something, or after a send; it doubles with each poll that
  *   finds nothing, up to
@@ -16,13 +16,13 @@
  *     poll_idle    later
  *   but never more calls than are made in 10 us.
  *
- * Calls are counted, since reading the clock in each would cost vader a sixth. Every 32nd call reads
- * it, and polls if 10 us have passed, so that an application that computes between its calls need
- * not make n of them.
+ * Calls are counted, since reading the clock in each would cost vader a sixth. Every 32nd call
+ * reads it, and polls if 10 us have passed, so that an application that computes between its calls
+ * need not make n of them.
  *
  * Threads that call progress at the same time may count two calls as one: atomic additions would
- * cost more than all else. What progress calls do not count down is guarded by the component's lock.
- * Knows nothing of Open MPI.
+ * cost more than all else. What progress calls do not count down is guarded by the component's
+ * lock. Knows nothing of Open MPI.
  */
 
 #ifndef BTL_IB_POLL_THROTTLE_H
@@ -61,7 +61,8 @@ typedef struct btl_ib_poll_throttle {
 void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle,
                                const btl_ib_poll_limits_t *limits);
 
-/* Progress was called. Returns whether there is nothing to do; else ask btl_ib_poll_throttle_due(). */
+/* Progress was called. Returns whether there is nothing to do; else ask
+ * btl_ib_poll_throttle_due(). */
 static inline bool btl_ib_poll_throttle_skip(btl_ib_poll_throttle_t *throttle)
 {
     const int left = atomic_load_explicit(&throttle->to_clock, memory_order_relaxed) - 1;

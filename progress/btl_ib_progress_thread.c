@@ -217,15 +217,15 @@ static void in_child(void)
     (void) btl_ib_biased_lock_init(of_process->config.lock, false);
 }
 
-/* The process exits without MPI_Finalize, and libraries whose memory the thread uses are about to be
- * unloaded. It only ever tries the lock, so it ends whoever has that. */
+/* The process exits without MPI_Finalize, and libraries whose memory the thread uses are about to
+ * be unloaded. It only ever tries the lock, so it ends whoever has that. */
 static void in_exit(void)
 {
     btl_ib_progress_thread_stop(of_process);
 }
 
-/* Both handlers stay registered until the process ends or the component is unloaded. Returns 0 or an
- * errno; *what names the call that failed. */
+/* Both handlers stay registered until the process ends or the component is unloaded. Returns 0 or
+ * an errno; *what names the call that failed. */
 static int register_handlers(btl_ib_progress_thread_t *self, const char **what)
 {
     int rc = 0;
@@ -302,7 +302,8 @@ static const char *limit_of(int error)
     }
 }
 
-/* The system refused it. Applications that compute for long pay for that, so the user is told, once. */
+/* The system refused it. Applications that compute for long pay for that, so the user is told,
+ * once. */
 static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
 {
     uint64_t pause = RETRY_PAUSE;

@@ -4,15 +4,16 @@
  */
 
 /*
- * The progress thread (asynchronous progress): serves the engine while the application does not call
- * MPI's progress, because it computes, or waits inside Open MPI for the runtime. Without it lost
- * segments, and acknowledgements that peers wait for, would wait until the application comes back.
+ * The progress thread (asynchronous progress): serves the engine while the application does not
+ * call MPI's progress, because it computes, or waits inside Open MPI for the runtime. Without it
+ * lost segments, and acknowledgements that peers wait for, would wait until the application comes
+ * back.
  *
  * While nothing is due it sleeps and never wakes up. When something is, it checks every
  * btl_ib_progress_thread_ms whether progress was called meanwhile. If not, it runs the engine
- * quietly (btl_ib_engine_kick()), as often as the engine's timers want, until progress is called. It
- * goes back to sleep only after a while with nothing due, so that the fast path need not wake it. It
- * only ever tries the lock, and never runs a callback of the PML.
+ * quietly (btl_ib_engine_kick()), as often as the engine's timers want, until progress is called.
+ * It goes back to sleep only after a while with nothing due, so that the fast path need not wake
+ * it. It only ever tries the lock, and never runs a callback of the PML.
  *
  * Where transports allow it (udp) it starts with the component and answers first contacts: once
  * nothing was due for a second, it checks each second whether the application makes progress. If

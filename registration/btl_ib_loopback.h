@@ -15,7 +15,8 @@
 
 /*
  * Carry out an operation at `target`, or if that is NULL where its key and offset say. Returns what
- * another process would answer: 0 or a negative errno. Completes nothing. Called with the lock held.
+ * another process would answer: 0 or a negative errno. Completes nothing. Called with the lock
+ * held.
  */
 int btl_ib_loopback_execute(btl_ib_engine_t *engine, btl_ib_op_t *op, void *target);
 

@@ -4,8 +4,9 @@
  */
 
 /*
- * Registration handles: what Open MPI gives to peers of a registered region, and copies into packets
- * as it is. All processes of a job have the same byte order: bml r2 offers no RDMA between others.
+ * Registration handles: what Open MPI gives to peers of a registered region, and copies into
+ * packets as it is. All processes of a job have the same byte order: bml r2 offers no RDMA between
+ * others.
  */
 
 #ifndef BTL_IB_MEMORY_HANDLE_H
@@ -34,9 +35,9 @@ void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
  * OPAL status: BAD_PARAM if it stays damaged.
  *
  * osc/rdma keeps the handles of a dynamic window in memory that all processes of a host share, and
- * reads them there without a lock while their owner attaches and detaches memory. What is read may be
- * another region's (docs/architecture.md), or half of one and half of another. The latter would name
- * memory that nobody meant, and passes in a moment.
+ * reads them there without a lock while their owner attaches and detaches memory. What is read may
+ * be another region's (docs/architecture.md), or half of one and half of another. The latter would
+ * name memory that nobody meant, and passes in a moment.
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 

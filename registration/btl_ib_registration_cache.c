@@ -4,8 +4,9 @@
  */
 
 /*
- * The rcache evicts with its own lock held; and memory is freed, of which the rcache hears, with our
- * lock held. So an eviction is only recorded (`evicted`), and withdrawn from the device soon after.
+ * The rcache evicts with its own lock held; and memory is freed, of which the rcache hears, with
+ * our lock held. So an eviction is only recorded (`evicted`), and withdrawn from the device soon
+ * after.
  */
 
 #include "btl_ib_registration_cache.h"
@@ -64,7 +65,8 @@ static uint32_t access_of(int32_t flags)
            | (0 != (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
-/* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers. */
+/* Register with the device. Without the lock: gigabytes take seconds, in which peers want
+ * answers. */
 static int expose(btl_ib_registration_cache_t *cache, void *base, int32_t flags, exposed_t *exposed)
 {
     bool fits;

@@ -6,8 +6,8 @@
 /*
  * The registration cache: memory that a module's device may access by itself. It has to be
  * registered with the device, which pins its pages and takes long. So registrations are kept in a
- * cache of Open MPI's (rcache, grdma) until the memory is unmapped or others need their share of the
- * limit. Whole pages are registered.
+ * cache of Open MPI's (rcache, grdma) until the memory is unmapped or others need their share of
+ * the limit. Whole pages are registered.
  */
 
 #ifndef BTL_IB_REGISTRATION_CACHE_H

@@ -97,7 +97,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
             btl_ib_loss_arrived(conn, segment, echo_valid, view->echo);
             btl_ib_park_acked(conn, segment);
             btl_ib_path_arrived(conn, segment);
-            btl_ib_send_acked(conn, segment);
+            btl_ib_sentmap_acked(conn, segment);
             news++;
         }
     }
@@ -175,7 +175,7 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_loss_probed_with_copy(conn);
         btl_ib_loss_arm(conn);
     } else {
-        btl_ib_send_lost(conn, segment);
+        btl_ib_sentmap_lost(conn, segment);
         btl_ib_conn_ready(conn);
     }
 }

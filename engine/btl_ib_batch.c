@@ -37,7 +37,7 @@ static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
             btl_ib_list_push_head(pending, &out->link);
         }
     }
-    btl_ib_flight_withdraw(conn, segment);
+    btl_ib_sentmap_withdraw(conn, segment);
 }
 
 static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *bundled)
@@ -58,7 +58,7 @@ static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_li
 /* The first `count` segments of a batch have left. */
 static void have_left(btl_ib_conn_t *conn, batch_t *batch, int count)
 {
-    btl_ib_flight_left(conn, batch->segments, count);
+    btl_ib_sentmap_left(conn, batch->segments, count);
     for (int i = 0; i < count; i++) {
         piece_left(conn, batch->segments[i], &batch->bundled);
     }
@@ -132,7 +132,7 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
     if (count == 0) {
         return false;
     }
-    btl_ib_flight_enter(conn, segments, count, plan->space);
+    btl_ib_sentmap_enter(conn, segments, count, plan->space);
     batch->count += count;
     if (segments[count - 1]->last) {
         btl_ib_list_remove(&out->link);

@@ -40,7 +40,7 @@
 #include "btl_ib_ack_send.h"
 #include "btl_ib_datagram.h"
 #include "btl_ib_finish.h"
-#include "btl_ib_flight.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_probe.h"

@@ -404,7 +404,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 {
     btl_ib_identity_bury(conn);
-    btl_ib_send_void(conn, NULL);
+    btl_ib_sentmap_void(conn, NULL);
     end_rx(conn);
     begin_rx(conn);
 }

@@ -56,7 +56,7 @@ void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
 /* All that is on the way may be lost with it: what arrived is recognised as such at the other end. */
 static void send_all_again(btl_ib_conn_t *conn)
 {
-    btl_ib_flight_lose(conn);
+    btl_ib_sentmap_lose_all(conn);
     btl_ib_conn_ready(conn);
     btl_ib_loss_arm(conn);
 }

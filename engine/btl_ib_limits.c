@@ -46,7 +46,7 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
                    ? tx->limit - tx->sentmap.window.next
                    : 0;
     }
-    return rest(btl_ib_flight_pending_max(conn, queue), tx->sentmap.in_flight);
+    return rest(btl_ib_sentmap_pending_max(conn, queue), tx->sentmap.in_flight);
 }
 
 /* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */

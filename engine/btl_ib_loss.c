@@ -288,7 +288,7 @@ static uint64_t look_at(const btl_ib_conn_t *conn)
 /* Its peer tells what became of what was in flight, if it lives; else who asks is refused. */
 void btl_ib_loss_broken(btl_ib_conn_t *conn)
 {
-    conn->engine->count.losses += btl_ib_flight_lose(conn);
+    conn->engine->count.losses += btl_ib_sentmap_lose_all(conn);
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
@@ -304,7 +304,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
         conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
     }
-    btl_ib_send_lost(conn, segment);
+    btl_ib_sentmap_lost(conn, segment);
     engine->count.losses++;
     if (++conn->recovery.reorder_calm >= REORDER_CALM) {
         conn->recovery.reorder_calm = 0;

@@ -97,7 +97,7 @@ void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->engine->count.stale_answers++;
         return;
     }
-    btl_ib_send_void(conn, &op->out);
+    btl_ib_sentmap_void(conn, &op->out);
     btl_ib_send_finish(&op->out, -EACCES);
 }
 

@@ -38,7 +38,7 @@ void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to
         if (conn->sentmap.deferred_count == 0) {
             conn->sentmap.deferred_at = conn->engine->clock.now;
         }
-        btl_ib_flight_park(conn, segment);
+        btl_ib_sentmap_defer(conn, segment);
         /* Others have its place in the window, and need not wait for the limits on all if nothing is on its way. */
         btl_ib_list_remove(&conn->ready);
         btl_ib_conn_ready(conn);
@@ -52,7 +52,7 @@ static void unpark(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(&conn->sentmap.deferred)) != NULL) {
-        btl_ib_send_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+        btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
     }
     conn->sentmap.deferred_at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);

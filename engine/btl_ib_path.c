@@ -83,7 +83,7 @@ static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
         item = btl_ib_list_next(sent, item);
         if (size_of(conn, segment) > conn->pmtud.datagram_max
             && !btl_ib_segment_is_mtu_probe(segment)) {
-            btl_ib_send_lost(conn, segment);
+            btl_ib_sentmap_lost(conn, segment);
         }
     }
 }
@@ -281,7 +281,7 @@ void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     const uint32_t size = size_of(conn, segment);
     const bool awaited = is_awaited(sizes, segment);
-    btl_ib_flight_cut_off(conn, segment);
+    btl_ib_sentmap_cut_off(conn, segment);
     if (!awaited) {
         return;
     }

@@ -39,7 +39,7 @@ btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full)
         verdict = gather_lost(conn, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_send_segments(conn, segments, count);
         for (int i = 0; i < taken; i++) {
-            btl_ib_flight_left_again(conn, segments[i], false);
+            btl_ib_sentmap_left_again(conn, segments[i], false);
         }
         *full = taken < count;
     }
@@ -53,6 +53,6 @@ bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
         return false;
     }
-    btl_ib_flight_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
     return true;
 }

@@ -10,7 +10,7 @@
 #include "btl_ib_atomic.h"
 #include "btl_ib_datagram.h"
 #include "btl_ib_finish.h"
-#include "btl_ib_flight.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_prefetch.h"
 
@@ -156,7 +156,7 @@ int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key)
 {
     if (btl_ib_regions_lent(&engine->regions, key)) {
-        btl_ib_send_own(engine, key->id);
+        btl_ib_sentmap_own(engine, key->id);
     }
     btl_ib_regions_remove(&engine->regions, key);
 }

@@ -57,7 +57,7 @@
 
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
-    struct { /* btl_ib_flight.c */
+    struct { /* btl_ib_sentmap.c */
         btl_ib_tx_window_t window;
         uint32_t in_flight; /* sent, not acknowledged, not known to be lost */
     } sentmap;
@@ -216,7 +216,7 @@ typedef struct btl_ib_route {
     uint8_t published[BTL_IB_ADDR_BYTES]; /* the same, as it was published */
 } btl_ib_route_t;
 
-/* Segments in flight, lost or deferred. Written by btl_ib_flight.c. */
+/* Segments in flight, lost or deferred. Written by btl_ib_sentmap.c. */
 typedef struct btl_ib_sentmap {
     uint32_t in_flight; /* of all spaces */
     uint32_t unacked;   /* segments in flight, lost or deferred */
@@ -507,7 +507,7 @@ typedef struct btl_ib_latency {
     uint64_t excused; /* of these messages, those that may come yet */
 } btl_ib_latency_t;
 
-/* Limits on all connections together. Written by btl_ib_flight.c. */
+/* Limits on all connections together. Written by btl_ib_sentmap.c. */
 typedef struct btl_ib_budget {
     uint32_t unacked; /* segments in flight or lost, without SKIPs */
     uint64_t bytes_unacked;

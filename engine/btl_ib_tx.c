@@ -51,12 +51,12 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     memset(btl_ib_send_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
-    btl_ib_flight_enter(conn, &segment, 1, space);
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
-        btl_ib_flight_withdraw(conn, segment);
+        btl_ib_sentmap_withdraw(conn, segment);
         return;
     }
-    btl_ib_flight_left(conn, &segment, 1);
+    btl_ib_sentmap_left(conn, &segment, 1);
     btl_ib_loss_arm(conn);
     btl_ib_path_probe_left(conn, segment);
 }
@@ -111,11 +111,11 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     uint32_t wire = BTL_IB_LE32(count);
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
-    btl_ib_flight_enter(conn, &segment, 1, space);
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_send_segments(conn, &segment, 1) == 1) {
-        btl_ib_flight_left(conn, &segment, 1);
+        btl_ib_sentmap_left(conn, &segment, 1);
     } else {
-        btl_ib_flight_withdraw(conn, segment);
+        btl_ib_sentmap_withdraw(conn, segment);
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
     btl_ib_loss_arm(conn);
@@ -173,15 +173,15 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 
     engine->reserved = NULL;
     btl_ib_clock_set(&engine->clock, now);
-    btl_ib_flight_enter(conn, &segment, 1, segment->space);
+    btl_ib_sentmap_enter(conn, &segment, 1, segment->space);
     if (btl_ib_send_segments(conn, &segment, 1) != 1) {
-        btl_ib_flight_withdraw(conn, segment);
+        btl_ib_sentmap_withdraw(conn, segment);
         return -EAGAIN;
     }
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
     btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
-    btl_ib_flight_left(conn, &segment, 1);
+    btl_ib_sentmap_left(conn, &segment, 1);
     btl_ib_conn_active(conn);
     btl_ib_loss_arm(conn);
     return 0;
@@ -302,7 +302,7 @@ static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(segments)) != NULL) {
-        btl_ib_out_t *out = btl_ib_flight_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+        btl_ib_out_t *out = btl_ib_sentmap_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
         if (out != NULL) {
             btl_ib_send_finish(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
         }

@@ -12,7 +12,7 @@
 #include "btl_ib_calls.h"
 #include "btl_ib_coalesce.h"
 #include "btl_ib_finish.h"
-#include "btl_ib_flight.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_limits.h"
 #include "btl_ib_min.h"

@@ -66,7 +66,7 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
-        window = btl_ib_min_u32(window, btl_ib_flight_pending_max(conn, queue));
+        window = btl_ib_min_u32(window, btl_ib_sentmap_pending_max(conn, queue));
     }
     return window < small ? window : UINT32_MAX;
 }
@@ -85,7 +85,7 @@ static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t
     }
 }
 
-void btl_ib_flight_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                          uint32_t space)
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
@@ -115,7 +115,7 @@ static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     settle(conn, segment);
     keep(conn, segment, -1);
@@ -125,7 +125,7 @@ void btl_ib_flight_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_pool_put(segment);
 }
 
-void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
@@ -144,7 +144,7 @@ void btl_ib_flight_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, 
     conn->recovery.blocked_since = 0;
 }
 
-void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
+void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -165,7 +165,7 @@ void btl_ib_flight_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bo
     conn->recovery.probe_base = engine->clock.now;
 }
 
-void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
         in_flight(conn, segment, -1);
@@ -177,23 +177,23 @@ void btl_ib_send_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_list_push_tail(&conn->sentmap.lost, &segment->link);
 }
 
-uint32_t btl_ib_flight_lose(btl_ib_conn_t *conn)
+uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
 {
     btl_ib_list_t *item;
     uint32_t lost = 0;
 
     for (int i = 0; i < BTL_IB_RACKS; i++) {
         while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
-            btl_ib_send_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+            btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
             lost++;
         }
     }
     return lost;
 }
 
-void btl_ib_flight_park(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_send_lost(conn, segment);
+    btl_ib_sentmap_lost(conn, segment);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
     conn->sentmap.deferred_count++;
@@ -219,12 +219,12 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     return out;
 }
 
-btl_ib_out_t *btl_ib_flight_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     return end(conn, segment);
 }
 
-void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
     btl_ib_out_t *out = end(conn, segment);
@@ -233,7 +233,7 @@ void btl_ib_send_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-void btl_ib_flight_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     keep(conn, segment, -1); /* what follows makes it shorter */
     settle(conn, segment);
@@ -250,9 +250,9 @@ void btl_ib_flight_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost || segment->parked) {
-        btl_ib_send_lost(conn, segment);
+        btl_ib_sentmap_lost(conn, segment);
     }
-    btl_ib_flight_cut_off(conn, segment);
+    btl_ib_sentmap_cut_off(conn, segment);
     conn->engine->count.voided++;
 }
 
@@ -271,7 +271,7 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
     }
 }
 
-void btl_ib_send_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
+void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
 {
     void_some(conn, &conn->sentmap.lost, out);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
@@ -292,7 +292,7 @@ static void own_some(btl_ib_list_t *segments, uint64_t region)
     }
 }
 
-void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
+void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
@@ -310,7 +310,7 @@ void btl_ib_send_own(btl_ib_engine_t *engine, uint64_t region)
  * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
  * of the shortest round trip, without what hosts may have had their part in.
  */
-uint32_t btl_ib_flight_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
 {
     uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
 

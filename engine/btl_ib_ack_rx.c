@@ -95,7 +95,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
         if (segment != NULL) {
             btl_ib_loss_arrived(conn, segment, echo_valid, view->echo);
-            btl_ib_park_acked(conn, segment);
+            btl_ib_deferred_acked(conn, segment);
             btl_ib_path_arrived(conn, segment);
             btl_ib_sentmap_acked(conn, segment);
             news++;
@@ -150,7 +150,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
         uint32_t from, to;
         btl_ib_wire_range(block, i, &from, &to);
         if (block->refused) {
-            btl_ib_park(conn, block->space, from, to, view);
+            btl_ib_deferred_add(conn, block->space, from, to, view);
         } else {
             news += arrived(conn, block->space, from, to, view);
         }
@@ -210,7 +210,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (news > 0) {
         conn->recovery.no_tag_at = 0;
         btl_ib_loss_acked(conn, news, limited);
-        btl_ib_park_look(conn);
+        btl_ib_deferred_retry(conn);
         btl_ib_loss_detect(conn);
     }
     if (view->flags & BTL_IB_FLAG_READY) {

@@ -21,7 +21,7 @@
  *   btl_ib_direct.c   those of them that the device does by itself
  *   btl_ib_serve.c    one-sided operations of peers
  *   btl_ib_refusal.c  what we refused, and when it may come again
- *   btl_ib_park.c     what the peer refused
+ *   btl_ib_deferred_add.c     what the peer refused
  *   btl_ib_path.c     what size of datagrams the path carries
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_loss.c     what was lost, when to probe, when to give up
@@ -70,17 +70,17 @@ void btl_ib_send_push(btl_ib_conn_t *conn);
 /* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
 
-/* ---- btl_ib_park.c ---- */
+/* ---- btl_ib_deferred_add.c ---- */
 
 /* Sequences [from, to) of a space came and were refused, as an ACK says: what of them is on its way
  * is not any more. */
-void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                  const btl_ib_view_t *view);
 
 /* A segment was acknowledged: if it had been refused the cause is gone, perhaps of others, too. */
-void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* Acknowledgements were taken in: has what is parked waited long enough? */
-void btl_ib_park_look(btl_ib_conn_t *conn);
+void btl_ib_deferred_retry(btl_ib_conn_t *conn);
 
 #endif

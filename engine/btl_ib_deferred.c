@@ -19,7 +19,7 @@ enum {
 };
 
 /* Which copy was refused shows in the peer's clock reading, as for READY. */
-void btl_ib_park(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                  const btl_ib_view_t *view)
 {
     const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
@@ -58,14 +58,14 @@ static void unpark(btl_ib_conn_t *conn)
     btl_ib_conn_ready(conn);
 }
 
-void btl_ib_park_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     if (segment->refused > 0 && conn->sentmap.deferred_count > 0) {
         unpark(conn);
     }
 }
 
-void btl_ib_park_look(btl_ib_conn_t *conn)
+void btl_ib_deferred_retry(btl_ib_conn_t *conn)
 {
     if (conn->sentmap.deferred_count > 0
         && conn->engine->clock.now >= conn->sentmap.deferred_at + conn->engine->config.rto_max) {

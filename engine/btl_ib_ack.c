@@ -257,8 +257,8 @@ bool btl_ib_ack_is_refusing(const btl_ib_conn_t *conn)
 /* All that was refused and is still missing; if there is no room for all, from the last one that was. */
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
-    const btl_ib_refused_runs_t *runs = conn->rnr.runs;
-    const uint32_t first = runs == NULL ? 0 : btl_ib_refused_runs_first(runs, w->room - w->used);
+    const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
+    const uint32_t first = runs == NULL ? 0 : btl_ib_rnr_runs_first(runs, w->room - w->used);
     uint32_t i = first;
 
     while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {

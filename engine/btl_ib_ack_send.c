@@ -18,7 +18,7 @@ enum {
 /* What was refused, and may come again, goes along with whatever else is told, until it is there. */
 static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_refusal_pick(conn) : NULL;
+    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
 
     if (refusal != NULL) {
         segment->flags |= BTL_IB_FLAG_READY;
@@ -45,7 +45,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     btl_ib_pool_put(segment);
     if (taken) {
         if (refusal != NULL) {
-            btl_ib_refusal_told(conn, refusal);
+            btl_ib_rnr_told(conn, refusal);
         }
         conn->engine->count.sent_acks++;
         btl_ib_ack_told(conn, done);

@@ -20,7 +20,7 @@
  *   btl_ib_op.c       one-sided operations of ours
  *   btl_ib_direct.c   those of them that the device does by itself
  *   btl_ib_serve.c    one-sided operations of peers
- *   btl_ib_refusal.c  what we refused, and when it may come again
+ *   btl_ib_rnr.c  what we refused, and when it may come again
  *   btl_ib_deferred_add.c     what the peer refused
  *   btl_ib_path.c     what size of datagrams the path carries
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
@@ -52,7 +52,7 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_answers.h"
 #include "btl_ib_direct.h"
-#include "btl_ib_refusal.h"
+#include "btl_ib_rnr.h"
 #include "btl_ib_rx.h"
 #include "btl_ib_serve.h"
 #include "btl_ib_sched.h"

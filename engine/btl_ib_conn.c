@@ -94,7 +94,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_accept_end(conn);
     btl_ib_recv_end(conn);
     btl_ib_serve_drop(conn);
-    btl_ib_refusal_forget(conn);
+    btl_ib_rnr_forget(conn);
     btl_ib_ack_end(conn);
     btl_ib_recovery_end_peer(&conn->recovery);
     btl_ib_coalesce_forget(&conn->coalesce);
@@ -373,7 +373,7 @@ bool btl_ib_conn_idle(btl_ib_conn_t *conn)
     }
     btl_ib_op_shrink(conn);
     btl_ib_answers_shrink(conn);
-    btl_ib_refusal_shrink(conn);
+    btl_ib_rnr_shrink(conn);
     btl_ib_recv_shrink(conn);
     btl_ib_accept_rest(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {

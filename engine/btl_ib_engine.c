@@ -505,7 +505,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     evict_and_push(engine);
     btl_ib_send_callbacks(engine);
     if (!btl_ib_list_empty(&engine->refused)) {
-        btl_ib_refusal_turn(engine);
+        btl_ib_rnr_turn(engine);
     }
     if (!btl_ib_list_empty(&engine->acks)) {
         btl_ib_ack_turn(engine);

@@ -169,7 +169,7 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
     }
     engine->count.refused_no_tag++;
     btl_ib_ack_no_tag(conn);
-    btl_ib_refusal_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
+    btl_ib_rnr_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
     BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                BTL_IB_NAME_ARGS(conn->identity.name), tag);
     return false;
@@ -250,7 +250,7 @@ static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_store_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
     if (!copy_messages(conn, view, &kept)) {
         engine->count.refused_no_store++;
-        btl_ib_refusal_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
+        btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
         answer_probe(conn, view);
         return;
     }
@@ -293,7 +293,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_REASM_REFUSED:
         engine->count.refused_no_reassembly++;
         if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
-            btl_ib_refusal_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
         }
         answer_probe(conn, view);
         return;
@@ -375,7 +375,7 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_PARTS_KEPT_IT: /* if the rest is lost its sender must not hear that this copy was refused */
         count->received_parts++;
         if (conn->rnr.any) {
-            btl_ib_refusal_here(conn, view);
+            btl_ib_rnr_here(conn, view);
         }
         break;
     case BTL_IB_PARTS_REFUSED:
@@ -397,7 +397,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     if (conn->rnr.any) {
-        btl_ib_refusal_here(conn, view);
+        btl_ib_rnr_here(conn, view);
     }
     if (!all_have_listeners(conn, view) || !btl_ib_accept_room(conn, view)) {
         answer_probe(conn, view); /* it is left unacknowledged and comes again */

@@ -23,7 +23,7 @@
 #include "btl_ib_path.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
-#include "btl_ib_refused_runs.h"
+#include "btl_ib_rnr_runs.h"
 #include "btl_ib_region.h"
 #include "btl_ib_rtt.h"
 #include "btl_ib_store.h"
@@ -370,10 +370,10 @@ typedef struct btl_ib_ack_tx {
     bool no_tag; /* we are to tell it that we have no receiver for a tag */
 } btl_ib_ack_tx_t;
 
-/* What of the peer's was refused, and is to be told when it may come. Written by btl_ib_refusal.c. */
+/* What of the peer's was refused, and is to be told when it may come. Written by btl_ib_rnr.c. */
 typedef struct btl_ib_rnr {
     btl_ib_list_t link;          /* on the engine's list: a cause of theirs may be gone */
-    btl_ib_refused_runs_t *runs; /* NULL: none lately */
+    btl_ib_rnr_runs_t *runs; /* NULL: none lately */
     bool any;                    /* something in `refusals` or `runs` is kept */
     btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
 } btl_ib_rnr_t;

@@ -378,7 +378,7 @@ static void too_many_to_park(void **state)
         bench_send(bench, 0, 1, 1000, i % 2 == 0 && i < 100 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_true(to->rnr.runs->count <= BTL_IB_REFUSED_RUNS);
+    assert_true(to->rnr.runs->count <= BTL_IB_RNR_RUNS);
     assert_true(from->sentmap.deferred_count <= 256);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));

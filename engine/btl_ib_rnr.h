@@ -12,32 +12,32 @@
  * does not take them for lost. What was refused for want of memory counts as lost.
  */
 
-#ifndef BTL_IB_REFUSAL_H
-#define BTL_IB_REFUSAL_H
+#ifndef BTL_IB_RNR_H
+#define BTL_IB_RNR_H
 
 #include "btl_ib_state.h"
 
 void btl_ib_refusal_init(btl_ib_conn_t *conn);
 
 /* A segment was refused, for a message with that tag: its sender is to be told when the cause is gone. */
-void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
+void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause);
 
 /* A segment that is still missing is here, and about to be taken in, refused or dropped. */
-void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The one that the acknowledgement now leaving is to name, or NULL. If it leaves btl_ib_refusal_told() hears of it. */
-btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn);
+/* The one that the acknowledgement now leaving is to name, or NULL. If it leaves btl_ib_rnr_told() hears of it. */
+btl_ib_refusal_t *btl_ib_rnr_pick(btl_ib_conn_t *conn);
 
-void btl_ib_refusal_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal);
+void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal);
 
 /* In this turn: whose cause is gone is acknowledged at once. */
-void btl_ib_refusal_turn(btl_ib_engine_t *engine);
+void btl_ib_rnr_turn(btl_ib_engine_t *engine);
 
 /* The peer's part of the connection ended. */
-void btl_ib_refusal_forget(btl_ib_conn_t *conn);
+void btl_ib_rnr_forget(btl_ib_conn_t *conn);
 
 /* Free what idle connections do not need. */
-void btl_ib_refusal_shrink(btl_ib_conn_t *conn);
+void btl_ib_rnr_shrink(btl_ib_conn_t *conn);
 
 #endif

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_refusal.h"
+#include "btl_ib_rnr.h"
 
 #include "btl_ib_calls.h"
 
@@ -21,7 +21,7 @@ static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
     }
     if (conn->rnr.runs != NULL) {
-        btl_ib_refused_runs_add(conn->rnr.runs, view->space, view->seq);
+        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
         conn->rnr.runs->last_seq = view->seq;
         conn->rnr.runs->last_space = view->space;
         btl_ib_ack_owe(conn, view->space, false); /* others may wait for its place in the window */
@@ -36,7 +36,7 @@ static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusa
            == BTL_IB_SEQ_NEW;
 }
 
-void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
+void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag,
                          btl_ib_refusal_cause_t cause)
 {
     btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
@@ -61,10 +61,10 @@ void btl_ib_refusal_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t
 
 /* What becomes of this copy counts: told of an earlier refusal its sender would repeat it without end if it is
  * refused again for another reason. */
-void btl_ib_refusal_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.runs != NULL) {
-        btl_ib_refused_runs_take(conn->rnr.runs, view->space, view->seq);
+        btl_ib_rnr_runs_take(conn->rnr.runs, view->space, view->seq);
     }
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
         btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
@@ -91,7 +91,7 @@ static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
 }
 
 /* One that the peer was not told of comes first, or two of them would never both be told. */
-btl_ib_refusal_t *btl_ib_refusal_pick(btl_ib_conn_t *conn)
+btl_ib_refusal_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
 {
     btl_ib_refusal_t *told = NULL;
     bool any = false;
@@ -129,7 +129,7 @@ static bool look(btl_ib_conn_t *conn)
     return waits;
 }
 
-void btl_ib_refusal_turn(btl_ib_engine_t *engine)
+void btl_ib_rnr_turn(btl_ib_engine_t *engine)
 {
     const btl_ib_list_t *last = btl_ib_list_last(&engine->refused);
     btl_ib_list_t *item = NULL;
@@ -147,23 +147,23 @@ void btl_ib_refusal_init(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->rnr.link);
 }
 
-void btl_ib_refusal_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal)
+void btl_ib_rnr_told(btl_ib_conn_t *conn, btl_ib_refusal_t *refusal)
 {
     refusal->told = true;
     conn->engine->count.sent_ready++;
 }
 
-void btl_ib_refusal_forget(btl_ib_conn_t *conn)
+void btl_ib_rnr_forget(btl_ib_conn_t *conn)
 {
     for (uint32_t cause = 0; cause < BTL_IB_REFUSAL_CAUSES; cause++) {
         conn->rnr.refusals[cause].kept = false;
     }
     conn->rnr.any = false;
     btl_ib_list_remove(&conn->rnr.link);
-    btl_ib_refusal_shrink(conn);
+    btl_ib_rnr_shrink(conn);
 }
 
-void btl_ib_refusal_shrink(btl_ib_conn_t *conn)
+void btl_ib_rnr_shrink(btl_ib_conn_t *conn)
 {
     btl_ib_free(&conn->engine->mem, conn->rnr.runs);
     conn->rnr.runs = NULL;

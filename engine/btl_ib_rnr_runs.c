@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_refused_runs.h"
+#include "btl_ib_rnr_runs.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "btl_ib_wire.h"
 
 /* The first run of a space that ends at `seq` or behind it; `count` if there is none. */
-static uint32_t find_run(const btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
 {
     uint32_t at = 0;
 
@@ -23,7 +23,7 @@ static uint32_t find_run(const btl_ib_refused_runs_t *runs, uint32_t space, uint
     return at;
 }
 
-static void remove_run(btl_ib_refused_runs_t *runs, uint32_t at)
+static void remove_run(btl_ib_rnr_runs_t *runs, uint32_t at)
 {
     runs->count--;
     runs->more = runs->more && runs->count > 0;
@@ -31,9 +31,9 @@ static void remove_run(btl_ib_refused_runs_t *runs, uint32_t at)
 }
 
 /* At `at`, if there is room. */
-static void insert_run(btl_ib_refused_runs_t *runs, uint32_t at, const btl_ib_refused_run_t *run)
+static void insert_run(btl_ib_rnr_runs_t *runs, uint32_t at, const btl_ib_rnr_run_t *run)
 {
-    if (runs->count < BTL_IB_REFUSED_RUNS) {
+    if (runs->count < BTL_IB_RNR_RUNS) {
         memmove(&runs->run[at + 1], &runs->run[at], (runs->count - at) * sizeof(runs->run[0]));
         runs->run[at] = *run;
         runs->count++;
@@ -43,10 +43,10 @@ static void insert_run(btl_ib_refused_runs_t *runs, uint32_t at, const btl_ib_re
 }
 
 /* It is in none. */
-void btl_ib_refused_runs_add(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
 {
     uint32_t at = find_run(runs, space, seq);
-    btl_ib_refused_run_t *run = &runs->run[at];
+    btl_ib_rnr_run_t *run = &runs->run[at];
     bool touches = at < runs->count && run->space == space;
 
     if (touches && run->end == seq) {
@@ -58,19 +58,19 @@ void btl_ib_refused_runs_add(btl_ib_refused_runs_t *runs, uint32_t space, uint32
     } else if (touches && run->from == seq + 1) {
         run->from--;
     } else {
-        insert_run(runs, at, &(btl_ib_refused_run_t){.from = seq, .end = seq + 1, .space = space});
+        insert_run(runs, at, &(btl_ib_rnr_run_t){.from = seq, .end = seq + 1, .space = space});
     }
 }
 
-void btl_ib_refused_runs_take(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq)
+void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
 {
     uint32_t at = find_run(runs, space, seq + 1);
-    btl_ib_refused_run_t *run = &runs->run[at];
+    btl_ib_rnr_run_t *run = &runs->run[at];
 
     if (at == runs->count || run->space != space || btl_ib_seq_before(seq, run->from)) {
         return;
     }
-    btl_ib_refused_run_t rest = {.from = seq + 1, .end = run->end, .space = space};
+    btl_ib_rnr_run_t rest = {.from = seq + 1, .end = run->end, .space = space};
     run->end = seq;
     if (run->from == run->end) {
         remove_run(runs, at--);
@@ -81,7 +81,7 @@ void btl_ib_refused_runs_take(btl_ib_refused_runs_t *runs, uint32_t space, uint3
 }
 
 /* The last one is what the sender is waiting to hear of: it may have sent it to ask. */
-uint32_t btl_ib_refused_runs_first(const btl_ib_refused_runs_t *runs, uint32_t room)
+uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
 {
     uint32_t need = 0;
 

@@ -5,37 +5,37 @@
 
 /* What came, was refused, and is still missing: what ACKs name, so that its sender does not take it for lost. */
 
-#ifndef BTL_IB_REFUSED_RUNS_H
-#define BTL_IB_REFUSED_RUNS_H
+#ifndef BTL_IB_RNR_RUNS_H
+#define BTL_IB_RNR_RUNS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Runs of sequences [from, end), ascending in each space. A
  * run more than fit is not kept: its sender takes it for lost. */
-#define BTL_IB_REFUSED_RUNS 32
+#define BTL_IB_RNR_RUNS 32
 
-typedef struct btl_ib_refused_run {
+typedef struct btl_ib_rnr_run {
     uint32_t from;
     uint32_t end;
     uint32_t space;
-} btl_ib_refused_run_t;
+} btl_ib_rnr_run_t;
 
-typedef struct btl_ib_refused_runs {
+typedef struct btl_ib_rnr_runs {
     uint32_t count;
     bool more;         /* some were not kept */
     uint32_t last_seq; /* what was refused last */
     uint32_t last_space;
-    btl_ib_refused_run_t run[BTL_IB_REFUSED_RUNS];
-} btl_ib_refused_runs_t;
+    btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
+} btl_ib_rnr_runs_t;
 
 /* A sequence that is in none was refused. */
-void btl_ib_refused_runs_add(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq);
+void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
 
 /* One that may be in one is not missing any more. */
-void btl_ib_refused_runs_take(btl_ib_refused_runs_t *runs, uint32_t space, uint32_t seq);
+void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
 
 /* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
-uint32_t btl_ib_refused_runs_first(const btl_ib_refused_runs_t *runs, uint32_t room);
+uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room);
 
 #endif

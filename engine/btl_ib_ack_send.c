@@ -41,7 +41,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     segment->flags |= flags;
     btl_ib_refusal_t *refusal = name_ready(conn, segment);
     uint32_t done = btl_ib_ack_fill(conn, segment, room, *spaces, all);
-    bool taken = btl_ib_send_segments(conn, &segment, 1) == 1;
+    bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
     btl_ib_pool_put(segment);
     if (taken) {
         if (refusal != NULL) {

@@ -4,7 +4,7 @@
  */
 
 /* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_packetize.c makes the segments,
- * btl_ib_datagram.c sends them. */
+ * btl_ib_transmit.c sends them. */
 
 #include "btl_ib_tx.h"
 
@@ -143,7 +143,7 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
 
 static int largest_batch(const btl_ib_conn_t *conn)
 {
-    const int most = btl_ib_batch_max(conn);
+    const int most = btl_ib_transmit_max(conn);
 
     return btl_ib_latency_short_ones_are_about(conn) ? (most + SHORT_TRAINS - 1) / SHORT_TRAINS
                                                      : most;
@@ -256,7 +256,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     if (batch->count == 0) {
         return 0;
     }
-    const int sent = btl_ib_send_segments(conn, batch->segments, batch->count);
+    const int sent = btl_ib_transmit(conn, batch->segments, batch->count);
     while (batch->count > sent) {
         uncut(conn, batch, pending);
         *full = true;

@@ -14,7 +14,7 @@
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
  *   btl_ib_tx.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
- *   btl_ib_datagram.c segments -> datagrams -> transport
+ *   btl_ib_transmit.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
  *   btl_ib_drops.c    datagrams that were dropped, for whoever looks for a fault
  *   btl_ib_op.c       one-sided operations of ours
@@ -38,7 +38,7 @@
 #include "btl_ib_ack.h"
 #include "btl_ib_ack_rx.h"
 #include "btl_ib_ack_send.h"
-#include "btl_ib_datagram.h"
+#include "btl_ib_transmit.h"
 #include "btl_ib_finish.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_lifetime.h"

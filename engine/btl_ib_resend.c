@@ -11,7 +11,7 @@
 static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
-    int batch = btl_ib_batch_max(conn);
+    int batch = btl_ib_transmit_max(conn);
 
     for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
@@ -37,7 +37,7 @@ btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full)
     while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&conn->sentmap.lost)) {
         int count = 0;
         verdict = gather_lost(conn, segments, &count);
-        int taken = count == 0 ? 0 : btl_ib_send_segments(conn, segments, count);
+        int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_left_again(conn, segments[i], false);
         }
@@ -50,7 +50,7 @@ bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
 {
     btl_ib_path_again(conn, segment);
     segment->flags |= BTL_IB_FLAG_AGAIN | flags;
-    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
         return false;
     }
     btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);

@@ -8,7 +8,7 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_answers.h"
 #include "btl_ib_atomic.h"
-#include "btl_ib_datagram.h"
+#include "btl_ib_transmit.h"
 #include "btl_ib_finish.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_packet.h"
@@ -33,7 +33,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
         return;
     }
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
-    if (btl_ib_send_segments(conn, &segment, 1) == 1) {
+    if (btl_ib_transmit(conn, &segment, 1) == 1) {
         serve->refused = id;
         serve->refused_in = conn->engine->turn.batch;
         conn->engine->count.sent_refusals++;

@@ -52,7 +52,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     memset(btl_ib_send_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
     btl_ib_sentmap_enter(conn, &segment, 1, space);
-    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
         btl_ib_sentmap_withdraw(conn, segment);
         return;
     }
@@ -112,7 +112,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
     btl_ib_sentmap_enter(conn, &segment, 1, space);
-    if (btl_ib_send_segments(conn, &segment, 1) == 1) {
+    if (btl_ib_transmit(conn, &segment, 1) == 1) {
         btl_ib_sentmap_left(conn, &segment, 1);
     } else {
         btl_ib_sentmap_withdraw(conn, segment);
@@ -174,7 +174,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->reserved = NULL;
     btl_ib_clock_set(&engine->clock, now);
     btl_ib_sentmap_enter(conn, &segment, 1, segment->space);
-    if (btl_ib_send_segments(conn, &segment, 1) != 1) {
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
         btl_ib_sentmap_withdraw(conn, segment);
         return -EAGAIN;
     }

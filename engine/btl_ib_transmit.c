@@ -391,7 +391,7 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     return true;
 }
 
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     int done = 0;
 

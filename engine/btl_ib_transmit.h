@@ -5,18 +5,18 @@
 
 /* Segments become datagrams, and go to the transport: headers are written and protected anew for each copy. */
 
-#ifndef BTL_IB_DATAGRAM_H
-#define BTL_IB_DATAGRAM_H
+#ifndef BTL_IB_TRANSMIT_H
+#define BTL_IB_TRANSMIT_H
 
 #include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 /* Send `count` prepared segments: sequenced ones (new or again), or one that is not. Returns how many
  * left. */
-int btl_ib_send_segments(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
 
 /* Datagrams that one call of the transport can make use of: as many whole trains as it takes. */
-static inline int btl_ib_batch_max(const btl_ib_conn_t *conn)
+static inline int btl_ib_transmit_max(const btl_ib_conn_t *conn)
 {
     const uint32_t most = btl_ib_min_u32(conn->route.via->transport->attr.max_batch, BTL_IB_BATCH);
     const uint32_t train = btl_ib_min_u32(conn->cc.train, most);

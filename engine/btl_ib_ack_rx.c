@@ -8,7 +8,7 @@
 #include "btl_ib_calls.h"
 #include "btl_ib_loss.h"
 #include "btl_ib_pending.h"
-#include "btl_ib_resend.h"
+#include "btl_ib_retransmit.h"
 
 /* Was all of it sent? */
 static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
@@ -171,7 +171,7 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
-    if (btl_ib_send_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_loss_probed_with_copy(conn);
         btl_ib_loss_arm(conn);
     } else {

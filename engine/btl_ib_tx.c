@@ -15,7 +15,7 @@
 static void push(btl_ib_conn_t *conn, bool trains)
 {
     bool full = false;
-    btl_ib_verdict_t verdict = btl_ib_resend_push(conn, &full);
+    btl_ib_verdict_t verdict = btl_ib_retransmit_lost(conn, &full);
 
     btl_ib_op_run(conn);
     if (verdict != BTL_IB_GO || full) {

@@ -17,6 +17,6 @@
 #include "btl_ib_limits.h"
 #include "btl_ib_min.h"
 #include "btl_ib_pending.h"
-#include "btl_ib_resend.h"
+#include "btl_ib_retransmit.h"
 
 #endif

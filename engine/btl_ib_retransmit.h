@@ -5,15 +5,15 @@
 
 /* Segments that leave again. */
 
-#ifndef BTL_IB_RESEND_H
-#define BTL_IB_RESEND_H
+#ifndef BTL_IB_RETRANSMIT_H
+#define BTL_IB_RETRANSMIT_H
 
 #include "btl_ib_limits.h"
 
 /* What was lost goes before anything new, within the window. As btl_ib_batch_push(). */
-btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full);
+btl_ib_verdict_t btl_ib_retransmit_lost(btl_ib_conn_t *conn, bool *full);
 
 /* Send one sequenced segment again. False if the transport cannot take it now. */
-bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
+bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
 #endif

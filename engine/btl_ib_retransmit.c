@@ -29,7 +29,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segm
     return BTL_IB_GO;
 }
 
-btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full)
+btl_ib_verdict_t btl_ib_retransmit_lost(btl_ib_conn_t *conn, bool *full)
 {
     btl_ib_segment_t *segments[BTL_IB_BATCH];
     btl_ib_verdict_t verdict = BTL_IB_GO;
@@ -46,7 +46,7 @@ btl_ib_verdict_t btl_ib_resend_push(btl_ib_conn_t *conn, bool *full)
     return verdict;
 }
 
-bool btl_ib_send_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
     btl_ib_path_again(conn, segment);
     segment->flags |= BTL_IB_FLAG_AGAIN | flags;

@@ -6,7 +6,7 @@
 /* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_packetize.c makes the segments,
  * btl_ib_transmit.c sends them. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 enum {
     SHORT_TRAINS = 2, /* of a full one */

@@ -4,15 +4,15 @@
  */
 
 /*
- * What the files of the engine call of each other, by file. Those that send (btl_ib_tx.c, _company, _batch, _resend, _park,
- * _limits, _flight, _out) share more, which is in btl_ib_tx.h. Files that know no connection (queues, wire, window, credit, hotel,
+ * What the files of the engine call of each other, by file. Those that send (btl_ib_submit.c, _company, _batch, _resend, _park,
+ * _limits, _flight, _out) share more, which is in btl_ib_submit.h. Files that know no connection (queues, wire, window, credit, hotel,
  * pool and others: docs/architecture.md lists all) have headers of their own. Which file does what:
  *
  *   btl_ib_engine.c   rails, progress
  *   btl_ib_rail.c     what transports say of peers and of themselves
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
  *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
- *   btl_ib_tx.c       what callers send: at once where nothing stops it, else when its turn has come
+ *   btl_ib_submit.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
  *   btl_ib_transmit.c segments -> datagrams -> transport
  *   btl_ib_rx.c       datagrams -> messages, operations, answers
@@ -58,7 +58,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 
-/* ---- sending: btl_ib_tx.h says which file does what ---- */
+/* ---- sending: btl_ib_submit.h says which file does what ---- */
 
 /* All messages and operations of the connection come back with `status`; messages all of which left
  * with `flight_status`. */

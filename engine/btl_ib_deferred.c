@@ -12,7 +12,7 @@
  * probes do that, one at a time.
  */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 enum {
     PARKED_MAX = 256, /* segments: they count in the limits on all connections */

@@ -5,7 +5,7 @@
 
 /* What keeps a new segment from leaving, and what is waited for then. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 #include "btl_ib_validation.h"
 
 enum {

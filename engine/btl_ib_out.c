@@ -6,7 +6,7 @@
 /* How messages, operations and answers end: what becomes of them when their last piece has left, or is
  * acknowledged, and the callbacks that say so. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 static void queue_event(btl_ib_out_t *out)
 {

@@ -6,7 +6,7 @@
 /* What size of datagrams the path carries: see btl_ib_path.h. */
 
 #include "btl_ib_min.h"
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 /* Segments that leave again. btl_ib_loss.c says which. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 /* The next batch of what was lost, as far as the limits let it go. Returns what stopped it. */
 static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)

@@ -6,7 +6,7 @@
 /* Segments between the moment that gives them a sequence and their acknowledgement, and the accounts that
  * count them. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 enum {
     PENDING_TIME = 50, /* us */

@@ -7,7 +7,7 @@
 
 #include "btl_ib_min.h"
 #include "btl_ib_identity.h"
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 
 #include <errno.h>
 #include <string.h>

@@ -99,7 +99,7 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
     }
 }
 
-/* As engine/btl_ib_tx.c understands max_pending_sends: for each 50 us of the round trip. */
+/* As engine/btl_ib_submit.c understands max_pending_sends: for each 50 us of the round trip. */
 static uint32_t pending_max(proc_t *proc, const proc_t *peer, uint32_t rail, uint32_t space)
 {
     const link_t *link = proc_link(proc, peer->index, rail);

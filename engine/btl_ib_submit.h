@@ -5,8 +5,8 @@
 
 /* All that the files that send call of each other. */
 
-#ifndef BTL_IB_TX_H
-#define BTL_IB_TX_H
+#ifndef BTL_IB_SUBMIT_H
+#define BTL_IB_SUBMIT_H
 
 #include "btl_ib_batch.h"
 #include "btl_ib_calls.h"

@@ -5,7 +5,7 @@
 
 /* What callers send: at once where nothing stops it, else when its turn has come. */
 
-#include "btl_ib_tx.h"
+#include "btl_ib_submit.h"
 #include "btl_ib_validation.h"
 
 #include <errno.h>

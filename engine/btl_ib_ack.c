@@ -291,7 +291,7 @@ uint32_t btl_ib_ack_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_
     /* Some of its room is for what was refused. */
     const uint32_t kept =
         btl_ib_ack_is_refusing(conn) && btl_ib_ack_has_room_for_both(room) ? BLOCK_LEAST : 0;
-    writer_t w = {.body = btl_ib_send_body(segment), .room = room - kept};
+    writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
     bool whole = true;
     uint32_t told = 0;
 

@@ -32,7 +32,7 @@ static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segme
  * or the transport did not allow it; *all as above. */
 static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
 {
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_ACK, room);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
 
     if (segment == NULL) {
         conn->engine->count.blocked_memory++;

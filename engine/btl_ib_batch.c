@@ -92,7 +92,7 @@ typedef struct plan {
 static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
 {
     const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
-    uint32_t overhead = btl_ib_send_overhead(conn);
+    uint32_t overhead = btl_ib_packet_overhead(conn);
     uint32_t room = conn->peer_queues->q[space].size;
     btl_ib_verdict_t verdict;
 

@@ -488,7 +488,7 @@ static void gone(btl_ib_conn_t *conn)
 
 void btl_ib_conn_linger(btl_ib_conn_t *conn)
 {
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_CLOSE, 0);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_CLOSE, 0);
 
     if (segment != NULL) {
         btl_ib_transmit(conn, &segment, 1);

@@ -11,7 +11,7 @@
 
 uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn)
 {
-    return conn->pmtud.datagram_max - btl_ib_send_overhead(conn);
+    return conn->pmtud.datagram_max - btl_ib_packet_overhead(conn);
 }
 
 static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
@@ -27,9 +27,9 @@ static void write_connect(const btl_ib_conn_t *conn, uint8_t *to)
     memcpy(to, &connect, sizeof(connect));
 }
 
-btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
+btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size)
 {
-    const uint32_t whole = btl_ib_send_overhead(conn) + size;
+    const uint32_t whole = btl_ib_packet_overhead(conn) + size;
     btl_ib_segment_t *segment = btl_ib_pool_get(&conn->route.via->pool, whole);
 
     if (segment == NULL) {
@@ -38,7 +38,7 @@ btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, u
     segment->conn = conn;
     segment->type = (uint8_t) type;
     segment->size = whole - conn->engine->guard.ops->trailer;
-    if (btl_ib_send_says_connect(conn)) {
+    if (btl_ib_packet_says_connect(conn)) {
         segment->flags = BTL_IB_FLAG_CONNECT;
         write_connect(conn, segment->wire + sizeof(btl_ib_wire_header_t));
     }

@@ -13,27 +13,27 @@
 #include "btl_ib_state.h"
 
 /* Does what is made now carry a CONNECT block? */
-static inline bool btl_ib_send_says_connect(const btl_ib_conn_t *conn)
+static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
 {
     return !conn->identity.peer_knows || conn->identity.introduce;
 }
 
 /* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
-static inline uint32_t btl_ib_send_overhead(const btl_ib_conn_t *conn)
+static inline uint32_t btl_ib_packet_overhead(const btl_ib_conn_t *conn)
 {
     return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
-           + (btl_ib_send_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
+           + (btl_ib_packet_says_connect(conn) ? (uint32_t) sizeof(btl_ib_wire_connect_t) : 0);
 }
 
 /* Where the body of a prepared segment goes. */
-static inline uint8_t *btl_ib_send_body(const btl_ib_segment_t *segment)
+static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
 {
     return segment->wire + sizeof(btl_ib_wire_header_t)
            + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
 }
 
 /* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
-btl_ib_segment_t *btl_ib_send_prepare(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
+btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
 /* A piece of something long, or of a segment that was too long. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
@@ -46,7 +46,7 @@ static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
 static inline bool btl_ib_segment_is_mtu_probe(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_VOID
-           && segment->wire + segment->size > btl_ib_send_body(segment);
+           && segment->wire + segment->size > btl_ib_packet_body(segment);
 }
 
 /* What of *size bytes from *offset on of several pieces of memory is in this one: taken off both. */

@@ -130,7 +130,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     const bool outside = piece->refers && piece->size > 0;
     const bool room = !outside || piece->region != 0;
     btl_ib_segment_t *segment =
-        btl_ib_send_prepare(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
+        btl_ib_packet_make(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
 
     if (segment == NULL) {
         return NULL;
@@ -143,7 +143,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
             lend(conn, piece, segment);
         }
     } else if (piece->size > 0) {
-        uint8_t *bytes = btl_ib_send_body(segment) + piece->head;
+        uint8_t *bytes = btl_ib_packet_body(segment) + piece->head;
         btl_ib_packet_copy(piece->iov, 2, piece->offset, piece->size, bytes);
         memset(bytes + piece->size, 0, piece->pad);
     }
@@ -156,7 +156,7 @@ static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head
     const uint32_t largest =
         btl_ib_min_u32(conn->peer_queues->q[space].size, conn->pmtud.datagram_max);
 
-    return largest - btl_ib_send_overhead(conn) - head;
+    return largest - btl_ib_packet_overhead(conn) - head;
 }
 
 /* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
@@ -176,7 +176,7 @@ typedef struct row {
  */
 static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 {
-    const uint32_t heads = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
+    const uint32_t heads = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
     const uint32_t most = conn->pmtud.datagram_max - heads;
 
     if (conn->cc.train <= 1) {
@@ -235,7 +235,7 @@ static void begin_row(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, ro
         row->piece.region = btl_ib_stream_of(out)->key.id;
         begin_memory(conn, out, space, btl_ib_stream_of(out)->memory, row);
     }
-    row->piece.refers = can_refer(conn, btl_ib_send_overhead(conn) + row->piece.head + row->unit);
+    row->piece.refers = can_refer(conn, btl_ib_packet_overhead(conn) + row->piece.head + row->unit);
 }
 
 /* What makes the last piece as long as the others, if that is little. */
@@ -259,7 +259,7 @@ static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t
     if (segment == NULL) {
         return NULL;
     }
-    uint8_t *body = btl_ib_send_body(segment);
+    uint8_t *body = btl_ib_packet_body(segment);
     if (out->kind == BTL_IB_OUT_MESSAGE) {
         segment->tag = btl_ib_msg_of(out)->tag;
         write_chunk(btl_ib_msg_of(out), piece->offset, body);
@@ -301,9 +301,9 @@ static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
         return NULL;
     }
     if (get) {
-        write_target(op, 0, btl_ib_send_body(segment));
+        write_target(op, 0, btl_ib_packet_body(segment));
     } else {
-        write_atomic(op, btl_ib_send_body(segment));
+        write_atomic(op, btl_ib_packet_body(segment));
     }
     segment->payload = (uint32_t) op->out.size;
     return segment;
@@ -315,9 +315,9 @@ static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *ou
     uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, space, 0));
 
     size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REPLY, size);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
-        btl_ib_answers_write(conn, btl_ib_send_body(segment), size);
+        btl_ib_answers_write(conn, btl_ib_packet_body(segment), size);
         segment->payload = size;
     }
     return segment;
@@ -448,11 +448,11 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
     if (btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_BUNDLE, size);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_BUNDLE, size);
     if (segment == NULL) {
         return NULL;
     }
-    uint8_t *to = btl_ib_send_body(segment);
+    uint8_t *to = btl_ib_packet_body(segment);
     segment->bundled = count;
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(pending);

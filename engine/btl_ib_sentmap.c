@@ -242,7 +242,7 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     segment->outside = 0;
     segment->payload = 0;
     segment->parted = 0;
-    segment->size = (uint32_t) (btl_ib_send_body(segment) - segment->wire);
+    segment->size = (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
     keep(conn, segment, +1);
 }
 

@@ -28,11 +28,11 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     if (serve->refused == id && serve->refused_in == conn->engine->turn.batch) {
         return;
     }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
     if (segment == NULL) {
         return;
     }
-    memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
+    memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     if (btl_ib_transmit(conn, &segment, 1) == 1) {
         serve->refused = id;
         serve->refused_in = conn->engine->turn.batch;

@@ -39,17 +39,17 @@ static void push(btl_ib_conn_t *conn, bool trains)
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
-    uint32_t pad = size - btl_ib_send_overhead(conn);
+    uint32_t pad = size - btl_ib_packet_overhead(conn);
 
     if (btl_ib_limits_check(conn, space) != BTL_IB_GO
         || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
         return;
     }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_VOID, pad);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad);
     if (segment == NULL) {
         return;
     }
-    memset(btl_ib_send_body(segment), 0, pad);
+    memset(btl_ib_packet_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
     btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
@@ -100,7 +100,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     }
     uint32_t count = spare - keep;
     count = count < BTL_IB_SKIP_MAX ? count : BTL_IB_SKIP_MAX;
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_SKIP, sizeof(count));
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_SKIP, sizeof(count));
     if (segment == NULL) {
         return;
     }
@@ -109,7 +109,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
         return;
     }
     uint32_t wire = BTL_IB_LE32(count);
-    memcpy(btl_ib_send_body(segment), &wire, sizeof(wire));
+    memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
     btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_transmit(conn, &segment, 1) == 1) {
@@ -127,7 +127,7 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     if (size > btl_ib_conn_segment_max(conn)) {
         return NULL;
     }
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_send_overhead(conn) + size);
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
         /* Who is declined goes by another rail, and perhaps never queues anything that would ask. */
@@ -140,7 +140,7 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
         || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
         return NULL;
     }
-    btl_ib_segment_t *segment = btl_ib_send_prepare(conn, BTL_IB_TYPE_DATA, size);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_DATA, size);
     if (segment == NULL) {
         return NULL;
     }
@@ -148,7 +148,7 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     segment->space = (uint8_t) space;
     segment->payload = size;
     conn->engine->reserved = segment;
-    return btl_ib_send_body(segment);
+    return btl_ib_packet_body(segment);
 }
 
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)

@@ -332,7 +332,7 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
 {
     const uint32_t offset = part_offset(segment, total, unit);
     const uint32_t size = btl_ib_min_u32(unit, total - offset);
-    const uint8_t *body = btl_ib_send_body(segment);
+    const uint8_t *body = btl_ib_packet_body(segment);
     const struct iovec iov[3] = {
         {.iov_base = (void *) (uintptr_t) body,
          .iov_len = (size_t) (segment->wire + segment->size - body)},
@@ -347,11 +347,11 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     };
 
     btl_ib_segment_t *made =
-        btl_ib_send_prepare(conn, BTL_IB_TYPE_PART, (uint32_t) sizeof(part) + size);
+        btl_ib_packet_make(conn, BTL_IB_TYPE_PART, (uint32_t) sizeof(part) + size);
     if (made == NULL) {
         return NULL;
     }
-    uint8_t *to = btl_ib_send_body(made);
+    uint8_t *to = btl_ib_packet_body(made);
     memcpy(to, &part, sizeof(part));
     btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
     made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN);
@@ -368,8 +368,8 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
 static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t total =
-        segment->size + segment->outside - (uint32_t) (btl_ib_send_body(segment) - segment->wire);
-    const uint32_t head = btl_ib_send_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+        segment->size + segment->outside - (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+    const uint32_t head = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
     const uint32_t unit = (conn->pmtud.datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
 
     while (segment->parted < total) {

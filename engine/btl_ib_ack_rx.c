@@ -205,7 +205,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (news > 0 || credit) {
         btl_ib_recovery_begin_row(&conn->recovery);
-        btl_ib_send_room(conn);
+        btl_ib_pending_wake(conn);
     }
     if (news > 0) {
         conn->recovery.no_tag_at = 0;

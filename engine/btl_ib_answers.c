@@ -56,7 +56,7 @@ void btl_ib_answers_reply(btl_ib_conn_t *conn, uint32_t id, uint32_t status, uin
     };
     answers->out.size += REPLY_BYTES;
     if (btl_ib_list_empty(&answers->out.link)) {
-        btl_ib_send_queue(conn, &answers->out, 0);
+        btl_ib_pending_add(conn, &answers->out, 0);
     }
     btl_ib_conn_ready(conn);
 }
@@ -88,7 +88,7 @@ void btl_ib_answers_begin(btl_ib_stream_t *stream)
     btl_ib_conn_t *conn = stream->out.conn;
 
     conn->answers.streams++;
-    btl_ib_send_queue(conn, &stream->out, sizeof(btl_ib_wire_got_t));
+    btl_ib_pending_add(conn, &stream->out, sizeof(btl_ib_wire_got_t));
     btl_ib_conn_ready(conn);
 }
 

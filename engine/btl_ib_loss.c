@@ -548,7 +548,7 @@ btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
 
 btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
 {
-    if (conn->recovery.blocked_since != 0 && !btl_ib_send_pends(conn)) {
+    if (conn->recovery.blocked_since != 0 && !btl_ib_pending_any(conn)) {
         conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {

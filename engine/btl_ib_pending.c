@@ -9,7 +9,7 @@
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"
 
-void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
+void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
     uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
     uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
@@ -21,7 +21,7 @@ void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
     btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
 }
 
-bool btl_ib_send_pends(const btl_ib_conn_t *conn)
+bool btl_ib_pending_any(const btl_ib_conn_t *conn)
 {
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
@@ -31,21 +31,21 @@ bool btl_ib_send_pends(const btl_ib_conn_t *conn)
     return false;
 }
 
-bool btl_ib_send_something_waits(const btl_ib_conn_t *conn)
+bool btl_ib_pending_work(const btl_ib_conn_t *conn)
 {
-    return btl_ib_send_pends(conn) || !btl_ib_list_empty(&conn->sentmap.lost)
+    return btl_ib_pending_any(conn) || !btl_ib_list_empty(&conn->sentmap.lost)
            || !btl_ib_list_empty(&conn->ops.waiting);
 }
 
-bool btl_ib_send_is_time_to_search(const btl_ib_conn_t *conn)
+bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn)
 {
     return conn->engine->clock.now >= conn->pmtud.search_at;
 }
 
-void btl_ib_send_room(btl_ib_conn_t *conn)
+void btl_ib_pending_wake(btl_ib_conn_t *conn)
 {
-    if (btl_ib_send_something_waits(conn) || !btl_ib_list_empty(&conn->direct.waiting)
-        || btl_ib_send_is_time_to_search(conn)) {
+    if (btl_ib_pending_work(conn) || !btl_ib_list_empty(&conn->direct.waiting)
+        || btl_ib_pending_mtu_search(conn)) {
         btl_ib_conn_ready(conn);
     }
 }

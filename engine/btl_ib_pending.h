@@ -12,18 +12,18 @@
 
 /* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
  * in one segment; else on that of the largest datagram. */
-void btl_ib_send_queue(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
+void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 
 /* Is there something that was never sent, whatever stops it? */
-bool btl_ib_send_pends(const btl_ib_conn_t *conn);
+bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 
 /* Acknowledgements or credits came: what waits for that has its turn. */
-void btl_ib_send_room(btl_ib_conn_t *conn);
+void btl_ib_pending_wake(btl_ib_conn_t *conn);
 
 /* Is there anything to send: never sent, lost, or an operation that waits for a place? */
-bool btl_ib_send_something_waits(const btl_ib_conn_t *conn);
+bool btl_ib_pending_work(const btl_ib_conn_t *conn);
 
 /* Is it time to search for a larger path MTU? */
-bool btl_ib_send_is_time_to_search(const btl_ib_conn_t *conn);
+bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn);
 
 #endif

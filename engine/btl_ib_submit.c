@@ -66,13 +66,13 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
     if (!btl_ib_list_empty(&conn->direct.waiting)) {
         btl_ib_direct_push(conn);
     }
-    if (btl_ib_send_is_time_to_search(conn)) {
+    if (btl_ib_pending_mtu_search(conn)) {
         const uint32_t size = btl_ib_path_next_probe(conn);
         if (size > 0) {
             send_mtu_probe(conn, size);
         }
     }
-    if (btl_ib_send_something_waits(
+    if (btl_ib_pending_work(
             conn)) { /* else acknowledgements were taken in, and nothing follows */
         btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
         push(conn, false);
@@ -194,7 +194,7 @@ static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
     msg->unit = 0;
     msg->ordered = msg->ordered && size > 0; /* a chunk has bytes */
     btl_ib_list_init(&msg->out.link);
-    btl_ib_send_queue(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
+    btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
 }
 
 static size_t size_of(const btl_ib_msg_t *msg)

@@ -96,7 +96,7 @@ static void test_endless(void **state)
     for (uint64_t i = 0; i < 200; i++) {
         btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
         btl_ib_list_init(&out.link);
-        btl_ib_send_queue(conn, &out, 40);
+        btl_ib_pending_add(conn, &out, 40);
         assert_ptr_equal(btl_ib_list_last(&conn->tx[last].submit.pending), &out.link);
         btl_ib_list_remove(&out.link);
     }

@@ -39,7 +39,7 @@
 #include "btl_ib_ack_rx.h"
 #include "btl_ib_ack_send.h"
 #include "btl_ib_transmit.h"
-#include "btl_ib_finish.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_loss.h"

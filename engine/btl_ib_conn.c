@@ -471,7 +471,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
                btl_ib_death_string(reason));
     conn->state = BTL_IB_CONN_DEAD;
     retire(conn, -EPIPE);
-    btl_ib_send_callbacks(engine);
+    btl_ib_completion_callbacks(engine);
     if (conn->state == BTL_IB_CONN_DEAD) {
         engine->ops->dead(engine->ops_context, conn, reason);
     }
@@ -518,7 +518,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
         conn->state = BTL_IB_CONN_CLOSING;
         retire(conn, -ECANCELED);
     }
-    btl_ib_send_callbacks(engine);
+    btl_ib_completion_callbacks(engine);
     if (tell) {
         btl_ib_list_remove(&conn->all);
         btl_ib_list_push_tail(&engine->closing, &conn->all);

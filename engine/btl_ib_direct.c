@@ -141,7 +141,7 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s does not bring an operation to an end: %s",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name, strerror(error));
     if (op->kind == BTL_IB_OP_ATOMIC) {
-        btl_ib_send_finish(&op->out, -EPIPE);
+        btl_ib_completion_add(&op->out, -EPIPE);
     } else {
         btl_ib_op_queue(conn, op);
         btl_ib_conn_ready(conn);
@@ -226,7 +226,7 @@ void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
     op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_DIRECT};
     btl_ib_list_init(&op->out.link);
     if (!is_aligned(op)) {
-        btl_ib_send_finish(&op->out, -EACCES);
+        btl_ib_completion_add(&op->out, -EACCES);
         return;
     }
     if (btl_ib_list_empty(&conn->direct.waiting) && conn->direct.count == 0) {
@@ -267,9 +267,9 @@ void btl_ib_direct_event(const btl_ib_event_t *event)
     }
     if (event->error == 0) {
         count_done(&conn->engine->count, op);
-        btl_ib_send_finish(&op->out, 0);
+        btl_ib_completion_add(&op->out, 0);
     } else if (event->error == EACCES) {
-        btl_ib_send_finish(&op->out, -EACCES);
+        btl_ib_completion_add(&op->out, -EACCES);
     } else {
         turn_away(conn, op, event->error);
     }
@@ -290,10 +290,10 @@ void btl_ib_direct_give_up(btl_ib_conn_t *conn, int status)
     take_back(conn);
     while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
         leave(conn, op_of(item));
-        btl_ib_send_finish(&op_of(item)->out, status);
+        btl_ib_completion_add(&op_of(item)->out, status);
     }
     while ((item = btl_ib_list_first(&conn->direct.waiting)) != NULL) {
-        btl_ib_send_finish(&op_of(item)->out, status);
+        btl_ib_completion_add(&op_of(item)->out, status);
     }
 }
 

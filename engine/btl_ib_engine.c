@@ -336,7 +336,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
         if (!engine->turn.async) {
-            btl_ib_send_callbacks(engine);
+            btl_ib_completion_callbacks(engine);
         }
     }
     *datagrams += received;
@@ -503,7 +503,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     btl_ib_latency_turn(engine, messages, bytes);
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     evict_and_push(engine);
-    btl_ib_send_callbacks(engine);
+    btl_ib_completion_callbacks(engine);
     if (!btl_ib_list_empty(&engine->refused)) {
         btl_ib_rnr_turn(engine);
     }

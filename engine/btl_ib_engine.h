@@ -29,7 +29,7 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_list.h"
-#include "btl_ib_out.h"
+#include "btl_ib_outgoing.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_rdma.h"
 #include "btl_ib_token.h"

@@ -46,7 +46,7 @@ void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(&conn->ops.waiting)) != NULL) {
-        btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+        btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
     }
 }
 
@@ -55,7 +55,7 @@ void btl_ib_op_give_up_answers(btl_ib_conn_t *conn, int status)
     for (uint32_t i = 0; conn->ops.answers > 0 && i < conn->engine->config.ops_max; i++) {
         btl_ib_op_t *op = conn->ops.slots[i].op;
         if (op != NULL && op->asked) {
-            btl_ib_send_finish(&op->out, status);
+            btl_ib_completion_add(&op->out, status);
         }
     }
 }
@@ -84,7 +84,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_accept(conn, view);
     btl_ib_op_answered(conn);
     if (op->got == op->size) {
-        btl_ib_send_finish(&op->out, 0);
+        btl_ib_completion_add(&op->out, 0);
     }
 }
 
@@ -98,7 +98,7 @@ void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     btl_ib_sentmap_void(conn, &op->out);
-    btl_ib_send_finish(&op->out, -EACCES);
+    btl_ib_completion_add(&op->out, -EACCES);
 }
 
 /* Is it an answer that such an operation can get? A GET is only answered so if it brings nothing. */
@@ -123,7 +123,7 @@ void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         }
         btl_ib_op_answered(conn);
         op->result = reply.result;
-        btl_ib_send_finish(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
+        btl_ib_completion_add(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }
 }
 

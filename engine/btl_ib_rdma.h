@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "btl_ib_atomic.h"
-#include "btl_ib_out.h"
+#include "btl_ib_outgoing.h"
 
 typedef struct btl_ib_engine btl_ib_engine_t;
 typedef struct btl_ib_conn btl_ib_conn_t;

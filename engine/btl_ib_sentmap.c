@@ -229,7 +229,7 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
     btl_ib_out_t *out = end(conn, segment);
     if (out != NULL) {
-        btl_ib_send_finish(out, 0);
+        btl_ib_completion_add(out, 0);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "btl_ib_answers.h"
 #include "btl_ib_atomic.h"
 #include "btl_ib_transmit.h"
-#include "btl_ib_finish.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_prefetch.h"
@@ -141,7 +141,7 @@ void btl_ib_serve_drop(btl_ib_conn_t *conn)
             btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
             next = btl_ib_list_next(pending, item);
             if (out->kind == BTL_IB_OUT_STREAM || out->kind == BTL_IB_OUT_REPLIES) {
-                btl_ib_send_finish(out, 0);
+                btl_ib_completion_add(out, 0);
             }
         }
     }

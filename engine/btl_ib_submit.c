@@ -258,7 +258,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     } else {
         btl_ib_send_push(conn);
     }
-    btl_ib_send_callbacks(engine);
+    btl_ib_completion_callbacks(engine);
     btl_ib_engine_leave(engine);
     return 0;
 }
@@ -290,7 +290,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     } else {
         btl_ib_send_push(conn);
     }
-    btl_ib_send_callbacks(engine);
+    btl_ib_completion_callbacks(engine);
     btl_ib_engine_leave(engine);
     return 0;
 }
@@ -304,7 +304,7 @@ static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int
     while ((item = btl_ib_list_first(segments)) != NULL) {
         btl_ib_out_t *out = btl_ib_sentmap_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
         if (out != NULL) {
-            btl_ib_send_finish(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
+            btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
         }
     }
 }
@@ -322,7 +322,7 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
     give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
-            btl_ib_send_finish(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+            btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
         }
     }
     btl_ib_op_give_up_answers(conn, status);

@@ -11,7 +11,7 @@
 #include "btl_ib_batch.h"
 #include "btl_ib_calls.h"
 #include "btl_ib_coalesce.h"
-#include "btl_ib_finish.h"
+#include "btl_ib_completion.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_limits.h"

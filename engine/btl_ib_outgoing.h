@@ -8,8 +8,8 @@
  * of those, and all in it is the engine's.
  */
 
-#ifndef BTL_IB_OUT_H
-#define BTL_IB_OUT_H
+#ifndef BTL_IB_OUTGOING_H
+#define BTL_IB_OUTGOING_H
 
 #include <stdbool.h>
 #include <stdint.h>

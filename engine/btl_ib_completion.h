@@ -5,8 +5,8 @@
 
 /* How messages, operations and answers end: when their last piece has left, or is acknowledged, and the callbacks that say so. */
 
-#ifndef BTL_IB_FINISH_H
-#define BTL_IB_FINISH_H
+#ifndef BTL_IB_COMPLETION_H
+#define BTL_IB_COMPLETION_H
 
 #include "btl_ib_state.h"
 
@@ -17,9 +17,9 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
 
 /* It is over. Callbacks come later; a stream is freed. */
-void btl_ib_send_finish(btl_ib_out_t *out, int status);
+void btl_ib_completion_add(btl_ib_out_t *out, int status);
 
 /* Call the callbacks that are due. */
-void btl_ib_send_callbacks(btl_ib_engine_t *engine);
+void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
 
 #endif

@@ -22,7 +22,7 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
         conn->engine->count.sent_messages++;
         out->sent_due = true;
         if (copied) {
-            btl_ib_send_finish(out, 0);
+            btl_ib_completion_add(out, 0);
         } else {
             queue_event(out);
         }
@@ -31,7 +31,7 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
         btl_ib_op_asked(BTL_IB_CONTAINER(out, btl_ib_op_t, out));
         break;
     case BTL_IB_OUT_STREAM:
-        btl_ib_send_finish(out, 0);
+        btl_ib_completion_add(out, 0);
         break;
     default:
         break;
@@ -54,7 +54,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
     }
 }
 
-void btl_ib_send_finish(btl_ib_out_t *out, int status)
+void btl_ib_completion_add(btl_ib_out_t *out, int status)
 {
     btl_ib_list_remove(&out->link);
     switch (out->kind) {
@@ -96,7 +96,7 @@ static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
     }
 }
 
-void btl_ib_send_callbacks(btl_ib_engine_t *engine)
+void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;
 

@@ -6,7 +6,7 @@
 #include "btl_ib_ack_rx.h"
 
 #include "btl_ib_calls.h"
-#include "btl_ib_loss.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_pending.h"
 #include "btl_ib_retransmit.h"
 
@@ -94,7 +94,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
         if (segment != NULL) {
-            btl_ib_loss_arrived(conn, segment, echo_valid, view->echo);
+            btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
             btl_ib_deferred_acked(conn, segment);
             btl_ib_path_arrived(conn, segment);
             btl_ib_sentmap_acked(conn, segment);
@@ -139,7 +139,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     uint32_t news = 0;
 
     if (!block->refused) {
-        btl_ib_loss_again(conn, block->space, block->again);
+        btl_ib_recovery_again(conn, block->space, block->again);
         news = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
                        view);
         *credit |= credited(conn, block->space, block->limit);
@@ -172,8 +172,8 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     if (btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_loss_probed_with_copy(conn);
-        btl_ib_loss_arm(conn);
+        btl_ib_recovery_probed_with_copy(conn);
+        btl_ib_recovery_arm(conn);
     } else {
         btl_ib_sentmap_lost(conn, segment);
         btl_ib_conn_ready(conn);
@@ -209,9 +209,9 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (news > 0) {
         conn->recovery.no_tag_at = 0;
-        btl_ib_loss_acked(conn, news, limited);
+        btl_ib_recovery_acked(conn, news, limited);
         btl_ib_deferred_retry(conn);
-        btl_ib_loss_detect(conn);
+        btl_ib_recovery_detect(conn);
     }
     if (view->flags & BTL_IB_FLAG_READY) {
         ready(conn, view);

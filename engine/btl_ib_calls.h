@@ -24,7 +24,7 @@
  *   btl_ib_deferred_add.c     what the peer refused
  *   btl_ib_path.c     what size of datagrams the path carries
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
- *   btl_ib_loss.c     what was lost, when to probe, when to give up
+ *   btl_ib_recovery.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails
  *   btl_ib_quote.c    may what the network says be believed?
  *   btl_ib_validation.c  does a pair of rails lead to the peer at all?
@@ -42,7 +42,7 @@
 #include "btl_ib_completion.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_lifetime.h"
-#include "btl_ib_loss.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_probe.h"
 #include "btl_ib_op.h"
 #include "btl_ib_op_slots.h"

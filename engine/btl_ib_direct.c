@@ -121,7 +121,7 @@ static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
         btl_ib_op_answered(conn);
     }
     btl_ib_op_asked(op);
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 /* It is in the device. */

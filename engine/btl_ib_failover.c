@@ -32,7 +32,7 @@ static void ask_anew(const btl_ib_conn_t *conn)
             btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
         if (other != NULL && other != conn && !other->validation.valid) {
             btl_ib_recovery_begin_row(&other->recovery);
-            btl_ib_loss_arm(other);
+            btl_ib_recovery_arm(other);
         }
     }
 }
@@ -58,7 +58,7 @@ static void send_all_again(btl_ib_conn_t *conn)
 {
     btl_ib_sentmap_lose_all(conn);
     btl_ib_conn_ready(conn);
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 /* Where it went before is over. */

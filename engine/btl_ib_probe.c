@@ -10,7 +10,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_identity.h"
-#include "btl_ib_loss.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_retransmit.h"
 #include "btl_ib_validation.h"
 
@@ -46,7 +46,7 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     if (engine->config.silence_limit == 0) {
         return false;
     }
-    uint64_t since = btl_ib_loss_waiting_since(conn);
+    uint64_t since = btl_ib_recovery_waiting_since(conn);
     if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
         return false;
     }
@@ -79,7 +79,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
     if (segment != NULL && btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_loss_probed_with_copy(conn);
+        btl_ib_recovery_probed_with_copy(conn);
         if (conn->recovery.probes > 0 && btl_ib_path_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
@@ -94,7 +94,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 static void probe(btl_ib_conn_t *conn)
 {
-    btl_ib_loss_probe_begins(conn);
+    btl_ib_recovery_probe_begins(conn);
     if (!conn->validation.valid) { /* what data wait for may have changed */
         btl_ib_conn_ready(conn);
         btl_ib_validation_probed(conn);
@@ -102,9 +102,9 @@ static void probe(btl_ib_conn_t *conn)
     btl_ib_failover_introduce(conn);
     if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
         introduce(conn);
-        btl_ib_loss_probed(conn, true);
+        btl_ib_recovery_probed(conn, true);
     } else {
-        btl_ib_loss_probed(conn, ask_with(conn, btl_ib_loss_probe_with(conn)));
+        btl_ib_recovery_probed(conn, ask_with(conn, btl_ib_recovery_probe_with(conn)));
     }
 }
 
@@ -147,7 +147,7 @@ void btl_ib_probe_timer(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
 
-    if (btl_ib_loss_timer(conn) == BTL_IB_LOSS_NOTHING) {
+    if (btl_ib_recovery_timer(conn) == BTL_IB_RECOVERY_NOTHING) {
         return;
     }
     if (is_dead(conn, &reason)) {
@@ -160,5 +160,5 @@ void btl_ib_probe_timer(btl_ib_conn_t *conn)
     if (conn->recovery.half_probed || !goes_elsewhere(conn)) {
         probe(conn);
     }
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }

@@ -106,7 +106,7 @@ static void broken(btl_ib_rail_t *rail, btl_ib_addr_t from)
     btl_ib_conn_t *conn = NULL;
 
     while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
-        btl_ib_loss_broken(conn);
+        btl_ib_recovery_broken(conn);
     }
 }
 
@@ -223,7 +223,7 @@ static void went_down(btl_ib_rail_t *rail, int error)
 static void take_back(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
     if (conn->route.via == rail) {
-        btl_ib_loss_broken(conn);
+        btl_ib_recovery_broken(conn);
     } else if (!btl_ib_rail_usable(conn->route.via)) {
         (void) btl_ib_failover(conn);
     } else if (conn->rail == rail) {

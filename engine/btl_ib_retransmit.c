@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that leave again. btl_ib_loss.c says which. */
+/* Segments that leave again. btl_ib_recovery.c says which. */
 
 #include "btl_ib_submit.h"
 

@@ -68,7 +68,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_validation_echoed(conn, view);
     }
     btl_ib_ack_heard(conn, view);
-    btl_ib_loss_heard(conn, view);
+    btl_ib_recovery_heard(conn, view);
 }
 
 static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)

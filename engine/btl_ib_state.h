@@ -61,7 +61,7 @@ typedef struct btl_ib_tx_space {
         btl_ib_tx_window_t window;
         uint32_t in_flight; /* sent, not acknowledged, not known to be lost */
     } sentmap;
-    struct {                 /* btl_ib_loss.c */
+    struct {                 /* btl_ib_recovery.c */
         uint64_t arrived;    /* order of the newest copy known to have arrived */
         uint16_t duplicates; /* copies that the peer says it had already */
     } recovery;
@@ -155,7 +155,7 @@ typedef enum btl_ib_conn_state {
     BTL_IB_CONN_GONE,    /* to be freed as soon as nobody is on the stack with it */
 } btl_ib_conn_state_t;
 
-/* What is known to have arrived, to find by time what was lost (btl_ib_loss.c). */
+/* What is known to have arrived, to find by time what was lost (btl_ib_recovery.c). */
 typedef struct btl_ib_rack {
     uint64_t sent;       /* us: when the newest of it was sent */
     uint64_t order;      /* its place among all that was sent */
@@ -231,7 +231,7 @@ typedef struct btl_ib_sentmap {
     uint64_t deferred_at; /* us: when all of them were last sent again, or the first was deferred */
 } btl_ib_sentmap_t;
 
-/* What was lost, when to probe. Written by btl_ib_loss.c. */
+/* What was lost, when to probe. Written by btl_ib_recovery.c. */
 typedef struct btl_ib_recovery {
     btl_ib_timer_t timer;
     btl_ib_rtt_t rtt;

@@ -31,7 +31,7 @@ static void push(btl_ib_conn_t *conn, bool trains)
             }
         }
     }
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 /* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
@@ -57,7 +57,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
         return;
     }
     btl_ib_sentmap_left(conn, &segment, 1);
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
     btl_ib_path_probe_left(conn, segment);
 }
 
@@ -118,7 +118,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
         btl_ib_sentmap_withdraw(conn, segment);
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 /* Where the payload of a message goes that leaves at once, or NULL. */
@@ -183,7 +183,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
     btl_ib_sentmap_left(conn, &segment, 1);
     btl_ib_conn_active(conn);
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
     return 0;
 }
 

@@ -10,7 +10,7 @@
  *
  * What in here is what in the engine:
  *
- *   proctype sender     btl_ib_submit.c, the files beside it and btl_ib_loss.c: send_new is cut_batch() with
+ *   proctype sender     btl_ib_submit.c, the files beside it and btl_ib_recovery.c: send_new is cut_batch() with
  *                       btl_ib_sentmap_enter() under btl_ib_limits_check(), which NO_CREDIT and
  *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); WAITS is waits(), again
  *                       and newest are probe() and to_probe_with(); BLOCKED is what
@@ -338,7 +338,7 @@ inline timer()
 }
 #endif
 
-/* As waits() in btl_ib_loss.c: a SKIP that was not answered is let rest. */
+/* As waits() in btl_ib_recovery.c: a SKIP that was not answered is let rest. */
 #define RESTING (ONLY_SKIP && probes >= SKIP_PROBES)
 #ifdef BUG_NO_PROBE /* who is out of credit just waits */
 #define WAITS (tx_ring != 0 && !RESTING)

@@ -19,7 +19,7 @@
  * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
  */
 
-#include "btl_ib_loss.h"
+#include "btl_ib_recovery.h"
 
 #include "btl_ib_calls.h"
 #include "btl_ib_min.h"
@@ -72,7 +72,7 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_loss_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_recovery_t *recovery = &conn->recovery;
 
@@ -104,7 +104,7 @@ static void allow_more_time(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_loss_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
 {
     btl_ib_counters_t *count = &conn->engine->count;
     uint32_t news = (uint16_t) (again - conn->tx[space].recovery.duplicates);
@@ -165,7 +165,7 @@ static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t 
     }
 }
 
-void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                          uint32_t echo)
 {
     if ((segment->copies > 1 || segment->lost)
@@ -181,7 +181,7 @@ void btl_ib_loss_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, b
     }
 }
 
-void btl_ib_loss_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
     btl_ib_cc_ack_t ack = {
         .now = conn->engine->clock.now,
@@ -286,7 +286,7 @@ static uint64_t look_at(const btl_ib_conn_t *conn)
 }
 
 /* Its peer tells what became of what was in flight, if it lives; else who asks is refused. */
-void btl_ib_loss_broken(btl_ib_conn_t *conn)
+void btl_ib_recovery_broken(btl_ib_conn_t *conn)
 {
     conn->engine->count.losses += btl_ib_sentmap_lose_all(conn);
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
@@ -294,7 +294,7 @@ void btl_ib_loss_broken(btl_ib_conn_t *conn)
     }
     conn->recovery.doubtful = conn->identity.bound;
     btl_ib_recovery_begin_row(&conn->recovery);
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -320,10 +320,10 @@ static bool all_arrived(const btl_ib_conn_t *conn)
            && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
 }
 
-void btl_ib_loss_detect(btl_ib_conn_t *conn)
+void btl_ib_recovery_detect(btl_ib_conn_t *conn)
 {
     if (all_arrived(conn) && btl_ib_list_empty(&conn->sentmap.lost)) {
-        btl_ib_loss_arm(conn);
+        btl_ib_recovery_arm(conn);
         return;
     }
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
@@ -344,11 +344,11 @@ void btl_ib_loss_detect(btl_ib_conn_t *conn)
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
-    btl_ib_loss_arm(conn);
+    btl_ib_recovery_arm(conn);
 }
 
 /* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
-bool btl_ib_loss_only_answers(const btl_ib_conn_t *conn)
+bool btl_ib_recovery_only_answers(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
            && conn->ops.answers > 0;
@@ -400,7 +400,7 @@ static uint64_t patience(const btl_ib_conn_t *conn)
     if (conn->recovery.doubtful) {
         return lossy_patience(conn, timeout);
     }
-    if (btl_ib_loss_only_answers(conn)) {
+    if (btl_ib_recovery_only_answers(conn)) {
         return config->rto_max; /* the peer repeats them by itself: only, does it live? */
     }
     if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
@@ -430,7 +430,7 @@ static uint64_t patience_least(const btl_ib_engine_config_t *config)
     return least < config->idle_after ? least : config->idle_after;
 }
 
-void btl_ib_loss_arm(btl_ib_conn_t *conn)
+void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 {
     btl_ib_hotel_t *hotel = &conn->engine->hotel;
     const btl_ib_guest_t *guest = &conn->recovery.timer.guest;
@@ -465,7 +465,7 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
 }
 
 /* When the oldest thing that still waits was first sent, or began to wait for credit. */
-uint64_t btl_ib_loss_waiting_since(const btl_ib_conn_t *conn)
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
@@ -525,7 +525,7 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 /* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
  * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
  * turn, because what makes it ready may have been told in vain. */
-btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
+btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
 
@@ -546,26 +546,26 @@ btl_ib_segment_t *btl_ib_loss_probe_with(const btl_ib_conn_t *conn)
     return segment;
 }
 
-btl_ib_loss_action_t btl_ib_loss_timer(btl_ib_conn_t *conn)
+btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
 {
     if (conn->recovery.blocked_since != 0 && !btl_ib_pending_any(conn)) {
         conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
     }
     if (!waits(conn)) {
-        return BTL_IB_LOSS_NOTHING;
+        return BTL_IB_RECOVERY_NOTHING;
     }
     if (look_at(conn) <= conn->engine->clock.now) {
-        btl_ib_loss_detect(conn);
-        return BTL_IB_LOSS_NOTHING;
+        btl_ib_recovery_detect(conn);
+        return BTL_IB_RECOVERY_NOTHING;
     }
     if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
-        return BTL_IB_LOSS_PROBE;
+        return BTL_IB_RECOVERY_PROBE;
     }
-    btl_ib_loss_arm(conn);
-    return BTL_IB_LOSS_NOTHING;
+    btl_ib_recovery_arm(conn);
+    return BTL_IB_RECOVERY_NOTHING;
 }
 
-void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
+void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
 {
     btl_ib_recovery_t *recovery = &conn->recovery;
 
@@ -578,12 +578,12 @@ void btl_ib_loss_probe_begins(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_loss_probed_with_copy(btl_ib_conn_t *conn)
+void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
 {
     conn->recovery.probed++;
 }
 
-void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
+void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
 {
     btl_ib_recovery_t *recovery = &conn->recovery;
 
@@ -592,7 +592,7 @@ void btl_ib_loss_probed(btl_ib_conn_t *conn, bool whole)
     if (!whole) {
         return;
     }
-    if (recovery->probes > 0 && !btl_ib_loss_only_answers(conn)) {
+    if (recovery->probes > 0 && !btl_ib_recovery_only_answers(conn)) {
         conn->engine->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
     }

@@ -96,7 +96,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
         if (segment != NULL) {
             btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
             btl_ib_deferred_acked(conn, segment);
-            btl_ib_path_arrived(conn, segment);
+            btl_ib_pmtud_arrived(conn, segment);
             btl_ib_sentmap_acked(conn, segment);
             news++;
         }
@@ -144,7 +144,7 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
                        view);
         *credit |= credited(conn, block->space, block->limit);
     } else if (block->again > 0) {
-        btl_ib_path_unknown(conn);
+        btl_ib_pmtud_unknown(conn);
     }
     for (uint32_t i = 0; i < block->ranges; i++) {
         uint32_t from, to;
@@ -192,7 +192,7 @@ void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         while (btl_ib_wire_next_block(view, &offset, &block)) {
             news += process_block(conn, &block, view, &credit);
         }
-        btl_ib_path_answered(conn, view);
+        btl_ib_pmtud_answered(conn, view);
     } else {
         uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);

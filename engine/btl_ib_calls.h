@@ -22,7 +22,7 @@
  *   btl_ib_serve.c    one-sided operations of peers
  *   btl_ib_rnr.c  what we refused, and when it may come again
  *   btl_ib_deferred_add.c     what the peer refused
- *   btl_ib_path.c     what size of datagrams the path carries
+ *   btl_ib_pmtud.c     what size of datagrams the path carries
  *   btl_ib_ack.c      acknowledgements and credit limits, both directions
  *   btl_ib_recovery.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails

@@ -63,7 +63,7 @@ static void begin_rx(btl_ib_conn_t *conn)
 void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
 {
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
-                   btl_ib_path_train(conn));
+                   btl_ib_pmtud_gso_segments(conn));
     btl_ib_pacer_begin(&conn->pacer);
     btl_ib_recovery_begin_route(&conn->recovery);
 }
@@ -83,7 +83,7 @@ static void begin(btl_ib_conn_t *conn)
     btl_ib_coalesce_begin(&conn->coalesce);
     conn->next_fragment = 0;
     btl_ib_recovery_begin(&conn->recovery);
-    btl_ib_path_begin(conn);
+    btl_ib_pmtud_begin(conn);
     btl_ib_validation_begin(conn);
     btl_ib_identity_begin(conn);
 }
@@ -139,7 +139,7 @@ static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
         + engine->guard.ops->trailer;
 
     const uint32_t size = carries(conn, info);
-    btl_ib_path_init(conn, size, btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
+    btl_ib_pmtud_init(conn, size, btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
     return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
            && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
                   >= engine->config.eager_max;

@@ -67,7 +67,7 @@ static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
                BTL_IB_NAME_ARGS(conn->identity.name), before->name,
                conn->route.via->transport->name);
-    btl_ib_path_moved(conn, other);
+    btl_ib_pmtud_moved(conn, other);
     btl_ib_validation_moved(conn);
     conn->engine->count.failovers++;
     btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);

@@ -80,7 +80,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     if (segment != NULL && btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
-        if (conn->recovery.probes > 0 && btl_ib_path_asks(conn, segment)) {
+        if (conn->recovery.probes > 0 && btl_ib_pmtud_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
         return true;
@@ -110,7 +110,7 @@ static void probe(btl_ib_conn_t *conn)
 
 /* Silence alone moves nothing: the peer may compute. But if its process answers by another rail, it is the
  * way that is broken. Who answers by this way has no need of another, as a rule: what does not get through is too
- * large (btl_ib_path.h), or was refused. */
+ * large (btl_ib_pmtud.h), or was refused. */
 static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;

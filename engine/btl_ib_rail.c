@@ -116,7 +116,7 @@ static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
     btl_ib_conn_t *conn = NULL;
 
     while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
-        btl_ib_path_narrowed(conn, size);
+        btl_ib_pmtud_narrowed(conn, size);
     }
 }
 

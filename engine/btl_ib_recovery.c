@@ -310,7 +310,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->recovery.reorder_calm = 0;
         conn->recovery.reorder_scale = 0;
     }
-    btl_ib_path_lost(conn, segment);
+    btl_ib_pmtud_lost(conn, segment);
 }
 
 /* Nothing is in flight: nothing can have been lost that is not known to be. */

@@ -22,7 +22,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segm
                                   (uint32_t) *count)) {
             return BTL_IB_TOO_SOON;
         }
-        btl_ib_path_again(conn, segment);
+        btl_ib_pmtud_again(conn, segment);
         segment->flags |= BTL_IB_FLAG_AGAIN;
         segments[(*count)++] = segment;
     }
@@ -48,7 +48,7 @@ btl_ib_verdict_t btl_ib_retransmit_lost(btl_ib_conn_t *conn, bool *full)
 
 bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
-    btl_ib_path_again(conn, segment);
+    btl_ib_pmtud_again(conn, segment);
     segment->flags |= BTL_IB_FLAG_AGAIN | flags;
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
         return false;

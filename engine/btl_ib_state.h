@@ -20,7 +20,7 @@
 #include "btl_ib_hotel.h"
 #include "btl_ib_parts.h"
 #include "btl_ib_pacer.h"
-#include "btl_ib_path.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_rnr_runs.h"

@@ -58,7 +58,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     btl_ib_sentmap_left(conn, &segment, 1);
     btl_ib_recovery_arm(conn);
-    btl_ib_path_probe_left(conn, segment);
+    btl_ib_pmtud_probe_left(conn, segment);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)
@@ -67,7 +67,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
         btl_ib_direct_push(conn);
     }
     if (btl_ib_pending_mtu_search(conn)) {
-        const uint32_t size = btl_ib_path_next_probe(conn);
+        const uint32_t size = btl_ib_pmtud_next_probe(conn);
         if (size > 0) {
             send_mtu_probe(conn, size);
         }

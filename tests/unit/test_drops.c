@@ -177,7 +177,7 @@ static void what_becomes_of_a_connection(void **state)
     assert_int_equal(count_of("peer 7.0: added"), 1);
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
     const uint32_t before = conn->pmtud.datagram_max;
-    btl_ib_path_narrowed(conn, 1000);
+    btl_ib_pmtud_narrowed(conn, 1000);
     char text[80];
     snprintf(text, sizeof(text), "peer 7.0: datagrams of at most 1000 bytes, before of %u", before);
     assert_int_equal(count_of(text), 1);

@@ -13,8 +13,8 @@
  * sequenced, so that their acknowledgement proves what it is asked, and worth nothing if they are lost.
  */
 
-#ifndef BTL_IB_PATH_H
-#define BTL_IB_PATH_H
+#ifndef BTL_IB_PMTUD_H
+#define BTL_IB_PMTUD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,39 +57,39 @@ typedef struct btl_ib_pmtud {
 } btl_ib_pmtud_t;
 
 /* A connection is made; its rails carry datagrams of `carries` bytes, the peer's queues hold those of `most`. */
-void btl_ib_path_init(struct btl_ib_conn *conn, uint32_t carries, uint32_t most);
+void btl_ib_pmtud_init(struct btl_ib_conn *conn, uint32_t carries, uint32_t most);
 
 /* A new life: nothing is on its way. What is known of the path stays. */
-void btl_ib_path_begin(struct btl_ib_conn *conn);
+void btl_ib_pmtud_begin(struct btl_ib_conn *conn);
 
 /* It goes by the way of `other` now, or (NULL) by its own again. */
-void btl_ib_path_moved(struct btl_ib_conn *conn, const struct btl_ib_conn *other);
+void btl_ib_pmtud_moved(struct btl_ib_conn *conn, const struct btl_ib_conn *other);
 
 /* The network says that the path carries no more than `size` bytes. */
-void btl_ib_path_narrowed(struct btl_ib_conn *conn, uint32_t size);
+void btl_ib_pmtud_narrowed(struct btl_ib_conn *conn, uint32_t size);
 
 /* The last copy of a segment was lost, or got through: it was acknowledged. */
-void btl_ib_path_lost(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
-void btl_ib_path_arrived(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+void btl_ib_pmtud_lost(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+void btl_ib_pmtud_arrived(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
 /* The timer has sent a copy of this segment: is it large enough that the peer had better be asked with
  * something small, too? */
-bool btl_ib_path_asks(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+bool btl_ib_pmtud_asks(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
 /* An ACK was taken in: does it answer that question? */
-void btl_ib_path_answered(struct btl_ib_conn *conn, const struct btl_ib_view *view);
+void btl_ib_pmtud_answered(struct btl_ib_conn *conn, const struct btl_ib_view *view);
 
 /* Of what the peer has not taken in some came and was refused: what is lost nobody knows. */
-void btl_ib_path_unknown(struct btl_ib_conn *conn);
+void btl_ib_pmtud_unknown(struct btl_ib_conn *conn);
 
 /* A segment is about to go again: of a probe only its sequence is to arrive. */
-void btl_ib_path_again(struct btl_ib_conn *conn, struct btl_ib_segment *segment);
+void btl_ib_pmtud_again(struct btl_ib_conn *conn, struct btl_ib_segment *segment);
 
 /* It is time for a probe: the size of the datagram to send, 0 for none; and: that segment of it has left. */
-uint32_t btl_ib_path_next_probe(struct btl_ib_conn *conn);
-void btl_ib_path_probe_left(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
+uint32_t btl_ib_pmtud_next_probe(struct btl_ib_conn *conn);
+void btl_ib_pmtud_probe_left(struct btl_ib_conn *conn, const struct btl_ib_segment *segment);
 
 /* Segments of the size that it sends now that go through both hosts as one, at least 1. */
-uint32_t btl_ib_path_train(const struct btl_ib_conn *conn);
+uint32_t btl_ib_pmtud_gso_segments(const struct btl_ib_conn *conn);
 
 #endif

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What size of datagrams the path carries: see btl_ib_path.h. */
+/* What size of datagrams the path carries: see btl_ib_pmtud.h. */
 
 #include "btl_ib_min.h"
 #include "btl_ib_submit.h"
@@ -51,10 +51,10 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
                           BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
     }
     conn->pmtud.datagram_max = size;
-    conn->cc.train = btl_ib_path_train(conn);
+    conn->cc.train = btl_ib_pmtud_gso_segments(conn);
 }
 
-void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
+void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
 {
     conn->pmtud = (btl_ib_pmtud_t){.datagram_max = most,
                                    .carries = carries,
@@ -63,7 +63,7 @@ void btl_ib_path_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
                                    .search_at = UINT64_MAX};
 }
 
-void btl_ib_path_begin(btl_ib_conn_t *conn)
+void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 {
     conn->pmtud.parts = false;
     conn->pmtud.losses = 0;
@@ -113,7 +113,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
     lose_large(conn);
 }
 
-void btl_ib_path_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     uint32_t carries = other != NULL ? other->pmtud.datagram_max : sizes->home;
@@ -125,7 +125,7 @@ void btl_ib_path_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     }
 }
 
-void btl_ib_path_narrowed(btl_ib_conn_t *conn, uint32_t size)
+void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size)
 {
     if (size >= conn->pmtud.datagram_max) {
         return;
@@ -166,7 +166,7 @@ static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
            && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
 }
 
-void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+void btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     const uint64_t now = conn->engine->clock.now;
@@ -195,12 +195,12 @@ void btl_ib_path_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 
 /* What answers to questions showed stays true, and what this one shows: what the peer refused last it names. Else one
  * whose refusals wait for what the hole swallows would hide it for ever. */
-void btl_ib_path_unknown(btl_ib_conn_t *conn)
+void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
 {
     conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
 }
 
-bool btl_ib_path_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     bool silent =
@@ -217,7 +217,7 @@ bool btl_ib_path_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     return true;
 }
 
-void btl_ib_path_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
@@ -230,7 +230,7 @@ void btl_ib_path_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     sizes->asked = false;
     if (segment != NULL && !segment->parked && segment->last_sent == sizes->asked_at) {
         const uint32_t losses = sizes->losses;
-        btl_ib_path_lost(conn, segment);
+        btl_ib_pmtud_lost(conn, segment);
         sizes->shown += sizes->losses > losses;
     }
 }
@@ -257,7 +257,7 @@ static uint32_t next_size(btl_ib_conn_t *conn)
     return 0;
 }
 
-uint32_t btl_ib_path_next_probe(btl_ib_conn_t *conn)
+uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
 {
     if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
         return 0;
@@ -265,14 +265,14 @@ uint32_t btl_ib_path_next_probe(btl_ib_conn_t *conn)
     return next_size(conn);
 }
 
-void btl_ib_path_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     conn->pmtud.probing = true;
     conn->pmtud.probe_space = segment->space;
     conn->pmtud.probe_seq = segment->seq;
 }
 
-void btl_ib_path_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
@@ -311,7 +311,7 @@ static void grow(btl_ib_conn_t *conn, uint32_t size)
     btl_ib_conn_ready(conn);
 }
 
-void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
@@ -327,7 +327,7 @@ void btl_ib_path_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     }
 }
 
-uint32_t btl_ib_path_train(const btl_ib_conn_t *conn)
+uint32_t btl_ib_pmtud_gso_segments(const btl_ib_conn_t *conn)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
 

@@ -5,7 +5,7 @@
 
 #include "btl_ib_accept.h"
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_tx.h"
 #include "btl_ib_sched.h"
 
 static bool is_per_peer(const btl_ib_conn_t *conn, uint32_t space)
@@ -66,7 +66,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
     bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
-    btl_ib_ack_accepting(conn, view);
+    btl_ib_ack_tx_accepting(conn, view);
     if (!btl_ib_list_empty(&conn->input.parts)) {
         btl_ib_parts_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
     }
@@ -82,7 +82,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space],
                           &conn->rail->queues.q[view->space], rx->window.above > 0);
     }
-    btl_ib_ack_owe(conn, view->space, now || btl_ib_ack_is_many(conn, view));
+    btl_ib_ack_tx_owe(conn, view->space, now || btl_ib_ack_tx_is_many(conn, view));
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -105,5 +105,5 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     conn->engine->count.received_skips++;
     btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space],
                             &conn->rail->queues.q[view->space], view->skip);
-    btl_ib_ack_owe(conn, view->space, true);
+    btl_ib_ack_tx_owe(conn, view->space, true);
 }

@@ -55,7 +55,7 @@ static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-bool btl_ib_ack_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type != BTL_IB_TYPE_ACK) {
         return !(view->flags & BTL_IB_FLAG_ACK)
@@ -121,7 +121,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
     return true;
 }
 
-bool btl_ib_ack_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type == BTL_IB_TYPE_ACK) {
         return true;
@@ -180,7 +180,7 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_ack_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     bool limited = conn->sentmap.in_flight >= conn->cc.window;
     bool credit = false;

@@ -5,7 +5,7 @@
 
 #include "btl_ib_ack_send.h"
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_tx.h"
 #include "btl_ib_calls.h"
 
 enum {
@@ -40,7 +40,7 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
     }
     segment->flags |= flags;
     btl_ib_refusal_t *refusal = name_ready(conn, segment);
-    uint32_t done = btl_ib_ack_fill(conn, segment, room, *spaces, all);
+    uint32_t done = btl_ib_ack_tx_fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
     btl_ib_pool_put(segment);
     if (taken) {
@@ -48,10 +48,10 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
             btl_ib_rnr_told(conn, refusal);
         }
         conn->engine->count.sent_acks++;
-        btl_ib_ack_told(conn, done);
+        btl_ib_ack_tx_told(conn, done);
         *spaces &= ~done;
     } else {
-        btl_ib_ack_untold(conn, *spaces);
+        btl_ib_ack_tx_untold(conn, *spaces);
     }
     return taken;
 }
@@ -61,7 +61,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
                        + conn->engine->guard.ops->trailer;
     uint32_t room = conn->peer_queues->q[0].size;
-    uint32_t spaces = btl_ib_ack_spaces_to_tell(conn);
+    uint32_t spaces = btl_ib_ack_tx_spaces_to_tell(conn);
     bool all = false;
     int sent = 0;
 
@@ -69,7 +69,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
     const bool refused_apart =
-        spaces != 0 && btl_ib_ack_is_refusing(conn) && !btl_ib_ack_has_room_for_both(room);
+        spaces != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
     while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
         sent++;
     }
@@ -80,7 +80,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
         spaces = 0;
         (void) send_one(conn, flags, room, &spaces, &all);
     }
-    btl_ib_ack_put_off(conn);
+    btl_ib_ack_tx_put_off(conn);
     return true;
 }
 

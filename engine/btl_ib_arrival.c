@@ -44,8 +44,8 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (conn == NULL) {
         return;
     }
-    const bool news = btl_ib_ack_tells_news(conn, view);
-    if ((news && !btl_ib_ack_check(conn, view))
+    const bool news = btl_ib_ack_rx_tells_news(conn, view);
+    if ((news && !btl_ib_ack_rx_check(conn, view))
         || (btl_ib_type_is_sequenced(view->type) && !btl_ib_recv_check(conn, view, event->size))) {
         return;
     }

@@ -23,7 +23,7 @@
  *   btl_ib_rnr.c  what we refused, and when it may come again
  *   btl_ib_deferred_add.c     what the peer refused
  *   btl_ib_pmtud.c     what size of datagrams the path carries
- *   btl_ib_ack.c      acknowledgements and credit limits, both directions
+ *   btl_ib_ack_tx.c      acknowledgements and credit limits, both directions
  *   btl_ib_recovery.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails
  *   btl_ib_quote.c    may what the network says be believed?
@@ -35,7 +35,7 @@
 
 #include <string.h>
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_tx.h"
 #include "btl_ib_ack_rx.h"
 #include "btl_ib_ack_send.h"
 #include "btl_ib_transmit.h"

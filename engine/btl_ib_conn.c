@@ -54,7 +54,7 @@ static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
 static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
-    btl_ib_ack_begin(conn);
+    btl_ib_ack_tx_begin(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_recovery_begin_space(&conn->tx[i]);
     }
@@ -95,7 +95,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_recv_end(conn);
     btl_ib_serve_drop(conn);
     btl_ib_rnr_forget(conn);
-    btl_ib_ack_end(conn);
+    btl_ib_ack_tx_end(conn);
     btl_ib_recovery_end_peer(&conn->recovery);
     btl_ib_coalesce_forget(&conn->coalesce);
     btl_ib_identity_unbind(conn);

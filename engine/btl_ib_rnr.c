@@ -24,7 +24,7 @@ static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
         conn->rnr.runs->last_seq = view->seq;
         conn->rnr.runs->last_space = view->space;
-        btl_ib_ack_owe(conn, view->space, false); /* others may wait for its place in the window */
+        btl_ib_ack_tx_owe(conn, view->space, false); /* others may wait for its place in the window */
     }
 }
 
@@ -123,7 +123,7 @@ static bool look(btl_ib_conn_t *conn)
         }
         waits = true;
         if (is_over(conn, (btl_ib_refusal_cause_t) cause)) {
-            btl_ib_ack_owe(conn, refusal->space, true);
+            btl_ib_ack_tx_owe(conn, refusal->space, true);
         }
     }
     return waits;

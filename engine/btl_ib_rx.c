@@ -67,7 +67,7 @@ static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);
     }
-    btl_ib_ack_heard(conn, view);
+    btl_ib_ack_tx_heard(conn, view);
     btl_ib_recovery_heard(conn, view);
 }
 
@@ -80,7 +80,7 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
         return;
     }
     engine->count.received_messages++;
-    btl_ib_ack_delivered(conn);
+    btl_ib_ack_tx_delivered(conn);
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
@@ -168,7 +168,7 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
         return true;
     }
     engine->count.refused_no_tag++;
-    btl_ib_ack_no_tag(conn);
+    btl_ib_ack_tx_no_tag(conn);
     btl_ib_rnr_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
     BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
                BTL_IB_NAME_ARGS(conn->identity.name), tag);
@@ -203,7 +203,7 @@ static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->flags & BTL_IB_FLAG_ACK_NOW) {
-        btl_ib_ack_owe(conn, view->space, true);
+        btl_ib_ack_tx_owe(conn, view->space, true);
     }
 }
 
@@ -389,7 +389,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
-        btl_ib_ack_duplicate(conn, view);
+        btl_ib_ack_tx_duplicate(conn, view);
         return;
     }
     if (view->type == BTL_IB_TYPE_PART) {
@@ -461,14 +461,14 @@ bool btl_ib_recv_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
 {
     heard(conn, view);
     if (news) {
-        btl_ib_ack_process(conn, view);
+        btl_ib_ack_rx_process(conn, view);
     }
     switch (view->type) {
     case BTL_IB_TYPE_ACK:
         conn->engine->count.received_acks++;
         if (view->flags & BTL_IB_FLAG_ACK_NOW) {
             for (uint32_t space = 0; space < conn->rail->queues.count; space++) {
-                btl_ib_ack_owe(conn, space, true);
+                btl_ib_ack_tx_owe(conn, space, true);
             }
         }
         break;

@@ -75,7 +75,7 @@ typedef struct btl_ib_tx_space {
 typedef struct btl_ib_rx_space {
     btl_ib_rx_window_t window;
     btl_ib_credit_t credit;       /* P */
-    struct {                      /* btl_ib_ack.c */
+    struct {                      /* btl_ib_ack_tx.c */
         uint32_t run;             /* what opened the last gap: all from there to the top arrived */
         uint32_t next_range;      /* where ranges take turns in the next ACK, if not all fit */
         uint32_t untold;          /* segments in ranges still to be told; UINT32_MAX: all */
@@ -347,7 +347,7 @@ static inline void btl_ib_recovery_wait_anew(btl_ib_recovery_t *recovery, uint64
     recovery->probe_base = now;
 }
 
-/* Acknowledgements that are due to the peer. Written by btl_ib_ack.c. */
+/* Acknowledgements that are due to the peer. Written by btl_ib_ack_tx.c. */
 typedef struct btl_ib_ack_tx {
     btl_ib_list_t link;     /* on the engine's list: an acknowledgement is due */
     uint64_t at;            /* us: when it is due */

@@ -280,7 +280,7 @@ static void choose_way(btl_ib_conn_t *conn)
 
 static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
-    uint32_t ack_space = btl_ib_ack_pick(conn);
+    uint32_t ack_space = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
     btl_ib_wire_header_t news = news_of(conn, acks, ack_space);
     row_t row;
@@ -298,7 +298,7 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     if (taken > 0) {
         conn->ack.no_tag = false;
         if (acks) {
-            btl_ib_ack_left(conn, ack_space);
+            btl_ib_ack_tx_left(conn, ack_space);
         }
     }
     return done;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_ack.h"
+#include "btl_ib_ack_tx.h"
 
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
@@ -27,7 +27,7 @@ static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || view->type == BTL_IB_TYPE_BUNDLE);
 }
 
-bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool answered = is_answered(conn, view);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.train);
@@ -39,13 +39,13 @@ bool btl_ib_ack_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
            && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.train, answered);
 }
 
-void btl_ib_ack_delivered(btl_ib_conn_t *conn)
+void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
 {
     conn->ack.unanswered = true;
     conn->ack.delivered_at = conn->engine->clock.now;
 }
 
-void btl_ib_ack_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -75,7 +75,7 @@ static void settled(btl_ib_conn_t *conn, uint32_t spaces)
     }
 }
 
-uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn)
+uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
 {
     if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
         conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
@@ -84,7 +84,7 @@ uint32_t btl_ib_ack_pick(btl_ib_conn_t *conn)
     return conn->ack.space;
 }
 
-void btl_ib_ack_left(btl_ib_conn_t *conn, uint32_t space)
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space)
 {
     btl_ib_rx_space_t *rx = &conn->rx[space];
     const btl_ib_engine_t *engine = conn->engine;
@@ -249,7 +249,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     return true;
 }
 
-bool btl_ib_ack_is_refusing(const btl_ib_conn_t *conn)
+bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn)
 {
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
@@ -278,19 +278,19 @@ static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 }
 
 /* Does an ACK segment hold a block of what was refused beside another? */
-bool btl_ib_ack_has_room_for_both(uint32_t room)
+bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
 {
     return room >= 2 * BLOCK_LEAST;
 }
 
 /* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
  * nothing left that another segment could tell now. */
-uint32_t btl_ib_ack_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
+uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
                          uint32_t spaces, bool *all)
 {
     /* Some of its room is for what was refused. */
     const uint32_t kept =
-        btl_ib_ack_is_refusing(conn) && btl_ib_ack_has_room_for_both(room) ? BLOCK_LEAST : 0;
+        btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
     writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
     bool whole = true;
     uint32_t told = 0;
@@ -310,7 +310,7 @@ uint32_t btl_ib_ack_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_
 }
 
 /* P limits that the peer does not know yet go along with whatever else is due. */
-uint32_t btl_ib_ack_spaces_to_tell(btl_ib_conn_t *conn)
+uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
 {
     uint32_t spaces = conn->ack.due;
 
@@ -324,7 +324,7 @@ uint32_t btl_ib_ack_spaces_to_tell(btl_ib_conn_t *conn)
     return spaces;
 }
 
-void btl_ib_ack_told(btl_ib_conn_t *conn, uint32_t spaces)
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
         btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
@@ -336,7 +336,7 @@ void btl_ib_ack_told(btl_ib_conn_t *conn, uint32_t spaces)
 }
 
 /* What was written did not leave: all ranges are still to be told. */
-void btl_ib_ack_untold(btl_ib_conn_t *conn, uint32_t spaces)
+void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (; spaces != 0; spaces &= spaces - 1) {
         conn->rx[__builtin_ctz(spaces)].ack.untold = UINT32_MAX;
@@ -344,7 +344,7 @@ void btl_ib_ack_untold(btl_ib_conn_t *conn, uint32_t spaces)
 }
 
 /* What is still due after a row of segments waits for the next: others want to send as well. */
-void btl_ib_ack_put_off(btl_ib_conn_t *conn)
+void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -407,7 +407,7 @@ static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return false;
 }
 
-void btl_ib_ack_begin(btl_ib_conn_t *conn)
+void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
 {
     const uint32_t first = conn->engine->config.first_seq;
 
@@ -422,7 +422,7 @@ void btl_ib_ack_begin(btl_ib_conn_t *conn)
     conn->ack.unanswered = true;
 }
 
-void btl_ib_ack_end(btl_ib_conn_t *conn)
+void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
 {
     btl_ib_list_remove(&conn->ack.link);
     conn->ack.due = 0;
@@ -433,7 +433,7 @@ void btl_ib_ack_end(btl_ib_conn_t *conn)
     conn->ack.repaired_next = 0;
 }
 
-void btl_ib_ack_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     keep_ranges(conn, view);
     if (view->flags & BTL_IB_FLAG_AGAIN) {
@@ -441,10 +441,10 @@ void btl_ib_ack_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_ack_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     /* Of a copy in parts the first counts. */
     conn->rx[view->space].ack.duplicates +=
         (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_sent_again(conn, view);
-    btl_ib_ack_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+    btl_ib_ack_tx_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
 }

@@ -36,7 +36,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     arrival.size = event->size - trailer;
     arrival.from = event->from;
     arrival.event = event;
-    if (!btl_ib_recv_look_at(engine, &arrival)) {
+    if (!btl_ib_input_look_at(engine, &arrival)) {
         return;
     }
     btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
@@ -46,7 +46,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     }
     const bool news = btl_ib_ack_rx_tells_news(conn, view);
     if ((news && !btl_ib_ack_rx_check(conn, view))
-        || (btl_ib_type_is_sequenced(view->type) && !btl_ib_recv_check(conn, view, event->size))) {
+        || (btl_ib_type_is_sequenced(view->type) && !btl_ib_input_check(conn, view, event->size))) {
         return;
     }
     if (rail != conn->route.via) {
@@ -55,7 +55,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (rail == conn->rail && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
-    if (btl_ib_recv_take(conn, view, news)) {
+    if (btl_ib_input_take(conn, view, news)) {
         closed_by_peer(conn);
     }
 }

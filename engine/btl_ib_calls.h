@@ -15,7 +15,7 @@
  *   btl_ib_submit.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
  *   btl_ib_transmit.c segments -> datagrams -> transport
- *   btl_ib_rx.c       datagrams -> messages, operations, answers
+ *   btl_ib_input.c       datagrams -> messages, operations, answers
  *   btl_ib_drops.c    datagrams that were dropped, for whoever looks for a fault
  *   btl_ib_op.c       one-sided operations of ours
  *   btl_ib_direct.c   those of them that the device does by itself
@@ -53,7 +53,7 @@
 #include "btl_ib_answers.h"
 #include "btl_ib_direct.h"
 #include "btl_ib_rnr.h"
-#include "btl_ib_rx.h"
+#include "btl_ib_input.h"
 #include "btl_ib_serve.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"

@@ -92,7 +92,7 @@ static void begin(btl_ib_conn_t *conn)
 static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
-    btl_ib_recv_end(conn);
+    btl_ib_input_end(conn);
     btl_ib_serve_drop(conn);
     btl_ib_rnr_forget(conn);
     btl_ib_ack_tx_end(conn);
@@ -150,7 +150,7 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_sched_init(conn);
     btl_ib_list_init(&conn->ack.link);
     btl_ib_refusal_init(conn);
-    btl_ib_recv_init(conn);
+    btl_ib_input_init(conn);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
         btl_ib_list_init(&conn->sentmap.sent[i]);
     }
@@ -374,7 +374,7 @@ bool btl_ib_conn_idle(btl_ib_conn_t *conn)
     btl_ib_op_shrink(conn);
     btl_ib_answers_shrink(conn);
     btl_ib_rnr_shrink(conn);
-    btl_ib_recv_shrink(conn);
+    btl_ib_input_shrink(conn);
     btl_ib_accept_rest(conn);
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         btl_ib_tx_window_shrink(&conn->tx[i].sentmap.window, &engine->mem);
@@ -448,7 +448,7 @@ static void retire(btl_ib_conn_t *conn, int status)
     btl_ib_identity_bury(conn);
     btl_ib_send_give_back(conn, status, status);
     end(conn);
-    btl_ib_recv_drop(conn);
+    btl_ib_input_drop(conn);
     btl_ib_table_unname(&conn->engine->table, conn->identity.id);
     if (!conn->adopted) {
         conn->adopted = true;
@@ -461,7 +461,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_engine_t *engine = conn->engine;
 
     btl_ib_engine_enter(engine);
-    btl_ib_recv_stored(engine); /* what it said before it died, and had acknowledged */
+    btl_ib_input_stored(engine); /* what it said before it died, and had acknowledged */
     if (!btl_ib_conn_alive(conn)) {
         btl_ib_engine_leave(engine);
         return;

@@ -40,7 +40,7 @@ static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_gua
                   btl_ib_replay_t *replay)
 {
     return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
-           && btl_ib_recv_parse(engine, arrival);
+           && btl_ib_input_parse(engine, arrival);
 }
 
 /* Is this datagram, which comes with a good token, the peer's next? */

@@ -469,7 +469,7 @@ static bool work_is_left(const btl_ib_engine_t *engine)
 
 static uint32_t do_what_is_left(btl_ib_engine_t *engine)
 {
-    uint32_t count = btl_ib_recv_stored(engine);
+    uint32_t count = btl_ib_input_stored(engine);
 
     if (!btl_ib_list_empty(&engine->unidentified.messages)) {
         take_in_unidentified(engine);

@@ -378,7 +378,7 @@ typedef struct btl_ib_rnr {
     btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
 } btl_ib_rnr_t;
 
-/* What came in pieces. Written by btl_ib_rx.c. */
+/* What came in pieces. Written by btl_ib_input.c. */
 typedef struct btl_ib_input {
     btl_ib_reasm_peer_t fragments; /* being reassembled */
     btl_ib_list_t parts;           /* segments that are there in part */

@@ -17,7 +17,7 @@
  *                       btl_ib_limits_wait() notes in blocked_since
  *   ack_process         btl_ib_ack_rx_process() with check_one(), arrived(), credited() in btl_ib_ack_tx.c
  *                       and btl_ib_tx_window_clear()
- *   proctype receiver   btl_ib_rx.c: recv_sequenced, recv_data (with take_in), recv_skip
+ *   proctype receiver   btl_ib_input.c: recv_sequenced, recv_data (with take_in), recv_skip
  *   ranges, send_ack    write_block() and told(), or stamp() and btl_ib_ack_tx_left() if it rides along
  *   OUTSIDE, DUPLICATE  btl_ib_rx_window_classify(); mark is btl_ib_rx_window_mark()
  *   repost, recv_data   repost() and btl_ib_credit_use() with shrink() and grow(); recv_skip:

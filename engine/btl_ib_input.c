@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_rx.h"
+#include "btl_ib_input.h"
 
 #include "btl_ib_calls.h"
 #include "btl_ib_validation.h"
@@ -37,7 +37,7 @@ static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error
     }
 }
 
-bool btl_ib_recv_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
+bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
 {
     btl_ib_counters_t *count = &conn->engine->count;
     const btl_ib_queue_table_t *queues = &conn->rail->queues;
@@ -109,14 +109,14 @@ static void hand_up_later(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_recv_init(btl_ib_conn_t *conn)
+void btl_ib_input_init(btl_ib_conn_t *conn)
 {
     btl_ib_reasm_peer_init(&conn->input.fragments);
     btl_ib_list_init(&conn->input.parts);
     btl_ib_list_init(&conn->input.whole);
 }
 
-void btl_ib_recv_end(btl_ib_conn_t *conn)
+void btl_ib_input_end(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -127,7 +127,7 @@ void btl_ib_recv_end(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_recv_drop(btl_ib_conn_t *conn)
+void btl_ib_input_drop(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -136,13 +136,13 @@ void btl_ib_recv_drop(btl_ib_conn_t *conn)
     btl_ib_list_remove(&conn->input.whole);
 }
 
-void btl_ib_recv_shrink(btl_ib_conn_t *conn)
+void btl_ib_input_shrink(btl_ib_conn_t *conn)
 {
     btl_ib_parts_drop(&conn->input.parts, &conn->engine->mem);
     btl_ib_rx_window_shrink(&conn->input.fragments.finished, &conn->engine->mem);
 }
 
-uint32_t btl_ib_recv_stored(btl_ib_engine_t *engine)
+uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
 {
     btl_ib_stored_t *stored;
     btl_ib_list_t *item;
@@ -431,7 +431,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
     btl_ib_wire_error_t error = btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view);
 
@@ -441,14 +441,14 @@ bool btl_ib_recv_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-bool btl_ib_recv_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
     const btl_ib_guard_t *guard = &engine->guard;
 
     if (!guard->ops->keyed) {
         return (guard->ops->trailer == 0
                 || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
-               && btl_ib_recv_parse(engine, arrival);
+               && btl_ib_input_parse(engine, arrival);
     }
     btl_ib_wire_error_t error = btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view);
     if (error != BTL_IB_WIRE_OK) {
@@ -457,7 +457,7 @@ bool btl_ib_recv_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
     return error == BTL_IB_WIRE_OK;
 }
 
-bool btl_ib_recv_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
+bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
 {
     heard(conn, view);
     if (news) {

@@ -68,7 +68,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     btl_ib_ack_tx_accepting(conn, view);
     if (!btl_ib_list_empty(&conn->input.parts)) {
-        btl_ib_parts_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
+        btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
     }
     btl_ib_rx_window_mark(&rx->window, view->seq);
     engine->count.received_segments++;

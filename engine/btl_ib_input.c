@@ -120,7 +120,7 @@ void btl_ib_input_end(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_parts_drop(&conn->input.parts, &engine->mem);
+    btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
     btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
     if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
         hand_up_later(conn);
@@ -138,7 +138,7 @@ void btl_ib_input_drop(btl_ib_conn_t *conn)
 
 void btl_ib_input_shrink(btl_ib_conn_t *conn)
 {
-    btl_ib_parts_drop(&conn->input.parts, &conn->engine->mem);
+    btl_ib_refragment_drop(&conn->input.parts, &conn->engine->mem);
     btl_ib_rx_window_shrink(&conn->input.fragments.finished, &conn->engine->mem);
 }
 
@@ -338,7 +338,7 @@ static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* The body of a segment, all parts of which are there; the last of them was `part`. */
-static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_parts_t *whole)
+static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
 {
     btl_ib_counters_t *count = &conn->engine->count;
     btl_ib_view_t view = *part;
@@ -361,13 +361,13 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const btl_ib_mem_t *mem = &conn->engine->mem;
     btl_ib_counters_t *count = &conn->engine->count;
-    btl_ib_parts_t *whole;
+    btl_ib_refragment_t *whole;
 
     if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
         count->dropped_channel++;
         return;
     }
-    switch (btl_ib_parts_add(&conn->input.parts, mem, view, &whole)) {
+    switch (btl_ib_refragment_add(&conn->input.parts, mem, view, &whole)) {
     case BTL_IB_PARTS_COMPLETE:
         recv_whole(conn, view, whole);
         btl_ib_free(mem, whole);

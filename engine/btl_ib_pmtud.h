@@ -8,7 +8,7 @@
  * interfaces at its ends. Where the network says so (BTL_IB_EVENT_PATH_MTU) that is simple. Where datagrams
  * vanish and nobody says a word (a switch with a smaller MTU than both hosts, a firewall that drops
  * ICMP: a black hole) it shows: large ones are lost in a row while smaller ones get through. Then
- * segments are cut smaller, what was cut before travels in parts (btl_ib_parts.h), and a search finds
+ * segments are cut smaller, what was cut before travels in parts (btl_ib_refragment.h), and a search finds
  * the largest size that gets through (RFC 4821, RFC 8899). Its probes are VOIDs made long by zeros:
  * sequenced, so that their acknowledgement proves what it is asked, and worth nothing if they are lost.
  */

@@ -18,7 +18,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_graves.h"
 #include "btl_ib_hotel.h"
-#include "btl_ib_parts.h"
+#include "btl_ib_refragment.h"
 #include "btl_ib_pacer.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_pool.h"

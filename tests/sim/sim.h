@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #include "btl_ib_engine.h"
-#include "btl_ib_parts.h"
+#include "btl_ib_refragment.h"
 #include "btl_ib_wire.h"
 
 enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */

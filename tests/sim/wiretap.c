@@ -241,15 +241,15 @@ static const btl_ib_mem_t parts_memory = {get_memory, put_memory, NULL};
 /* When all parts of a segment have been sent it is as if it had been sent as a whole. False: others are
  * missing. */
 static bool put_together(proc_t *proc, uint32_t peer, uint32_t rail, btl_ib_view_t *view,
-                         btl_ib_parts_t **whole)
+                         btl_ib_refragment_t **whole)
 {
     promise_t *promise = promise_of(proc->sim, proc, peer, rail);
 
     if (promise->parts_token != view->token) {
         promise->parts_token = view->token;
-        btl_ib_parts_drop(&promise->parts, &parts_memory);
+        btl_ib_refragment_drop(&promise->parts, &parts_memory);
     }
-    if (btl_ib_parts_add(&promise->parts, &parts_memory, view, whole) != BTL_IB_PARTS_COMPLETE) {
+    if (btl_ib_refragment_add(&promise->parts, &parts_memory, view, whole) != BTL_IB_PARTS_COMPLETE) {
         return false;
     }
     view->type = (*whole)->type;
@@ -266,7 +266,7 @@ void wiretap_release(sim_t *sim)
 {
     for (size_t i = 0; i < (size_t) sim->nprocs * sim->nprocs * sim->nrails; i++) {
         if (sim->promises[i] != NULL) {
-            btl_ib_parts_drop(&sim->promises[i]->parts, &parts_memory);
+            btl_ib_refragment_drop(&sim->promises[i]->parts, &parts_memory);
         }
     }
 }
@@ -493,7 +493,7 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     if (btl_ib_type_is_sequenced(view.type)) {
         check_credit(proc, to, rail, &view);
     }
-    btl_ib_parts_t *whole = NULL;
+    btl_ib_refragment_t *whole = NULL;
     if (view.type == BTL_IB_TYPE_PART && !put_together(proc, peer, rail, &view, &whole)) {
         return rail;
     }

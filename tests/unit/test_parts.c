@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_parts.h"
+#include "btl_ib_refragment.h"
 
 static int allocations; /* that are not freed */
 static int fail_after;  /* so many more succeed; negative: all */
@@ -40,7 +40,7 @@ static void put_memory(void *context, void *memory)
 static const btl_ib_mem_t memory = {get_memory, put_memory, NULL};
 static btl_ib_list_t list;
 static uint8_t body[65535];
-static btl_ib_parts_t *whole;
+static btl_ib_refragment_t *whole;
 
 static int setup(void **state)
 {
@@ -56,12 +56,12 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void) state;
-    btl_ib_parts_drop(&list, &memory);
+    btl_ib_refragment_drop(&list, &memory);
     assert_int_equal(allocations, 0);
     return 0;
 }
 
-static btl_ib_parts_result_t add(uint32_t seq, uint32_t offset, uint32_t size, uint32_t total)
+static btl_ib_refragment_result_t add(uint32_t seq, uint32_t offset, uint32_t size, uint32_t total)
 {
     btl_ib_view_t view = {
         .type = BTL_IB_TYPE_PART,
@@ -71,7 +71,7 @@ static btl_ib_parts_result_t add(uint32_t seq, uint32_t offset, uint32_t size, u
         .payload = body + offset,
         .size = size,
     };
-    return btl_ib_parts_add(&list, &memory, &view, &whole);
+    return btl_ib_refragment_add(&list, &memory, &view, &whole);
 }
 
 static void check_whole(uint32_t seq, uint32_t total)
@@ -138,8 +138,8 @@ static void old_ones_first(void **state)
     assert_int_equal(add(first, 8, 8, 16), BTL_IB_PARTS_COMPLETE);
     check_whole(first, 16);
     assert_int_equal(add(first + BTL_IB_PARTS_KEPT, 8, 8, 16), BTL_IB_PARTS_KEPT_IT); /* gave way */
-    btl_ib_parts_forget(&list, &memory, 1, first + 1);
-    btl_ib_parts_forget(&list, &memory, 0, first + 2); /* of another space */
+    btl_ib_refragment_forget(&list, &memory, 1, first + 1);
+    btl_ib_refragment_forget(&list, &memory, 0, first + 2); /* of another space */
     assert_int_equal(allocations, BTL_IB_PARTS_KEPT - 1);
     assert_int_equal(add(first + 2, 8, 8, 16), BTL_IB_PARTS_COMPLETE);
     check_whole(first + 2, 16);

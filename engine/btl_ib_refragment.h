@@ -10,8 +10,8 @@
  * forgotten.
  */
 
-#ifndef BTL_IB_PARTS_H
-#define BTL_IB_PARTS_H
+#ifndef BTL_IB_REFRAGMENT_H
+#define BTL_IB_REFRAGMENT_H
 
 #include <stdint.h>
 
@@ -34,23 +34,23 @@ typedef struct btl_ib_parts {
     uint8_t tag;
     uint64_t *have; /* a bit for each piece */
     uint8_t data[] __attribute__((aligned(8)));
-} btl_ib_parts_t;
+} btl_ib_refragment_t;
 
-typedef enum btl_ib_parts_result {
+typedef enum btl_ib_refragment_result {
     BTL_IB_PARTS_KEPT_IT,  /* others are still missing */
     BTL_IB_PARTS_COMPLETE, /* *whole is taken off the list; its memory is the caller's */
     BTL_IB_PARTS_REFUSED,  /* no room, or no memory */
-} btl_ib_parts_result_t;
+} btl_ib_refragment_result_t;
 
 /* Add a PART to those of a peer, which are on `list`. */
-btl_ib_parts_result_t btl_ib_parts_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
-                                       const btl_ib_view_t *part, btl_ib_parts_t **whole);
+btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
+                                       const btl_ib_view_t *part, btl_ib_refragment_t **whole);
 
 /* A segment was taken in otherwise: forget what there is of it. */
-void btl_ib_parts_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space,
+void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space,
                          uint32_t seq);
 
 /* Forget all. */
-void btl_ib_parts_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
+void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
 
 #endif

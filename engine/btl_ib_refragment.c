@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that arrive in parts: see btl_ib_parts.h. */
+/* Segments that arrive in parts: see btl_ib_refragment.h. */
 
-#include "btl_ib_parts.h"
+#include "btl_ib_refragment.h"
 
 #include <string.h>
 
@@ -16,17 +16,17 @@ static uint32_t pieces(uint32_t bytes)
     return (bytes + BTL_IB_PART_UNIT - 1) / BTL_IB_PART_UNIT;
 }
 
-static void discard(const btl_ib_mem_t *mem, btl_ib_parts_t *parts)
+static void discard(const btl_ib_mem_t *mem, btl_ib_refragment_t *parts)
 {
     btl_ib_list_remove(&parts->link);
     btl_ib_free(mem, parts);
 }
 
-static btl_ib_parts_t *find(const btl_ib_list_t *list, uint32_t space, uint32_t seq)
+static btl_ib_refragment_t *find(const btl_ib_list_t *list, uint32_t space, uint32_t seq)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
          item = btl_ib_list_next(list, item)) {
-        btl_ib_parts_t *parts = BTL_IB_CONTAINER(item, btl_ib_parts_t, link);
+        btl_ib_refragment_t *parts = BTL_IB_CONTAINER(item, btl_ib_refragment_t, link);
         if (parts->space == space && parts->seq == seq) {
             return parts;
         }
@@ -38,12 +38,12 @@ static btl_ib_parts_t *find(const btl_ib_list_t *list, uint32_t space, uint32_t 
  * is no room. */
 static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib_view_t *part)
 {
-    btl_ib_parts_t *youngest = NULL;
+    btl_ib_refragment_t *youngest = NULL;
     uint32_t count = 0;
 
     for (btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
          item = btl_ib_list_next(list, item)) {
-        btl_ib_parts_t *parts = BTL_IB_CONTAINER(item, btl_ib_parts_t, link);
+        btl_ib_refragment_t *parts = BTL_IB_CONTAINER(item, btl_ib_refragment_t, link);
         if (parts->space == part->space) {
             count++;
             if (youngest == NULL || btl_ib_seq_before(youngest->seq, parts->seq)) {
@@ -61,12 +61,12 @@ static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib
     return true;
 }
 
-static btl_ib_parts_t *begin(btl_ib_list_t *list, const btl_ib_mem_t *mem,
+static btl_ib_refragment_t *begin(btl_ib_list_t *list, const btl_ib_mem_t *mem,
                              const btl_ib_view_t *part)
 {
     const uint32_t count = pieces(part->part.total);
     const size_t bytes = ((size_t) part->part.total + 7) & ~(size_t) 7;
-    btl_ib_parts_t *parts;
+    btl_ib_refragment_t *parts;
 
     if (!make_room(list, mem, part)
         || (parts = btl_ib_zalloc(mem, sizeof(*parts) + bytes + (count + 63) / 64 * 8)) == NULL) {
@@ -84,7 +84,7 @@ static btl_ib_parts_t *begin(btl_ib_list_t *list, const btl_ib_mem_t *mem,
     return parts;
 }
 
-static void fill(btl_ib_parts_t *parts, const btl_ib_view_t *part)
+static void fill(btl_ib_refragment_t *parts, const btl_ib_view_t *part)
 {
     const uint32_t first = part->part.offset / BTL_IB_PART_UNIT;
     const uint32_t end = first + pieces(part->size);
@@ -97,10 +97,10 @@ static void fill(btl_ib_parts_t *parts, const btl_ib_view_t *part)
     memcpy(parts->data + part->part.offset, part->payload, part->size);
 }
 
-btl_ib_parts_result_t btl_ib_parts_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
-                                       const btl_ib_view_t *part, btl_ib_parts_t **whole)
+btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
+                                       const btl_ib_view_t *part, btl_ib_refragment_t **whole)
 {
-    btl_ib_parts_t *parts = find(list, part->space, part->seq);
+    btl_ib_refragment_t *parts = find(list, part->space, part->seq);
 
     if (parts != NULL
         && (parts->total != part->part.total || parts->type != part->part.type
@@ -123,20 +123,20 @@ btl_ib_parts_result_t btl_ib_parts_add(btl_ib_list_t *list, const btl_ib_mem_t *
     return BTL_IB_PARTS_COMPLETE;
 }
 
-void btl_ib_parts_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space, uint32_t seq)
+void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space, uint32_t seq)
 {
-    btl_ib_parts_t *parts = find(list, space, seq);
+    btl_ib_refragment_t *parts = find(list, space, seq);
 
     if (parts != NULL) {
         discard(mem, parts);
     }
 }
 
-void btl_ib_parts_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem)
+void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem)
 {
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_pop(list)) != NULL) {
-        btl_ib_free(mem, BTL_IB_CONTAINER(item, btl_ib_parts_t, link));
+        btl_ib_free(mem, BTL_IB_CONTAINER(item, btl_ib_refragment_t, link));
     }
 }

@@ -49,14 +49,14 @@ bool btl_ib_admission_responds(btl_ib_engine_t *engine)
 }
 
 /* Is a copy of it kept? Of what is encrypted nobody can tell: of that more is kept. */
-static bool is_kept(const btl_ib_store_t *unidentified, const btl_ib_arrival_t *arrival)
+static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
 {
     const btl_ib_list_t *messages = &unidentified->messages;
     const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
 
     for (btl_ib_list_t *item = btl_ib_list_first(messages); item != NULL;
          item = btl_ib_list_next(messages, item)) {
-        const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+        const btl_ib_backlog_entry_t *stored = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
         const btl_ib_wire_header_t *kept =
             (const btl_ib_wire_header_t *) (const void *) stored->data;
         if (kept->token == header->token && kept->seq == header->seq
@@ -70,10 +70,10 @@ static bool is_kept(const btl_ib_store_t *unidentified, const btl_ib_arrival_t *
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
-    btl_ib_store_t *unidentified = &engine->unidentified;
+    btl_ib_backlog_t *unidentified = &engine->unidentified;
     const uint32_t size = arrival->size + engine->guard.ops->trailer;
-    btl_ib_stored_t *stored =
-        is_kept(unidentified, arrival) ? NULL : btl_ib_store_get(unidentified, size);
+    btl_ib_backlog_entry_t *stored =
+        is_kept(unidentified, arrival) ? NULL : btl_ib_backlog_get(unidentified, size);
 
     if (stored == NULL) {
         engine->count.dropped_lookup++;
@@ -81,7 +81,7 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
     stored->tag = (uint8_t) rail->index;
     memcpy(stored->data, arrival->data, size);
-    btl_ib_store_add(unidentified, stored);
+    btl_ib_backlog_add(unidentified, stored);
     engine->count.received_unidentified++;
     return true; /* who asks for the first time is not left out */
 }

@@ -117,8 +117,8 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
-    btl_ib_store_init(&engine->store, &engine->mem, config->store_max);
-    btl_ib_store_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
+    btl_ib_backlog_init(&engine->store, &engine->mem, config->store_max);
+    btl_ib_backlog_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
     btl_ib_graves_init(&engine->graves, &engine->mem);
     btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
     btl_ib_list_init(&engine->conns);
@@ -157,8 +157,8 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     btl_ib_conn_free_all(&engine->lifetime.gone);
     btl_ib_graves_fini(&engine->graves);
     btl_ib_regions_fini(&engine->regions);
-    btl_ib_store_fini(&engine->store);
-    btl_ib_store_fini(&engine->unidentified);
+    btl_ib_backlog_fini(&engine->store);
+    btl_ib_backlog_fini(&engine->unidentified);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);
     while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
@@ -348,10 +348,10 @@ static void take_in_unidentified(btl_ib_engine_t *engine)
 {
     /* Their addresses become known with the first of them. */
     const batch_of_t of = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
-    btl_ib_stored_t *stored;
+    btl_ib_backlog_entry_t *stored;
     void *none[1];
 
-    for (int i = 0; i < BTL_IB_BATCH && (stored = btl_ib_store_pop(&engine->unidentified)) != NULL;
+    for (int i = 0; i < BTL_IB_BATCH && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL;
          i++) {
         const btl_ib_event_t event = {
             .type = BTL_IB_EVENT_RECV,
@@ -360,7 +360,7 @@ static void take_in_unidentified(btl_ib_engine_t *engine)
             .data = stored->data,
         };
         (void) take_in(engine->rails[stored->tag], &event, 1, &of, none);
-        btl_ib_store_put(&engine->unidentified, stored);
+        btl_ib_backlog_put(&engine->unidentified, stored);
     }
 }
 

@@ -131,7 +131,7 @@ void btl_ib_input_drop(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_store_drop(&engine->store, conn);
+    btl_ib_backlog_drop(&engine->store, conn);
     btl_ib_reasm_drop(&engine->reasm, &conn->input.fragments);
     btl_ib_list_remove(&conn->input.whole);
 }
@@ -144,13 +144,13 @@ void btl_ib_input_shrink(btl_ib_conn_t *conn)
 
 uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
 {
-    btl_ib_stored_t *stored;
+    btl_ib_backlog_entry_t *stored;
     btl_ib_list_t *item;
     uint32_t count = 0;
 
-    while ((stored = btl_ib_store_pop(&engine->store)) != NULL) {
+    while ((stored = btl_ib_backlog_pop(&engine->store)) != NULL) {
         deliver(stored->conn, stored->tag, stored->data, stored->size);
-        btl_ib_store_put(&engine->store, stored);
+        btl_ib_backlog_put(&engine->store, stored);
         count++;
     }
     while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
@@ -222,21 +222,21 @@ static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bun
 }
 
 /* Copies of all messages of a segment, in `kept`. False, and none, if there is no room for all. */
-static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_store_t *kept)
+static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_backlog_t *kept)
 {
     btl_ib_bundled_t message;
     uint32_t offset = 0;
 
     while (next_message(view, &offset, &message)) {
-        btl_ib_stored_t *stored = btl_ib_store_get(kept, message.size);
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(kept, message.size);
         if (stored == NULL) {
-            btl_ib_store_fini(kept);
+            btl_ib_backlog_fini(kept);
             return false;
         }
         stored->conn = conn;
         stored->tag = message.tag;
         memcpy(stored->data, message.data, message.size);
-        btl_ib_store_add(kept, stored);
+        btl_ib_backlog_add(kept, stored);
     }
     return true;
 }
@@ -245,9 +245,9 @@ static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib
 static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_store_t kept;
+    btl_ib_backlog_t kept;
 
-    btl_ib_store_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
+    btl_ib_backlog_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
     if (!copy_messages(conn, view, &kept)) {
         engine->count.refused_no_store++;
         btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
@@ -255,7 +255,7 @@ static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return;
     }
     btl_ib_accept(conn, view);
-    btl_ib_store_take_over(&engine->store, &kept);
+    btl_ib_backlog_take_over(&engine->store, &kept);
 }
 
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -26,7 +26,7 @@
 #include "btl_ib_rnr_runs.h"
 #include "btl_ib_region.h"
 #include "btl_ib_rtt.h"
-#include "btl_ib_store.h"
+#include "btl_ib_backlog.h"
 #include "btl_ib_table.h"
 #include "btl_ib_timer.h"
 #include "btl_ib_window.h"
@@ -556,8 +556,8 @@ struct btl_ib_engine {
     btl_ib_graves_t graves;
     btl_ib_reasm_pool_t reasm;
     btl_ib_regions_t regions;
-    btl_ib_store_t store;        /* what came in kicks */
-    btl_ib_store_t unidentified; /* the same, of senders nobody could look up; `tag` is the rail */
+    btl_ib_backlog_t store;        /* what came in kicks */
+    btl_ib_backlog_t unidentified; /* the same, of senders nobody could look up; `tag` is the rail */
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections with something that may be sendable */
     btl_ib_list_t starved; /* those that wait for the limits on all connections */

@@ -180,13 +180,13 @@ static uint32_t check_fragments(const btl_ib_conn_t *conn)
     return extra;
 }
 
-static void check_store(const btl_ib_store_t *store)
+static void check_store(const btl_ib_backlog_t *store)
 {
     uint64_t bytes = 0;
 
     for (const btl_ib_list_t *item = btl_ib_list_first(&store->messages); item != NULL;
          item = btl_ib_list_next(&store->messages, item)) {
-        const btl_ib_stored_t *stored = BTL_IB_CONTAINER(item, btl_ib_stored_t, link);
+        const btl_ib_backlog_entry_t *stored = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
         bytes += stored->cost;
     }
     BENCH_REQUIRE(bytes == store->bytes && bytes <= store->bytes_max);

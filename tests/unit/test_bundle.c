@@ -568,7 +568,7 @@ static void one_without_receiver(void **state)
 /* In a kick all of a bundle is kept, or nothing. */
 static void kept_in_a_kick(void **state)
 {
-    static const uint32_t room[] = {4096, 5 * (sizeof(btl_ib_stored_t) + 16)};
+    static const uint32_t room[] = {4096, 5 * (sizeof(btl_ib_backlog_entry_t) + 16)};
 
     (void) state;
     for (uint32_t k = 0; k < 2; k++) {

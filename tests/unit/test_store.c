@@ -10,13 +10,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_store.h"
+#include "btl_ib_backlog.h"
 #include "support.h"
 
-enum { ROOM = 4000, EMPTY = sizeof(btl_ib_stored_t) };
+enum { ROOM = 4000, EMPTY = sizeof(btl_ib_backlog_entry_t) };
 
 static test_memory_t memory;
-static btl_ib_store_t store;
+static btl_ib_backlog_t store;
 
 /* Connections are names only to the store. */
 static int places[2];
@@ -26,20 +26,20 @@ static int setup(void **state)
 {
     (void) state;
     test_memory_init(&memory);
-    btl_ib_store_init(&store, &memory.mem, ROOM);
+    btl_ib_backlog_init(&store, &memory.mem, ROOM);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void) state;
-    btl_ib_store_fini(&store);
+    btl_ib_backlog_fini(&store);
     return memory.live == 0 && store.bytes == 0 ? 0 : -1;
 }
 
 static bool keep(uint8_t tag, uint32_t size, int conn)
 {
-    btl_ib_stored_t *stored = btl_ib_store_get(&store, size);
+    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, size);
 
     if (stored == NULL) {
         return false;
@@ -49,14 +49,14 @@ static bool keep(uint8_t tag, uint32_t size, int conn)
     memset(stored->data, tag, size);
     stored->tag = tag;
     stored->conn = CONN(conn);
-    btl_ib_store_add(&store, stored);
+    btl_ib_backlog_add(&store, stored);
     return true;
 }
 
 /* The next message is the one with this tag, whole. */
 static void expect(uint8_t tag, uint32_t size)
 {
-    btl_ib_stored_t *stored = btl_ib_store_pop(&store);
+    btl_ib_backlog_entry_t *stored = btl_ib_backlog_pop(&store);
 
     assert_non_null(stored);
     assert_int_equal(stored->tag, tag);
@@ -64,13 +64,13 @@ static void expect(uint8_t tag, uint32_t size)
     for (uint32_t i = 0; i < size; i++) {
         assert_int_equal(stored->data[i], tag);
     }
-    btl_ib_store_put(&store, stored);
+    btl_ib_backlog_put(&store, stored);
 }
 
 static void test_order(void **state)
 {
     (void) state;
-    assert_null(btl_ib_store_pop(&store));
+    assert_null(btl_ib_backlog_pop(&store));
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i, i * 10u, i % 2));
     }
@@ -82,7 +82,7 @@ static void test_order(void **state)
         expect(i, i * 10u);
     }
     expect(10, 0);
-    assert_null(btl_ib_store_pop(&store));
+    assert_null(btl_ib_backlog_pop(&store));
     assert_int_equal(memory.live, 0);
 }
 
@@ -108,9 +108,9 @@ static void test_bounded(void **state)
 static void test_no_room_at_all(void **state)
 {
     (void) state;
-    btl_ib_store_init(&store, &memory.mem, 0);
+    btl_ib_backlog_init(&store, &memory.mem, 0);
     assert_false(keep(1, 0, 0));
-    assert_null(btl_ib_store_get(&store, 0));
+    assert_null(btl_ib_backlog_get(&store, 0));
 }
 
 static void test_no_memory(void **state)
@@ -131,25 +131,25 @@ static void test_drop(void **state)
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i, i, i % 3 == 0));
     }
-    btl_ib_store_drop(&store, CONN(1));
+    btl_ib_backlog_drop(&store, CONN(1));
     for (uint8_t i = 0; i < 10; i++) {
         if (i % 3 != 0) {
             expect(i, i);
         }
     }
     assert_int_equal(store.bytes, 0);
-    btl_ib_store_drop(&store, CONN(0));
+    btl_ib_backlog_drop(&store, CONN(0));
     assert_int_equal(memory.live, 0);
 }
 
 /* A place that was not needed after all. */
 static void test_given_back(void **state)
 {
-    btl_ib_stored_t *stored = btl_ib_store_get(&store, 100);
+    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, 100);
 
     (void) state;
     assert_non_null(stored);
-    btl_ib_store_put(&store, stored);
+    btl_ib_backlog_put(&store, stored);
     assert_int_equal(store.bytes, 0);
     assert_int_equal(memory.live, 0);
 }
@@ -159,12 +159,12 @@ static void test_whole_pieces(void **state)
 {
     (void) state;
     for (uint32_t size = 1; size < 40; size++) {
-        btl_ib_stored_t *stored = btl_ib_store_get(&store, size);
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, size);
         assert_non_null(stored);
         assert_int_equal(stored->size, size);
         assert_true(stored->cost >= EMPTY + size);
         assert_int_equal((stored->cost - EMPTY) % 16, 0);
-        btl_ib_store_put(&store, stored);
+        btl_ib_backlog_put(&store, stored);
     }
 }
 

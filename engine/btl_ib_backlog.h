@@ -9,8 +9,8 @@
  * the configuration's store_max. What comes in chunks waits where it is reassembled.
  */
 
-#ifndef BTL_IB_STORE_H
-#define BTL_IB_STORE_H
+#ifndef BTL_IB_BACKLOG_H
+#define BTL_IB_BACKLOG_H
 
 #include <stdint.h>
 
@@ -20,44 +20,44 @@
 struct btl_ib_conn;
 
 /* One message. */
-typedef struct btl_ib_stored {
+typedef struct btl_ib_backlog_entry {
     btl_ib_list_t link;
     struct btl_ib_conn *conn;
     uint32_t size;
     uint32_t cost; /* bytes of memory */
     uint8_t tag;
     uint8_t data[] __attribute__((aligned(8)));
-} btl_ib_stored_t;
+} btl_ib_backlog_entry_t;
 
 typedef struct btl_ib_store {
     const btl_ib_mem_t *mem;
     uint64_t bytes_max;
     uint64_t bytes; /* of memory that the messages in it take */
     btl_ib_list_t messages;
-} btl_ib_store_t;
+} btl_ib_backlog_t;
 
-void btl_ib_store_init(btl_ib_store_t *store, const btl_ib_mem_t *mem, uint64_t bytes_max);
+void btl_ib_backlog_init(btl_ib_backlog_t *store, const btl_ib_mem_t *mem, uint64_t bytes_max);
 /* Free all that is in it. */
-void btl_ib_store_fini(btl_ib_store_t *store);
+void btl_ib_backlog_fini(btl_ib_backlog_t *store);
 
 /*
  * A place for a message of `size` bytes. NULL if there is no room or no memory: then the message must
- * come again. Becomes part of the store by btl_ib_store_add().
+ * come again. Becomes part of the store by btl_ib_backlog_add().
  */
-btl_ib_stored_t *btl_ib_store_get(btl_ib_store_t *store, uint32_t size);
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *store, uint32_t size);
 
-void btl_ib_store_add(btl_ib_store_t *store, btl_ib_stored_t *stored);
+void btl_ib_backlog_add(btl_ib_backlog_t *store, btl_ib_backlog_entry_t *stored);
 
 /* Add all messages of `from`, which is of the same memory and then empty. */
-void btl_ib_store_take_over(btl_ib_store_t *store, btl_ib_store_t *from);
+void btl_ib_backlog_take_over(btl_ib_backlog_t *store, btl_ib_backlog_t *from);
 
 /* Take the oldest message out, NULL if there is none. */
-btl_ib_stored_t *btl_ib_store_pop(btl_ib_store_t *store);
+btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *store);
 
 /* Free a message that is not, or no longer, part of the store. */
-void btl_ib_store_put(btl_ib_store_t *store, btl_ib_stored_t *stored);
+void btl_ib_backlog_put(btl_ib_backlog_t *store, btl_ib_backlog_entry_t *stored);
 
 /* Free all that came from `conn`. */
-void btl_ib_store_drop(btl_ib_store_t *store, const struct btl_ib_conn *conn);
+void btl_ib_backlog_drop(btl_ib_backlog_t *store, const struct btl_ib_conn *conn);
 
 #endif

@@ -29,9 +29,9 @@ void btl_ib_identity_unregister(btl_ib_conn_t *conn)
     btl_ib_table_remove(&conn->engine->table, conn->identity.id);
 }
 
-static btl_ib_grave_t grave_of(const btl_ib_conn_t *conn)
+static btl_ib_tombstone_t grave_of(const btl_ib_conn_t *conn)
 {
-    return (btl_ib_grave_t){
+    return (btl_ib_tombstone_t){
         .name = conn->identity.name,
         .secret = conn->identity.secret.k[0],
         .rail = conn->rail->index,
@@ -45,10 +45,10 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
     const btl_ib_engine_config_t *config = &engine->config;
     btl_ib_identity_t *identity = &conn->identity;
-    const btl_ib_grave_t grave = grave_of(conn);
+    const btl_ib_tombstone_t grave = grave_of(conn);
 
     identity->contacted = false;
-    identity->peer_floor = btl_ib_graves_floor(&engine->graves, &grave);
+    identity->peer_floor = btl_ib_tombstones_floor(&engine->graves, &grave);
     identity->epoch = ++engine->incarnations.newest;
     identity->tx_token =
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
@@ -78,10 +78,10 @@ void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 
 void btl_ib_identity_bury(const btl_ib_conn_t *conn)
 {
-    const btl_ib_grave_t grave = grave_of(conn);
+    const btl_ib_tombstone_t grave = grave_of(conn);
 
     if (conn->identity.bound) {
-        btl_ib_graves_add(&conn->engine->graves, &grave);
+        btl_ib_tombstones_add(&conn->engine->graves, &grave);
     }
 }
 
@@ -103,13 +103,13 @@ bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *
 bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                              const btl_ib_secret_t *secret)
 {
-    const btl_ib_grave_t peer = {
+    const btl_ib_tombstone_t peer = {
         .name = view->connect.name,
         .secret = secret->k[0],
         .rail = view->connect.to_rail,
         .remote_rail = view->connect.from_rail,
     };
-    const uint32_t floor = btl_ib_graves_floor(&engine->graves, &peer);
+    const uint32_t floor = btl_ib_tombstones_floor(&engine->graves, &peer);
 
     return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }

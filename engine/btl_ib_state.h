@@ -16,7 +16,7 @@
 #include "btl_ib_coalesce.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_graves.h"
+#include "btl_ib_tombstones.h"
 #include "btl_ib_hotel.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_pacer.h"
@@ -553,7 +553,7 @@ struct btl_ib_engine {
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
     btl_ib_hotel_t hotel;
     btl_ib_table_t table;
-    btl_ib_graves_t graves;
+    btl_ib_tombstones_t graves;
     btl_ib_reasm_pool_t reasm;
     btl_ib_regions_t regions;
     btl_ib_backlog_t store;        /* what came in kicks */

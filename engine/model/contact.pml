@@ -12,7 +12,7 @@
  *
  *   begin, reset, lose_peer, close_it   begin(), btl_ib_conn_reset(), btl_ib_conn_lose_peer(),
  *                                       btl_ib_conn_destroy() in btl_ib_conn.c
- *   graves[], floor[]                   btl_ib_graves_floor(), conn->peer_floor
+ *   graves[], floor[]                   btl_ib_tombstones_floor(), conn->peer_floor
  *   contact, by_name, bind_peer         the functions of these names in btl_ib_contact.c (btl_ib_contact
  *                                       itself is contact); found: there is a connection; mine: what
  *                                       the datagram acknowledges is of this life of ours

@@ -10,30 +10,30 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_graves.h"
+#include "btl_ib_tombstones.h"
 #include "support.h"
 
 static test_memory_t memory;
-static btl_ib_graves_t graves;
+static btl_ib_tombstones_t graves;
 
 static int setup(void **state)
 {
     (void) state;
     test_memory_init(&memory);
-    btl_ib_graves_init(&graves, &memory.mem);
+    btl_ib_tombstones_init(&graves, &memory.mem);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void) state;
-    btl_ib_graves_fini(&graves);
+    btl_ib_tombstones_fini(&graves);
     return memory.live == 0 ? 0 : -1;
 }
 
-static btl_ib_grave_t grave(uint64_t name, uint32_t epoch)
+static btl_ib_tombstone_t grave(uint64_t name, uint32_t epoch)
 {
-    return (btl_ib_grave_t){
+    return (btl_ib_tombstone_t){
         .name = name,
         .secret = 7,
         .rail = 1,
@@ -44,69 +44,69 @@ static btl_ib_grave_t grave(uint64_t name, uint32_t epoch)
 
 static void bury(uint64_t name, uint32_t epoch)
 {
-    btl_ib_grave_t it = grave(name, epoch);
-    btl_ib_graves_add(&graves, &it);
+    btl_ib_tombstone_t it = grave(name, epoch);
+    btl_ib_tombstones_add(&graves, &it);
 }
 
 static void test_each_peer_has_its_own(void **state)
 {
     (void) state;
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
     bury(5, 9);
     for (int field = 0; field < 4; field++) {
-        btl_ib_grave_t other = grave(5, 0);
+        btl_ib_tombstone_t other = grave(5, 0);
         other.name += field == 0;
         other.secret += field == 1;
         other.rail += field == 2;
         other.remote_rail += field == 3;
-        assert_int_equal(btl_ib_graves_floor(&graves, &other), 0);
+        assert_int_equal(btl_ib_tombstones_floor(&graves, &other), 0);
     }
-    btl_ib_grave_t same = grave(5, 0);
-    assert_int_equal(btl_ib_graves_floor(&graves, &same), 10);
+    btl_ib_tombstone_t same = grave(5, 0);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &same), 10);
 }
 
 static void test_floor_is_above_the_latest_life(void **state)
 {
     (void) state;
-    btl_ib_grave_t peer = grave(5, 0);
+    btl_ib_tombstone_t peer = grave(5, 0);
 
-    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
-    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
     bury(5, 9);
     bury(5, 11);
     bury(5, 10);
     bury(6, 99);
-    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 12);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 12);
     peer.secret++; /* a new process under the old name begins at the beginning */
-    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 0);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 0);
 }
 
 static void test_epochs_wrap(void **state)
 {
     (void) state;
-    btl_ib_grave_t peer = grave(5, 0);
+    btl_ib_tombstone_t peer = grave(5, 0);
 
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
     bury(5, 3);
     bury(5, UINT32_MAX - 1);
-    assert_int_equal(btl_ib_graves_floor(&graves, &peer), 4);
+    assert_int_equal(btl_ib_tombstones_floor(&graves, &peer), 4);
 }
 
 static void test_the_last_hundreds_are_kept(void **state)
 {
     (void) state;
-    btl_ib_grave_t frequent = grave(5, 0);
+    btl_ib_tombstone_t frequent = grave(5, 0);
 
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
         bury(5, epoch); /* one peer, however often, takes one place */
         bury(1000 + epoch, epoch);
-        assert_int_equal(btl_ib_graves_floor(&graves, &frequent), epoch + 1);
+        assert_int_equal(btl_ib_tombstones_floor(&graves, &frequent), epoch + 1);
     }
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
-        btl_ib_grave_t it = grave(1000 + epoch, 0);
-        assert_int_equal(btl_ib_graves_floor(&graves, &it), epoch > 2000 - 511 ? epoch + 1 : 0);
+        btl_ib_tombstone_t it = grave(1000 + epoch, 0);
+        assert_int_equal(btl_ib_tombstones_floor(&graves, &it), epoch > 2000 - 511 ? epoch + 1 : 0);
     }
 }
 
@@ -114,10 +114,10 @@ static void test_memory_is_had_before_it_is_needed(void **state)
 {
     (void) state;
     memory.allowed = 0;
-    assert_int_equal(btl_ib_graves_prepare(&graves), -ENOMEM);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), -ENOMEM);
     memory.allowed = 1;
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
-    assert_int_equal(btl_ib_graves_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
+    assert_int_equal(btl_ib_tombstones_prepare(&graves), 0);
     uint64_t calls = memory.calls;
     for (uint32_t epoch = 1; epoch <= 2000; epoch++) {
         bury(epoch, epoch);

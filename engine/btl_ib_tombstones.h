@@ -9,40 +9,40 @@
  * few hundred peers are remembered whose lives ended last.
  */
 
-#ifndef BTL_IB_GRAVES_H
-#define BTL_IB_GRAVES_H
+#ifndef BTL_IB_TOMBSTONES_H
+#define BTL_IB_TOMBSTONES_H
 
 #include <stdint.h>
 
 #include "btl_ib_mem.h"
 
-typedef struct btl_ib_grave {
+typedef struct btl_ib_tombstone {
     uint64_t name;
     uint64_t secret; /* half of the peer's: the same name with another one is a new process */
     uint32_t rail;
     uint32_t remote_rail;
     uint32_t epoch; /* of its latest life that ended */
     uint64_t order; /* grows with each burial */
-} btl_ib_grave_t;
+} btl_ib_tombstone_t;
 
-typedef struct btl_ib_graves {
+typedef struct btl_ib_tombstones {
     const btl_ib_mem_t *mem;
-    btl_ib_grave_t *list;
+    btl_ib_tombstone_t *list;
     uint32_t count;
     uint64_t order; /* of the last burial */
-} btl_ib_graves_t;
+} btl_ib_tombstones_t;
 
-void btl_ib_graves_init(btl_ib_graves_t *graves, const btl_ib_mem_t *mem);
-void btl_ib_graves_fini(btl_ib_graves_t *graves);
+void btl_ib_tombstones_init(btl_ib_tombstones_t *graves, const btl_ib_mem_t *mem);
+void btl_ib_tombstones_fini(btl_ib_tombstones_t *graves);
 
 /* Have the memory that is needed. Returns 0 or -ENOMEM. Before the first connection is made: none
  * may be forgotten for want of memory later. */
-int btl_ib_graves_prepare(btl_ib_graves_t *graves);
+int btl_ib_tombstones_prepare(btl_ib_tombstones_t *graves);
 
 /* Remember a connection that ended. */
-void btl_ib_graves_add(btl_ib_graves_t *graves, const btl_ib_grave_t *grave);
+void btl_ib_tombstones_add(btl_ib_tombstones_t *graves, const btl_ib_tombstone_t *grave);
 
 /* The epoch that the same peer (name, rails, secret) must have at least; 0: any. */
-uint32_t btl_ib_graves_floor(const btl_ib_graves_t *graves, const btl_ib_grave_t *peer);
+uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *graves, const btl_ib_tombstone_t *peer);
 
 #endif

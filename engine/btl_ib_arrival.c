@@ -7,7 +7,7 @@
 
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_contact.h"
+#include "btl_ib_handshake_accept.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_validation.h"
@@ -39,7 +39,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (!btl_ib_input_look_at(engine, &arrival)) {
         return;
     }
-    btl_ib_conn_t *conn = btl_ib_contact(rail, &arrival);
+    btl_ib_conn_t *conn = btl_ib_handshake_accept(rail, &arrival);
     const btl_ib_view_t *view = &arrival.view;
     if (conn == NULL) {
         return;

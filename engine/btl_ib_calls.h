@@ -11,7 +11,7 @@
  *   btl_ib_engine.c   rails, progress
  *   btl_ib_rail.c     what transports say of peers and of themselves
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
- *   btl_ib_contact.c  who sent this datagram? first contact, tokens, restarts
+ *   btl_ib_handshake_accept.c  who sent this datagram? first contact, tokens, restarts
  *   btl_ib_submit.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
  *   btl_ib_transmit.c segments -> datagrams -> transport

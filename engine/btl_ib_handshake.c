@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_contact.h"
+#include "btl_ib_handshake_accept.h"
 
 #include "btl_ib_admission.h"
 #include "btl_ib_calls.h"
@@ -322,7 +322,7 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     }
 }
 
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     const btl_ib_view_t *view = &arrival->view;
     btl_ib_conn_t *conn =

@@ -11,8 +11,8 @@
  * each finds the other's name in its table and takes down the id.
  */
 
-#ifndef BTL_IB_CONTACT_H
-#define BTL_IB_CONTACT_H
+#ifndef BTL_IB_HANDSHAKE_H
+#define BTL_IB_HANDSHAKE_H
 
 #include "btl_ib_state.h"
 
@@ -22,6 +22,6 @@
  * btl_ib_wire_peek()'s part of the view, and returns with all of it. What it says of an earlier life of
  * ours is taken out of the view.
  */
-btl_ib_conn_t *btl_ib_contact(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival);
 
 #endif

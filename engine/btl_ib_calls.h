@@ -17,9 +17,9 @@
  *   btl_ib_transmit.c segments -> datagrams -> transport
  *   btl_ib_input.c       datagrams -> messages, operations, answers
  *   btl_ib_drops.c    datagrams that were dropped, for whoever looks for a fault
- *   btl_ib_op.c       one-sided operations of ours
- *   btl_ib_direct.c   those of them that the device does by itself
- *   btl_ib_serve.c    one-sided operations of peers
+ *   btl_ib_initiator.c       one-sided operations of ours
+ *   btl_ib_offload.c   those of them that the device does by itself
+ *   btl_ib_target.c    one-sided operations of peers
  *   btl_ib_rnr.c  what we refused, and when it may come again
  *   btl_ib_deferred_add.c     what the peer refused
  *   btl_ib_pmtud.c     what size of datagrams the path carries
@@ -44,17 +44,17 @@
 #include "btl_ib_lifetime.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_probe.h"
-#include "btl_ib_op.h"
+#include "btl_ib_initiator.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
 #include "btl_ib_route.h"
 #include "btl_ib_accept.h"
 #include "btl_ib_answers.h"
-#include "btl_ib_direct.h"
+#include "btl_ib_offload.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_input.h"
-#include "btl_ib_serve.h"
+#include "btl_ib_target.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 

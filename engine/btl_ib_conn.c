@@ -93,7 +93,7 @@ static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
     btl_ib_input_end(conn);
-    btl_ib_serve_drop(conn);
+    btl_ib_target_drop(conn);
     btl_ib_rnr_forget(conn);
     btl_ib_ack_tx_end(conn);
     btl_ib_recovery_end_peer(&conn->recovery);
@@ -158,7 +158,7 @@ static void init_lists(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->sentmap.deferred);
     btl_ib_list_init(&conn->all);
     btl_ib_op_slots_init(conn);
-    btl_ib_direct_init(conn);
+    btl_ib_offload_init(conn);
     btl_ib_answers_init(conn);
     btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
     btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);

@@ -274,7 +274,7 @@ static void take_in_rdma(const btl_ib_rail_t *rail, const btl_ib_event_t *events
 {
     for (int i = 0; rail->transport->ops->rdma != NULL && i < count; i++) {
         if (events[i].type == BTL_IB_EVENT_RDMA) {
-            btl_ib_direct_event(&events[i]);
+            btl_ib_offload_event(&events[i]);
         }
     }
 }

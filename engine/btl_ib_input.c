@@ -321,13 +321,13 @@ static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     switch (view->type) {
     case BTL_IB_TYPE_PUT:
-        taken = btl_ib_serve_put(conn, view);
+        taken = btl_ib_target_put(conn, view);
         break;
     case BTL_IB_TYPE_GET:
-        taken = btl_ib_serve_get(conn, view);
+        taken = btl_ib_target_get(conn, view);
         break;
     default:
-        taken = btl_ib_serve_atomic(conn, view);
+        taken = btl_ib_target_atomic(conn, view);
         break;
     }
     if (!taken) {

@@ -143,7 +143,7 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
         if (conn->rail == rail && btl_ib_conn_alive(conn)
             && (!down || (conn->route.via != rail && !has_atomics(conn)))) {
-            btl_ib_direct_device_failed(conn);
+            btl_ib_offload_device_failed(conn);
         }
     }
 }

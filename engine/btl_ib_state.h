@@ -100,13 +100,13 @@ typedef struct btl_ib_ops {
     uint64_t answer_since;   /* awake: the last answer, or the first to wait for one */
 } btl_ib_ops_t;
 
-/* Of them, those that the device does. Written by btl_ib_direct.c. */
+/* Of them, those that the device does. Written by btl_ib_offload.c. */
 typedef struct btl_ib_direct {
     btl_ib_list_t waiting; /* until the transport takes them, in order */
     btl_ib_list_t running; /* in the device */
     uint32_t count;        /* of these */
     uint64_t moved_at;     /* awake: the last went in or came out, or the first began to wait */
-} btl_ib_direct_t;
+} btl_ib_offload_t;
 
 /* What we owe one peer for its one-sided operations. Written by btl_ib_answers.c. */
 typedef struct btl_ib_answers {
@@ -115,11 +115,11 @@ typedef struct btl_ib_answers {
     uint32_t streams;
 } btl_ib_answers_t;
 
-/* What we do for one peer. Written by btl_ib_serve.c. */
+/* What we do for one peer. Written by btl_ib_target.c. */
 typedef struct btl_ib_serve {
     uint32_t refused;    /* the last PUT that was refused */
     uint32_t refused_in; /* and in which batch of events */
-} btl_ib_serve_t;
+} btl_ib_target_t;
 
 /* What a GET of a peer asked for. */
 typedef struct btl_ib_stream {
@@ -423,9 +423,9 @@ struct btl_ib_conn {
     btl_ib_input_t input;
     btl_ib_rnr_t rnr;
     btl_ib_ops_t ops;
-    btl_ib_direct_t direct;
+    btl_ib_offload_t direct;
     btl_ib_answers_t answers;
-    btl_ib_serve_t serve;
+    btl_ib_target_t serve;
     btl_ib_idle_t idle;
 };
 

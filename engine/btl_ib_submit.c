@@ -64,7 +64,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 void btl_ib_send_push(btl_ib_conn_t *conn)
 {
     if (!btl_ib_list_empty(&conn->direct.waiting)) {
-        btl_ib_direct_push(conn);
+        btl_ib_offload_push(conn);
     }
     if (btl_ib_pending_mtu_search(conn)) {
         const uint32_t size = btl_ib_pmtud_next_probe(conn);
@@ -266,7 +266,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const bool direct = btl_ib_direct_wanted(conn, op);
+    const bool direct = btl_ib_offload_wanted(conn, op);
     const int rc = btl_ib_op_admit(conn, op, direct);
 
     if (rc != 0) {
@@ -286,7 +286,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     }
     btl_ib_engine_enter(engine);
     if (direct) {
-        btl_ib_direct_begin(conn, op);
+        btl_ib_offload_begin(conn, op);
     } else {
         btl_ib_send_push(conn);
     }
@@ -313,7 +313,7 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
 {
     btl_ib_list_t *item;
 
-    btl_ib_direct_give_up(conn, status);
+    btl_ib_offload_give_up(conn, status);
     btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
     for (int i = 0; i < BTL_IB_RACKS; i++) {
         give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_direct.h"
+#include "btl_ib_offload.h"
 
 #include "btl_ib_calls.h"
 
@@ -24,7 +24,7 @@ static btl_ib_op_t *op_of(btl_ib_list_t *item)
     return BTL_IB_CONTAINER(item, btl_ib_op_t, out.link);
 }
 
-void btl_ib_direct_init(btl_ib_conn_t *conn)
+void btl_ib_offload_init(btl_ib_conn_t *conn)
 {
     btl_ib_list_init(&conn->direct.waiting);
     btl_ib_list_init(&conn->direct.running);
@@ -49,7 +49,7 @@ static bool has_atomic(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
            && (op->code == BTL_IB_ATOMIC_ADD || op->code == BTL_IB_ATOMIC_CSWAP);
 }
 
-bool btl_ib_direct_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
 
@@ -63,13 +63,13 @@ bool btl_ib_direct_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
            && (op->mem != NULL || op->size <= attr->rdma_copied);
 }
 
-bool btl_ib_direct_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     if (op->kind == BTL_IB_OP_ATOMIC) {
         return op->by_device;
     }
     return conn->route.via == conn->rail && btl_ib_rail_usable(conn->rail)
-           && btl_ib_direct_possible(conn, op);
+           && btl_ib_offload_possible(conn, op);
 }
 
 /* ---- the way in ---- */
@@ -185,7 +185,7 @@ static void lose_patience(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_direct_push(btl_ib_conn_t *conn)
+void btl_ib_offload_push(btl_ib_conn_t *conn)
 {
     btl_ib_list_t *item;
     int rc = 0;
@@ -221,7 +221,7 @@ static bool is_aligned(const btl_ib_op_t *op)
            || (op->place.address + op->offset) % sizeof(op->result) == 0;
 }
 
-void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
+void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_DIRECT};
     btl_ib_list_init(&op->out.link);
@@ -234,7 +234,7 @@ void btl_ib_direct_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
     }
     btl_ib_conn_active(conn);
     btl_ib_list_push_tail(&conn->direct.waiting, &op->out.link);
-    btl_ib_direct_push(conn);
+    btl_ib_offload_push(conn);
 }
 
 /* ---- the way out ---- */
@@ -254,7 +254,7 @@ static void count_done(btl_ib_counters_t *count, const btl_ib_op_t *op)
     count->direct_atomics += op->kind == BTL_IB_OP_ATOMIC;
 }
 
-void btl_ib_direct_event(const btl_ib_event_t *event)
+void btl_ib_offload_event(const btl_ib_event_t *event)
 {
     btl_ib_op_t *op = event->context;
     btl_ib_conn_t *conn = op->out.conn;
@@ -283,7 +283,7 @@ static void take_back(const btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_direct_give_up(btl_ib_conn_t *conn, int status)
+void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
 {
     btl_ib_list_t *item;
 
@@ -297,7 +297,7 @@ void btl_ib_direct_give_up(btl_ib_conn_t *conn, int status)
     }
 }
 
-void btl_ib_direct_device_failed(btl_ib_conn_t *conn)
+void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
 {
     btl_ib_list_t *item;
 

@@ -20,17 +20,17 @@
  * not acknowledged.
  */
 
-#ifndef BTL_IB_SERVE_H
-#define BTL_IB_SERVE_H
+#ifndef BTL_IB_TARGET_H
+#define BTL_IB_TARGET_H
 
 #include "btl_ib_state.h"
 
 /* Requests of the peer. False if one was not accepted: it must come again. */
-bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view);
-bool btl_ib_serve_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Forget what the peer asked for and was not sent yet. */
-void btl_ib_serve_drop(btl_ib_conn_t *conn);
+void btl_ib_target_drop(btl_ib_conn_t *conn);
 
 #endif

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_op.h"
+#include "btl_ib_initiator.h"
 
 #include "btl_ib_calls.h"
 #include "btl_ib_prefetch.h"
@@ -38,7 +38,7 @@ int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direc
     if (!is_valid(op)) {
         return -EINVAL;
     }
-    return direct && !btl_ib_direct_possible(conn, op) ? -EOPNOTSUPP : 0;
+    return direct && !btl_ib_offload_possible(conn, op) ? -EOPNOTSUPP : 0;
 }
 
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_serve.h"
+#include "btl_ib_target.h"
 
 #include "btl_ib_accept.h"
 #include "btl_ib_answers.h"
@@ -21,7 +21,7 @@
 /* Tell the sender, once for what comes together. */
 static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
 {
-    btl_ib_serve_t *serve = &conn->serve;
+    btl_ib_target_t *serve = &conn->serve;
     uint32_t wire = BTL_IB_LE32(id);
 
     conn->engine->count.refused_put++;
@@ -41,7 +41,7 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     btl_ib_pool_put(segment);
 }
 
-bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     uint8_t *memory = NULL;
@@ -64,7 +64,7 @@ bool btl_ib_serve_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- GET ---- */
 
-bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t size = view->op.end - view->op.offset;
@@ -102,7 +102,7 @@ bool btl_ib_serve_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- ATOMIC ---- */
 
-bool btl_ib_serve_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_target_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     uint32_t status = BTL_IB_REPLY_REFUSED;
@@ -132,7 +132,7 @@ bool btl_ib_serve_atomic(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- the end ---- */
 
-void btl_ib_serve_drop(btl_ib_conn_t *conn)
+void btl_ib_target_drop(btl_ib_conn_t *conn)
 {
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         btl_ib_list_t *pending = &conn->tx[space].submit.pending;

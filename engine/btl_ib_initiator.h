@@ -5,12 +5,12 @@
 
 /*
  * One-sided operations, the initiator's side. An operation waits for a slot (btl_ib_op_slots.h), then
- * its bytes or its request go out like a message, unless the device does it (btl_ib_direct.h). A PUT is
+ * its bytes or its request go out like a message, unless the device does it (btl_ib_offload.h). A PUT is
  * over with the acknowledgement of its last segment; GET and ATOMIC with their answer.
  */
 
-#ifndef BTL_IB_OP_H
-#define BTL_IB_OP_H
+#ifndef BTL_IB_INITIATOR_H
+#define BTL_IB_INITIATOR_H
 
 #include "btl_ib_state.h"
 

@@ -26,7 +26,7 @@
  *   btl_ib_ack_tx.c      acknowledgements and credit limits, both directions
  *   btl_ib_recovery.c     what was lost, when to probe, when to give up
  *   btl_ib_failover.c by which rail a connection goes on when its own fails
- *   btl_ib_quote.c    may what the network says be believed?
+ *   btl_ib_icmp.c    may what the network says be believed?
  *   btl_ib_validation.c  does a pair of rails lead to the peer at all?
  */
 

@@ -16,7 +16,7 @@
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
-#include "btl_ib_quote.h"
+#include "btl_ib_icmp.h"
 #include "btl_ib_validation.h"
 
 #include <errno.h>
@@ -266,7 +266,7 @@ static bool is_of_a_peer(const btl_ib_event_t *event)
 
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
-    if (is_of_a_peer(event) && !btl_ib_quote_proves(rail, event)) {
+    if (is_of_a_peer(event) && !btl_ib_icmp_is_genuine(rail, event)) {
         return false;
     }
     switch (event->type) {

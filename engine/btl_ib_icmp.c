@@ -11,7 +11,7 @@
  * 8 bytes behind the header of IP, which is nothing of ours) is no evidence.
  */
 
-#include "btl_ib_quote.h"
+#include "btl_ib_icmp.h"
 
 #include "btl_ib_route.h"
 
@@ -55,7 +55,7 @@ static const char *claim_of(const btl_ib_event_t *event)
                                                : "that the path to a peer carries less";
 }
 
-bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
 

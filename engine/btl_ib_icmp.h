@@ -5,12 +5,12 @@
 
 /* May what the network says (ICMP) be believed? */
 
-#ifndef BTL_IB_QUOTE_H
-#define BTL_IB_QUOTE_H
+#ifndef BTL_IB_ICMP_H
+#define BTL_IB_ICMP_H
 
 #include "btl_ib_state.h"
 
 /* May a REFUSED or PATH be believed? Else it is counted and logged. Changes nothing else. */
-bool btl_ib_quote_proves(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 #endif

@@ -383,7 +383,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
             left -= count;
             engine->turn.more = left <= 0;
         }
-        if (rail->health.down && !rail->health.failed && btl_ib_rail_look(rail)) {
+        if (rail->health.down && !rail->health.failed && btl_ib_rail_check_down(rail)) {
             engine->turn.failure_pending = true;
         }
     }
@@ -478,7 +478,7 @@ static uint32_t do_what_is_left(btl_ib_engine_t *engine)
         engine->turn.failure_pending = false;
         for (uint32_t i = 0; i < engine->rail_count; i++) {
             if (engine->rails[i]->health.failed && !engine->rails[i]->health.reported) {
-                btl_ib_rail_mourn(engine->rails[i]);
+                btl_ib_rail_report_failure(engine->rails[i]);
                 count++;
             }
         }

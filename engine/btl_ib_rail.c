@@ -168,7 +168,7 @@ static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
     return moved;
 }
 
-void btl_ib_rail_mourn(btl_ib_rail_t *rail)
+void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
 {
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_conn_t *conn;
@@ -195,7 +195,7 @@ static bool failed(btl_ib_rail_t *rail, int error)
     withdraw_operations(rail, false);
     rail->health.moved = before + evacuate(rail, &rail->health.left);
     if (!rail->engine->turn.async) {
-        btl_ib_rail_mourn(rail);
+        btl_ib_rail_report_failure(rail);
     }
     return !rail->health.reported;
 }
@@ -250,7 +250,7 @@ static void came_up(btl_ib_rail_t *rail)
     }
 }
 
-bool btl_ib_rail_look(btl_ib_rail_t *rail)
+bool btl_ib_rail_check_down(btl_ib_rail_t *rail)
 {
     const btl_ib_engine_t *engine = rail->engine;
 

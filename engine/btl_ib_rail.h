@@ -11,13 +11,13 @@
 #include "btl_ib_state.h"
 
 /* Neither a datagram nor the end of a send or operation, but news of a peer, or of the device. True if
- * the device failed and the owner is still to be told (btl_ib_rail_mourn()), because this is a kick. */
+ * the device failed and the owner is still to be told (btl_ib_rail_report_failure()), because this is a kick. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 /* A port that is down: has it been for too long? Then the device failed. Returns as above. */
-bool btl_ib_rail_look(btl_ib_rail_t *rail);
+bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
 
 /* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
-void btl_ib_rail_mourn(btl_ib_rail_t *rail);
+void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
 
 #endif

@@ -4,7 +4,7 @@
  */
 
 /*
- * Messages of one segment that arrived in a kick (btl_ib_engine_kick): acknowledged, but not delivered
+ * Messages of one segment that arrived in a kick (btl_ib_engine_async_progress): acknowledged, but not delivered
  * yet. The next progress call delivers them, in the order of their arrival. Their bytes are bounded by
  * the configuration's store_max. What comes in chunks waits where it is reassembled.
  */

@@ -518,7 +518,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     return received + (int) (finished + late);
 }
 
-int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst)
+int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     btl_ib_clock_turn(&engine->clock, now);
     btl_ib_engine_enter(engine);
@@ -584,7 +584,7 @@ bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
            || !btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->ready);
 }
 
-uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine)
+uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine)
 {
     if (engine->turn.more) {
         return engine->clock.now;

@@ -14,7 +14,7 @@
  *  - Threads: none of its own and no lock. One caller at a time; callbacks may call back in. An owner
  *    with a lock may give it up for the time of deliver, on_sent, on_done and dead, so that calls of
  *    other threads come in between: the engine's state is whole whenever it calls one of these.
- *  - Nothing moves without btl_ib_engine_progress() or btl_ib_engine_kick().
+ *  - Nothing moves without btl_ib_engine_progress() or btl_ib_engine_async_progress().
  */
 
 #ifndef BTL_IB_ENGINE_H
@@ -233,7 +233,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
  * again), and so are completions; nobody dies, and
  * unknown senders have to come again. Returns the number of datagrams received.
  */
-int btl_ib_engine_kick(btl_ib_engine_t *engine, uint64_t now, int burst);
+int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /* When the last turn of either kind was, as it was told; 0: never. */
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);
@@ -244,7 +244,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
 
 /* The same for kicks: they have nothing to do with what only waits to be called up, and need not come
  * for connections to become idle (UINT64_MAX if only that is due). */
-uint64_t btl_ib_engine_kick_due(const btl_ib_engine_t *engine);
+uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine);
 
 /* Is anything under way that a turn would have to do with, beyond connections becoming idle: data not
  * acknowledged, answers due, acknowledgements to be sent, messages that wait? */

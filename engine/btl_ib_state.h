@@ -484,7 +484,7 @@ typedef struct btl_ib_lifetime {
 
 /* What a turn does and did. Written by btl_ib_engine.c. */
 typedef struct btl_ib_turn {
-    bool async;           /* in btl_ib_engine_kick(): nothing is called up but what needs no user */
+    bool async;           /* in btl_ib_engine_async_progress(): nothing is called up but what needs no user */
     bool sending;         /* what waits is being sent */
     bool more;            /* it took in as much as it was to: perhaps there is more */
     bool failure_pending; /* a device failed in a kick: its connections are to be told */

@@ -52,7 +52,7 @@ static btl_ib_progress_thread_t *of_process;
 /* Would running the engine be good for anything? */
 static bool is_needed(const btl_ib_engine_t *engine)
 {
-    return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_kick_due(engine);
+    return btl_ib_engine_serves(engine) || UINT64_MAX != btl_ib_engine_async_due(engine);
 }
 
 /* Did the application call progress since the last check? Then all is taken care of. */

@@ -205,7 +205,7 @@ static void step_turn(script_t *script)
     bench_host_t *host = &script->bench.hosts[who % SCRIPT_HOSTS];
 
     if (who & 0x80) {
-        btl_ib_engine_kick(host->engine, script->bench.now, 1 + (who >> 2) % 16);
+        btl_ib_engine_async_progress(host->engine, script->bench.now, 1 + (who >> 2) % 16);
     } else {
         btl_ib_engine_progress(host->engine, script->bench.now, 1 + (who >> 2) % 16);
     }

@@ -176,7 +176,7 @@ void kick_close(sim_t *sim)
     sim_run_until(sim, sim->now + SIM_MS(500));
     for (uint32_t i = 0; i < 3;
          i++) { /* soon after their last traffic, long before they are idle */
-        if (btl_ib_engine_kick_due(sim->procs[i].engine) != UINT64_MAX
+        if (btl_ib_engine_async_due(sim->procs[i].engine) != UINT64_MAX
             || btl_ib_engine_next_due(sim->procs[i].engine) == UINT64_MAX) {
             sim_fail(sim, "p%u wants to be kicked only to become idle, or is idle already", i);
         }

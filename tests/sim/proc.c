@@ -248,14 +248,14 @@ static void kick_event(sim_t *sim, void *arg, uint64_t generation)
     proc_t *proc = arg;
 
     if (!proc->up || generation != proc->kick_generation || sim->now >= proc->busy_until
-        || (btl_ib_engine_kick_due(proc->engine) == UINT64_MAX
+        || (btl_ib_engine_async_due(proc->engine) == UINT64_MAX
             && !(proc->answers && pending(proc)))) {
         return; /* polled again, or nothing is due until it is */
     }
     uint64_t clock = proc_clock(proc);
     proc->received_in_progress = 0;
     proc->kicking = true;
-    int got = btl_ib_engine_kick(proc->engine, clock, proc->burst);
+    int got = btl_ib_engine_async_progress(proc->engine, clock, proc->burst);
     proc->kicking = false;
     proc->kicked = proc->kicked || got > 0;
     fault_applied(sim, F_KICK);
@@ -263,7 +263,7 @@ static void kick_event(sim_t *sim, void *arg, uint64_t generation)
         sim_fail(sim, "p%u: a kick received %d datagrams of at most %d and returned %d",
                  proc->index, proc->received_in_progress, proc->burst, got);
     }
-    uint64_t due = btl_ib_engine_kick_due(proc->engine);
+    uint64_t due = btl_ib_engine_async_due(proc->engine);
     sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
               due == UINT64_MAX ? (uint64_t) -1 : due - clock,
               (uint64_t) proc->received_in_progress, held(proc));

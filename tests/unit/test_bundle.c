@@ -100,8 +100,8 @@ static void a_kick_lets_go(void **state)
 
     (void) state;
     send_many(bench, 5, 8);
-    assert_true(btl_ib_engine_kick_due(bench->hosts[0].engine) <= bench->now + 10);
-    btl_ib_engine_kick(bench->hosts[0].engine, bench->now, 16);
+    assert_true(btl_ib_engine_async_due(bench->hosts[0].engine) <= bench->now + 10);
+    btl_ib_engine_async_progress(bench->hosts[0].engine, bench->now, 16);
     assert_int_equal(bench->wire.count, 3);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -577,7 +577,7 @@ static void kept_in_a_kick(void **state)
         acquaint(bench);
         burst_arrives(bench, 10);
         uint64_t before = bench_counters(bench, 1)->received_segments;
-        btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 16);
+        btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 16);
         assert_int_equal(bench_counters(bench, 1)->received_segments - before, k == 0 ? 3 : 2);
         assert_int_equal(bench_counters(bench, 1)->refused_no_store, k);
         assert_int_equal(bench_counters(bench, 1)->received_messages, 1);
@@ -703,7 +703,7 @@ static void without_memory(void **state)
             while (bench->wire.count > 0) {
                 bench_deliver(bench, bench_pop(&bench->wire));
             }
-            btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 64);
+            btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 64);
             bench_check_accounts(&bench->hosts[0]);
             bench_check_accounts(&bench->hosts[1]);
             bench->hosts[host].fail_in = 0;

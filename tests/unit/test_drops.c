@@ -150,7 +150,7 @@ static void dropped_in_a_kick(void **state)
         bench_deliver(bench, bench_copy(forgery));
     }
     free(forgery);
-    (void) btl_ib_engine_kick(host->engine, bench->now, 1000);
+    (void) btl_ib_engine_async_progress(host->engine, bench->now, 1000);
     assert_int_equal(host->engine->count.dropped_token, SHOWN + 7);
     assert_int_equal(line_count, 0);
     bench->now += 2 * SECOND;

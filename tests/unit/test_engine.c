@@ -210,7 +210,7 @@ static void kick_1(bench_t *bench)
         while (bench->wire.count > 0) {
             bench_deliver(bench, bench_pop(&bench->wire));
         }
-        btl_ib_engine_kick(bench->hosts[1].engine, bench->now, 64);
+        btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 64);
         bench_turn(bench, 0);
     }
 }
@@ -656,7 +656,7 @@ static void comes_again_for_the_rest(void **state)
     bench->now += BENCH_DELAY;
     assert_int_equal(btl_ib_engine_progress(engine, bench->now, 1), 1);
     assert_int_equal(btl_ib_engine_next_due(engine), bench->now);
-    assert_int_equal(btl_ib_engine_kick_due(engine), bench->now);
+    assert_int_equal(btl_ib_engine_async_due(engine), bench->now);
     assert_int_equal(btl_ib_engine_progress(engine, bench->now, 64), 1);
     assert_true(btl_ib_engine_next_due(engine) > bench->now);
     bench_settle(bench, SECOND);

@@ -46,7 +46,7 @@ static void meddle(bench_host_t *host)
     }
     depth++;
     if (what == 1) {
-        btl_ib_engine_kick(host->engine, host->bench->now, burst);
+        btl_ib_engine_async_progress(host->engine, host->bench->now, burst);
         kicks++;
     } else {
         btl_ib_engine_progress(host->engine, host->bench->now, burst);
@@ -144,7 +144,7 @@ static void test_lives(void **state)
 
 static void kick(bench_host_t *host)
 {
-    btl_ib_engine_kick(host->engine, host->bench->now, 16);
+    btl_ib_engine_async_progress(host->engine, host->bench->now, 16);
 }
 
 static void turn(bench_host_t *host)

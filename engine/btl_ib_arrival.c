@@ -7,7 +7,7 @@
 
 #include "btl_ib_calls.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_handshake_accept.h"
+#include "btl_ib_handshake.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_validation.h"

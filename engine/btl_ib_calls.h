@@ -11,7 +11,7 @@
  *   btl_ib_engine.c   rails, progress
  *   btl_ib_rail.c     what transports say of peers and of themselves
  *   btl_ib_conn.c     a connection's life: made, reset, drained, closed, dead
- *   btl_ib_handshake_accept.c  who sent this datagram? first contact, tokens, restarts
+ *   btl_ib_handshake.c  who sent this datagram? first contact, tokens, restarts
  *   btl_ib_submit.c       what callers send: at once where nothing stops it, else when its turn has come
  *   btl_ib_packetize*.c     messages, operations, answers -> segments (btl_ib_packetize.h says which file does what)
  *   btl_ib_transmit.c segments -> datagrams -> transport
@@ -21,7 +21,7 @@
  *   btl_ib_offload.c   those of them that the device does by itself
  *   btl_ib_target.c    one-sided operations of peers
  *   btl_ib_rnr.c  what we refused, and when it may come again
- *   btl_ib_deferred_add.c     what the peer refused
+ *   btl_ib_deferred.c     what the peer refused
  *   btl_ib_pmtud.c     what size of datagrams the path carries
  *   btl_ib_ack_tx.c      acknowledgements and credit limits, both directions
  *   btl_ib_recovery.c     what was lost, when to probe, when to give up
@@ -70,7 +70,7 @@ void btl_ib_send_push(btl_ib_conn_t *conn);
 /* Give back the credits of a P channel beyond what an idle peer holds. Nothing is in flight. */
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space);
 
-/* ---- btl_ib_deferred_add.c ---- */
+/* ---- btl_ib_deferred.c ---- */
 
 /* Sequences [from, to) of a space came and were refused, as an ACK says: what of them is on its way
  * is not any more. */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_handshake_accept.h"
+#include "btl_ib_handshake.h"
 
 #include "btl_ib_admission.h"
 #include "btl_ib_calls.h"

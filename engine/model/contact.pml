@@ -13,14 +13,14 @@
  *   begin, reset, lose_peer, close_it   begin(), btl_ib_conn_reset(), btl_ib_conn_lose_peer(),
  *                                       btl_ib_conn_destroy() in btl_ib_conn.c
  *   graves[], floor[]                   btl_ib_tombstones_floor(), conn->peer_floor
- *   contact, by_name, bind_peer         the functions of these names in btl_ib_handshake_accept.c (btl_ib_handshake_accept
+ *   contact, by_name, bind_peer         the functions of these names in btl_ib_handshake.c (btl_ib_handshake_accept
  *                                       itself is contact); found: there is a connection; mine: what
  *                                       the datagram acknowledges is of this life of ours
  *   receive                             btl_ib_recv(): then acknowledgements, then the type's part
  *   epoch[], bound[], peer[], knows[]   epoch (and id: both are new in each life), bound, peer_epoch
  *                                       (and peer_id), peer_knows of btl_ib_conn_t
  *   introduce                           introduce() in btl_ib_recovery.c
- *   LATE                                is_late() in btl_ib_handshake_accept.c
+ *   LATE                                is_late() in btl_ib_handshake.c
  *   send_data                           stamp(): the destination and what is acknowledged are of this
  *                                       moment, the CONNECT block of the moment when it was cut
  *

@@ -7,7 +7,7 @@
  * What tools see of a parameter by MPI_T: "<name> <type> = <value>, <n> items", where n counts
  * those of its enumeration.
  *
- *   name=btl_ib_ack_tx_delay    which
+ *   name=btl_ib_ack_delay    which
  */
 
 #include "common.h"
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     begin(&argc, &argv, "cvars");
-    show(arg_text(argc, argv, "name", "btl_ib_ack_tx_delay"));
+    show(arg_text(argc, argv, "name", "btl_ib_ack_delay"));
     MPI_T_finalize(); /* after MPI_Finalize() Open MPI 4.1 crashes in it, over any BTL */
     finish();
     return 0;

@@ -6,7 +6,7 @@
 TESTS =
 check_PROGRAMS =
 lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
-lower_cppflags = -I$(srcdir)/engine -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
+lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
 component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration
@@ -61,7 +61,7 @@ tests_cost_engine_cost_LDADD = $(lower_layers)
 #
 unit_tests = \
     tests/unit/test_crc32c \
-    tests/unit/test_ack \
+    tests/unit/test_ack_tx \
     tests/unit/test_aead \
     tests/unit/test_atomic \
     tests/unit/test_bundle \
@@ -75,7 +75,7 @@ unit_tests = \
     tests/unit/test_engine \
     tests/unit/test_events \
     tests/unit/test_biased_lock \
-    tests/unit/test_graves \
+    tests/unit/test_tombstones \
     tests/unit/test_guard \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
@@ -89,21 +89,21 @@ unit_tests = \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
     tests/unit/test_poll_throttle \
-    tests/unit/test_parts \
+    tests/unit/test_refragment \
     tests/unit/test_registration_limit \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
-    tests/unit/test_quote \
+    tests/unit/test_icmp \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
-    tests/unit/test_refusal \
+    tests/unit/test_rnr \
     tests/unit/test_reliable \
     tests/unit/test_region \
     tests/unit/test_replay \
     tests/unit/test_rtt \
     tests/unit/test_rejected_devices \
-    tests/unit/test_store \
+    tests/unit/test_backlog \
     tests/unit/test_table \
     tests/unit/test_token \
     tests/unit/test_udp \

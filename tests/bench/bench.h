@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "btl_ib_calls.h"
+#include "btl_ib_state.h"
 
 enum {
     BENCH_HOSTS = 4,

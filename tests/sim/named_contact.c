@@ -5,7 +5,7 @@
 
 /* Scenarios of first contact, farewell, restarts: lives of connections. */
 
-#include "btl_ib_calls.h"
+#include "btl_ib_state.h"
 #include "named.h"
 
 static bool drop_closes(sim_t *sim, const datagram_t *d)

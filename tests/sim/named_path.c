@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "btl_ib_calls.h"
+#include "btl_ib_state.h"
 #include "named.h"
 
 static uint32_t datagram_max(sim_t *sim, uint32_t from, uint32_t to)

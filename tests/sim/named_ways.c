@@ -6,7 +6,7 @@
 /* Scenarios in which a pair of rails leads nowhere, or is refused on the way: that closes this pair, and no connection
  * is lost while there is another. And what is no loss: a process of another job that has left. */
 
-#include "btl_ib_calls.h"
+#include "btl_ib_state.h"
 #include "named.h"
 
 /* The rail that a datagram really goes by; see rail_open(). */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_calls.h"
 #include "btl_ib_pool.h"
+#include "btl_ib_state.h"
 #include "sim.h"
 
 static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver, uint32_t rail)

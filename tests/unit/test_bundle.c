@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "btl_ib_sched.h"
 #include "hostile.h"
 
 /* Two who know each other, in a turn of their own. */

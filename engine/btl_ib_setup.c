@@ -1,0 +1,314 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* An engine is made and unmade, and gets its rails. */
+
+#include "btl_ib_engine.h"
+
+#include "btl_ib_admission.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_drops.h"
+#include "btl_ib_lifetime.h"
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SEGMENTS_EXTRA = 64,           /* buffers for what is not counted in flight: ACK, CLOSE */
+    UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
+};
+
+void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
+{
+    *config = (btl_ib_engine_config_t){
+        .eager_max = 64 * 1024,
+        .ack_delay = 50,
+        .rto_min = 250,
+        .rto_max = 200 * 1000,
+        .rto_initial = 2000,
+        .silence_limit = UINT64_C(900) * 1000 * 1000,
+        .unanswered_after = UINT64_C(5) * 1000 * 1000,
+        .connect_timeout = UINT64_C(60) * 1000 * 1000,
+        .down_limit = UINT64_C(180) * 1000 * 1000,
+        .depth_peer = 16384,
+        .depth_total = 24576,
+        .depth_bytes = 32 * 1024 * 1024,
+        .window_max = 49152,
+        .passive_max = 4096,
+        .lookups_max = 2000,
+        .reassembly_max = 512,
+        .ops_max = 128,
+        .store_max = 4 * 1024 * 1024,
+        .credit_init = 16,
+        .credit_pool = 4096,
+        .first_seq = 1,
+        .idle_after = 2 * 1000 * 1000,
+    };
+}
+
+bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size)
+{
+    const btl_ib_guard_ops_t *guard = btl_ib_guard_ops(config->guard);
+    const struct {
+        const char *name;
+        uint64_t value, low, high;
+    } limits[] = {
+        {"eager_max", config->eager_max, 1, UINT32_MAX},
+        {"rto_min", config->rto_min, 1, config->rto_max},
+        {"rto_initial", config->rto_initial, 1, UINT32_MAX},
+        {"depth_peer", config->depth_peer, 1, UINT32_MAX},
+        {"depth_total", config->depth_total, 1, UINT32_MAX},
+        {"depth_bytes", config->depth_bytes, 1, UINT64_MAX},
+        {"window_max", config->window_max, 1, BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX},
+        {"credit_init", config->credit_init, 1, UINT32_MAX},
+        {"ops_max", config->ops_max, 1, BTL_IB_OPS_MAX},
+        {"idle_after", config->idle_after, 1, UINT64_MAX},
+        {"guard", config->guard, 0, BTL_IB_GUARD_KINDS - 1},
+    };
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].value < limits[i].low || limits[i].value > limits[i].high) {
+            snprintf(problem, size, "the engine's %s is %llu, not %llu to %llu", limits[i].name,
+                     (unsigned long long) limits[i].value, (unsigned long long) limits[i].low,
+                     (unsigned long long) limits[i].high);
+            return false;
+        }
+    }
+    if (guard->keyed && config->aead == NULL) {
+        snprintf(problem, size, "the engine has no cipher for guard %s", guard->name);
+        return false;
+    }
+    return true;
+}
+
+btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
+                                      const btl_ib_engine_ops_t *ops, void *ops_context)
+{
+    char problem[128];
+
+    if (!btl_ib_engine_config_check(config, problem, sizeof(problem))) {
+        if (config->log.print != NULL) {
+            config->log.print(config->log.context, 1, "%s", problem);
+        }
+        return NULL;
+    }
+    btl_ib_engine_t *engine = ops->zalloc(ops_context, sizeof(*engine));
+    if (engine == NULL) {
+        return NULL;
+    }
+    engine->config = *config;
+    engine->ops = ops;
+    engine->ops_context = ops_context;
+    engine->clock.awake = 1;
+    engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
+    btl_ib_guard_init(&engine->guard, config->guard, config->aead, &engine->count);
+    btl_ib_hotel_init(&engine->hotel, 0);
+    btl_ib_table_init(&engine->table, &engine->mem);
+    btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
+    btl_ib_backlog_init(&engine->store, &engine->mem, config->store_max);
+    btl_ib_backlog_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
+    btl_ib_tombstones_init(&engine->graves, &engine->mem);
+    btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
+    btl_ib_list_init(&engine->conns);
+    btl_ib_list_init(&engine->ready);
+    btl_ib_list_init(&engine->starved);
+    btl_ib_list_init(&engine->acks);
+    btl_ib_list_init(&engine->whole);
+    btl_ib_list_init(&engine->refused);
+    btl_ib_list_init(&engine->closing);
+    btl_ib_list_init(&engine->lifetime.gone);
+    btl_ib_list_init(&engine->events);
+    btl_ib_list_init(&engine->tables);
+    btl_ib_drops_init(engine);
+    return engine;
+}
+
+/* What a connection still holds, without telling anybody. */
+static void strip_all(btl_ib_engine_t *engine)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    }
+    while (btl_ib_list_pop(&engine->events) != NULL) {
+    }
+}
+
+void btl_ib_engine_destroy(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *item;
+
+    btl_ib_drops_fini(engine);
+    strip_all(engine);
+    btl_ib_conn_free_all(&engine->conns);
+    btl_ib_conn_free_all(&engine->closing);
+    btl_ib_conn_free_all(&engine->lifetime.gone);
+    btl_ib_tombstones_fini(&engine->graves);
+    btl_ib_regions_fini(&engine->regions);
+    btl_ib_backlog_fini(&engine->store);
+    btl_ib_backlog_fini(&engine->unidentified);
+    btl_ib_reasm_pool_fini(&engine->reasm);
+    btl_ib_table_fini(&engine->table);
+    while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
+        btl_ib_free(&engine->mem, BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link));
+    }
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_rail_t *rail = engine->rails[i];
+        rail->transport->ops->stop(rail->transport);
+        btl_ib_pool_fini(&rail->pool);
+        rail->transport->ops->close(rail->transport);
+        btl_ib_free(&engine->mem, rail);
+    }
+    engine->ops->free(engine->ops_context, engine);
+}
+
+/* Segments not acknowledged, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
+ * transport still reads. */
+static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport)
+{
+    uint32_t copies = engine->guard.ops->apart ? transport->attr.tx_depth + BTL_IB_BATCH : 0;
+
+    return engine->config.depth_total + SEGMENTS_EXTRA + copies;
+}
+
+int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
+                           const btl_ib_queue_table_t *queues)
+{
+    uint32_t least = btl_ib_guard_datagram_min(engine->guard.kind);
+
+    if (engine->rail_count == BTL_IB_RAILS_MAX) {
+        return -ENOSPC;
+    }
+    if (btl_ib_queues_check(queues) != 0
+        || queues->q[queues->count - 1].size > transport->attr.max_datagram
+        || queues->q[queues->count - 1].size < least) {
+        BTL_IB_LOG(engine, 1,
+                   "%s: the largest receive queue must hold at least %u bytes, and no more than a "
+                   "datagram, which is %u",
+                   transport->name, least, transport->attr.max_datagram);
+        return -EINVAL;
+    }
+    btl_ib_rail_t *rail = btl_ib_zalloc(&engine->mem, sizeof(*rail));
+    if (rail == NULL) {
+        return -ENOMEM;
+    }
+    rail->engine = engine;
+    rail->transport = transport;
+    rail->index = engine->rail_count;
+    rail->queues = *queues;
+    rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
+    for (uint32_t i = 0; i < queues->count; i++) {
+        if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            rail->queues.q[i].init =
+                btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
+        }
+    }
+    btl_ib_credit_share(rail->credit, &rail->queues, transport);
+    btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
+    engine->rails[engine->rail_count] = rail;
+    return (int) engine->rail_count++;
+}
+
+const char *btl_ib_engine_rail_name(const btl_ib_engine_t *engine, uint32_t rail)
+{
+    return engine->rails[rail]->transport->name;
+}
+
+void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail, btl_ib_peer_info_t *info)
+{
+    const btl_ib_transport_t *transport = engine->rails[rail]->transport;
+
+    memset(info, 0, sizeof(*info));
+    info->name = engine->config.name;
+    info->secret = engine->config.secret;
+    info->guard = engine->config.guard;
+    info->key = engine->config.key;
+    info->rail = rail;
+    info->ack_delay = engine->config.ack_delay;
+    info->max_datagram = transport->attr.max_datagram;
+    info->address_len = transport->address_len;
+    memcpy(info->address, transport->address, transport->address_len);
+    info->queues = engine->rails[rail]->queues;
+}
+
+bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, char *out, size_t len)
+{
+    const btl_ib_transport_t *t = engine->rails[rail]->transport;
+
+    return t->ops->address_text != NULL
+           && t->ops->address_text(t->address, t->address_len, out, len);
+}
+
+static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (!conn->adopted) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
+{
+    btl_ib_conn_t *conn;
+
+    btl_ib_admission_close(engine);
+    while ((conn = unadopted(engine)) != NULL) {
+        btl_ib_conn_destroy(conn, now);
+    }
+}
+
+bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
+{
+    return !btl_ib_list_empty(&engine->closing);
+}
+
+const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
+{
+    return &engine->count;
+}
+
+uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard)
+{
+    return btl_ib_guard_datagram_min(guard);
+}
+
+bool btl_ib_engine_answers(const btl_ib_engine_t *engine)
+{
+    uint32_t i = 0;
+
+    while (i < engine->rail_count && engine->rails[i]->transport->ops->source != NULL) {
+        i++;
+    }
+    return i > 0 && i == engine->rail_count;
+}
+
+bool btl_ib_engine_serves(const btl_ib_engine_t *engine)
+{
+    return engine->regions.used > 0;
+}
+
+uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_transport_t *transport = engine->rails[i]->transport;
+        if (engine->rails[i]->health.failed) {
+            continue; /* might be readable for ever */
+        }
+        fds[count] = transport->ops->wait_fd(transport);
+        if (fds[count] < 0) {
+            return 0;
+        }
+        count++;
+    }
+    return count;
+}

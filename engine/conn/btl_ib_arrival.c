@@ -1,0 +1,71 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_arrival.h"
+
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_drops.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_handshake.h"
+#include "btl_ib_input.h"
+#include "btl_ib_state.h"
+#include "btl_ib_validation.h"
+
+/* The peer closed: what was acknowledged until now stays valid, and this incarnation ends. */
+static void closed_by_peer(btl_ib_conn_t *conn)
+{
+    conn->engine->count.connections_closed++;
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
+               BTL_IB_NAME_ARGS(conn->identity.name));
+    btl_ib_conn_reset(conn);
+}
+
+static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    uint32_t trailer = engine->guard.ops->trailer;
+    btl_ib_arrival_t arrival;
+
+    engine->count.received_datagrams++;
+    if (event->size < trailer) {
+        engine->count.dropped_short++;
+        return;
+    }
+    arrival.data = event->data;
+    arrival.size = event->size - trailer;
+    arrival.from = event->from;
+    arrival.event = event;
+    if (!btl_ib_input_look_at(engine, &arrival)) {
+        return;
+    }
+    btl_ib_conn_t *conn = btl_ib_handshake_accept(rail, &arrival);
+    const btl_ib_view_t *view = &arrival.view;
+    if (conn == NULL) {
+        return;
+    }
+    const bool news = btl_ib_ack_rx_tells_news(conn, view);
+    if ((news && !btl_ib_ack_rx_check(conn, view))
+        || (btl_ib_type_is_sequenced(view->type) && !btl_ib_input_check(conn, view, event->size))) {
+        return;
+    }
+    if (rail != conn->route.via) {
+        btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
+    }
+    if (rail == conn->rail && btl_ib_validation_heard(conn)) {
+        btl_ib_failover_validated(conn);
+    }
+    if (btl_ib_input_take(conn, view, news)) {
+        closed_by_peer(conn);
+    }
+}
+
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    recv_datagram(rail, event);
+    if (rail->engine->drops != NULL) {
+        btl_ib_drops_note(rail, event);
+    }
+}

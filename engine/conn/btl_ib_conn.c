@@ -1,0 +1,556 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* A connection's life: made, reset, drained, closed, dead. */
+
+#include "btl_ib_conn.h"
+
+#include "btl_ib_accept.h"
+#include "btl_ib_ack_tx.h"
+#include "btl_ib_admission.h"
+#include "btl_ib_answers.h"
+#include "btl_ib_completion.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_input.h"
+#include "btl_ib_lifetime.h"
+#include "btl_ib_min.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_route.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_submit.h"
+#include "btl_ib_target.h"
+#include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CLOSES = 3,            /* how often a CLOSE is sent: nobody acknowledges it */
+    CLOSE_INTERVAL = 1000, /* us */
+    CHUNKS_MAX = 65536,    /* the index has 16 bits */
+};
+
+/* ---- making ---- */
+
+/* The peer's queue table, shared with all peers that have the same. */
+static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
+                                          const btl_ib_queue_table_t *table)
+{
+    size_t used = table->count * sizeof(table->q[0]);
+
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->tables); item != NULL;
+         item = btl_ib_list_next(&engine->tables, item)) {
+        btl_ib_table_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link);
+        if (entry->table.count == table->count && memcmp(entry->table.q, table->q, used) == 0) {
+            return &entry->table;
+        }
+    }
+    btl_ib_table_entry_t *entry = btl_ib_zalloc(&engine->mem, sizeof(*entry));
+    if (entry == NULL) {
+        return NULL;
+    }
+    btl_ib_list_init(&entry->link);
+    btl_ib_list_push_tail(&engine->tables, &entry->link);
+    entry->table.count = table->count;
+    memcpy(entry->table.q, table->q, used);
+    return &entry->table;
+}
+
+/* The receiving part of a new life. */
+static void begin_rx(btl_ib_conn_t *conn)
+{
+    btl_ib_accept_begin(conn);
+    btl_ib_ack_tx_begin(conn);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_recovery_begin_space(&conn->tx[i]);
+    }
+}
+
+void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
+{
+    btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
+                   btl_ib_pmtud_gso_segments(conn));
+    btl_ib_pacer_begin(&conn->pacer);
+    btl_ib_recovery_begin_route(&conn->recovery);
+}
+
+/* Everything that a new life of the connection starts with. */
+static void begin(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
+        btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
+        conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
+    }
+    begin_rx(conn);
+    btl_ib_conn_begin_way(conn);
+    btl_ib_coalesce_begin(&conn->coalesce);
+    conn->next_fragment = 0;
+    btl_ib_recovery_begin(&conn->recovery);
+    btl_ib_pmtud_begin(conn);
+    btl_ib_validation_begin(conn);
+    btl_ib_identity_begin(conn);
+}
+
+/* The end of the receiving part of a life. */
+static void end_rx(btl_ib_conn_t *conn)
+{
+    btl_ib_accept_end(conn);
+    btl_ib_input_end(conn);
+    btl_ib_target_drop(conn);
+    btl_ib_rnr_forget(conn);
+    btl_ib_ack_tx_end(conn);
+    btl_ib_recovery_end_peer(&conn->recovery);
+    btl_ib_coalesce_forget(&conn->coalesce);
+    btl_ib_identity_unbind(conn);
+}
+
+/* The end of that life: memory and credits go back. Nothing is in flight any more. */
+static void end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_drop(&conn->tx[i].sentmap.window, &engine->mem);
+    }
+    end_rx(conn);
+    btl_ib_op_shrink(conn);
+    btl_ib_answers_shrink(conn);
+    btl_ib_conn_unschedule(conn);
+    btl_ib_recovery_unblocked(&conn->recovery);
+    btl_ib_recovery_begin_row(&conn->recovery);
+}
+
+/* What one datagram to and from a peer can carry, as far as its rail and ours, and the path, are concerned. */
+static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    const btl_ib_transport_t *transport = conn->rail->transport;
+    uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
+
+    if (transport->ops->path_datagram != NULL && conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        size = btl_ib_min_u32(size, transport->ops->path_datagram(transport, conn->route.address));
+    }
+    return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
+}
+
+/* Can we talk to somebody with these limits at all? Sets what may be sent. */
+static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t overhead =
+        (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                    + sizeof(btl_ib_wire_chunk_t))
+        + engine->guard.ops->trailer;
+
+    const uint32_t size = carries(conn, info);
+    btl_ib_pmtud_init(conn, size,
+                      btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
+    return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
+           && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
+                  >= engine->config.eager_max;
+}
+
+static void init_lists(btl_ib_conn_t *conn)
+{
+    btl_ib_sched_init(conn);
+    btl_ib_list_init(&conn->ack.link);
+    btl_ib_refusal_init(conn);
+    btl_ib_input_init(conn);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        btl_ib_list_init(&conn->sentmap.sent[i]);
+    }
+    btl_ib_list_init(&conn->sentmap.lost);
+    btl_ib_list_init(&conn->sentmap.deferred);
+    btl_ib_list_init(&conn->all);
+    btl_ib_op_slots_init(conn);
+    btl_ib_offload_init(conn);
+    btl_ib_answers_init(conn);
+    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
+    btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_list_init(&conn->tx[i].submit.pending);
+    }
+}
+
+static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                               const btl_ib_queue_table_t *peer_queues)
+{
+    size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
+    size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
+    size_t keys = rail->engine->guard.ops->keyed ? sizeof(btl_ib_guard_keys_t) : 0;
+    btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx + keys);
+
+    if (conn != NULL) {
+        conn->engine = rail->engine;
+        conn->rail = rail;
+        conn->peer_queues = peer_queues;
+        conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
+        conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
+        btl_ib_identity_init(conn, info,
+                             keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
+        btl_ib_validation_init(conn, info->answers);
+        init_lists(conn);
+    }
+    return conn;
+}
+
+/* Enter it where it is found: among the transport's addresses, and by name. */
+static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    int rc =
+        btl_ib_tombstones_prepare(&engine->graves) != 0 ? -ENOMEM : btl_ib_route_init(conn, info);
+
+    if (rc != 0) {
+        return rc;
+    }
+    rc = !limits_fit(conn, info) ? -EINVAL : btl_ib_identity_register(conn);
+    if (rc != 0) {
+        btl_ib_route_fini(conn);
+    }
+    return rc;
+}
+
+static void tell_made(const btl_ib_conn_t *conn)
+{
+    char address[80] = "an address without a text";
+
+    if (conn->engine->config.log.detailed) {
+        (void) btl_ib_conn_address_text(conn, address, sizeof(address));
+        BTL_IB_LOG_DETAIL(conn->engine,
+                          "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of "
+                          "at most %u bytes",
+                          BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name,
+                          conn->identity.remote_rail, address, conn->identity.epoch,
+                          conn->pmtud.datagram_max);
+    }
+}
+
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **out)
+{
+    const bool valid = info->rail < BTL_IB_RAILS_MAX && info->guard == engine->guard.kind
+                       && btl_ib_queues_check(&info->queues) == 0;
+
+    const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, info, queues);
+    int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter(conn, info);
+    if (rc == -EINVAL) {
+        BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
+                   BTL_IB_NAME_ARGS(info->name));
+    }
+    if (rc != 0) {
+        btl_ib_free(&engine->mem, conn);
+        return rc;
+    }
+    conn->made_in = engine->turn.batch;
+    btl_ib_list_push_tail(&engine->conns, &conn->all);
+    begin(conn);
+    engine->count.connections++;
+    tell_made(conn);
+    *out = conn;
+    return 0;
+}
+
+int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                       void *user, btl_ib_conn_t **conn)
+{
+    if (rail >= engine->rail_count) {
+        return -EINVAL;
+    }
+    if (engine->rails[rail]->health.failed) {
+        return -ENETDOWN;
+    }
+    if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
+        return -EEXIST;
+    }
+    int rc = btl_ib_conn_make(engine, engine->rails[rail], info, conn);
+    if (rc == 0) {
+        (*conn)->user = user;
+        (*conn)->adopted = true;
+    }
+    return rc;
+}
+
+/* ---- asking ---- */
+
+btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
+                                uint32_t remote_rail)
+{
+    return btl_ib_table_by_name(&engine->table, name, rail, remote_rail);
+}
+
+void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
+{
+    if (!conn->adopted) {
+        conn->adopted = true;
+        btl_ib_admission_passive(conn->engine, -1);
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
+                          BTL_IB_NAME_ARGS(conn->identity.name));
+    }
+    conn->user = user;
+}
+
+void *btl_ib_conn_user(const btl_ib_conn_t *conn)
+{
+    return conn->user;
+}
+
+uint64_t btl_ib_conn_name(const btl_ib_conn_t *conn)
+{
+    return conn->identity.name;
+}
+
+uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn)
+{
+    return conn->rail->index;
+}
+
+bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn)
+{
+    return conn->state == BTL_IB_CONN_DEAD;
+}
+
+bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len)
+{
+    const btl_ib_transport_t *t = conn->rail->transport;
+
+    return t->ops->address_text != NULL
+           && t->ops->address_text(conn->route.published, conn->route.published_len, out, len);
+}
+
+int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
+{
+    static const char *const states[] = {"open", "closing", "dead", "gone"};
+    const btl_ib_engine_t *engine = conn->engine;
+    uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
+    uint32_t pending = 0;
+    char heard[40] = "never heard";
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
+    }
+    if (conn->recovery.heard_at != 0) {
+        snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
+                 engine->clock.awake - conn->recovery.heard_at + since_turn);
+    }
+    return snprintf(out, len,
+                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
+                    "%u probes since progress, window %u (%s), SRTT %u us, %s",
+                    states[conn->state], conn->identity.bound ? ", connected" : "",
+                    conn->draining ? ", draining" : "", conn->identity.epoch,
+                    conn->sentmap.in_flight, pending, conn->recovery.probes, conn->cc.window,
+                    conn->cc.ops->name, btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
+}
+
+const char *btl_ib_death_string(btl_ib_death_t reason)
+{
+    switch (reason) {
+    case BTL_IB_DEATH_SILENCE:
+        return "nothing was heard from it for the silence limit";
+    case BTL_IB_DEATH_NO_PROGRESS:
+        return "it answers, but some data were never acknowledged (do large datagrams get lost "
+               "on the way?)";
+    case BTL_IB_DEATH_NO_TAG:
+        return "it answers, but has no receiver for the tag of some message";
+    case BTL_IB_DEATH_REFUSED:
+        return "its host says that nobody is there any more";
+    case BTL_IB_DEATH_RESTARTED:
+        return "a new process has taken its place";
+    case BTL_IB_DEATH_DEVICE:
+        return "the local device failed";
+    case BTL_IB_DEATH_UNANSWERED:
+        return "it never answered, although its process would even while it computes";
+    case BTL_IB_DEATH_ENDED:
+        return "the runtime (mpirun, PMIx) says that it failed";
+    default:
+        return "unknown reason";
+    }
+}
+
+/* ---- changing ---- */
+
+bool btl_ib_conn_idle(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_conn_rests(conn, btl_ib_conn_drained(conn))) {
+        return false;
+    }
+    btl_ib_op_shrink(conn);
+    btl_ib_answers_shrink(conn);
+    btl_ib_rnr_shrink(conn);
+    btl_ib_input_shrink(conn);
+    btl_ib_accept_rest(conn);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_shrink(&conn->tx[i].sentmap.window, &engine->mem);
+        if (conn->identity.bound
+            && conn->tx[i].sentmap.window.first == conn->tx[i].sentmap.window.next
+            && conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_send_skip(conn, i);
+        }
+    }
+    return true;
+}
+
+void btl_ib_conn_reset(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_identity_bury(conn);
+    btl_ib_send_give_back(conn, 0, -EPIPE);
+    end(conn);
+    btl_ib_identity_unregister(conn);
+    (void) btl_ib_identity_register(conn);
+    begin(conn);
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
+                      BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
+}
+
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
+{
+    btl_ib_identity_bury(conn);
+    btl_ib_sentmap_void(conn, NULL);
+    end_rx(conn);
+    begin_rx(conn);
+}
+
+void btl_ib_conn_drain(btl_ib_conn_t *conn)
+{
+    if (!conn->draining) {
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains",
+                          BTL_IB_NAME_ARGS(conn->identity.name));
+    }
+    conn->draining = true;
+}
+
+bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
+{
+    if (!btl_ib_conn_alive(conn)) {
+        return true;
+    }
+    if (!btl_ib_conn_only_skips(conn) || conn->ops.count > 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        if (!btl_ib_list_empty(&conn->tx[i].submit.pending)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_drained(conn) && conn->recovery.blocked_since == 0
+           && conn->answers.streams == 0 && btl_ib_list_empty(&conn->answers.out.link)
+           && btl_ib_list_empty(&conn->input.fragments.fragments)
+           && btl_ib_list_empty(&conn->input.parts);
+}
+
+/* Off all lists and accounts but the table of ids: whatever its state is next. */
+static void retire(btl_ib_conn_t *conn, int status)
+{
+    btl_ib_identity_bury(conn);
+    btl_ib_send_give_back(conn, status, status);
+    end(conn);
+    btl_ib_input_drop(conn);
+    btl_ib_table_unname(&conn->engine->table, conn->identity.id);
+    if (!conn->adopted) {
+        conn->adopted = true;
+        btl_ib_admission_passive(conn->engine, -1);
+    }
+}
+
+void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_engine_enter(engine);
+    btl_ib_input_stored(engine); /* what it said before it died, and had acknowledged */
+    if (!btl_ib_conn_alive(conn)) {
+        btl_ib_engine_leave(engine);
+        return;
+    }
+    engine->count.connections_dead++;
+    BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
+               btl_ib_death_string(reason));
+    conn->state = BTL_IB_CONN_DEAD;
+    retire(conn, -EPIPE);
+    btl_ib_completion_callbacks(engine);
+    if (conn->state == BTL_IB_CONN_DEAD) {
+        engine->ops->dead(engine->ops_context, conn, reason);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+/* To be freed as soon as nobody is on the stack with it. */
+static void gone(btl_ib_conn_t *conn)
+{
+    conn->state = BTL_IB_CONN_GONE;
+    btl_ib_list_remove(&conn->all);
+    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
+}
+
+void btl_ib_conn_linger(btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_CLOSE, 0);
+
+    if (segment != NULL) {
+        btl_ib_transmit(conn, &segment, 1);
+        btl_ib_pool_put(segment);
+    }
+    if (++conn->closes < CLOSES) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->recovery.timer.guest,
+                              conn->engine->clock.now + CLOSE_INTERVAL);
+    } else {
+        gone(conn);
+    }
+}
+
+void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->identity.contacted)
+                && !conn->route.via->health.failed;
+
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_engine_enter(engine);
+    if (btl_ib_conn_alive(conn)) {
+        BTL_IB_LOG_DETAIL(engine, "peer %u.%u: closed here, %s%s",
+                          BTL_IB_NAME_ARGS(conn->identity.name),
+                          btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
+                          tell ? ", it is told" : "");
+        conn->state = BTL_IB_CONN_CLOSING;
+        retire(conn, -ECANCELED);
+    }
+    btl_ib_completion_callbacks(engine);
+    if (tell) {
+        btl_ib_list_remove(&conn->all);
+        btl_ib_list_push_tail(&engine->closing, &conn->all);
+        btl_ib_conn_linger(conn);
+    } else {
+        gone(conn);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+void btl_ib_conn_strip(btl_ib_conn_t *conn)
+{
+    if (btl_ib_conn_alive(conn)) {
+        retire(conn, -ECANCELED);
+    }
+}

@@ -1,0 +1,254 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * A connection goes on over another rail when its own fails. It stays what it is: its id, tokens, windows,
+ * credits and queues are those of the two rails that it joins. Only what carries its datagrams changes, to
+ * the two rails of another connection with the same process. No message is needed for that: whoever gets a
+ * good datagram of a connection by another way than before answers by that way.
+ */
+
+#include "btl_ib_failover.h"
+
+#include "btl_ib_ack_send.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_recovery.h"
+#include "btl_ib_route.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_validation.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* us: two processes that chose different ways at once agree in that time. */
+enum { DECIDED = 1000 * 1000 };
+
+/* The peer is there: it is asked anew by pairs of rails that are not validated, with short pauses. */
+static void ask_anew(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_conn_t *other =
+            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other != conn && !other->validation.valid) {
+            btl_ib_recovery_begin_row(&other->recovery);
+            btl_ib_recovery_arm(other);
+        }
+    }
+}
+
+void btl_ib_failover_validated(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_unblocked(&conn->recovery);
+    btl_ib_conn_ready(conn);
+    ask_anew(conn);
+}
+
+void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = conn->route.via == conn->rail ? NULL : btl_ib_route_carrier(conn);
+
+    if (carries != NULL && !carries->identity.bound && carries->route.via == carries->rail) {
+        btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+/* All that is on the way may be lost with it: what arrived is recognised as such at the other end. */
+static void send_all_again(btl_ib_conn_t *conn)
+{
+    btl_ib_sentmap_lose_all(conn);
+    btl_ib_conn_ready(conn);
+    btl_ib_recovery_arm(conn);
+}
+
+/* Where it went before is over. */
+static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_transport_t *before)
+{
+    BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
+               BTL_IB_NAME_ARGS(conn->identity.name), before->name,
+               conn->route.via->transport->name);
+    btl_ib_pmtud_moved(conn, other);
+    btl_ib_validation_moved(conn);
+    conn->engine->count.failovers++;
+    btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
+    btl_ib_conn_begin_way(conn);
+    send_all_again(conn);
+}
+
+/* Go by the two rails that `other` joins, or (NULL) by its own again. What is too large for them goes in parts. */
+static bool take_way_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    const btl_ib_transport_t *before = conn->route.via->transport;
+    const bool taken = btl_ib_route_take(conn, other);
+
+    if (taken) {
+        moved(conn, other, before);
+    }
+    return taken;
+}
+
+/* Go by a rail other than now, its own or that of another connection with the same process. */
+static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    if (rail == conn->rail) {
+        return take_way_of(conn, NULL);
+    }
+    const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
+    return other != NULL && take_way_of(conn, other);
+}
+
+/* How good a way to that process a rail is: 3: something goes by it, and it is validated; 2: it is validated; 1: it is
+ * not; 0: it is refused, or there is none. Where nothing goes there was a reason. */
+static int worth(const btl_ib_rail_t *rail, uint64_t name)
+{
+    const btl_ib_conn_t *conn = btl_ib_route_by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
+
+    if (conn == NULL || btl_ib_validation_refuses(conn)) {
+        return 0;
+    }
+    return !conn->validation.valid ? 1 : conn->route.via == rail ? 3 : 2;
+}
+
+/* Of those that are worth as much the next rail first, so that the connections of one that fails are spread over the
+ * others. */
+static bool take_next_way(btl_ib_conn_t *conn, int least)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (int wanted = 3; wanted >= least; wanted--) {
+        for (uint32_t i = 1; i < engine->rail_count; i++) {
+            const btl_ib_rail_t *rail =
+                engine->rails[(conn->route.via->index + i) % engine->rail_count];
+            if (worth(rail, conn->identity.name) == wanted
+                && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The peer is to answer by this way. */
+static void tell(btl_ib_conn_t *conn)
+{
+    if (conn->identity.bound || conn->identity.contacted) {
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+/* By a way worth `least` or more; by a device that failed, or a port that is down, nothing goes at all. */
+static bool go_on(btl_ib_conn_t *conn, int least)
+{
+    if (!take_next_way(conn, least)) {
+        return false;
+    }
+    btl_ib_failover_introduce(conn);
+    tell(conn);
+    return true;
+}
+
+bool btl_ib_failover(btl_ib_conn_t *conn)
+{
+    return go_on(conn, 0);
+}
+
+bool btl_ib_failover_refused(btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
+
+    if (carries != NULL) {
+        btl_ib_validation_refused(carries);
+    }
+    if (!go_on(conn, 1)) {
+        return false;
+    }
+    btl_ib_recovery_refusals_over(&conn->recovery);
+    return true;
+}
+
+/* Is what we send by that rail refused, although the peer's comes by it? */
+static bool is_refused(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const btl_ib_conn_t *pair =
+        rail == conn->rail ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
+
+    return pair != NULL && btl_ib_validation_refuses(pair);
+}
+
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    bool late = conn->ack.echo_valid && !btl_ib_seq_before(conn->ack.echo, stamp)
+                && engine->clock.now - conn->ack.echo_at <= BTL_IB_STAMP_AGE;
+    bool ours = engine->config.name < conn->identity.name && conn->route.moved_at != 0
+                && btl_ib_rail_usable(conn->route.via)
+                && engine->clock.now - conn->route.moved_at < DECIDED;
+
+    if (rail != conn->route.via && btl_ib_rail_usable(rail) && !late && !ours
+        && !is_refused(conn, rail, from)) {
+        go_by(conn, rail, from);
+    }
+}
+
+/* Ask by its own two rails, without going there: if the peer gets that it follows, and so do we when it
+ * answers. */
+static void ask_home(btl_ib_conn_t *conn)
+{
+    const btl_ib_route_t before = conn->route;
+
+    btl_ib_route_by_own(conn);
+    btl_ib_validation_asked(conn);
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    btl_ib_route_restore(conn, &before);
+}
+
+void btl_ib_failover_home(btl_ib_conn_t *conn)
+{
+    if (conn->route.via != conn->rail && btl_ib_route_has_own(conn)) {
+        ask_home(conn);
+    }
+}
+
+void btl_ib_failover_ask(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        const btl_ib_rail_t *rail = engine->rails[i];
+        btl_ib_conn_t *other =
+            rail == conn->route.via
+                ? NULL
+                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->route.via == rail) {
+            btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
+        } else if (other != NULL) {
+            btl_ib_failover_home(other);
+        }
+    }
+}
+
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        const btl_ib_rail_t *rail = engine->rails[i];
+        const btl_ib_conn_t *other =
+            rail == conn->route.via
+                ? NULL
+                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other->route.via == rail && other->recovery.heard_at > since
+            && !btl_ib_validation_refuses(other) && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            tell(conn);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,355 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_handshake.h"
+
+#include "btl_ib_ack_send.h"
+#include "btl_ib_admission.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_input.h"
+#include "btl_ib_path_response.h"
+#include "btl_ib_replay.h"
+#include "btl_ib_route.h"
+#include "btl_ib_state.h"
+#include "btl_ib_validation.h"
+
+#include <string.h>
+
+/* Does it come from where the peer said it is, as far as the transport can tell? What was collected
+ * in one batch with a first contact came before its address was known. */
+static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const bool knows = rail->transport->attr.knows_source;
+
+    if (rail == conn->route.via && (from == conn->route.to || !knows)) {
+        return true;
+    }
+    if (rail == conn->rail && from == BTL_IB_ADDR_UNKNOWN
+        && conn->made_in == conn->engine->turn.batch) {
+        return true;
+    }
+    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_route_is_source(conn, rail, from)) {
+        conn->engine->count.dropped_source++;
+        return false;
+    }
+    return true;
+}
+
+/* Does this key open it? Only now all of the datagram can be looked at. True if no key is needed. */
+static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
+                  btl_ib_replay_t *replay)
+{
+    return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
+           && btl_ib_input_parse(engine, arrival);
+}
+
+/* Is this datagram, which comes with a good token, the peer's next? */
+static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
+
+    return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
+}
+
+/* Does it open with the key of a life that is new to us, of a sender who published `key`? Changes
+ * nothing: bind_peer() keeps the key. */
+static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                       const btl_ib_auth_key_t *key)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_guard_path_t path = {
+        .sender_key = key,
+        .receiver_key = &engine->config.key,
+        .sender = view->connect.name,
+        .receiver = engine->config.name,
+        .epoch = view->connect.epoch,
+        .from_rail = view->connect.from_rail,
+        .to_rail = view->connect.to_rail,
+    };
+
+    if (!engine->guard.ops->keyed) {
+        return true;
+    }
+    if (!btl_ib_guard_begin(&engine->guard, &arrival->way, &path)) {
+        engine->count.refused_no_memory++;
+        return false;
+    }
+    return opens(engine, arrival, &arrival->way, NULL);
+}
+
+/* The same, of a peer that we have a connection with. */
+static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    return conn->identity.keys == NULL
+           || introduces(conn->engine, arrival, &conn->identity.keys->peer);
+}
+
+/* From now on the peer is known by its id and token. If an earlier life of it saw something of our
+ * present one, that life is over for both. */
+static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (view->connect.floor != 0 && btl_ib_seq_before(conn->identity.epoch, view->connect.floor)) {
+        btl_ib_conn_reset(conn);
+    }
+    btl_ib_identity_bind(conn, arrival);
+    /* It may have had no room for a stranger's data: no long pause before they go again. */
+    btl_ib_recovery_begin_row(&conn->recovery);
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
+               conn->identity.peer_epoch);
+    return conn;
+}
+
+/* Ask the runtime who that is. True if token and key prove it, and this is the beginning of a life;
+ * else counted. */
+static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                        btl_ib_peer_info_t *info)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    memset(info, 0, sizeof(*info));
+    if (!engine->ops->lookup(engine->ops_context, view->connect.name, view->connect.to_rail,
+                             view->connect.from_rail, info)
+        || info->name != view->connect.name || info->rail != view->connect.from_rail) {
+        engine->count.dropped_stranger++;
+        return false;
+    }
+    if (!btl_ib_identity_proves(engine, view, &info->secret)) {
+        engine->count.dropped_token++;
+        return false;
+    }
+    if (btl_ib_identity_is_late(engine, view, &info->secret)) {
+        engine->count.dropped_stale++;
+        return false;
+    }
+    if (btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return false;
+    }
+    return introduces(engine, arrival, &info->key);
+}
+
+/* By another rail than it names only somebody comes who has a connection with us by that one. */
+static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (arrival->view.connect.to_rail == rail->index
+        || btl_ib_route_by_rail(rail, arrival->view.connect.name, arrival->from) != NULL) {
+        return true;
+    }
+    rail->engine->count.dropped_stranger++;
+    return false;
+}
+
+/* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
+ * then of a process that is no more; NULL: of none. */
+static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_rail_t *home = engine->rails[arrival->view.connect.to_rail];
+    btl_ib_peer_info_t info;
+    btl_ib_conn_t *conn;
+
+    if (engine->turn.async && !engine->admission.closed) { /* the runtime cannot be asked now */
+        if (btl_ib_admission_keep(rail, arrival)) {
+            btl_ib_path_response_send(rail, arrival);
+        }
+        return NULL;
+    }
+    if (!btl_ib_admission_looks_up(engine, old != NULL)) {
+        engine->count.dropped_lookup++;
+        if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
+            btl_ib_path_response_send(rail, arrival); /* it is to wait, and not to give us up */
+        }
+        return NULL;
+    }
+    if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
+        return NULL;
+    }
+    if (old != NULL) {
+        btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
+        if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != NULL) {
+            engine->count.dropped_stale++; /* made by the callback; what came will come again */
+            return NULL;
+        }
+    }
+    if (btl_ib_conn_make(engine, home, &info, &conn) != 0) {
+        engine->count.dropped_lookup++;
+        return NULL;
+    }
+    btl_ib_admission_passive(engine, 1);
+    engine->count.connections_passive++;
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
+                      BTL_IB_NAME_ARGS(conn->identity.name));
+    bind_peer(conn, arrival);
+    engine->ops->passive(engine->ops_context, conn);
+    return conn;
+}
+
+/* The peer is heard for the first time, or its part of the connection ended without our being told,
+ * and begins anew. */
+static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    if (conn->identity.bound) {
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->identity.name));
+        if (conn->identity.peer_knows) { /* then it had data of this life of ours */
+            btl_ib_conn_reset(conn);
+        } else {
+            btl_ib_conn_lose_peer(conn);
+        }
+    }
+    return bind_peer(conn, arrival);
+}
+
+/* It is of a life that has ended here, and we have a new one: our CONNECT tells the sender. */
+static void answer_late(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    if (!introduces_peer(conn, arrival)) {
+        return;
+    }
+    conn->engine->count.dropped_stale++;
+    if (arrival->view.type != BTL_IB_TYPE_CLOSE) {
+        btl_ib_ack_send(conn, 0);
+    }
+}
+
+/* A CONNECT that is not of a connection as we know it: found by the sender's name. */
+static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
+                                               view->connect.to_rail, view->connect.from_rail);
+
+    if (conn == NULL) {
+        if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
+            engine->count.dropped_stranger++;
+            return NULL;
+        }
+        return look_up(rail, arrival, NULL);
+    }
+    if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
+        return look_up(rail, arrival, conn);
+    }
+    if (!is_source(conn, rail, arrival->from)) {
+        return NULL;
+    }
+    if (btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
+        answer_late(conn, arrival);
+        return NULL;
+    }
+    if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
+        return continues(conn, arrival) ? conn : NULL;
+    }
+    if (conn->identity.bound && btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
+}
+
+/* Does it name a connection of ours, and show its token? All datagrams do, but the first ones of a life. */
+static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->identity.bound
+           && view->token == conn->identity.rx_token;
+}
+
+/* What is not known has to say who sends it. `named`: the connection that it names, NULL: none of ours. */
+static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
+                                 const btl_ib_conn_t *named)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        engine->count.dropped_token += named != NULL;
+        engine->count.dropped_stranger += named == NULL;
+        return NULL;
+    }
+    if (view->connect.to_rail >= engine->rail_count
+        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+        engine->count.dropped_stranger++;
+        return NULL;
+    }
+    return by_name(rail, arrival);
+}
+
+/* Its sender has not heard of this life of ours: what it acknowledges, and the stamp that it echoes, are of an
+ * earlier one, if of any. Returns the connection if there is more in it. */
+static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                                      btl_ib_arrival_t *arrival)
+{
+    btl_ib_view_t *view = &arrival->view;
+
+    if (view->type != BTL_IB_TYPE_ACK) {
+        view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
+        return conn;
+    }
+    conn->engine->count.dropped_stale++;     /* but its CONNECT was of use */
+    if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
+        btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
+        btl_ib_ack_send(conn, 0);
+    }
+    return NULL;
+}
+
+/* A datagram of this connection got to the peer, who cannot find out now who sent it. */
+static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                     const btl_ib_arrival_t *arrival)
+{
+    btl_ib_counters_t *count = &rail->engine->count;
+
+    if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
+        count->dropped_stranger++;
+    } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
+        count->dropped_token++;
+    } else if (conn->identity
+                   .peer_knows) { /* a late copy, or somebody repeats it: there is better news */
+        count->dropped_stale++;
+    } else if (is_source(conn, rail, arrival->from)) {
+        count->received_responses++;
+        btl_ib_validation_answered(conn);
+        btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
+        if (rail == conn->rail && btl_ib_validation_heard(conn)) {
+            btl_ib_failover_validated(conn);
+        }
+    }
+}
+
+btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_conn_t *conn =
+        view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
+
+    if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
+        response(conn, rail, arrival);
+        return NULL;
+    }
+    if (!is_known(conn, view)) {
+        conn = by_connect(rail, arrival, conn);
+    } else if (!is_source(conn, rail, arrival->from) || !continues(conn, arrival)) {
+        conn = NULL;
+    }
+    if (conn == NULL) {
+        return NULL;
+    }
+    if (view->connection != conn->identity.id) {
+        return without_answers(conn, rail, arrival);
+    }
+    if (!conn->identity.peer_knows) {
+        btl_ib_identity_known(conn);
+        btl_ib_validation_answered(conn);
+    }
+    return conn;
+}

@@ -1,0 +1,347 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What callers send: at once where nothing stops it, else when its turn has come. */
+
+#include "btl_ib_submit.h"
+
+#include "btl_ib_ack_send.h"
+#include "btl_ib_batch.h"
+#include "btl_ib_completion.h"
+#include "btl_ib_initiator.h"
+#include "btl_ib_lifetime.h"
+#include "btl_ib_limits.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_pending.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_recovery.h"
+#include "btl_ib_retransmit.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_transmit.h"
+#include "btl_ib_validation.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Send what the limits let go, of what was never sent perhaps only whole trains. */
+static void push(btl_ib_conn_t *conn, bool trains)
+{
+    bool full = false;
+    btl_ib_verdict_t verdict = btl_ib_retransmit_lost(conn, &full);
+
+    btl_ib_op_run(conn);
+    if (verdict != BTL_IB_GO || full) {
+        btl_ib_limits_wait(conn, verdict, full);
+    }
+    for (uint32_t space = 0; space < conn->peer_queues->count && !full && verdict != BTL_IB_NO_DEPTH
+                             && verdict != BTL_IB_TOO_SOON;
+         space++) {
+        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+            verdict = btl_ib_batch_push(conn, space, trains, &full);
+            if (verdict != BTL_IB_GO || full) {
+                btl_ib_limits_wait(conn, verdict, full);
+            }
+        }
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
+ * one will later. */
+static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
+{
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t pad = size - btl_ib_packet_overhead(conn);
+
+    if (btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        return;
+    }
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad);
+    if (segment == NULL) {
+        return;
+    }
+    memset(btl_ib_packet_body(segment), 0, pad);
+    segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        btl_ib_sentmap_withdraw(conn, segment);
+        return;
+    }
+    btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_recovery_arm(conn);
+    btl_ib_pmtud_probe_left(conn, segment);
+}
+
+void btl_ib_send_push(btl_ib_conn_t *conn)
+{
+    if (!btl_ib_list_empty(&conn->direct.waiting)) {
+        btl_ib_offload_push(conn);
+    }
+    if (btl_ib_pending_mtu_search(conn)) {
+        const uint32_t size = btl_ib_pmtud_next_probe(conn);
+        if (size > 0) {
+            send_mtu_probe(conn, size);
+        }
+    }
+    if (btl_ib_pending_work(conn)) { /* else acknowledgements were taken in, and nothing follows */
+        btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
+        push(conn, false);
+    }
+}
+
+/* The same of a burst that fills them, the last `size` bytes of which were queued just now. */
+static void push_trains(btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint64_t before = conn->engine->count.sent_bytes;
+
+    push(conn, true);
+    btl_ib_coalesce_bursts_left(conn, size, conn->engine->count.sent_bytes - before);
+}
+
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    uint32_t keep = btl_ib_credit_initial(queue, queue->init);
+    uint32_t spare = tx->limit - tx->sentmap.window.next;
+
+    if (!btl_ib_seq_before(tx->sentmap.window.next, tx->limit) || spare <= keep) {
+        return;
+    }
+    uint32_t count = spare - keep;
+    count = count < BTL_IB_SKIP_MAX ? count : BTL_IB_SKIP_MAX;
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_SKIP, sizeof(count));
+    if (segment == NULL) {
+        return;
+    }
+    if (btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
+        btl_ib_pool_put(segment);
+        return;
+    }
+    uint32_t wire = BTL_IB_LE32(count);
+    memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
+    btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
+    if (btl_ib_transmit(conn, &segment, 1) == 1) {
+        btl_ib_sentmap_left(conn, &segment, 1);
+    } else {
+        btl_ib_sentmap_withdraw(conn, segment);
+        btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* Where the payload of a message goes that leaves at once, or NULL. */
+static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+{
+    if (size > btl_ib_conn_segment_max(conn)) {
+        return NULL;
+    }
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        /* Who is declined goes by another rail, and perhaps never queues anything that would ask. */
+        if (btl_ib_validation_asks(conn)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        }
+        return NULL;
+    }
+    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_DATA, size);
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->tag = tag;
+    segment->space = (uint8_t) space;
+    segment->payload = size;
+    conn->engine->reserved = segment;
+    return btl_ib_packet_body(segment);
+}
+
+void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+{
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max) {
+        return NULL;
+    }
+    return begin_now(conn, tag, size);
+}
+
+void btl_ib_sendi_abort(btl_ib_conn_t *conn)
+{
+    btl_ib_pool_put(conn->engine->reserved);
+    conn->engine->reserved = NULL;
+}
+
+int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_segment_t *segment = engine->reserved;
+
+    engine->reserved = NULL;
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_sentmap_enter(conn, &segment, 1, segment->space);
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        btl_ib_sentmap_withdraw(conn, segment);
+        return -EAGAIN;
+    }
+    engine->count.sent_messages++;
+    engine->count.sent_bytes += segment->payload;
+    btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
+    btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_conn_active(conn);
+    btl_ib_recovery_arm(conn);
+    return 0;
+}
+
+/* It waits in its channel, of which all of its chunks use one: that of the largest. */
+static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
+{
+    msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
+    msg->unit = 0;
+    msg->ordered = msg->ordered && size > 0; /* a chunk has bytes */
+    btl_ib_list_init(&msg->out.link);
+    btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
+}
+
+static size_t size_of(const btl_ib_msg_t *msg)
+{
+    return msg->iov[0].iov_len + msg->iov[1].iov_len;
+}
+
+bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    const size_t size = size_of(msg);
+
+    if (!btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)
+        || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max
+        || !btl_ib_coalesce_hold(conn, size)) {
+        return false;
+    }
+    queue_message(conn, msg, size);
+    return true;
+}
+
+/* Copied and handed over at once? */
+static bool send_now(btl_ib_conn_t *conn, const btl_ib_msg_t *msg, size_t size, uint64_t now)
+{
+    uint8_t *body = begin_now(conn, msg->tag, (uint32_t) size);
+
+    if (body == NULL) {
+        return false;
+    }
+    btl_ib_packet_copy_message(msg, body);
+    return btl_ib_sendi_commit(conn, now) == 0;
+}
+
+int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const size_t size = size_of(msg);
+
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (size > engine->config.eager_max) {
+        return -EMSGSIZE;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    bool trains = false;
+    if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
+        if (btl_ib_engine_join(conn, msg)) {
+            return 0;
+        }
+        btl_ib_coalesce_joins(&conn->coalesce);
+        trains = btl_ib_coalesce_fills_burst(conn, size);
+    } else if ((!msg->ordered || size == 0) && send_now(conn, msg, size, now)) {
+        return 1;
+    } else {
+        btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
+    }
+    queue_message(conn, msg, size);
+    btl_ib_engine_enter(engine);
+    if (trains) {
+        push_trains(conn, size);
+    } else {
+        btl_ib_send_push(conn);
+    }
+    btl_ib_completion_callbacks(engine);
+    btl_ib_engine_leave(engine);
+    return 0;
+}
+
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const bool direct = btl_ib_offload_wanted(conn, op);
+    const int rc = btl_ib_op_admit(conn, op, direct);
+
+    if (rc != 0) {
+        return rc;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_op_begin(conn, op);
+    if (!direct) {
+        btl_ib_op_queue(conn, op);
+        if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+            btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
+        } else if (btl_ib_coalesce_hold(conn, op->out.size)) {
+            return 0;
+        } else {
+            btl_ib_coalesce_joins(&conn->coalesce);
+        }
+    }
+    btl_ib_engine_enter(engine);
+    if (direct) {
+        btl_ib_offload_begin(conn, op);
+    } else {
+        btl_ib_send_push(conn);
+    }
+    btl_ib_completion_callbacks(engine);
+    btl_ib_engine_leave(engine);
+    return 0;
+}
+
+/* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */
+static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int flight_status,
+                               int status)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_first(segments)) != NULL) {
+        btl_ib_out_t *out =
+            btl_ib_sentmap_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+        if (out != NULL) {
+            btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
+        }
+    }
+}
+
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
+{
+    btl_ib_list_t *item;
+
+    btl_ib_offload_give_up(conn, status);
+    btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);
+    }
+    give_back_segments(conn, &conn->sentmap.lost, flight_status, status);
+    give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
+            btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+        }
+    }
+    btl_ib_op_give_up_answers(conn, status);
+}

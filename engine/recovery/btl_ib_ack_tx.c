@@ -1,0 +1,450 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_ack_tx.h"
+
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+
+#include <string.h>
+
+enum {
+    ACK_EVERY =
+        16, /* segments received, or a train: acknowledge in this turn, the peer's window may be
+                      * small. Many that come at once are one turn, hence one acknowledgement */
+    ACK_EVERY_ANSWERED = 64, /* where our own next message is expected to carry it */
+    BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
+};
+
+/* Is a message likely to be answered at once, as the one before was? Then its acknowledgement goes along, and one of
+ * its own would only delay the answer: a datagram costs as much as a tenth of a message of 64 KiB. */
+static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return !conn->ack.unanswered
+           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
+               || view->type == BTL_IB_TYPE_BUNDLE);
+}
+
+bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool answered = is_answered(conn, view);
+    const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.train);
+
+    if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
+        return true;
+    }
+    return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.train, answered);
+}
+
+void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
+{
+    conn->ack.unanswered = true;
+    conn->ack.delivered_at = conn->engine->clock.now;
+}
+
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    conn->ack.due |= 1u << space;
+    conn->ack.space = space;
+    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be news */
+    conn->ack.count++;
+    if (btl_ib_list_empty(&conn->ack.link)) {
+        conn->ack.at = engine->clock.now + engine->config.ack_delay;
+        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
+    }
+    if (now && !conn->ack.now) {
+        conn->ack.now = true;
+        btl_ib_list_remove(&conn->ack.link);
+        btl_ib_list_push_head(&engine->acks, &conn->ack.link);
+    }
+}
+
+/* `spaces` were acknowledged: what is still due? */
+static void settled(btl_ib_conn_t *conn, uint32_t spaces)
+{
+    conn->ack.due &= ~spaces;
+    if (conn->ack.due == 0) {
+        conn->ack.count = 0;
+        conn->ack.now = false;
+        btl_ib_list_remove(&conn->ack.link);
+    }
+}
+
+uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
+{
+    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
+        conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
+    }
+    btl_ib_credit_top_up(&conn->rx[conn->ack.space].credit);
+    return conn->ack.space;
+}
+
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[space];
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
+        conn->ack.unanswered = false;
+    }
+
+    if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
+        uint32_t credits = rx->credit.limit - rx->window.next;
+        btl_ib_credit_told(&rx->credit,
+                           rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
+    }
+    /* Ranges and what came again go in an ACK only. */
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
+        settled(conn, 1u << space);
+    }
+}
+
+/* An ACK segment being written. */
+typedef struct writer {
+    uint8_t *body;
+    uint32_t used;
+    uint32_t room;
+} writer_t;
+
+/* The ranges of one block, ascending. Each is the end of a run of received sequences. */
+typedef struct ranges {
+    uint32_t count;
+    uint32_t most;
+
+    struct {
+        uint32_t from; /* both from the oldest missing sequence on */
+        uint32_t end;
+    } range[BTL_IB_SEGMENT_SMALL / sizeof(btl_ib_wire_range_t)];
+} ranges_t;
+
+/* Put a range in its place, if none of the same run is there. False if there is no room. */
+static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
+{
+    uint32_t at = ranges->count;
+
+    while (at > 0 && ranges->range[at - 1].end > end) {
+        at--;
+    }
+    if (at > 0 && ranges->range[at - 1].end == end) {
+        if (from < ranges->range[at - 1].from) {
+            ranges->range[at - 1].from = from;
+        }
+        return true;
+    }
+    if (ranges->count == ranges->most) {
+        return false;
+    }
+    memmove(&ranges->range[at + 1], &ranges->range[at],
+            (ranges->count - at) * sizeof(ranges->range[0]));
+    ranges->range[at].from = from;
+    ranges->range[at].end = end;
+    ranges->count++;
+    return true;
+}
+
+/* All ranges. False if they do not fit. */
+static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
+{
+    uint32_t from = window->next, end;
+
+    while (btl_ib_rx_window_range(window, &from, &end)) {
+        if (!put_range(ranges, from - window->next, end - window->next)) {
+            return false;
+        }
+        from = end;
+    }
+    return true;
+}
+
+/* Those in which the newest arrivals are, as far as half of the room goes. */
+static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_rx_window_t *window = &conn->rx[space].window;
+    uint32_t seq = conn->rx[space].ack.run, end;
+
+    for (uint32_t i = 0; i <= BTL_IB_NEWS_KEPT && ranges->count < ranges->most / 2; i++) {
+        if (seq - window->next < window->top - window->next
+            && btl_ib_rx_window_range(window, &seq, &end)) {
+            (void) put_range(ranges, seq - window->next, end - window->next);
+        }
+        uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWS_KEPT;
+        seq = conn->ack.newest_space[kept] == space ? conn->ack.newest_seq[kept] : window->top;
+    }
+}
+
+/* As many as fit, from where they ended the last time on, and so on in a circle. */
+static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
+{
+    const btl_ib_rx_window_t *window = &rx->window;
+    uint32_t from = rx->ack.next_range, end;
+
+    if (from - window->next >= window->top - window->next) {
+        from = window->next;
+    }
+    rx->ack.untold = rx->ack.untold < window->above ? rx->ack.untold : window->above;
+    while (btl_ib_rx_window_range(window, &from, &end)
+           && put_range(ranges, from - window->next, end - window->next)) {
+        rx->ack.untold -= end - from < rx->ack.untold ? end - from : rx->ack.untold;
+        from = end;
+    }
+    rx->ack.next_range = from;
+}
+
+static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
+                        const ranges_t *ranges)
+{
+    btl_ib_wire_ack_t block = {
+        .space = (uint8_t) space,
+        .ranges = (uint8_t) ranges->count,
+        .again = BTL_IB_LE16(rx->ack.duplicates),
+        .ack = BTL_IB_LE32(rx->window.next),
+        .limit = BTL_IB_LE32(rx->credit.limit),
+    };
+
+    memcpy(w->body + w->used, &block, sizeof(block));
+    w->used += (uint32_t) sizeof(block);
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        btl_ib_wire_range_t range = {
+            .offset = BTL_IB_LE16(ranges->range[i].from),
+            .count = BTL_IB_LE16(ranges->range[i].end - ranges->range[i].from),
+        };
+        memcpy(w->body + w->used, &range, sizeof(range));
+        w->used += (uint32_t) sizeof(range);
+    }
+}
+
+/*
+ * What is due of one space. If not all ranges fit they take turns: those with the newest arrivals
+ * always go, because what is missing longer than the news of what was sent after it counts as lost,
+ * and of the others as many as fit, the next ones in the next ACK, until all went. False if there is no
+ * room; *whole: nothing is left.
+ */
+static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *whole)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[space];
+    uint32_t need = (uint32_t) (sizeof(btl_ib_wire_ack_t)
+                                + (rx->window.above > 0 ? sizeof(btl_ib_wire_range_t) : 0));
+    ranges_t ranges;
+
+    if (w->room - w->used < need) {
+        return false;
+    }
+    btl_ib_credit_top_up(&rx->credit);
+    ranges.count = 0;
+    ranges.most =
+        (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
+    *whole = put_all(&ranges, &rx->window);
+    if (!*whole) {
+        ranges.count = 0;
+        put_news(&ranges, conn, space);
+        put_in_turn(&ranges, rx);
+        *whole = rx->ack.untold == 0;
+    }
+    write_block(w, rx, space, &ranges);
+    return true;
+}
+
+bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn)
+{
+    return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
+}
+
+/* All that was refused and is still missing; if there is no room for all, from the last one that was. */
+static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
+{
+    const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
+    const uint32_t first = runs == NULL ? 0 : btl_ib_rnr_runs_first(runs, w->room - w->used);
+    uint32_t i = first;
+
+    while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {
+        const uint32_t space = runs->run[i].space;
+        btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
+        ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
+                                               / sizeof(btl_ib_wire_range_t))};
+        rx.ack.duplicates = runs->more || first > 0;
+        for (; i < runs->count && runs->run[i].space == space; i++) {
+            if (!put_range(&ranges, runs->run[i].from - rx.window.next,
+                           runs->run[i].end - rx.window.next)) {
+                rx.ack.duplicates = 1;
+            }
+        }
+        write_block(w, &rx, space | BTL_IB_SPACE_REFUSED, &ranges);
+    }
+}
+
+/* Does an ACK segment hold a block of what was refused beside another? */
+bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
+{
+    return room >= 2 * BLOCK_LEAST;
+}
+
+/* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
+ * nothing left that another segment could tell now. */
+uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
+                            uint32_t spaces, bool *all)
+{
+    /* Some of its room is for what was refused. */
+    const uint32_t kept =
+        btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
+    writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
+    bool whole = true;
+    uint32_t told = 0;
+
+    for (; spaces != 0 && whole; spaces &= spaces - 1) {
+        uint32_t space = (uint32_t) __builtin_ctz(spaces);
+        if (!write_space(conn, space, &w, &whole)) {
+            break;
+        }
+        told |= whole ? 1u << space : 0;
+    }
+    *all = spaces == 0 || !whole;
+    w.room = room;
+    write_refused(conn, &w);
+    segment->size = segment->size - room + w.used;
+    return told;
+}
+
+/* P limits that the peer does not know yet go along with whatever else is due. */
+uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
+{
+    uint32_t spaces = conn->ack.due;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_credit_t *credit = &conn->rx[i].credit;
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_top_up(credit);
+            spaces |= (credit->limit != credit->told) << i;
+        }
+    }
+    return spaces;
+}
+
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces)
+{
+    for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
+        btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
+        btl_ib_credit_told(&rx->credit, rx->credit.limit);
+        rx->ack.untold = 0;
+        rx->ack.duplicates_told = rx->ack.duplicates;
+    }
+    settled(conn, spaces);
+}
+
+/* What was written did not leave: all ranges are still to be told. */
+void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
+{
+    for (; spaces != 0; spaces &= spaces - 1) {
+        conn->rx[__builtin_ctz(spaces)].ack.untold = UINT32_MAX;
+    }
+}
+
+/* What is still due after a row of segments waits for the next: others want to send as well. */
+void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->ack.due != 0 && !btl_ib_list_empty(&conn->ack.link)) {
+        conn->ack.now = false;
+        conn->ack.at = engine->clock.now + engine->config.ack_delay;
+        btl_ib_list_remove(&conn->ack.link);
+        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
+    }
+}
+
+static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+{
+    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWS_KEPT;
+
+    conn->ack.newest_seq[at] = seq;
+    conn->ack.newest_space[at] = space;
+}
+
+/* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
+ * the one that was at the top before, whose last segments may not have been told of. */
+static void keep_ranges(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+
+    if (btl_ib_seq_before(view->seq, rx->window.top)) {
+        keep_news(conn, view->space, view->seq);
+    } else if (view->seq != rx->window.top) {
+        keep_news(conn, view->space, rx->ack.run);
+        rx->ack.run = view->seq;
+    } else if (rx->window.above == 0) {
+        rx->ack.run = view->seq;
+    }
+}
+
+/* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
+static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t at = conn->ack.repaired_next++ % BTL_IB_AGAIN_KEPT;
+
+    conn->ack.repaired_seq[at] = view->seq;
+    conn->ack.repaired_space[at] = view->space;
+}
+
+/* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
+ * it? Repeated by the network it is none of the sender's doing. */
+static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t kept =
+        conn->ack.repaired_next < BTL_IB_AGAIN_KEPT ? conn->ack.repaired_next : BTL_IB_AGAIN_KEPT;
+
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        return true;
+    }
+    for (uint32_t i = 0; i < kept; i++) {
+        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
+{
+    const uint32_t first = conn->engine->config.first_seq;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_space_t *rx = &conn->rx[i];
+        rx->ack.run = first;
+        rx->ack.next_range = first;
+        rx->ack.untold = 0;
+        rx->ack.duplicates = 0;
+        rx->ack.duplicates_told = 0;
+    }
+    conn->ack.unanswered = true;
+}
+
+void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
+{
+    btl_ib_list_remove(&conn->ack.link);
+    conn->ack.due = 0;
+    conn->ack.count = 0;
+    conn->ack.now = false;
+    conn->ack.no_tag = false;
+    conn->ack.echo_valid = false;
+    conn->ack.repaired_next = 0;
+}
+
+void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    keep_ranges(conn, view);
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        keep_again(conn, view);
+    }
+}
+
+void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    /* Of a copy in parts the first counts. */
+    conn->rx[view->space].ack.duplicates +=
+        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_sent_again(conn, view);
+    btl_ib_ack_tx_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+}

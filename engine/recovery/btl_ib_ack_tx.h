@@ -1,0 +1,78 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Acknowledgements and credit limits that we owe the peer: what is due, and how an ACK tells it. */
+
+#ifndef BTL_IB_ACK_TX_H
+#define BTL_IB_ACK_TX_H
+
+#include "btl_ib_state.h"
+
+/* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
+bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The receiving side of an incarnation of the connection begins, or ends. */
+void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
+void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
+
+/* The peer's clock, as this datagram tells it, is what we echo, if it is its newest. */
+static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ack_tx_t *ack = &conn->ack;
+
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
+        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
+        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo = view->stamp;
+        ack->echo_at = engine->clock.now;
+        ack->echo_away = engine->turn.away;
+    }
+}
+
+/* A new segment is about to be marked in its window: keep what ACKs are to tell of it. */
+void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A copy of what was accepted before came. */
+void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A message was refused because nobody listens to its tag: what is sent next says so. */
+static inline void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = true;
+}
+
+/* A message was handed up. */
+void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
+
+/* Something in `space` is to be acknowledged, `now` or soon. */
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
+
+/* The space that a datagram now leaving is to acknowledge. */
+uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
+
+/* A datagram that acknowledged `space` by piggyback has left. */
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space);
+
+/* The P limits that the peer does not know yet go along with whatever else is due: all spaces that an explicit ACK tells. */
+uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn);
+
+/* Is something refused that ACKs name? And does one with `room` bytes hold a block of that beside another? */
+bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn);
+bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
+
+/* Fill an ACK segment of `room` bytes of body with what is due of `spaces`. Returns those that are told; *all: there is nothing
+ * left that another segment could tell now. */
+uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
+                            uint32_t spaces, bool *all);
+
+/* It has left, and told `spaces`; or it could not leave: all ranges are still to be told. */
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces);
+void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces);
+
+/* What is still due after a row of segments waits for the next: others want to send as well. */
+void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
+
+#endif

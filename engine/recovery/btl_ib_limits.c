@@ -1,0 +1,142 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What keeps a new segment from leaving, and what is waited for then. */
+
+#include "btl_ib_limits.h"
+
+#include "btl_ib_min.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_validation.h"
+
+enum {
+    COMMAND_SHARE = 8, /* of the window goes beside it */
+    BESIDE_DEPTH = 48, /* segments: most of the buffers beyond depth_total; ACKs need the others */
+    SEGMENT_MOST = 65536, /* bytes */
+};
+
+/* What is on the command channel goes beside a window that long messages fill: it is little, and somebody waits for it. */
+static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const uint32_t window = conn->cc.window;
+
+    return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+}
+
+/* All that it has out was refused. What is still to be sent may be what the peer needs to take that in, so it does
+ * not wait for the room that only this would give back. */
+static bool goes_beside_depth(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
+           && conn->engine->budget.unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
+}
+
+static inline uint32_t rest(uint32_t most, uint32_t used)
+{
+    return most > used ? most - used : 0;
+}
+
+/* What the peer's buffers for a channel let go. */
+static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_space_t *tx = &conn->tx[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
+    if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+        return btl_ib_seq_before(tx->sentmap.window.next, tx->limit)
+                   ? tx->limit - tx->sentmap.window.next
+                   : 0;
+    }
+    return rest(btl_ib_sentmap_pending_max(conn, queue), tx->sentmap.in_flight);
+}
+
+/* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */
+static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+
+    return btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
+                               window->next - window->first),
+                          rest(window_of(conn, space), conn->sentmap.in_flight));
+}
+
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const uint32_t there = room_there(conn, space);
+
+    return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
+}
+
+/* How many segments the limits on all connections let go. How long these will be is not known yet: of the bytes that are
+ * left each is taken to need as many as a segment can have at most, and the last one may exceed the limit. */
+static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+
+    if (engine->budget.unacked >= config->depth_total
+        || engine->budget.bytes_unacked >= config->depth_bytes) {
+        return goes_beside_depth(conn);
+    }
+    const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
+    const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
+    return btl_ib_clip_u32(room, config->depth_total - engine->budget.unacked);
+}
+
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
+{
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        *verdict = BTL_IB_NO_ANSWER;
+        return 0;
+    }
+    const uint32_t there = room_there(conn, space);
+    const uint32_t windows = room_in_windows(conn, space);
+
+    if (there == 0 || windows == 0) {
+        const bool credits =
+            there == 0 && conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER;
+        *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
+        return 0;
+    }
+    if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now, 0)) {
+        *verdict = BTL_IB_TOO_SOON;
+        return 0;
+    }
+    const uint32_t depth = room_in_depth(conn);
+    *verdict = depth > 0 ? BTL_IB_GO : BTL_IB_NO_DEPTH;
+    return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, btl_ib_min_u32(there, windows));
+}
+
+/* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody
+ * answers fills the window, and must not rest then; or all waits for the answer to a question. */
+static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
+{
+    return conn->sentmap.in_flight == 0
+           && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
+               || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
+}
+
+void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    engine->count.blocked_credit += verdict == BTL_IB_NO_CREDIT;
+    engine->count.blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
+    if (full) {
+        btl_ib_conn_ready(conn);
+    } else if (verdict == BTL_IB_NO_DEPTH && btl_ib_list_empty(&conn->ready)) {
+        btl_ib_list_push_tail(&engine->starved, &conn->ready);
+    } else if (verdict == BTL_IB_TOO_SOON) {
+        /* When a whole burst may go, and not one by one. */
+        btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
+    } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
+        conn->recovery.blocked_since = btl_ib_clock_awake(&engine->clock);
+        conn->recovery.probe_base =
+            verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now; /* 0: ask at once */
+    }
+}

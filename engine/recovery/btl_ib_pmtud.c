@@ -1,0 +1,341 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What size of datagrams the path carries: see btl_ib_pmtud.h. */
+
+#include "btl_ib_pmtud.h"
+
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    LOSSES = 5, /* in a row, at different times: at 5 % loss one row in 3 million */
+    ROW_LEAST =
+        20 * 1000,       /* us: a queue that overflows for a moment has room for small ones only */
+    BASE = 1200,         /* bytes: what every path carries that anybody uses (RFC 9000, 14) */
+    LEAST = 512,         /* or nearly (RFC 791: 576); what is smaller is never suspected */
+    ASK_SILENT = 4,      /* every so many probes who did not answer is asked again */
+    SEARCH_SOON = 1000,  /* us: after a black hole was found */
+    SEARCH_STEP = 32,    /* bytes: what is left between the two ends is not worth a probe */
+    SEARCH_FAILURES = 3, /* probes of a size that were lost: it is too large */
+    SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
+};
+
+static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer;
+}
+
+/* The largest datagram that it travels in. */
+static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return btl_ib_min_u32(size_of(conn, segment), conn->pmtud.datagram_max);
+}
+
+/* Is it the one whose end the search waits for? Others were sent by another way, or before the
+ * sizes were set back: what becomes of them says nothing. */
+static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segment)
+{
+    return sizes->probing && segment->space == sizes->probe_space
+           && segment->seq == sizes->probe_seq;
+}
+
+/* What is sent from now on is no larger. */
+static void resize(btl_ib_conn_t *conn, uint32_t size)
+{
+    if (size != conn->pmtud.datagram_max) {
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: datagrams of at most %u bytes, before of %u",
+                          BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
+    }
+    conn->pmtud.datagram_max = size;
+    conn->cc.train = btl_ib_pmtud_gso_segments(conn);
+}
+
+void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
+{
+    conn->pmtud = (btl_ib_pmtud_t){.datagram_max = most,
+                                   .carries = carries,
+                                   .home = most,
+                                   .most = most,
+                                   .search_at = UINT64_MAX};
+}
+
+void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
+{
+    conn->pmtud.parts = false;
+    conn->pmtud.losses = 0;
+    conn->pmtud.asked = false;
+    conn->pmtud.probing = false;
+}
+
+/* ---- smaller ---- */
+
+/* What is on its way and too large goes again, in parts: nobody has to wait until it is found lost. */
+static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
+{
+    btl_ib_list_t *item = btl_ib_list_first(sent);
+
+    while (item != NULL) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        item = btl_ib_list_next(sent, item);
+        if (size_of(conn, segment) > conn->pmtud.datagram_max
+            && !btl_ib_segment_is_mtu_probe(segment)) {
+            btl_ib_sentmap_lost(conn, segment);
+        }
+    }
+}
+
+static void lose_large(btl_ib_conn_t *conn)
+{
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        lose_large_of(conn, &conn->sentmap.sent[kind]);
+    }
+    btl_ib_conn_ready(conn);
+}
+
+/* From now on segments are cut for `size` bytes, and the search begins at `search_at`. */
+static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    resize(conn, btl_ib_max_u32(size, btl_ib_guard_datagram_min(conn->engine->guard.kind)));
+    sizes->parts = true;
+    sizes->losses = 0;
+    sizes->asked = false;
+    sizes->probing = false;
+    sizes->failures = 0;
+    sizes->next = sizes->most;
+    sizes->too_large = sizes->most + 1;
+    sizes->search_at = search_at;
+    lose_large(conn);
+}
+
+void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    uint32_t carries = other != NULL ? other->pmtud.datagram_max : sizes->home;
+
+    sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->pmtud.most) : sizes->home;
+    shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->clock.now + SEARCH_LATER);
+    if (conn->pmtud.datagram_max == sizes->most) {
+        sizes->search_at = UINT64_MAX;
+    }
+}
+
+void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size)
+{
+    if (size >= conn->pmtud.datagram_max) {
+        return;
+    }
+    shrink(conn, size, conn->engine->clock.now + SEARCH_LATER);
+    BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max, conn->pmtud.most);
+}
+
+/* ---- black holes ---- */
+
+static void found_hole(btl_ib_conn_t *conn)
+{
+    const btl_ib_pmtud_t *sizes = &conn->pmtud;
+    uint32_t suspect = sizes->suspect;
+    uint32_t size = suspect > BASE ? BASE : LEAST;
+
+    size = btl_ib_max_u32(size, sizes->carried & ~7u);
+    conn->engine->count.black_holes++;
+    BTL_IB_LOG(conn->engine, 1,
+               "peer %u.%u: datagrams of %u bytes do not get through to it, smaller ones do, and "
+               "nobody says so (%s carries %u): sent are at most %u now. Is the MTU of a switch on "
+               "the path smaller, or does a firewall drop ICMP messages?",
+               BTL_IB_NAME_ARGS(conn->identity.name), suspect, conn->route.via->transport->name,
+               sizes->most, size);
+    if (conn->engine->ops->black_hole != NULL) {
+        conn->engine->ops->black_hole(conn->engine->ops_context, conn, suspect, size, sizes->most);
+    }
+    shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
+    btl_ib_recovery_begin_row(
+        &conn->recovery); /* what goes now may well be answered: no long pauses */
+}
+
+/* Could the path be the reason that a segment of that size is lost? */
+static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
+{
+    return size > LEAST && !conn->route.via->transport->attr.reliable
+           && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
+}
+
+void btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    const uint64_t now = conn->engine->clock.now;
+    const uint32_t size = on_wire(conn, segment);
+
+    if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
+        return;
+    }
+    if (sizes->losses == 0) {
+        sizes->suspect = size;
+        sizes->shown = 0;
+        sizes->largest = 0;
+        sizes->carried = 0;
+        sizes->since = now;
+    } else if (size <= sizes->carried || segment->last_sent < sizes->struck_at) {
+        return;
+    }
+    sizes->suspect = btl_ib_min_u32(sizes->suspect, size);
+    sizes->largest = btl_ib_max_u32(sizes->largest, size);
+    sizes->losses++;
+    sizes->struck_at = now;
+    if (sizes->losses >= LOSSES && now - sizes->since >= ROW_LEAST) {
+        found_hole(conn);
+    }
+}
+
+/* What answers to questions showed stays true, and what this one shows: what the peer refused last it names. Else one
+ * whose refusals wait for what the hole swallows would hide it for ever. */
+void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
+{
+    conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
+}
+
+bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    bool silent =
+        sizes->asked && conn->recovery.probes % ASK_SILENT != 1; /* it did not answer the last */
+
+    if (silent || segment->refused > 0 || !is_suspect(conn, on_wire(conn, segment))
+        || btl_ib_segment_is_mtu_probe(segment)) {
+        return false;
+    }
+    sizes->asked = true;
+    sizes->asked_space = segment->space;
+    sizes->asked_seq = segment->seq;
+    sizes->asked_at = conn->engine->clock.now;
+    return true;
+}
+
+void btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    if (!sizes->asked || !(view->flags & BTL_IB_FLAG_ECHO)
+        || btl_ib_seq_before(view->echo, (uint32_t) sizes->asked_at)) {
+        return;
+    }
+    const btl_ib_segment_t *segment =
+        btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
+    sizes->asked = false;
+    if (segment != NULL && !segment->parked && segment->last_sent == sizes->asked_at) {
+        const uint32_t losses = sizes->losses;
+        btl_ib_pmtud_lost(conn, segment);
+        sizes->shown += sizes->losses > losses;
+    }
+}
+
+/* ---- larger again ---- */
+
+/* The next size to be tried, or 0: nothing is left to be found now. */
+static uint32_t next_size(btl_ib_conn_t *conn)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    if (sizes->next > conn->pmtud.datagram_max) {
+        return sizes->next;
+    }
+    if (sizes->too_large - conn->pmtud.datagram_max > SEARCH_STEP) {
+        sizes->next = ((conn->pmtud.datagram_max + sizes->too_large) / 2) & ~7u;
+        return sizes->next;
+    }
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: the path carries datagrams of %u bytes",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max);
+    sizes->search_at = conn->engine->clock.now + SEARCH_LATER;
+    sizes->next = sizes->most;
+    sizes->too_large = sizes->most + 1;
+    return 0;
+}
+
+uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
+{
+    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
+        return 0;
+    }
+    return next_size(conn);
+}
+
+void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    conn->pmtud.probing = true;
+    conn->pmtud.probe_space = segment->space;
+    conn->pmtud.probe_seq = segment->seq;
+}
+
+void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    if (!btl_ib_segment_is_mtu_probe(segment)) {
+        return;
+    }
+    const uint32_t size = size_of(conn, segment);
+    const bool awaited = is_awaited(sizes, segment);
+    btl_ib_sentmap_cut_off(conn, segment);
+    if (!awaited) {
+        return;
+    }
+    sizes->probing = false;
+    if (size == sizes->next && ++sizes->failures == SEARCH_FAILURES) {
+        sizes->failures = 0;
+        sizes->next = 0;
+        sizes->too_large = size;
+    }
+}
+
+/* The probe that was awaited got through. */
+static void grow(btl_ib_conn_t *conn, uint32_t size)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    assert(size <= sizes->most);
+    sizes->probing = false;
+    sizes->failures = 0;
+    sizes->next = 0;
+    resize(conn, btl_ib_max_u32(conn->pmtud.datagram_max, size));
+    if (conn->pmtud.datagram_max == sizes->most) {
+        sizes->search_at = UINT64_MAX;
+        BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes again",
+                   BTL_IB_NAME_ARGS(conn->identity.name), sizes->most);
+    }
+    btl_ib_conn_ready(conn);
+}
+
+void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    if (btl_ib_segment_is_mtu_probe(segment)) {
+        if (is_awaited(sizes, segment)) {
+            grow(conn, size_of(conn, segment));
+        }
+    } else if (sizes->losses > 0) {
+        const uint32_t size = on_wire(conn, segment);
+        sizes->losses = size >= sizes->largest ? 0 : sizes->losses;
+        sizes->carried = btl_ib_max_u32(sizes->carried, size);
+        sizes->suspect = btl_ib_max_u32(sizes->suspect, sizes->carried + 1);
+    }
+}
+
+uint32_t btl_ib_pmtud_gso_segments(const btl_ib_conn_t *conn)
+{
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+
+    return btl_ib_max_u32(
+        btl_ib_min_u32(attr->gso_bytes / conn->pmtud.datagram_max, attr->max_batch), 1);
+}

@@ -1,0 +1,606 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What was lost, when to probe, when to give up.
+ *
+ * Loss is found by time, not by counting: once a segment is known to have arrived, those sent
+ * clearly earlier should have, too (RACK, RFC 8985). If nothing comes back a probe is sent, first
+ * soon (a tail loss probe), then after a timeout that doubles each time, one segment at a time:
+ * a peer that computes is silent without having lost anything. Where short segments overtake long messages those
+ * are judged by what arrived of such only. A retransmission is a segment like
+ * any other: what is sent after it shows that it was lost.
+ *
+ * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious (Eifel,
+ * RFC 3522): what the congestion control did for it is undone at once. Not all are seen that way,
+ * as one acknowledgement echoes one stamp. So the receiver counts what came again (as DSACK does,
+ * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
+ */
+
+#include "btl_ib_recovery.h"
+
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_pending.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+
+enum {
+    PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
+    REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
+    REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
+    REORDER_MOST = 500,     /* us, or one round trip if that is longer */
+    REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
+    REORDER_CALM = 16,      /* real losses in a row after which none is expected any more */
+    SKIP_PROBES = 5,
+    DOUBT_PROBES = 12,  /* after the end of a connection of the transport's: 0.6 s by default */
+    PARKED_TURN = 4,    /* probes, of which one is for what is parked */
+    CALM_DOUBLINGS = 4, /* of rto_max, where nothing can be lost */
+    DOUBLINGS_MAX = 20, /* of a timeout elsewhere: more are cut to rto_max anyway */
+};
+
+static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    conn->recovery.sample = 0;
+    if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
+        || (conn->recovery.rtt.srtt8 != 0
+            && !btl_ib_seq_before(conn->recovery.sample_echo, view->echo)
+            && conn->engine->clock.now - conn->recovery.sample_at <= BTL_IB_STAMP_AGE)) {
+        return;
+    }
+    uint32_t elapsed = (uint32_t) conn->engine->clock.now - view->echo;
+    if (elapsed < view->hold || elapsed > INT32_MAX) {
+        return;
+    }
+    /* One answer that is late by far says that the peer's process was away, not that the network is
+     * slow; if all are late the bound grows along. */
+    uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
+    bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
+    uint32_t sample = elapsed - view->hold;
+    conn->recovery.sample_echo = view->echo;
+    conn->recovery.sample_at = conn->engine->clock.now;
+    btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
+    conn->recovery.sample = sample == 0 ? 1 : sample;
+    /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
+     * nobody looked. */
+    uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
+    conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
+    uint32_t network = sample - conn->recovery.sample_hosts;
+    /* Where hosts were away for most of the time nothing is known of the network. */
+    if (network >= sample / 2 && network < conn->recovery.network_rtt) {
+        conn->recovery.network_rtt = network;
+    }
+}
+
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->heard_at = conn->engine->clock.awake;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+    if (view->flags & BTL_IB_FLAG_NO_TAG) {
+        recovery->no_tag_at = conn->engine->clock.awake;
+    }
+    if ((view->flags & BTL_IB_FLAG_ECHO)
+        && !btl_ib_seq_before(view->echo, (uint32_t) recovery->asked_at)) {
+        recovery->unheard = 0;
+    }
+    take_sample(conn, view);
+}
+
+/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it, but not more
+ * than once in a round trip, all of which may have been late for one reason (RFC 8985, 6.2). */
+static void allow_more_time(btl_ib_conn_t *conn)
+{
+    uint64_t now = conn->engine->clock.now;
+
+    conn->recovery.reorder_calm = 0;
+    if (now >= conn->recovery.reorder_at + btl_ib_rtt_smoothed(&conn->recovery.rtt, 0)
+        && conn->recovery.reorder_scale < REORDER_SCALE_MAX) {
+        conn->recovery.reorder_scale =
+            conn->recovery.reorder_scale == 0 ? 1 : 2 * conn->recovery.reorder_scale;
+        conn->recovery.reorder_at = now;
+    }
+}
+
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    uint32_t news = (uint16_t) (again - conn->tx[space].recovery.duplicates);
+
+    if (news == 0 || news > INT16_MAX) { /* an old acknowledgement that was overtaken */
+        return;
+    }
+    conn->tx[space].recovery.duplicates = again;
+    if (news > count->retransmits - count->retransmits_spurious) {
+        news = (uint32_t) (count->retransmits - count->retransmits_spurious);
+    }
+    count->retransmits_spurious += news;
+    /* Probes ask; that there was no need does not say that anything was late. */
+    uint32_t asked = news < conn->recovery.probed ? news : conn->recovery.probed;
+    conn->recovery.probed -= asked;
+    if (news > asked) {
+        allow_more_time(conn);
+    }
+}
+
+/* Is it an earlier copy that arrived? By the echo, or because there was no time for the last one to
+ * come there and for the news of it to come back (RFC 8985, 6.2, step 2). */
+static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                         bool echo_valid, uint32_t echo)
+{
+    if (segment->copies < 2) {
+        return false;
+    }
+    return conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
+           || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
+}
+
+/* The same, with what follows from it, of a segment that was sent again or is about to be. */
+static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                            uint32_t echo)
+{
+    const bool earlier = came_earlier(conn, segment, echo_valid, echo);
+    /* What was made void waits to be sent again, too, but nobody took it for lost. */
+    const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
+
+    if (lost) { /* and about to be sent again */
+        allow_more_time(conn);
+    }
+    if (lost || (earlier && !segment->probe)) {
+        conn->cc.ops->undo(&conn->cc);
+    }
+    return earlier;
+}
+
+static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
+{
+    btl_ib_rack_t *rack = &conn->recovery.rack[which];
+
+    if (segment->order > rack->order) {
+        rack->order = segment->order;
+        rack->sent = segment->last_sent;
+        rack->at = conn->engine->clock.now;
+    }
+}
+
+void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                             uint32_t echo)
+{
+    if ((segment->copies > 1 || segment->lost)
+        && earlier_arrived(conn, segment, echo_valid, echo)) {
+        return; /* which of the earlier copies it was is not known */
+    }
+    if (segment->order > conn->tx[segment->space].recovery.arrived) {
+        conn->tx[segment->space].recovery.arrived = segment->order;
+    }
+    note_arrival(conn, BTL_IB_RACK_ALL, segment);
+    if (btl_ib_segment_is_bulk(segment)) {
+        note_arrival(conn, BTL_IB_RACK_BULK, segment);
+    }
+}
+
+void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+{
+    btl_ib_cc_ack_t ack = {
+        .now = conn->engine->clock.now,
+        .sent_at = conn->recovery.rack[BTL_IB_RACK_ALL].sent,
+        .count = count,
+        .rtt = conn->recovery.sample,
+        .delay =
+            conn->recovery.sample == 0 ? 0 : conn->recovery.sample - conn->recovery.sample_hosts,
+        .limited = limited,
+    };
+    conn->cc.ops->acked(&conn->cc, &ack);
+    btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
+}
+
+static bool is_reliable(const btl_ib_conn_t *conn)
+{
+    return conn->route.via->transport->attr.reliable;
+}
+
+static uint64_t reorder_window(const btl_ib_conn_t *conn)
+{
+    if (is_reliable(conn)) {
+        return 0;
+    }
+    uint64_t window = (uint64_t) conn->recovery.rtt.min * conn->recovery.reorder_scale / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0);
+    most = most > REORDER_MOST ? most : REORDER_MOST;
+    window = window < most ? window : most;
+    return window < REORDER_MIN ? REORDER_MIN : window;
+}
+
+/*
+ * How long what was overtaken may still be told of by a peer that has told only a part. Its ACK is
+ * under way, or its process waits for a processor: that shows in the variance.
+ */
+static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
+{
+    return reorder_window(conn) + conn->identity.peer_ack_delay + conn->recovery.rtt.rttvar4;
+}
+
+/* By what a segment that is in flight is judged: where others overtake bulk, bulk by bulk only. */
+static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    const bool overtaken =
+        conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
+
+    return &conn->recovery.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+}
+
+/* The oldest in flight of a kind (BTL_IB_RACK_), if something overtook it. Each kind has one: bulk that waits in a queue
+ * hides no short one that is lost. Where nothing is lost only what one channel's later segments passed was refused;
+ * channels may overtake each other. */
+static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.sent[kind]);
+
+    if (item == NULL) {
+        return NULL;
+    }
+    const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->space].recovery.arrived
+                                              : rack_for(conn, segment)->order;
+    return segment->order < newest ? segment : NULL;
+}
+
+/* When the oldest segment of a kind in flight is to be taken for lost, given what arrived; UINT64_MAX: never
+ * for this reason. */
+static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
+{
+    const btl_ib_segment_t *segment = oldest_overtaken(conn, kind);
+
+    if (segment == NULL) {
+        return UINT64_MAX;
+    }
+    const btl_ib_rack_t *rack = rack_for(conn, segment);
+    if (conn->recovery.rack_partly) {
+        return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
+    }
+    /* It was sent `ahead` before one that took until rack->at to be known of. */
+    uint64_t ahead = rack->sent - segment->last_sent;
+    uint64_t window = reorder_window(conn);
+    return rack->at + (window > ahead ? window - ahead : 0);
+}
+
+/* When to look again: as lost_at(), or when a new mark is to be set for what came after the last. */
+static uint64_t look_at(const btl_ib_conn_t *conn)
+{
+    uint64_t soonest = UINT64_MAX;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_segment_t *segment =
+            btl_ib_list_empty(&conn->sentmap.sent[kind]) ? NULL : oldest_overtaken(conn, kind);
+        if (segment == NULL) {
+            continue;
+        }
+        const uint64_t at = conn->recovery.rack_partly
+                                ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
+                                : lost_at(conn, kind);
+        soonest = at < soonest ? at : soonest;
+    }
+    return soonest;
+}
+
+/* Its peer tells what became of what was in flight, if it lives; else who asks is refused. */
+void btl_ib_recovery_broken(btl_ib_conn_t *conn)
+{
+    conn->engine->count.losses += btl_ib_sentmap_lose_all(conn);
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    conn->recovery.doubtful = conn->identity.bound;
+    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_recovery_arm(conn);
+}
+
+static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
+        conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
+    }
+    btl_ib_sentmap_lost(conn, segment);
+    engine->count.losses++;
+    if (++conn->recovery.reorder_calm >= REORDER_CALM) {
+        conn->recovery.reorder_calm = 0;
+        conn->recovery.reorder_scale = 0;
+    }
+    btl_ib_pmtud_lost(conn, segment);
+}
+
+/* Nothing is in flight: nothing can have been lost that is not known to be. */
+static bool all_arrived(const btl_ib_conn_t *conn)
+{
+    return btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
+           && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
+}
+
+void btl_ib_recovery_detect(btl_ib_conn_t *conn)
+{
+    if (all_arrived(conn) && btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_recovery_arm(conn);
+        return;
+    }
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
+               && lost_at(conn, kind) <= conn->engine->clock.now) {
+            mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sentmap.sent[kind]),
+                                             btl_ib_segment_t, link));
+        }
+    }
+    const uint64_t rest = conn->recovery.rack_partly ? wait_for_rest(conn) : 0;
+    for (int i = 0; conn->recovery.rack_partly && i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_t *rack = &conn->recovery.rack[i];
+        if (conn->engine->clock.now >= rack->mark_at + rest) {
+            rack->mark_order = rack->order;
+            rack->mark_at = conn->engine->clock.now;
+        }
+    }
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
+bool btl_ib_recovery_only_answers(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
+           && conn->ops.answers > 0;
+}
+
+/* Where nothing is lost who does not answer computes, or waits for a processor, and may for long: each question is a
+ * copy that he has to look at in vain. Who does not know us yet may have had no room for a stranger, and said nothing. */
+static uint64_t calm_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+{
+    const uint64_t least = conn->engine->config.rto_max;
+    const uint64_t most = least << CALM_DOUBLINGS;
+
+    if (!conn->identity.bound) {
+        return least;
+    }
+    uint64_t wait = timeout > least ? timeout : least;
+    wait <<= conn->recovery.probes < CALM_DOUBLINGS ? conn->recovery.probes : CALM_DOUBLINGS;
+    return wait < most ? wait : most;
+}
+
+/* Where segments get lost: first a tail loss probe after two round trips, then timeouts that double. */
+static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    timeout = timeout < config->rto_min ? config->rto_min : timeout;
+    timeout = timeout > config->rto_max ? config->rto_max : timeout;
+    if (conn->recovery.probes == 0) {
+        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->recovery.rtt, config->rto_initial)
+                        + conn->identity.peer_ack_delay;
+        soon = soon < PROBE_MIN ? PROBE_MIN : soon;
+        return soon < timeout ? soon : timeout;
+    }
+    const uint32_t doublings = conn->recovery.probes - 1;
+    timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
+    return timeout < config->rto_max ? timeout : config->rto_max;
+}
+
+/* How long to wait for an answer before the next probe. */
+static uint64_t patience(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    if (conn->recovery.half_probed) {
+        return REST_AFTER;
+    }
+    const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
+                             + conn->identity.peer_ack_delay;
+    if (conn->recovery.doubtful) {
+        return lossy_patience(conn, timeout);
+    }
+    if (btl_ib_recovery_only_answers(conn)) {
+        return config->rto_max; /* the peer repeats them by itself: only, does it live? */
+    }
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
+        return config->idle_after << conn->recovery.probes;
+    }
+    return is_reliable(conn) ? calm_patience(conn, timeout) : lossy_patience(conn, timeout);
+}
+
+/* Is there anything to wait for? Unanswered SKIPs are let rest after a while: they go again with the
+ * next traffic. */
+static bool waits(const btl_ib_conn_t *conn)
+{
+    if (conn->recovery.doubtful && conn->recovery.probes < DOUBT_PROBES) {
+        return true;
+    }
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.probes >= SKIP_PROBES) {
+        return conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+    }
+    return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+}
+
+/* How long patience() is at least. */
+static uint64_t patience_least(const btl_ib_engine_config_t *config)
+{
+    const uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
+
+    return least < config->idle_after ? least : config->idle_after;
+}
+
+void btl_ib_recovery_arm(btl_ib_conn_t *conn)
+{
+    btl_ib_hotel_t *hotel = &conn->engine->hotel;
+    const btl_ib_guest_t *guest = &conn->recovery.timer.guest;
+
+    if (!waits(conn)) { /* the guest leaves by itself when its time comes */
+        return;
+    }
+    uint64_t look = look_at(conn);
+    uint64_t soonest = conn->recovery.probe_base + patience_least(&conn->engine->config);
+    if (btl_ib_hotel_staying(guest) && guest->due <= (look < soonest ? look : soonest)) {
+        return; /* as mostly: one that stays was set for something sent before */
+    }
+    uint64_t due = conn->recovery.probe_base + patience(conn);
+    due = look < due ? look : due;
+    if (!btl_ib_hotel_staying(&conn->recovery.timer.guest)
+        || due < conn->recovery.timer.guest.due) {
+        btl_ib_hotel_check_in(hotel, &conn->recovery.timer.guest, due);
+    }
+}
+
+static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
+{
+    for (const btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        /* Nobody dies for not having been told of credits that an idle peer does not need. */
+        if (segment->type != BTL_IB_TYPE_SKIP && segment->first_sent < since) {
+            since = segment->first_sent;
+        }
+    }
+    return since;
+}
+
+/* When the oldest thing that still waits was first sent, or began to wait for credit. */
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
+{
+    uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
+
+    if (conn->ops.answers > 0) {
+        /* Who took our request in and lives will answer, when other peers of its let it. */
+        uint64_t answer = conn->ops.answer_since > conn->recovery.heard_at
+                              ? conn->ops.answer_since
+                              : conn->recovery.heard_at;
+        since = answer < since ? answer : since;
+    }
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        since = oldest_of(&conn->sentmap.sent[kind], since);
+    }
+    since = oldest_of(&conn->sentmap.deferred, since);
+    return oldest_of(&conn->sentmap.lost, since);
+}
+
+/* The first or the last of a list of segments in flight, if it left before or after `other`; else that. */
+static btl_ib_segment_t *which_of(btl_ib_list_t *item, btl_ib_segment_t *other, bool newest)
+{
+    if (item == NULL) {
+        return other;
+    }
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    return other == NULL || (segment->order > other->order) == newest ? segment : other;
+}
+
+/* Of all that is in flight; NULL: nothing is. */
+static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
+{
+    btl_ib_segment_t *found = NULL;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+        found = which_of(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent), found, newest);
+    }
+    return found;
+}
+
+/* The oldest of a space, of each in turn: of those that travel in parts the peer has room for the lowest sequences
+ * only, so who asks with others may wait for ever. NULL: there is none that is not parked. */
+static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
+{
+    const uint32_t spaces = conn->peer_queues->count;
+
+    for (uint32_t i = 0; i < spaces; i++) {
+        const btl_ib_tx_window_t *window =
+            &conn->tx[(conn->recovery.probes / 2 + i) % spaces].sentmap.window;
+        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
+        if (segment != NULL && !segment->parked) {
+            return segment;
+        }
+    }
+    return NULL;
+}
+
+/* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
+ * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
+ * turn, because what makes it ready may have been told in vain. */
+btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment = in_flight(conn, true);
+
+    if (conn->recovery.probes > 0 || segment == NULL) {
+        btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
+        segment =
+            item != NULL ? BTL_IB_CONTAINER(item, btl_ib_segment_t, link) : in_flight(conn, false);
+        if (conn->pmtud.parts) {
+            btl_ib_segment_t *first = lowest(conn);
+            segment = first != NULL ? first : segment;
+        }
+        item = btl_ib_list_first(&conn->sentmap.deferred);
+        if (item != NULL
+            && (segment == NULL || conn->recovery.probes % PARKED_TURN == PARKED_TURN - 1)) {
+            segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        }
+    }
+    return segment;
+}
+
+btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
+{
+    if (conn->recovery.blocked_since != 0 && !btl_ib_pending_any(conn)) {
+        conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
+    }
+    if (!waits(conn)) {
+        return BTL_IB_RECOVERY_NOTHING;
+    }
+    if (look_at(conn) <= conn->engine->clock.now) {
+        btl_ib_recovery_detect(conn);
+        return BTL_IB_RECOVERY_NOTHING;
+    }
+    if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
+        return BTL_IB_RECOVERY_PROBE;
+    }
+    btl_ib_recovery_arm(conn);
+    return BTL_IB_RECOVERY_NOTHING;
+}
+
+void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    if (recovery->probes == 0) {
+        recovery->probed = 0;
+    }
+    if (recovery->unheard == 0) {
+        recovery->silent_since = conn->engine->clock.awake;
+        recovery->asked_at = conn->engine->clock.now;
+    }
+}
+
+void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
+{
+    conn->recovery.probed++;
+}
+
+void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->half_probed = !whole;
+    recovery->probe_base = conn->engine->clock.now;
+    if (!whole) {
+        return;
+    }
+    if (recovery->probes > 0 && !btl_ib_recovery_only_answers(conn)) {
+        conn->engine->count.timeouts++;
+        conn->cc.ops->restart(&conn->cc);
+    }
+    conn->engine->count.sent_probes++;
+    recovery->probes++;
+    recovery->unheard++;
+}

@@ -1,0 +1,328 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments between the moment that gives them a sequence and their acknowledgement, and the accounts that
+ * count them. */
+
+#include "btl_ib_sentmap.h"
+
+#include "btl_ib_completion.h"
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_state.h"
+
+enum {
+    PENDING_TIME = 50, /* us */
+    WINDOW_SMALL =
+        32, /* segments, or a train: for more, an ACK for each 16 or each train is often enough */
+};
+
+static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    if (segment->type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
+        return;
+    }
+    conn->sentmap.in_flight += (uint32_t) sign;
+    conn->tx[segment->space].sentmap.in_flight += (uint32_t) sign;
+}
+
+/* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
+ * what limits memory, and what leaves the pool something for acknowledgements. */
+static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool skip = segment->type == BTL_IB_TYPE_SKIP;
+    uint64_t bytes = segment->size + segment->outside;
+
+    conn->sentmap.unacked += (uint32_t) sign;
+    if (skip) {
+        conn->sentmap.skips += (uint32_t) sign;
+    } else {
+        engine->budget.unacked += (uint32_t) sign;
+        engine->budget.bytes_unacked += sign > 0 ? bytes : -bytes;
+    }
+}
+
+/* A row is cut before its first segment ends a silence; it must fit the window that is left then. */
+_Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a row is longer than the window after a silence");
+
+/* After a silence that is longer than a timeout what was known of the path is old. */
+static void notice_silence(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->sentmap.in_flight > 0) {
+        return;
+    }
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
+    timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
+    if (engine->clock.now > conn->recovery.probe_base + timeout) {
+        conn->cc.ops->restart(&conn->cc);
+    }
+}
+
+/* Of a small window, which an acknowledgement held back would leave empty: how many segments. UINT32_MAX: it is none. */
+static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.train);
+    uint32_t window = conn->cc.window;
+
+    if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
+        window = btl_ib_min_u32(window, btl_ib_sentmap_pending_max(conn, queue));
+    }
+    return window < small ? window : UINT32_MAX;
+}
+
+/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
+ * had nothing else in flight has all of the window left, whatever went before. */
+static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small)
+{
+    conn->sentmap.unasked = conn->sentmap.in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
+    if (small != UINT32_MAX
+        && (4 * conn->sentmap.unasked >= small || conn->sentmap.in_flight >= small)) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    }
+    if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
+        conn->sentmap.unasked = 0;
+    }
+}
+
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t space)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+
+    if (segments[0]->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+    }
+    notice_silence(conn);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
+    const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        segment->space = (uint8_t) space;
+        segment->seq = btl_ib_tx_window_push(window, segment);
+        keep(conn, segment, +1);
+        in_flight(conn, segment, +1);
+        ask_for_ack(conn, segment, small);
+    }
+}
+
+/* It is not sent from a region any more. */
+static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (segment->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, segment->region);
+        segment->region = 0;
+    }
+}
+
+void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    settle(conn, segment);
+    keep(conn, segment, -1);
+    in_flight(conn, segment, -1);
+    btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
+    btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
+    btl_ib_pool_put(segment);
+}
+
+void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint64_t awake = btl_ib_clock_awake(&engine->clock);
+    const uint64_t now = engine->clock.now;
+
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        segment->first_sent = awake;
+        segment->last_sent = now;
+        segment->order = ++conn->sentmap.order;
+        segment->copies = 1;
+        btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    }
+    engine->count.sent_segments += (uint32_t) count;
+    conn->recovery.probe_base = now;
+    conn->recovery.blocked_since = 0;
+}
+
+void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    if (segment->lost) {
+        segment->lost = false;
+        conn->sentmap.deferred_count -= segment->parked;
+        segment->parked = false;
+        in_flight(conn, segment, +1);
+    }
+    segment->last_sent = engine->clock.now;
+    segment->order = ++conn->sentmap.order;
+    segment->probe = probe;
+    segment->copies++;
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
+    engine->count.retransmits++;
+    conn->recovery.probe_base = engine->clock.now;
+}
+
+void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost) {
+        in_flight(conn, segment, -1);
+        segment->lost = true;
+    }
+    conn->sentmap.deferred_count -= segment->parked;
+    segment->parked = false;
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.lost, &segment->link);
+}
+
+uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item;
+    uint32_t lost = 0;
+
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
+            btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+            lost++;
+        }
+    }
+    return lost;
+}
+
+void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_sentmap_lost(conn, segment);
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
+    conn->sentmap.deferred_count++;
+    segment->parked = true;
+    segment->refused = segment->copies;
+}
+
+static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_out_t *out = segment->out;
+
+    keep(conn, segment, -1);
+    if (!segment->lost) {
+        in_flight(conn, segment, -1);
+    }
+    conn->sentmap.deferred_count -= segment->parked;
+    btl_ib_list_remove(&segment->link);
+    settle(conn, segment);
+    btl_ib_pool_put(segment);
+    if (out == NULL || --out->pending > 0 || out->offset < out->size) {
+        return NULL;
+    }
+    return out;
+}
+
+btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return end(conn, segment);
+}
+
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
+    btl_ib_out_t *out = end(conn, segment);
+    if (out != NULL) {
+        btl_ib_completion_add(out, 0);
+    }
+}
+
+void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    keep(conn, segment, -1); /* what follows makes it shorter */
+    settle(conn, segment);
+    segment->type = BTL_IB_TYPE_VOID;
+    segment->out = NULL;
+    segment->outside = 0;
+    segment->payload = 0;
+    segment->parted = 0;
+    segment->size = (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+    keep(conn, segment, +1);
+}
+
+/* Its contents are not to be sent any more. */
+static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost || segment->parked) {
+        btl_ib_sentmap_lost(conn, segment);
+    }
+    btl_ib_sentmap_cut_off(conn, segment);
+    conn->engine->count.voided++;
+}
+
+/* Make those segments void that are pieces of `out`, or answers if it is NULL. */
+static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
+{
+    btl_ib_list_t *next;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL; item = next) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
+        next = btl_ib_list_next(segments, item);
+        if (out != NULL ? segment->out == out : answer) {
+            make_void(conn, segment);
+        }
+    }
+}
+
+void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
+{
+    void_some(conn, &conn->sentmap.lost, out);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        void_some(conn, &conn->sentmap.sent[i], out);
+    }
+    void_some(conn, &conn->sentmap.deferred, out);
+    btl_ib_conn_ready(conn);
+}
+
+static void own_some(btl_ib_list_t *segments, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment->region == region) {
+            btl_ib_packet_own_bytes(segment);
+        }
+    }
+}
+
+void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        for (int i = 0; i < BTL_IB_RACKS; i++) {
+            own_some(&conn->sentmap.sent[i], region);
+        }
+        own_some(&conn->sentmap.lost, region);
+        own_some(&conn->sentmap.deferred, region);
+    }
+}
+
+/*
+ * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
+ * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
+ * of the shortest round trip, without what hosts may have had their part in.
+ */
+uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
+{
+    uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
+
+    if (times <= 1 || conn->recovery.network_rtt == UINT32_MAX) {
+        return queue->max_pending;
+    }
+    uint64_t max = (uint64_t) queue->max_pending * times;
+    return btl_ib_clip_u32(max, BTL_IB_WINDOW_LIMIT);
+}

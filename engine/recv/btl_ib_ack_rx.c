@@ -1,0 +1,223 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_ack_rx.h"
+
+#include "btl_ib_deferred.h"
+#include "btl_ib_pending.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_recovery.h"
+#include "btl_ib_retransmit.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+
+/* Was all of it sent? */
+static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (space >= conn->peer_queues->count) {
+        count->dropped_channel++;
+        return false;
+    }
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
+        count->dropped_ack++;
+        return false;
+    }
+    return true;
+}
+
+static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
+    if (queue->type == BTL_IB_QUEUE_PER_PEER
+        && btl_ib_seq_before(conn->tx[space].sentmap.window.next + queue->num, limit)) {
+        conn->engine->count.dropped_credit++;
+        return false;
+    }
+    return true;
+}
+
+/* What was refused must have been sent. */
+static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (view->space >= conn->peer_queues->count) {
+        count->dropped_channel++;
+        return false;
+    }
+    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].sentmap.window.next)) {
+        count->dropped_ack++;
+        return false;
+    }
+    return true;
+}
+
+bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type != BTL_IB_TYPE_ACK) {
+        return !(view->flags & BTL_IB_FLAG_ACK)
+               || (check_sent(conn, view->ack_space, view->ack, view->ack)
+                   && check_limit(conn, view->ack_space, view->limit));
+    }
+    if ((view->flags & BTL_IB_FLAG_READY) && !check_ready(conn, view)) {
+        return false;
+    }
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    while (btl_ib_wire_next_block(view, &offset, &block)) {
+        uint32_t from, to = block.ack;
+        if (block.ranges > 0) { /* ascending: the last is the highest */
+            btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
+        }
+        if (!check_sent(conn, block.space, block.ack, to)
+            || (!block.refused && !check_limit(conn, block.space, block.limit))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sequences [from, to) of a space arrived. Returns how many of them are news. */
+static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                        const btl_ib_view_t *view)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
+    uint32_t news = 0;
+
+    if (btl_ib_seq_before(from, window->first)) {
+        from = window->first;
+    }
+    for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
+        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
+        if (segment != NULL) {
+            btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
+            btl_ib_deferred_acked(conn, segment);
+            btl_ib_pmtud_arrived(conn, segment);
+            btl_ib_sentmap_acked(conn, segment);
+            news++;
+        }
+    }
+    return news;
+}
+
+static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    return conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[space].limit, limit);
+}
+
+/* Take a limit in. Returns true if it gives more credit. */
+static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    if (!is_more_credit(conn, space, limit)) {
+        return false;
+    }
+    conn->tx[space].limit = limit;
+    conn->recovery.blocked_since = 0;
+    return true;
+}
+
+bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ACK) {
+        return true;
+    }
+    return (view->flags & BTL_IB_FLAG_ACK)
+           && (view->ack_space >= conn->peer_queues->count
+               || view->ack != conn->tx[view->ack_space].sentmap.window.first
+               || is_more_credit(conn, view->ack_space, view->limit));
+}
+
+/* What a block of an ACK says of one space. Returns how much of it is news; *credit: more credit is, too. */
+static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
+                              const btl_ib_view_t *view, bool *credit)
+{
+    uint32_t news = 0;
+
+    if (!block->refused) {
+        btl_ib_recovery_again(conn, block->space, block->again);
+        news = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
+                       view);
+        *credit |= credited(conn, block->space, block->limit);
+    } else if (block->again > 0) {
+        btl_ib_pmtud_unknown(conn);
+    }
+    for (uint32_t i = 0; i < block->ranges; i++) {
+        uint32_t from, to;
+        btl_ib_wire_range(block, i, &from, &to);
+        if (block->refused) {
+            btl_ib_deferred_add(conn, block->space, from, to, view);
+        } else {
+            news += arrived(conn, block->space, from, to, view);
+        }
+    }
+    return news;
+}
+
+/* Which copy the peer refused shows in its clock reading: one that was sent later is still to be looked at
+ * there. */
+static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_segment_t *segment =
+        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
+
+    conn->engine->count.received_ready++;
+    conn->recovery.no_tag_at = 0;
+    if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
+        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+        return;
+    }
+    if (btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_recovery_probed_with_copy(conn);
+        btl_ib_recovery_arm(conn);
+    } else {
+        btl_ib_sentmap_lost(conn, segment);
+        btl_ib_conn_ready(conn);
+    }
+}
+
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    bool limited = conn->sentmap.in_flight >= conn->cc.window;
+    bool credit = false;
+    uint32_t news = 0;
+
+    if (view->type == BTL_IB_TYPE_ACK) {
+        btl_ib_ack_block_t block;
+        uint32_t offset = 0;
+        while (btl_ib_wire_next_block(view, &offset, &block)) {
+            news += process_block(conn, &block, view, &credit);
+        }
+        btl_ib_pmtud_answered(conn, view);
+    } else {
+        uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
+        news = arrived(conn, view->ack_space, first, view->ack, view);
+        credit = credited(conn, view->ack_space, view->limit);
+    }
+    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
+     * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
+    if (view->type == BTL_IB_TYPE_ACK || news > 0) {
+        conn->recovery.rack_partly = view->type != BTL_IB_TYPE_ACK;
+    }
+    if (news > 0 || credit) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_pending_wake(conn);
+    }
+    if (news > 0) {
+        conn->recovery.no_tag_at = 0;
+        btl_ib_recovery_acked(conn, news, limited);
+        btl_ib_deferred_retry(conn);
+        btl_ib_recovery_detect(conn);
+    }
+    if (view->flags & BTL_IB_FLAG_READY) {
+        ready(conn, view);
+    }
+}

@@ -1,0 +1,492 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_input.h"
+
+#include "btl_ib_accept.h"
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_ack_tx.h"
+#include "btl_ib_initiator.h"
+#include "btl_ib_recovery.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_state.h"
+#include "btl_ib_target.h"
+#include "btl_ib_validation.h"
+
+#include <string.h>
+
+static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error)
+{
+    switch (error) {
+    case BTL_IB_WIRE_SHORT:
+        count->dropped_short++;
+        break;
+    case BTL_IB_WIRE_VERSION_UNKNOWN:
+        count->dropped_version++;
+        break;
+    case BTL_IB_WIRE_TYPE_UNKNOWN:
+        count->dropped_type++;
+        break;
+    case BTL_IB_WIRE_CHUNK_WRONG:
+        count->dropped_chunk++;
+        break;
+    case BTL_IB_WIRE_ACK_WRONG:
+        count->dropped_ack++;
+        break;
+    case BTL_IB_WIRE_OP_WRONG:
+        count->dropped_op++;
+        break;
+    default:
+        count->dropped_length++;
+        break;
+    }
+}
+
+bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    const btl_ib_queue_table_t *queues = &conn->rail->queues;
+
+    if (view->space >= queues->count || datagram > queues->q[view->space].size) {
+        count->dropped_channel++;
+        return false;
+    }
+    if (view->tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+        return false;
+    }
+    const btl_ib_queue_t *queue = &queues->q[view->space];
+    const btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    bool beyond =
+        queue->type == BTL_IB_QUEUE_PER_PEER && !btl_ib_seq_before(view->seq, rx->credit.limit);
+    if (beyond || btl_ib_rx_window_classify(&rx->window, view->seq) == BTL_IB_SEQ_OUTSIDE) {
+        count->dropped_sequence++;
+        return false;
+    }
+    return true;
+}
+
+/* Note the time and the peer's clock. */
+static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
+        btl_ib_validation_echoed(conn, view);
+    }
+    btl_ib_ack_tx_heard(conn, view);
+    btl_ib_recovery_heard(conn, view);
+}
+
+static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->draining) {
+        engine->count.refused_draining++;
+        return;
+    }
+    engine->count.received_messages++;
+    btl_ib_ack_tx_delivered(conn);
+    engine->ops->deliver(engine->ops_context, conn, tag, data, size);
+}
+
+/* Hand up the fragments that are complete and whose turn it is. Returns how many those were. While one
+ * of them is in its callback others wait for that to return. */
+static uint32_t hand_up(btl_ib_conn_t *conn)
+{
+    btl_ib_reasm_t *whole;
+    uint32_t count = 0;
+
+    while ((whole = btl_ib_reasm_next(&conn->input.fragments)) != NULL) {
+        conn->input.fragments.busy = true;
+        deliver(conn, whole->tag, whole->data, whole->total);
+        conn->input.fragments.busy = false;
+        btl_ib_reasm_put(&conn->engine->reasm, whole);
+        count++;
+    }
+    return count;
+}
+
+/* The next progress call is to hand up what is complete of its fragments. */
+static void hand_up_later(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->input.whole)) {
+        btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
+    }
+}
+
+void btl_ib_input_init(btl_ib_conn_t *conn)
+{
+    btl_ib_reasm_peer_init(&conn->input.fragments);
+    btl_ib_list_init(&conn->input.parts);
+    btl_ib_list_init(&conn->input.whole);
+}
+
+void btl_ib_input_end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
+    btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
+    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
+        hand_up_later(conn);
+    }
+}
+
+void btl_ib_input_drop(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_backlog_drop(&engine->store, conn);
+    btl_ib_reasm_drop(&engine->reasm, &conn->input.fragments);
+    btl_ib_list_remove(&conn->input.whole);
+}
+
+void btl_ib_input_shrink(btl_ib_conn_t *conn)
+{
+    btl_ib_refragment_drop(&conn->input.parts, &conn->engine->mem);
+    btl_ib_rx_window_shrink(&conn->input.fragments.finished, &conn->engine->mem);
+}
+
+uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
+{
+    btl_ib_backlog_entry_t *stored;
+    btl_ib_list_t *item;
+    uint32_t count = 0;
+
+    while ((stored = btl_ib_backlog_pop(&engine->store)) != NULL) {
+        deliver(stored->conn, stored->tag, stored->data, stored->size);
+        btl_ib_backlog_put(&engine->store, stored);
+        count++;
+    }
+    while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
+        count += hand_up(BTL_IB_CONTAINER(item, btl_ib_conn_t, input.whole));
+    }
+    return count;
+}
+
+/* To the tag of a message in this segment? If not its sender is told when somebody does. */
+static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->ops->deliverable(engine->ops_context, conn, tag)) {
+        return true;
+    }
+    engine->count.refused_no_tag++;
+    btl_ib_ack_tx_no_tag(conn);
+    btl_ib_rnr_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
+    BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
+               BTL_IB_NAME_ARGS(conn->identity.name), tag);
+    return false;
+}
+
+/* To all messages of a segment? */
+static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->draining) {
+        return true;
+    }
+    if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
+        return somebody_listens(conn, view, view->tag);
+    }
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        uint32_t before = UINT32_MAX; /* most have the same tag */
+        while (btl_ib_wire_next_message(view, &offset, &message)) {
+            if (message.tag != before && !somebody_listens(conn, view, message.tag)) {
+                return false;
+            }
+            before = message.tag;
+        }
+    }
+    return true;
+}
+
+/* What is refused is not acknowledged, but who asks shall hear that we live, and perhaps why. */
+static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+        btl_ib_ack_tx_owe(conn, view->space, true);
+    }
+}
+
+/* The only message of DATA, or the next of a BUNDLE. False at the end. */
+static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
+{
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        return btl_ib_wire_next_message(view, offset, message);
+    }
+    if (*offset > 0) {
+        return false;
+    }
+    *offset = 1;
+    *message = (btl_ib_bundled_t){.data = view->payload, .size = view->size, .tag = view->tag};
+    return true;
+}
+
+/* Copies of all messages of a segment, in `kept`. False, and none, if there is no room for all. */
+static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_backlog_t *kept)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    while (next_message(view, &offset, &message)) {
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(kept, message.size);
+        if (stored == NULL) {
+            btl_ib_backlog_fini(kept);
+            return false;
+        }
+        stored->conn = conn;
+        stored->tag = message.tag;
+        memcpy(stored->data, message.data, message.size);
+        btl_ib_backlog_add(kept, stored);
+    }
+    return true;
+}
+
+/* In a kick messages are kept, all of a segment or none. */
+static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_backlog_t kept;
+
+    btl_ib_backlog_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
+    if (!copy_messages(conn, view, &kept)) {
+        engine->count.refused_no_store++;
+        btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
+        answer_probe(conn, view);
+        return;
+    }
+    btl_ib_accept(conn, view);
+    btl_ib_backlog_take_over(&engine->store, &kept);
+}
+
+static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (conn->engine->turn.async && !conn->draining) {
+        keep_messages(conn, view);
+        return;
+    }
+    btl_ib_accept(conn, view);
+    deliver(conn, view->tag, view->payload, view->size);
+}
+
+/* All of it was checked. A callback may end the connection: then nobody wants the rest; a CLOSE that a
+ * callback took in ends only the life that promised it. */
+static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->engine->turn.async && !conn->draining) {
+        keep_messages(conn, view);
+        return;
+    }
+    btl_ib_accept(conn, view);
+    while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
+        deliver(conn, message.tag, message.data, message.size);
+    }
+}
+
+static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    switch (btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view)) {
+    case BTL_IB_REASM_REFUSED:
+        engine->count.refused_no_reassembly++;
+        if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
+        }
+        answer_probe(conn, view);
+        return;
+    case BTL_IB_REASM_WRONG:
+        engine->count.dropped_chunk++;
+        return;
+    case BTL_IB_REASM_STORED:
+        btl_ib_accept(conn, view);
+        return;
+    case BTL_IB_REASM_COMPLETE:
+        btl_ib_accept(conn, view);
+        if (engine->turn.async) {
+            hand_up_later(conn);
+        } else {
+            (void) hand_up(conn);
+        }
+        return;
+    }
+}
+
+/* Requests for what our regions hold; they are served also while draining. */
+static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    bool taken;
+
+    switch (view->type) {
+    case BTL_IB_TYPE_PUT:
+        taken = btl_ib_target_put(conn, view);
+        break;
+    case BTL_IB_TYPE_GET:
+        taken = btl_ib_target_get(conn, view);
+        break;
+    default:
+        taken = btl_ib_target_atomic(conn, view);
+        break;
+    }
+    if (!taken) {
+        answer_probe(conn, view);
+    }
+}
+
+static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The body of a segment, all parts of which are there; the last of them was `part`. */
+static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_view_t view = *part;
+
+    view.type = whole->type;
+    view.tag = whole->tag;
+    view.payload = whole->data;
+    view.size = whole->total;
+    btl_ib_wire_error_t error = btl_ib_wire_parse_whole(&view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(count, error);
+    } else if (view.tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+    } else {
+        recv_sequenced(conn, &view);
+    }
+}
+
+static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_mem_t *mem = &conn->engine->mem;
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_refragment_t *whole;
+
+    if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
+        count->dropped_channel++;
+        return;
+    }
+    switch (btl_ib_refragment_add(&conn->input.parts, mem, view, &whole)) {
+    case BTL_IB_PARTS_COMPLETE:
+        recv_whole(conn, view, whole);
+        btl_ib_free(mem, whole);
+        return;
+    case BTL_IB_PARTS_KEPT_IT: /* if the rest is lost its sender must not hear that this copy was refused */
+        count->received_parts++;
+        if (conn->rnr.any) {
+            btl_ib_rnr_here(conn, view);
+        }
+        break;
+    case BTL_IB_PARTS_REFUSED:
+        count->refused_no_reassembly++;
+        break;
+    }
+    answer_probe(conn, view);
+}
+
+static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
+        conn->engine->count.dropped_duplicate++;
+        btl_ib_ack_tx_duplicate(conn, view);
+        return;
+    }
+    if (view->type == BTL_IB_TYPE_PART) {
+        recv_part(conn, view);
+        return;
+    }
+    if (conn->rnr.any) {
+        btl_ib_rnr_here(conn, view);
+    }
+    if (!all_have_listeners(conn, view) || !btl_ib_accept_room(conn, view)) {
+        answer_probe(conn, view); /* it is left unacknowledged and comes again */
+        return;
+    }
+    switch (view->type) {
+    case BTL_IB_TYPE_DATA:
+        recv_data(conn, view);
+        break;
+    case BTL_IB_TYPE_BUNDLE:
+        recv_bundle(conn, view);
+        break;
+    case BTL_IB_TYPE_CHUNK:
+        recv_chunk(conn, view);
+        break;
+    case BTL_IB_TYPE_SKIP:
+        btl_ib_accept_skip(conn, view);
+        break;
+    case BTL_IB_TYPE_GOT:
+        btl_ib_op_recv_got(conn, view);
+        break;
+    case BTL_IB_TYPE_REPLY:
+        btl_ib_op_recv_replies(conn, view);
+        break;
+    case BTL_IB_TYPE_VOID:
+        btl_ib_accept(conn, view);
+        break;
+    default:
+        recv_request(conn, view);
+        break;
+    }
+}
+
+bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+{
+    btl_ib_wire_error_t error = btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view);
+
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(&engine->count, error);
+    }
+    return error == BTL_IB_WIRE_OK;
+}
+
+bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+{
+    const btl_ib_guard_t *guard = &engine->guard;
+
+    if (!guard->ops->keyed) {
+        return (guard->ops->trailer == 0
+                || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
+               && btl_ib_input_parse(engine, arrival);
+    }
+    btl_ib_wire_error_t error = btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view);
+    if (error != BTL_IB_WIRE_OK) {
+        count_wire_error(&engine->count, error);
+    }
+    return error == BTL_IB_WIRE_OK;
+}
+
+bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
+{
+    heard(conn, view);
+    if (news) {
+        btl_ib_ack_rx_process(conn, view);
+    }
+    switch (view->type) {
+    case BTL_IB_TYPE_ACK:
+        conn->engine->count.received_acks++;
+        if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+            for (uint32_t space = 0; space < conn->rail->queues.count; space++) {
+                btl_ib_ack_tx_owe(conn, space, true);
+            }
+        }
+        break;
+    case BTL_IB_TYPE_REFUSED:
+        btl_ib_op_recv_refused(conn, view);
+        break;
+    case BTL_IB_TYPE_CLOSE:
+        return true;
+    default:
+        recv_sequenced(conn, view);
+        break;
+    }
+    return false;
+}

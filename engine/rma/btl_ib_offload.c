@@ -1,0 +1,316 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_offload.h"
+
+#include "btl_ib_completion.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_recovery.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* us of engine->awake: the transport takes nothing for so long (its connection does not come to be): what
+ * can go another way does. */
+enum { PATIENCE = 1000 * 1000 };
+
+static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
+{
+    return conn->rail->transport->ops->rdma;
+}
+
+static btl_ib_op_t *op_of(btl_ib_list_t *item)
+{
+    return BTL_IB_CONTAINER(item, btl_ib_op_t, out.link);
+}
+
+void btl_ib_offload_init(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->direct.waiting);
+    btl_ib_list_init(&conn->direct.running);
+}
+
+/* ---- which ---- */
+
+/* Does the device that this connection leads to know the region, and ours both ends of it? What devices move has no
+ * trailer: with a guard nothing goes by them. */
+static bool is_known(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    return device_of(conn) != NULL && op->place.known
+           && op->place.rail == conn->identity.remote_rail
+           && conn->engine->guard.kind == BTL_IB_GUARD_NONE;
+}
+
+/* Devices change words of 8 bytes in two ways. */
+static bool has_atomic(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    return conn->rail->transport->attr.rdma_atomics != BTL_IB_RDMA_ATOMICS_NONE
+           && op->type == BTL_IB_ATOMIC_INT64
+           && (op->code == BTL_IB_ATOMIC_ADD || op->code == BTL_IB_ATOMIC_CSWAP);
+}
+
+bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
+
+    if (!is_known(conn, op)) {
+        return false;
+    }
+    if (op->kind == BTL_IB_OP_ATOMIC) {
+        return op->by_device && has_atomic(conn, op);
+    }
+    return op->size > 0 && op->size <= attr->rdma_max
+           && (op->mem != NULL || op->size <= attr->rdma_copied);
+}
+
+bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    if (op->kind == BTL_IB_OP_ATOMIC) {
+        return op->by_device;
+    }
+    return conn->route.via == conn->rail && btl_ib_rail_usable(conn->rail)
+           && btl_ib_offload_possible(conn, op);
+}
+
+/* ---- the way in ---- */
+
+static btl_ib_rdma_kind_t kind_of(const btl_ib_op_t *op)
+{
+    switch (op->kind) {
+    case BTL_IB_OP_PUT:
+        return BTL_IB_RDMA_WRITE;
+    case BTL_IB_OP_GET:
+        return BTL_IB_RDMA_READ;
+    default:
+        return op->code == BTL_IB_ATOMIC_ADD ? BTL_IB_RDMA_ADD : BTL_IB_RDMA_CSWAP;
+    }
+}
+
+static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    const bool atomic = op->kind == BTL_IB_OP_ATOMIC;
+    const btl_ib_rdma_work_t work = {
+        .to = conn->route.address,
+        .kind = kind_of(op),
+        .local = atomic ? &op->result : op->local,
+        .mem = atomic ? NULL : op->mem,
+        .remote = op->place.address + op->offset, /* if it wraps the device refuses it */
+        .key = op->place.key,
+        .size = atomic ? sizeof(op->result) : op->size,
+        .operand = op->operand,
+        .compare = op->compare,
+        .context = op,
+    };
+
+    if (conn->rail->health.failed || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
+        return -ENETDOWN;
+    }
+    if (conn->rail->health.down) { /* it may come back, and atomics have no other way */
+        return -EAGAIN;
+    }
+    return device_of(conn)->start(conn->rail->transport, &work);
+}
+
+/* From now on the peer's silence is noticed. */
+static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    if (op->asked || conn->identity.name == conn->engine->config.name) {
+        return;
+    }
+    if (conn->ops.answers == 0) {
+        btl_ib_op_answered(conn);
+    }
+    btl_ib_op_asked(op);
+    btl_ib_recovery_arm(conn);
+}
+
+/* It is in the device. */
+static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_list_push_tail(&conn->direct.running, &op->out.link);
+    conn->direct.count++;
+    conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
+    expect(conn, op);
+}
+
+/* It does not go by the device, which says why, and has no place in any list. */
+static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
+{
+    btl_ib_op_not_asked(op);
+    conn->engine->count.direct_returned++;
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s does not bring an operation to an end: %s",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name, strerror(error));
+    if (op->kind == BTL_IB_OP_ATOMIC) {
+        btl_ib_completion_add(&op->out, -EPIPE);
+    } else {
+        btl_ib_op_queue(conn, op);
+        btl_ib_conn_ready(conn);
+    }
+}
+
+/* Has nothing gone in for so long? */
+static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
+{
+    return conn->direct.count == 0
+           && btl_ib_clock_awake(&conn->engine->clock) - conn->direct.moved_at > patience;
+}
+
+/* Not taken, for that reason: shall it come again? A peer that computes is late to connect, and an ATOMIC has no other
+ * way: it waits as long as for an answer, unless the peer is known to be reached by another rail only. */
+static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc)
+{
+    const uint64_t limit = conn->engine->config.silence_limit;
+
+    if (op->kind != BTL_IB_OP_ATOMIC) {
+        return rc == -EAGAIN;
+    }
+    return (rc == -EAGAIN || (rc == -EHOSTUNREACH && conn->route.via == conn->rail))
+           && (limit == 0 || !is_late(conn, limit));
+}
+
+/* The transport takes nothing. What can go another way does. */
+static void lose_patience(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t waiting;
+    btl_ib_list_t *item;
+
+    btl_ib_list_init(&waiting);
+    btl_ib_list_splice_tail(&waiting, &conn->direct.waiting);
+    while ((item = btl_ib_list_pop(&waiting)) != NULL) {
+        if (op_of(item)->kind == BTL_IB_OP_ATOMIC) {
+            btl_ib_list_push_tail(&conn->direct.waiting, item);
+        } else {
+            turn_away(conn, op_of(item), ETIMEDOUT);
+        }
+    }
+}
+
+void btl_ib_offload_push(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item;
+    int rc = 0;
+
+    while (rc == 0 && (item = btl_ib_list_first(&conn->direct.waiting)) != NULL
+           && conn->direct.count < conn->engine->config.ops_max) {
+        rc = hand_over(conn, op_of(item));
+        if (comes_again(conn, op_of(item), rc)) {
+            expect(conn, op_of(item));
+            break;
+        }
+        btl_ib_list_remove(item);
+        if (rc == 0) {
+            entered(conn, op_of(item));
+        } else {
+            turn_away(conn, op_of(item), -rc);
+            rc = 0;
+        }
+    }
+    if (rc != 0) {
+        conn->engine->count.blocked_transport++;
+        if (rc == -EHOSTUNREACH || is_late(conn, PATIENCE)) {
+            lose_patience(conn);
+        }
+        btl_ib_conn_ready(conn);
+    }
+}
+
+/* A device refuses a word that is not aligned, too, but with its connection. */
+static bool is_aligned(const btl_ib_op_t *op)
+{
+    return op->kind != BTL_IB_OP_ATOMIC
+           || (op->place.address + op->offset) % sizeof(op->result) == 0;
+}
+
+void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_DIRECT};
+    btl_ib_list_init(&op->out.link);
+    if (!is_aligned(op)) {
+        btl_ib_completion_add(&op->out, -EACCES);
+        return;
+    }
+    if (btl_ib_list_empty(&conn->direct.waiting) && conn->direct.count == 0) {
+        conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
+    }
+    btl_ib_conn_active(conn);
+    btl_ib_list_push_tail(&conn->direct.waiting, &op->out.link);
+    btl_ib_offload_push(conn);
+}
+
+/* ---- the way out ---- */
+
+/* Off the accounts of the device. */
+static void leave(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_list_remove(&op->out.link);
+    conn->direct.count--;
+    btl_ib_op_not_asked(op);
+}
+
+static void count_done(btl_ib_counters_t *count, const btl_ib_op_t *op)
+{
+    count->direct_puts += op->kind == BTL_IB_OP_PUT;
+    count->direct_gets += op->kind == BTL_IB_OP_GET;
+    count->direct_atomics += op->kind == BTL_IB_OP_ATOMIC;
+}
+
+void btl_ib_offload_event(const btl_ib_event_t *event)
+{
+    btl_ib_op_t *op = event->context;
+    btl_ib_conn_t *conn = op->out.conn;
+
+    leave(conn, op);
+    conn->direct.moved_at = conn->engine->clock.awake;
+    btl_ib_op_answered(conn);
+    if (!btl_ib_list_empty(&conn->direct.waiting)) {
+        btl_ib_conn_ready(conn);
+    }
+    if (event->error == 0) {
+        count_done(&conn->engine->count, op);
+        btl_ib_completion_add(&op->out, 0);
+    } else if (event->error == EACCES) {
+        btl_ib_completion_add(&op->out, -EACCES);
+    } else {
+        turn_away(conn, op, event->error);
+    }
+}
+
+/* From now on the device uses no memory of our operations, and says nothing of them. */
+static void take_back(const btl_ib_conn_t *conn)
+{
+    if (conn->direct.count > 0) {
+        device_of(conn)->cancel(conn->rail->transport, conn->route.address);
+    }
+}
+
+void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
+{
+    btl_ib_list_t *item;
+
+    take_back(conn);
+    while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
+        leave(conn, op_of(item));
+        btl_ib_completion_add(&op_of(item)->out, status);
+    }
+    while ((item = btl_ib_list_first(&conn->direct.waiting)) != NULL) {
+        btl_ib_completion_add(&op_of(item)->out, status);
+    }
+}
+
+void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item;
+
+    take_back(conn);
+    while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
+        leave(conn, op_of(item));
+        turn_away(conn, op_of(item), conn->rail->health.error);
+    }
+    while ((item = btl_ib_list_pop(&conn->direct.waiting)) != NULL) {
+        turn_away(conn, op_of(item), conn->rail->health.error);
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_ack_send.h"
+
+#include "btl_ib_ack_tx.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_state.h"
+#include "btl_ib_transmit.h"
+
+enum {
+    IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
+                       * second, as one might, costs a tenth of streaming: a receiver that is
+                       * faster than its sender is idle between any two segments */
+    ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
+};
+
+/* What was refused, and may come again, goes along with whatever else is told, until it is there. */
+static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
+
+    if (refusal != NULL) {
+        segment->flags |= BTL_IB_FLAG_READY;
+        segment->seq = refusal->seq;
+        segment->space = refusal->space;
+    }
+    return refusal;
+}
+
+/* Send one ACK segment with what is due of *spaces, and take those off that it told. False if memory
+ * or the transport did not allow it; *all as above. */
+static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
+{
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
+
+    if (segment == NULL) {
+        conn->engine->count.blocked_memory++;
+        return false;
+    }
+    segment->flags |= flags;
+    btl_ib_refusal_t *refusal = name_ready(conn, segment);
+    uint32_t done = btl_ib_ack_tx_fill(conn, segment, room, *spaces, all);
+    bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
+    btl_ib_pool_put(segment);
+    if (taken) {
+        if (refusal != NULL) {
+            btl_ib_rnr_told(conn, refusal);
+        }
+        conn->engine->count.sent_acks++;
+        btl_ib_ack_tx_told(conn, done);
+        *spaces &= ~done;
+    } else {
+        btl_ib_ack_tx_untold(conn, *spaces);
+    }
+    return taken;
+}
+
+bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
+{
+    uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
+                       + conn->engine->guard.ops->trailer;
+    uint32_t room = conn->peer_queues->q[0].size;
+    uint32_t spaces = btl_ib_ack_tx_spaces_to_tell(conn);
+    bool all = false;
+    int sent = 0;
+
+    /* An ACK goes on the command channel, from a small buffer. */
+    room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
+    room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
+    const bool refused_apart =
+        spaces != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
+    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
+        sent++;
+    }
+    if (sent == 0) {
+        return false;
+    }
+    if (refused_apart) {
+        spaces = 0;
+        (void) send_one(conn, flags, room, &spaces, &all);
+    }
+    btl_ib_ack_tx_put_off(conn);
+    return true;
+}
+
+static bool is_due(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return conn->ack.now || engine->clock.now >= conn->ack.at
+           || engine->turn.idle_calls >= IDLE_CALLS;
+}
+
+void btl_ib_ack_turn(btl_ib_engine_t *engine)
+{
+    /* What is put off goes behind this one, to wait for the next turn. */
+    const btl_ib_list_t *last = btl_ib_list_last(&engine->acks);
+    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
+    uint32_t full = 0; /* rails that take nothing now; the others must not wait for them */
+
+    while (item != NULL) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
+        uint32_t rail = 1u << conn->route.via->index;
+
+        item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
+        if (!is_due(conn)) {
+            return;
+        }
+        if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {
+            full |= rail;
+        }
+    }
+}

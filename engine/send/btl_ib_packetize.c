@@ -1,0 +1,469 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_packetize.h"
+
+#include "btl_ib_answers.h"
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_prefetch.h"
+#include "btl_ib_state.h"
+
+#include <string.h>
+
+static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
+
+static inline btl_ib_op_t *btl_ib_op_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
+}
+
+static inline btl_ib_stream_t *btl_ib_stream_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
+}
+
+/* ---- the headers of each type, behind the common one: pictures are in btl_ib_wire.h ---- */
+
+static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_chunk_t chunk = {
+        .fragment = BTL_IB_LE32(msg->id),
+        .total = BTL_IB_LE32(msg->out.size),
+        .index = BTL_IB_LE16(offset / msg->unit),
+        .unit = BTL_IB_LE16(msg->unit),
+    };
+    memcpy(to, &chunk, sizeof(chunk));
+}
+
+/* From byte `offset` of the operation on. */
+static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset + offset),
+        .end = BTL_IB_LE64(op->offset + op->size),
+        .operation = BTL_IB_LE32(op->id),
+    };
+    memcpy(to, &target, sizeof(target));
+}
+
+static void write_atomic(const btl_ib_op_t *op, uint8_t *to)
+{
+    const btl_ib_wire_atomic_t atomic = {
+        .region = BTL_IB_LE64(op->key.id),
+        .secret = BTL_IB_LE64(op->key.secret),
+        .offset = BTL_IB_LE64(op->offset),
+        .operand = BTL_IB_LE64(op->operand),
+        .compare = BTL_IB_LE64(op->compare),
+        .operation = BTL_IB_LE32(op->id),
+        .code = (uint8_t) op->code,
+        .type = (uint8_t) op->type,
+    };
+    memcpy(to, &atomic, sizeof(atomic));
+}
+
+static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *to)
+{
+    const btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(offset & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(offset >> 32),
+        .operation = BTL_IB_LE32(stream->id),
+    };
+    memcpy(to, &got, sizeof(got));
+}
+
+/* ---- bytes of a caller's memory: copied behind the header, or sent from where they are ---- */
+
+/* What a segment is made of: a head of its type, which who cuts it writes, then bytes. */
+typedef struct btl_ib_piece {
+    btl_ib_type_t type;
+    uint32_t head;           /* bytes of it */
+    const struct iovec *iov; /* two of them: where the bytes are */
+    uint64_t offset;         /* of the bytes in there */
+    uint32_t size;
+    uint32_t pad; /* zeros behind them */
+    /* The bytes are sent from where they are, and stay there until acknowledged, or as long as `region` of ours is
+     * registered (0: they are in none). */
+    bool refers;
+    uint64_t region;
+} btl_ib_piece_t;
+
+/* The same bytes are sent from where they are. */
+static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
+                  uint32_t size)
+{
+    segment->outside = size;
+    segment->iov[0] = btl_ib_packet_part(&iov[0], &offset, &size);
+    segment->iov[1] = (struct iovec){0};
+    if (size > 0) {
+        segment->iov[segment->iov[0].iov_len > 0] = btl_ib_packet_part(&iov[1], &offset, &size);
+    }
+}
+
+/* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
+static void lend(btl_ib_conn_t *conn, const btl_ib_piece_t *piece, btl_ib_segment_t *segment)
+{
+    segment->size -= piece->size;
+    segment->region = piece->region;
+    btl_ib_regions_lend(&conn->engine->regions, piece->region);
+}
+
+/* Zeros behind bytes that are sent from where they are; if those are in two places there is no third. */
+static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
+{
+    static const uint8_t zeros[BTL_IB_PAD_MAX];
+
+    if (segment->iov[1].iov_len == 0) {
+        segment->iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = size};
+        segment->outside += size;
+    }
+}
+
+static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
+{
+    const bool outside = piece->refers && piece->size > 0;
+    const bool room = !outside || piece->region != 0;
+    btl_ib_segment_t *segment =
+        btl_ib_packet_make(conn, piece->type, piece->head + (room ? piece->size + piece->pad : 0));
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->payload = piece->size;
+    if (outside) {
+        refer(segment, piece->iov, piece->offset, piece->size);
+        pad_outside(segment, piece->pad);
+        if (room) {
+            lend(conn, piece, segment);
+        }
+    } else if (piece->size > 0) {
+        uint8_t *bytes = btl_ib_packet_body(segment) + piece->head;
+        btl_ib_packet_copy(piece->iov, 2, piece->offset, piece->size, bytes);
+        memset(bytes + piece->size, 0, piece->pad);
+    }
+    return segment;
+}
+
+/* The most that fits a segment of `space` behind a head of `head` bytes. */
+static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
+{
+    const uint32_t largest =
+        btl_ib_min_u32(conn->peer_queues->q[space].size, conn->pmtud.datagram_max);
+
+    return largest - btl_ib_packet_overhead(conn) - head;
+}
+
+/* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
+
+/* What pieces of one thing have in common, and the one to be made next. */
+typedef struct row {
+    btl_ib_piece_t piece;
+    struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
+    uint32_t unit;          /* bytes in each piece but the last */
+    uint32_t pad_most;      /* the last may be made as long as the others by so many zeros */
+} row_t;
+
+/*
+ * Bytes of each chunk of a message of `size` bytes. Where the network joins datagrams of one size, chunks of one size
+ * are worth more than few that are full: then all of several messages travel as one. Segments are a multiple
+ * of 8 bytes, so that what was joined is aligned.
+ */
+static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint32_t heads = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
+    const uint32_t most = conn->pmtud.datagram_max - heads;
+
+    if (conn->cc.train <= 1) {
+        return most;
+    }
+    const uint64_t chunks = (size + most - 1) / most;
+    const uint32_t segment = (heads + (uint32_t) ((size + chunks - 1) / chunks) + 7) & ~7u;
+    return btl_ib_min_u32(segment - heads, most);
+}
+
+/* A message becomes chunks from its first one on. */
+static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, row_t *row)
+{
+    if (msg->unit == 0) {
+        msg->unit = unit_of(conn, msg->out.size);
+        msg->id = conn->next_fragment++;
+    }
+    row->unit = msg->unit;
+    row->pad_most = conn->cc.train <= 1 ? 0 : BTL_IB_PAD_MAX;
+    row->piece.type = BTL_IB_TYPE_CHUNK;
+    row->piece.head = sizeof(btl_ib_wire_chunk_t);
+    row->piece.iov = msg->iov;
+}
+
+static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space,
+                         void *memory, row_t *row)
+{
+    row->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
+    row->memory[1] = (struct iovec){.iov_len = 0};
+    row->unit = portion(conn, space, row->piece.head);
+    row->pad_most = 0;
+    row->piece.iov = row->memory;
+}
+
+/* Memory that the transport would still read after send() must be ours; a guard wants all of a
+ * datagram in one piece. */
+static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
+{
+    const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
+    return size <= attr->inline_size && attr->max_iov >= 3 && attr->registered_page == 0
+           && conn->engine->guard.ops->trailer == 0;
+}
+
+static void begin_row(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, row_t *row)
+{
+    row->piece.region = 0;
+    if (out->kind == BTL_IB_OUT_MESSAGE) {
+        begin_chunks(conn, btl_ib_msg_of(out), row);
+    } else if (out->kind == BTL_IB_OUT_PUT) {
+        row->piece.type = BTL_IB_TYPE_PUT;
+        row->piece.head = sizeof(btl_ib_wire_target_t);
+        begin_memory(conn, out, space, btl_ib_op_of(out)->local, row);
+    } else {
+        row->piece.type = BTL_IB_TYPE_GOT;
+        row->piece.head = sizeof(btl_ib_wire_got_t);
+        row->piece.region = btl_ib_stream_of(out)->key.id;
+        begin_memory(conn, out, space, btl_ib_stream_of(out)->memory, row);
+    }
+    row->piece.refers = can_refer(conn, btl_ib_packet_overhead(conn) + row->piece.head + row->unit);
+}
+
+/* What makes the last piece as long as the others, if that is little. */
+static uint32_t pad_of(const row_t *row, uint64_t rest)
+{
+    return rest < row->unit && row->unit - rest <= row->pad_most ? row->unit - (uint32_t) rest : 0;
+}
+
+static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t *row)
+{
+    const uint64_t rest = out->size - out->offset;
+    btl_ib_piece_t *piece = &row->piece;
+
+    piece->offset = out->offset;
+    piece->size = btl_ib_clip_u32(rest, row->unit);
+    piece->pad = pad_of(row, rest);
+    if (piece->iov == row->memory) {
+        btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
+    }
+    btl_ib_segment_t *segment = make(conn, piece);
+    if (segment == NULL) {
+        return NULL;
+    }
+    uint8_t *body = btl_ib_packet_body(segment);
+    if (out->kind == BTL_IB_OUT_MESSAGE) {
+        segment->tag = btl_ib_msg_of(out)->tag;
+        write_chunk(btl_ib_msg_of(out), piece->offset, body);
+    } else if (out->kind == BTL_IB_OUT_PUT) {
+        write_target(btl_ib_op_of(out), piece->offset, body);
+    } else {
+        write_got(btl_ib_stream_of(out), piece->offset, body);
+    }
+    return segment;
+}
+
+/* ---- what fits one segment: short messages, requests, replies ---- */
+
+static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *msg)
+{
+    const btl_ib_piece_t piece = {
+        .type = BTL_IB_TYPE_DATA,
+        .iov = msg->iov,
+        .size = (uint32_t) msg->out.size,
+    };
+    btl_ib_segment_t *segment = make(conn, &piece);
+
+    if (segment != NULL) {
+        segment->tag = msg->tag;
+    }
+    return segment;
+}
+
+static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+{
+    const bool get = op->kind == BTL_IB_OP_GET;
+    const btl_ib_piece_t piece = {
+        .type = get ? BTL_IB_TYPE_GET : BTL_IB_TYPE_ATOMIC,
+        .head = get ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t),
+    };
+    btl_ib_segment_t *segment = make(conn, &piece);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    if (get) {
+        write_target(op, 0, btl_ib_packet_body(segment));
+    } else {
+        write_atomic(op, btl_ib_packet_body(segment));
+    }
+    segment->payload = (uint32_t) op->out.size;
+    return segment;
+}
+
+/* As many as fit. */
+static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
+{
+    uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, space, 0));
+
+    size -= size % (uint32_t) sizeof(btl_ib_wire_reply_t);
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
+    if (segment != NULL) {
+        btl_ib_answers_write(conn, btl_ib_packet_body(segment), size);
+        segment->payload = size;
+    }
+    return segment;
+}
+
+/* ---- all of them ---- */
+
+/* Is it cut into pieces, even if there is only one? A short message that must keep its place among others is: only chunks are
+ * handed up in the order of sending. */
+static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+{
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
+    }
+    const btl_ib_msg_t *msg = btl_ib_msg_of(out);
+    return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
+}
+
+static btl_ib_segment_t *cut_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+{
+    switch (out->kind) {
+    case BTL_IB_OUT_REQUEST:
+        return cut_request(conn, btl_ib_op_of(out));
+    case BTL_IB_OUT_REPLIES:
+        return cut_replies(conn, out, space);
+    default:
+        return cut_message(conn, btl_ib_msg_of(out));
+    }
+}
+
+/* Does its memory stay in use until all of its segments are acknowledged? */
+static bool counts_segments(const btl_ib_segment_t *segment)
+{
+    return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
+}
+
+/* Does somebody wait for the acknowledgement of its last segment? */
+static bool wants_ack_now(btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_PUT
+           || (out->kind == BTL_IB_OUT_MESSAGE && btl_ib_msg_of(out)->want_ack_now);
+}
+
+static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
+{
+    segment->out = out;
+    out->offset += segment->payload;
+    out->pending += counts_segments(segment);
+    segment->last = out->offset == out->size;
+    if (segment->last && wants_ack_now(out)) {
+        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    }
+}
+
+int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
+                     btl_ib_segment_t **segments, int most)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    const bool in_pieces = is_in_pieces(conn, out);
+    row_t row;
+    int n = 0;
+
+    if (in_pieces) {
+        begin_row(conn, out, space, &row);
+    }
+    do {
+        if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
+            break;
+        }
+        segments[n] = in_pieces ? cut_piece(conn, out, &row) : cut_whole(conn, out, space);
+        if (segments[n] == NULL) {
+            break;
+        }
+        take_off(out, segments[n++]);
+    } while (n < most && !segments[n - 1]->last);
+    return n;
+}
+
+void btl_ib_packetize_undo(btl_ib_segment_t *segment)
+{
+    segment->out->offset -= segment->payload;
+    segment->out->pending -= counts_segments(segment);
+}
+
+void btl_ib_packetize_left(btl_ib_segment_t *segment)
+{
+    if (!counts_segments(segment)) {
+        segment->out = NULL; /* the segment is a copy, and may outlive it */
+    }
+}
+
+/* ---- several short messages in one segment ---- */
+
+static const btl_ib_msg_t *bundleable(const btl_ib_list_t *item)
+{
+    const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        return NULL;
+    }
+    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+    return msg->ordered || msg->unit != 0 ? NULL : msg;
+}
+
+uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size)
+{
+    const btl_ib_list_t *item = btl_ib_list_first(pending);
+    const btl_ib_msg_t *msg;
+    uint32_t count = 0;
+
+    *size = 0;
+    for (; item != NULL && (msg = bundleable(item)) != NULL;
+         item = btl_ib_list_next(pending, item)) {
+        uint64_t more = btl_ib_wire_bundled_size(msg->out.size);
+        if (more > room - *size) {
+            break;
+        }
+        *size += (uint32_t) more;
+        count++;
+    }
+    return count;
+}
+
+btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
+                                          uint32_t count, uint32_t size, uint32_t space,
+                                          btl_ib_list_t *bundled)
+{
+    if (btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_BUNDLE, size);
+    if (segment == NULL) {
+        return NULL;
+    }
+    uint8_t *to = btl_ib_packet_body(segment);
+    segment->bundled = count;
+    for (; count > 0; count--) {
+        btl_ib_list_t *item = btl_ib_list_pop(pending);
+        btl_ib_msg_t *msg = btl_ib_msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+        uint32_t bytes = (uint32_t) msg->out.size;
+        btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
+        to += btl_ib_wire_bundled_size(bytes);
+        msg->out.offset = bytes;
+        segment->payload += bytes;
+        btl_ib_list_push_tail(bundled, item);
+    }
+    return segment;
+}

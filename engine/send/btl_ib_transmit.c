@@ -1,0 +1,419 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments -> datagrams -> transport: headers are written and protected anew for each copy. */
+
+#include "btl_ib_transmit.h"
+
+#include "btl_ib_ack_tx.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_latency.h"
+#include "btl_ib_min.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_state.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- making segments ---- */
+
+/* All in the headers of a row that is news of this moment, alike in all of them, for first and later
+ * copies; `acks`: they acknowledge `ack_space`. */
+static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
+{
+    const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
+    uint64_t now = conn->engine->clock.now;
+    btl_ib_wire_header_t header = {
+        .version_type = BTL_IB_WIRE_VERSION << 4,
+        .connection = BTL_IB_LE32(conn->identity.peer_id),
+        .token = BTL_IB_LE64(conn->identity.tx_token),
+        .stamp = BTL_IB_LE32((uint32_t) now),
+    };
+
+    if (acks) {
+        header.flags |= BTL_IB_FLAG_ACK;
+        header.spaces |= (uint8_t) (ack_space << 4);
+        header.ack = BTL_IB_LE32(rx->window.next);
+        if (conn->rail->queues.q[ack_space].type == BTL_IB_QUEUE_PER_PEER) {
+            uint32_t credits = rx->credit.limit - rx->window.next;
+            header.credits = BTL_IB_LE16(credits < UINT16_MAX ? credits : UINT16_MAX);
+        }
+    }
+    if (conn->ack.no_tag) {
+        header.flags |= BTL_IB_FLAG_NO_TAG;
+    }
+    if (conn->ack.echo_valid) {
+        uint64_t hold = now - conn->ack.echo_at;
+        header.flags |= BTL_IB_FLAG_ECHO;
+        header.echo = BTL_IB_LE32(conn->ack.echo);
+        header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
+        header.away =
+            BTL_IB_LE16(conn->ack.echo_away < UINT16_MAX ? conn->ack.echo_away : UINT16_MAX);
+    }
+    return header;
+}
+
+static void stamp(const btl_ib_wire_header_t *news, btl_ib_segment_t *segment)
+{
+    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+
+    *header = *news;
+    header->version_type = news->version_type | segment->type;
+    header->flags = news->flags | segment->flags;
+    header->spaces = news->spaces | segment->space;
+    header->tag = segment->tag;
+    header->seq = BTL_IB_LE32(segment->seq);
+    header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
+}
+
+/* ---- sending them ---- */
+
+/* Datagrams about to be sent. */
+typedef struct row {
+    int count;
+    btl_ib_tx_t tx[BTL_IB_BATCH];
+    btl_ib_segment_t *wire[BTL_IB_BATCH]; /* what travels: the segment, or a copy that is sealed */
+} row_t;
+
+/* Before the first datagram of a life, and again if memory was short then. */
+static bool have_key(btl_ib_conn_t *conn)
+{
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
+
+    if (keys == NULL || keys->tx.begun) {
+        return true;
+    }
+    btl_ib_guard_path_t path = {
+        .sender_key = &conn->engine->config.key,
+        .receiver_key = &keys->peer,
+        .sender = conn->engine->config.name,
+        .receiver = conn->identity.name,
+        .epoch = conn->identity.epoch,
+        .from_rail = conn->rail->index,
+        .to_rail = conn->identity.remote_rail,
+    };
+    return btl_ib_guard_begin(&conn->engine->guard, &keys->tx, &path);
+}
+
+/* All of a segment in one piece, in other memory: the transport still reads that of an earlier copy and may not say
+ * for long when it has, or it was made for another rail than carries the connection now. NULL: memory is short. */
+static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    uint32_t size = segment->size + segment->outside;
+    btl_ib_segment_t *copy =
+        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->guard.ops->trailer);
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    copy->size = size;
+    copy->type = segment->type;
+    copy->flags = segment->flags;
+    copy->tag = segment->tag;
+    copy->space = segment->space;
+    copy->seq = segment->seq;
+    memcpy(copy->wire, segment->wire, segment->size);
+    btl_ib_packet_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
+    return copy;
+}
+
+/* What travels of a segment whose header is written; NULL if memory is short. What is encrypted goes into a
+ * buffer of its own, because the segment is kept and may be sent again. */
+static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const btl_ib_guard_t *guard = &conn->engine->guard;
+    btl_ib_segment_t *wire = segment;
+
+    if (guard->ops->trailer == 0) {
+        return segment;
+    }
+    if (!have_key(conn)) {
+        return NULL;
+    }
+    if (guard->ops->apart) {
+        wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + guard->ops->trailer);
+        if (wire == NULL) {
+            return NULL;
+        }
+    }
+    if (!btl_ib_guard_seal(guard, conn->identity.keys, segment->wire, wire->wire, segment->size)) {
+        if (wire != segment) {
+            btl_ib_pool_put(wire);
+        }
+        return NULL;
+    }
+    return wire;
+}
+
+static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                    btl_ib_segment_t *wire, btl_ib_tx_t *tx)
+{
+    uint32_t size = segment->size + conn->engine->guard.ops->trailer;
+
+    tx->to = conn->route.to;
+    tx->niov = 1;
+    tx->size = size + segment->outside;
+    tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
+    tx->mem = wire->mem;
+    tx->context = wire;
+    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
+    tx->bulk = conn->bulk_lane && btl_ib_segment_is_bulk(segment);
+    if (conn->route.via != conn->rail) {
+        tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
+    }
+    if (segment->outside > 0) {
+        tx->iov[tx->niov++] = segment->iov[0];
+        if (segment->iov[1].iov_len > 0) {
+            tx->iov[tx->niov++] = segment->iov[1];
+        }
+    }
+}
+
+/* Returns what travels, which may be the segment; NULL: memory is short. */
+static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       const btl_ib_wire_header_t *news, btl_ib_tx_t *tx)
+{
+    bool apart = segment->busy || segment->pool != &conn->route.via->pool;
+    btl_ib_segment_t *plain = apart ? carry_over(conn, segment) : segment;
+
+    if (plain == NULL) {
+        return NULL;
+    }
+    stamp(news, plain);
+    btl_ib_segment_t *wire = protect(conn, plain);
+    if (wire != NULL) {
+        fill_tx(conn, plain, wire, tx);
+    }
+    if (apart && wire != plain) {
+        btl_ib_pool_put(plain);
+    }
+    return wire;
+}
+
+/* Make as many datagrams as memory allows, at most `count`. */
+static void make_row(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                     const btl_ib_wire_header_t *news, row_t *row)
+{
+    row->count = 0;
+    while (row->count < count) {
+        btl_ib_segment_t *segment = segments[row->count];
+        btl_ib_segment_t *wire = make_datagram(conn, segment, news, &row->tx[row->count]);
+        if (wire == NULL) {
+            conn->engine->count.blocked_memory++;
+            return;
+        }
+        row->wire[row->count++] = wire;
+    }
+}
+
+/* The transport took a datagram (`taken`), or it is as if it had and the network lost it. */
+static void left(const btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segment_t *segment,
+                 bool taken)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_segment_t *wire = row->wire[i];
+
+    engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
+    wire->busy = taken && row->tx[i].size > conn->route.via->transport->attr.inline_size;
+    if (wire != segment) {
+        btl_ib_pool_put(wire);
+    }
+}
+
+/* The rest of a row did not leave: copies that were made for it are not used again. */
+static void drop_rest(const row_t *row, btl_ib_segment_t *const *segments, int from)
+{
+    for (int i = from; i < row->count; i++) {
+        if (row->wire[i] != segments[i]) {
+            btl_ib_pool_put(row->wire[i]);
+        }
+    }
+}
+
+/* Errors that say "not now"; all others are as good as a loss: what was sent is repeated, and if
+ * that never helps the silence limit says so. */
+static bool is_full(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+
+/* Hand a row to the transport. Returns how much of it left, in *taken how much the transport took. */
+static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
+                    int *taken)
+{
+    btl_ib_transport_t *transport = conn->route.via->transport;
+    int done = 0;
+
+    *taken = 0;
+    while (done < row->count) {
+        int error = ENETDOWN;
+        int now = conn->route.via->health.failed
+                      ? 0
+                      : transport->ops->send(transport, row->tx + done, row->count - done, &error);
+        for (*taken += now; now > 0; now--, done++) {
+            left(conn, row, done, segments[done], true);
+        }
+        if (done == row->count) {
+            break;
+        }
+        if (is_full(error)) {
+            conn->engine->count.blocked_transport++;
+            break;
+        }
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
+                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, row->tx[done].size,
+                   strerror(error));
+        left(conn, row, done, segments[done], false);
+        done++;
+    }
+    return done;
+}
+
+/*
+ * Does bulk leave for the others to overtake it? Only while there are others: it is sent and looked for faster by the way that
+ * is looked at anyway. It changes back when all of it has arrived, so that none passes what was sent before it.
+ */
+static void choose_way(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
+        conn->bulk_lane = false;
+    }
+    conn->bulk_lane = conn->bulk_lane || btl_ib_latency_short_ones_come(conn);
+}
+
+static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    uint32_t ack_space = btl_ib_ack_tx_pick(conn);
+    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
+    btl_ib_wire_header_t news = news_of(conn, acks, ack_space);
+    row_t row;
+    int taken;
+
+    if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
+        choose_way(conn);
+    }
+    make_row(conn, segments, count, &news, &row);
+    int done = send_row(conn, &row, segments, &taken);
+    drop_rest(&row, segments, done);
+    if (done > 0) {
+        btl_ib_identity_contacted(conn);
+    }
+    if (taken > 0) {
+        conn->ack.no_tag = false;
+        if (acks) {
+            btl_ib_ack_tx_left(conn, ack_space);
+        }
+    }
+    return done;
+}
+
+/* ---- in parts ---- */
+
+/* Was it cut for a larger path? */
+static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer
+               > conn->pmtud.datagram_max
+           && !btl_ib_segment_is_mtu_probe(segment);
+}
+
+/*
+ * Where the next part of a segment begins, of bodies of `total` bytes that travel by `unit` bytes. Each copy
+ * begins somewhere else: of one so many parts may arrive as the peer has room for at a time, always the first.
+ */
+static uint32_t part_offset(const btl_ib_segment_t *segment, uint32_t total, uint32_t unit)
+{
+    const uint32_t count = (total + unit - 1) / unit;
+    const uint32_t turn = (segment->in_parts * UINT32_C(0x9E3779B1)) >> 16;
+
+    return (segment->parted / unit + turn) % count * unit;
+}
+
+/* The next part of a segment, or NULL: no memory. Its body has `total` bytes, and `unit` of them are in a part. */
+static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                   uint32_t total, uint32_t unit)
+{
+    const uint32_t offset = part_offset(segment, total, unit);
+    const uint32_t size = btl_ib_min_u32(unit, total - offset);
+    const uint8_t *body = btl_ib_packet_body(segment);
+    const struct iovec iov[3] = {
+        {.iov_base = (void *) (uintptr_t) body,
+         .iov_len = (size_t) (segment->wire + segment->size - body)},
+        segment->iov[0],
+        segment->iov[1],
+    };
+    btl_ib_wire_part_t part = {
+        .offset = BTL_IB_LE16(offset),
+        .total = BTL_IB_LE16(total),
+        .type = segment->type,
+        .tag = segment->tag,
+    };
+
+    btl_ib_segment_t *made =
+        btl_ib_packet_make(conn, BTL_IB_TYPE_PART, (uint32_t) sizeof(part) + size);
+    if (made == NULL) {
+        return NULL;
+    }
+    uint8_t *to = btl_ib_packet_body(made);
+    memcpy(to, &part, sizeof(part));
+    btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
+    made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN);
+    made->seq = segment->seq;
+    made->space = segment->space;
+    return made;
+}
+
+/*
+ * Send one segment in parts. False if the transport or memory stopped it: the next call goes on from
+ * there. A new segment some of which has left counts as sent, because its sequence cannot be withdrawn any
+ * more; the rest follows as if it had been lost.
+ */
+static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const uint32_t total =
+        segment->size + segment->outside - (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+    const uint32_t head = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+    const uint32_t unit = (conn->pmtud.datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
+
+    while (segment->parted < total) {
+        btl_ib_segment_t *part = make_part(conn, segment, total, unit);
+        bool left = part != NULL && send_whole(conn, &part, 1) == 1;
+        if (part != NULL) {
+            btl_ib_pool_put(part);
+        } else {
+            conn->engine->count.blocked_memory++;
+        }
+        if (!left) {
+            return segment->copies == 0 && segment->parted > 0;
+        }
+        segment->parted += unit;
+        conn->engine->count.sent_parts++;
+    }
+    segment->parted = 0;
+    segment->in_parts++;
+    return true;
+}
+
+int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    int done = 0;
+
+    if (!conn->pmtud.parts) {
+        return send_whole(conn, segments, count);
+    }
+    while (done < count) {
+        int row = 0;
+        while (done + row < count && !is_too_large(conn, segments[done + row])) {
+            row++;
+        }
+        int left = row > 0 ? send_whole(conn, segments + done, row) : 0;
+        done += left;
+        if (left < row || (row == 0 && !send_parts(conn, segments[done]))) {
+            break;
+        }
+        done += row == 0;
+    }
+    return done;
+}

@@ -1,0 +1,111 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* How messages, operations and answers end: what becomes of them when their last piece has left, or is
+ * acknowledged, and the callbacks that say so. */
+
+#include "btl_ib_completion.h"
+
+#include "btl_ib_answers.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_state.h"
+
+static void queue_event(btl_ib_out_t *out)
+{
+    if (btl_ib_list_empty(&out->link)) {
+        btl_ib_list_push_tail(&out->conn->engine->events, &out->link);
+    }
+}
+
+void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
+{
+    switch (out->kind) {
+    case BTL_IB_OUT_MESSAGE:
+        conn->engine->count.sent_messages++;
+        out->sent_due = true;
+        if (copied) {
+            btl_ib_completion_add(out, 0);
+        } else {
+            queue_event(out);
+        }
+        break;
+    case BTL_IB_OUT_REQUEST:
+        btl_ib_op_asked(BTL_IB_CONTAINER(out, btl_ib_op_t, out));
+        break;
+    case BTL_IB_OUT_STREAM:
+        btl_ib_completion_add(out, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    engine->count.sent_bundles++;
+    engine->count.sent_messages += count;
+    for (; count > 0; count--) {
+        btl_ib_list_t *item = btl_ib_list_pop(bundled);
+        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        out->sent_due = true;
+        out->done_due = true;
+        out->status = 0;
+        btl_ib_list_push_tail(&engine->events, item);
+    }
+}
+
+void btl_ib_completion_add(btl_ib_out_t *out, int status)
+{
+    btl_ib_list_remove(&out->link);
+    switch (out->kind) {
+    case BTL_IB_OUT_STREAM:
+    case BTL_IB_OUT_REPLIES:
+        btl_ib_answers_end(out);
+        return;
+    case BTL_IB_OUT_PUT:
+    case BTL_IB_OUT_REQUEST:
+    case BTL_IB_OUT_DIRECT:
+        btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
+        break;
+    default:
+        break;
+    }
+    out->status = status;
+    out->done_due = true;
+    queue_event(out);
+}
+
+static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
+{
+    const btl_ib_engine_ops_t *ops = engine->ops;
+    bool sent = out->sent_due;
+    bool done = out->done_due;
+
+    out->sent_due = false;
+    out->done_due = false;
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        ops->op_done(engine->ops_context, BTL_IB_CONTAINER(out, btl_ib_op_t, out), out->status);
+        return;
+    }
+    btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+    if (sent) {
+        ops->on_sent(engine->ops_context, msg);
+    }
+    if (done) {
+        ops->on_done(engine->ops_context, msg, out->status);
+    }
+}
+
+void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *item;
+
+    while ((item = btl_ib_list_pop(&engine->events)) != NULL) {
+        engine->finished++;
+        call_back(engine, BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+    }
+}

@@ -1,0 +1,423 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments that are right, but cannot be taken in now: who tells whom that they may come again, and what
+ * comes of it. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_ack_send.h"
+#include "hostile.h"
+
+enum { DEAF = 200 }; /* the tag that host 1 does not listen to at first */
+
+/* Host 1 refused `messages` of host 0, each of one segment, and all is quiet but for probes. */
+static bench_t *refusing(uint32_t messages)
+{
+    bench_t *bench = job();
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < messages; i++) {
+        bench_send(bench, 0, 1, 1000, DEAF);
+    }
+    bench_run(bench, SECOND);
+    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
+    return bench;
+}
+
+static bool is_ready(const bench_datagram_t *datagram)
+{
+    return datagram->data[1] & BTL_IB_FLAG_READY;
+}
+
+/* It is told in the first turn, names the first, and brings that and then all others. */
+static void all_come_at_once(void **state)
+{
+    bench_t *bench = refusing(50);
+    uint32_t seq = bench_conn(bench, 0, 1)->tx[2].sentmap.window.first;
+
+    bench->hosts[1].deaf[DEAF] = false;
+    bench_turn(bench, 1);
+    assert_int_equal(bench->wire.count, 1);
+    assert_true(is_ready(bench->wire.first));
+    btl_ib_wire_header_t header;
+    memcpy(&header, bench->wire.first->data, sizeof(header));
+    assert_int_equal(BTL_IB_LE32(header.seq), seq);
+    assert_int_equal(header.spaces & 0xf, 2);
+    uint64_t begun = bench->now;
+    bench_flow(bench);
+    assert_true(bench->now - begun < 20 * BENCH_DELAY);
+    assert_int_equal(bench_counters(bench, 0)->received_ready,
+                     bench_counters(bench, 1)->sent_ready);
+    each_delivered_once(bench);
+    still_works(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Until the first is there every ACK names it, and only the first of them sends it again. */
+static void told_until_it_is_there(void **state)
+{
+    bench_t *bench = refusing(3);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = false;
+    uint64_t again = bench_counters(bench, 0)->retransmits;
+    for (int i = 0; i < 5; i++) {
+        bench_turn(bench, 1);
+        assert_true(btl_ib_ack_send(conn, 0));
+        bench->now++;
+    }
+    uint32_t acks = bench->wire.count;
+    for (const bench_datagram_t *d = bench->wire.first; d != NULL; d = d->next) {
+        assert_true(is_ready(d));
+    }
+    assert_true(acks >= 5);
+    while (acks-- > 0) {
+        bench_deliver(bench, bench_pop(&bench->wire));
+        bench_turn(bench, 0);
+        bench->now++;
+    }
+    assert_int_equal(bench_counters(bench, 0)->retransmits, again + 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_true(btl_ib_ack_send(conn, 0));
+    assert_false(is_ready(bench->wire.first));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+static bool loses_the_first_chunk(bench_t *bench, const bench_datagram_t *datagram)
+{
+    btl_ib_wire_chunk_t chunk;
+
+    (void) bench;
+    if ((datagram->data[0] & 0xf)
+        == BTL_IB_TYPE_PART) { /* it is sent so when it is lost again and again */
+        return true;
+    }
+    if ((datagram->data[0] & 0xf) != BTL_IB_TYPE_CHUNK) {
+        return false;
+    }
+    memcpy(&chunk, datagram->data + sizeof(btl_ib_wire_header_t), sizeof(chunk));
+    return BTL_IB_LE32(chunk.fragment) == 0 && chunk.index == 0;
+}
+
+/* Refused for its tag, and then for want of a buffer: who was told that the first cause is gone does not repeat it
+ * without end because of the second. */
+static void refused_for_two_reasons(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[1].config.reassembly_max = 0;
+    acquaint(bench);                      /* no CONNECT is needed any more */
+    bench->loses = loses_the_first_chunk; /* of the fragment that the only buffer is for */
+    bench->hosts[1].deaf[DEAF] = true;
+    bench_send(bench, 0, 1, 5000, 1);
+    bench_send(bench, 0, 1, 5000, DEAF);
+    bench_run(bench, SECOND);
+    bench->hosts[1].deaf[DEAF] = false;
+    uint64_t sent = bench->hosts[0].datagrams;
+    bench_run(bench, SECOND);
+    assert_true(bench_counters(bench, 1)->refused_no_reassembly > 0);
+    assert_in_range(bench->hosts[0].datagrams - sent, 1,
+                    400); /* each copy of a segment is many parts */
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+static bool loses_large_parts(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    return (datagram->data[0] & 0xf) == BTL_IB_TYPE_PART && datagram->size > 500;
+}
+
+/* What was refused as a whole comes again in parts, of which the path carries but some: that copy was not refused, it is
+ * lost, and its sender is not told without end that it may come. */
+static void comes_again_in_parts(void **state)
+{
+    bench_t *bench = refusing(1);
+    bench_rail_t *rail = &bench->hosts[0].rails[0];
+
+    rail->what = BTL_IB_EVENT_PATH_MTU;
+    rail->about = bench_address(1, 0);
+    rail->size = 600;
+    rail->news = true;
+    bench_turn(bench, 0);
+    bench->loses = loses_large_parts;
+    bench->hosts[1].deaf[DEAF] = false;
+    const uint64_t sent = bench->hosts[0].datagrams;
+    bench_run(bench, SECOND);
+    assert_true(bench_counters(bench, 1)->received_parts > 0);
+    assert_in_range(bench->hosts[0].datagrams - sent, 1, 100);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* As long as nobody listens nothing is told, however often it is looked for. */
+static void nothing_is_told_too_soon(void **state)
+{
+    bench_t *bench = refusing(10);
+
+    for (int i = 0; i < 1000; i++) {
+        bench_turn(bench, 1);
+    }
+    bench_run(bench, SECOND);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
+    assert_int_equal(bench_counters(bench, 0)->received_ready, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
+static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) bench;
+    (void) datagram;
+    return true;
+}
+
+/* Two whose causes are gone are told once each while nobody answers, and not one of them in every turn. */
+static void two_are_told_once_each(void **state)
+{
+    bench_t *bench = refusing(2);
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    const btl_ib_refusal_t *first = &conn->rnr.refusals[BTL_IB_REFUSAL_TAG];
+
+    (void) state;
+    conn->rnr.refusals[BTL_IB_REFUSAL_STORE] = (btl_ib_refusal_t){
+        .seq = first->seq + 1, .space = first->space, .tag = first->tag, .kept = true};
+    bench->hosts[1].deaf[DEAF] = false;
+    bench->loses = loses_all;
+    for (int i = 0; i < 50; i++) {
+        bench_turn(bench, 1);
+    }
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 2);
+    bench->loses = NULL;
+    assert_true(bench_settle(bench, 10 * SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* A connection that ends with something refused leaves nothing behind; its next life is not told of it. */
+static void ends_with_its_life(void **state)
+{
+    bench_t *bench = refusing(5);
+
+    btl_ib_conn_destroy(bench_conn(bench, 0, 1), bench->now);
+    bench_run(bench, 10000);
+    bench->hosts[1].deaf[DEAF] = false;
+    bench_run(bench, SECOND);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
+    uint32_t next = bench_send(bench, 0, 1, 100, DEAF);
+    bench_run(bench, SECOND);
+    assert_int_equal(bench->messages[next].delivered, 1);
+    end(bench);
+    (void) state;
+}
+
+/* What names what was never sent is no ACK at all; what names what is long there brings nothing. */
+static void a_liar_names(void **state)
+{
+    bench_t *bench = refusing(5);
+    const btl_ib_tx_space_t *tx = &bench_conn(bench, 0, 1)->tx[2];
+    const struct {
+        uint32_t space, seq;
+        const char *cause;
+    } lies[] = {
+        {3, tx->sentmap.window.first, "dropped_channel"},
+        {15, tx->sentmap.window.first, "dropped_channel"},
+        {2, tx->sentmap.window.next, "dropped_ack"},
+        {2, tx->sentmap.window.next + 70000, "dropped_ack"},
+        {1, tx->sentmap.window.next + 100, "dropped_ack"},
+        {2, tx->sentmap.window.first - 1, "received_ready"},
+    };
+
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bench_forgery_t lie = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
+        bench_watch_t watch;
+        lie.header.flags |= BTL_IB_FLAG_READY | BTL_IB_FLAG_ECHO;
+        lie.header.spaces = (uint8_t) lies[i].space;
+        lie.header.seq = BTL_IB_LE32(lies[i].seq);
+        lie.header.echo = BTL_IB_LE32((uint32_t) bench->now);
+        lie.header.hold = UINT16_MAX;
+        bench_watch(&bench->hosts[0], false, &watch);
+        bench_throw_forgery(bench, 0, 1, &lie);
+        uint64_t acks = bench_counters(bench, 0)->received_acks - watch.count.received_acks;
+        assert_int_equal(acks, i + 1 == sizeof(lies) / sizeof(lies[0]));
+        watch.count.received_acks += acks;
+        bench_unchanged(&watch, lies[i].cause, 1);
+    }
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    end(bench);
+    (void) state;
+}
+
+/* All that was refused is told as long as it is missing, in runs, and is parked by its sender. */
+static void all_are_parked(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 15; i++) { /* one by one: none are bundled */
+        bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(to->rnr.runs->count, 5);
+    assert_int_equal(from->sentmap.deferred_count, 10);
+    assert_int_equal(from->sentmap.in_flight, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(to->rnr.runs->count, 0);
+    assert_int_equal(from->sentmap.deferred_count, 0);
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* An ACK has no room for all runs: it tells of what was refused last, and so in the end of each. */
+static void all_are_told_in_time(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 60; i++) {
+        bench_send(bench, 0, 1, 1000, i % 2 == 0 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(to->rnr.runs->count, 30);
+    assert_int_equal(from->sentmap.deferred_count, 30);
+    assert_int_equal(from->sentmap.in_flight, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* Where an ACK has room for one block only, what was refused is told by ACKs of its own. */
+static void told_in_small_buffers(void **state)
+{
+    bench_t *bench = new_bench();
+
+    if (!bench_guard(bench, BTL_IB_GUARD_INTEGRITY)) {
+        end(bench);
+        skip();
+        return; /* which the compiler does not know */
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        strcpy(bench->hosts[i].queues, "P,104,256:S,1472,256");
+    }
+    acquaint(bench);
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 15; i++) {
+        bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_int_equal(bench_conn(bench, 1, 0)->rnr.runs->count, 5);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 10);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.in_flight, 0);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* What was refused fills the limit on all connections: others of its connection go beside it, one at a time. */
+static void limits_hold_up_nobody(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.depth_total = 8;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 12; i++) {
+        bench_send(bench, 0, 1, 1000, DEAF);
+    }
+    bench_run(bench, 10000);
+    uint32_t heard = bench_send(bench, 0, 1, 1000, 1);
+    bench_run(bench, 10000);
+    assert_int_equal(bench->messages[heard].delivered, 1);
+    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 12);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* More than an ACK can tell, or be parked, are lost: none is forgotten. */
+static void too_many_to_park(void **state)
+{
+    bench_t *bench = job();
+    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
+
+    bench->hosts[1].deaf[DEAF] = true;
+    for (uint32_t i = 0; i < 400; i++) {
+        bench_send(bench, 0, 1, 1000, i % 2 == 0 && i < 100 ? 1 : DEAF);
+        bench_run(bench, 1000);
+    }
+    assert_true(to->rnr.runs->count <= BTL_IB_RNR_RUNS);
+    assert_true(from->sentmap.deferred_count <= 256);
+    bench->hosts[1].deaf[DEAF] = false;
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+    (void) state;
+}
+
+/* "No receiver for the tag" explains a death only if it was said lately. */
+static void a_reason_of_long_ago(void **state)
+{
+    bench_t *bench = new_bench();
+
+    bench->hosts[0].config.silence_limit = 4 * SECOND;
+    bench_start(bench, 0);
+    bench_start(bench, 1);
+    bench->hosts[1].deaf[DEAF] = true;
+    bench_send(bench, 0, 1, 100, DEAF);
+    bench_run(bench, SECOND);
+    assert_true(bench_conn(bench, 0, 1)->recovery.no_tag_at != 0);
+    bench_stop(bench, 1);
+    bench_run(bench, 8 * SECOND);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);
+    assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_NO_TAG], 0);
+    end(bench);
+    (void) state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_come_at_once),         cmocka_unit_test(told_until_it_is_there),
+        cmocka_unit_test(nothing_is_told_too_soon), cmocka_unit_test(two_are_told_once_each),
+        cmocka_unit_test(ends_with_its_life),       cmocka_unit_test(a_liar_names),
+        cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
+        cmocka_unit_test(comes_again_in_parts),     cmocka_unit_test(all_are_parked),
+        cmocka_unit_test(too_many_to_park),         cmocka_unit_test(all_are_told_in_time),
+        cmocka_unit_test(limits_hold_up_nobody),    cmocka_unit_test(told_in_small_buffers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "btl_ib_pmtud.h"
 #include "hostile.h"
 
 enum { LINES = 512, SHOWN = 20 };

@@ -103,7 +103,7 @@ static uint64_t grow_idle(btl_ib_progress_thread_t *self, watch_t *watch, uint64
 static uint64_t wait_for_peers(btl_ib_progress_thread_t *self, watch_t *watch, uint64_t now,
                                int came)
 {
-    const uint64_t due = btl_ib_engine_kick_due(self->engine);
+    const uint64_t due = btl_ib_engine_async_due(self->engine);
 
     if (came > 0) {
         watch->served_at = now;
@@ -128,7 +128,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
     int came;
 
     self->in_engine = true;
-    came = btl_ib_engine_kick(self->engine, now, self->config.burst);
+    came = btl_ib_engine_async_progress(self->engine, now, self->config.burst);
     self->in_engine = false;
     if (came > 0) { /* an application that seldom calls progress is to see it in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);
@@ -136,7 +136,7 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
     if (btl_ib_engine_serves(self->engine) || self->answers) {
         return wait_for_peers(self, watch, now, came);
     }
-    return pause_until_due(self, now, btl_ib_engine_kick_due(self->engine));
+    return pause_until_due(self, now, btl_ib_engine_async_due(self->engine));
 }
 
 /* Returns how long to sleep, us. */
@@ -380,7 +380,7 @@ bool btl_ib_progress_thread_attach(btl_ib_progress_thread_t *self, btl_ib_engine
 void btl_ib_progress_thread_wake(btl_ib_progress_thread_t *self)
 {
     if (!is_needed(self->engine)
-        || (self->listening && UINT64_MAX == btl_ib_engine_kick_due(self->engine))) {
+        || (self->listening && UINT64_MAX == btl_ib_engine_async_due(self->engine))) {
         return;
     }
     if (!self->started) {

@@ -168,7 +168,12 @@ sim-programs: tests/sim/btl_ib_sim
 cost-programs: tests/cost/engine_cost
 fuzz-programs: $(fuzz_targets)
 tsan-programs: tests/unit/tsan_biased_lock
-.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs
+if BTL_IB_HAVE_VERBS
+rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_count.la
+else
+rdma-programs:
+endif
+.PHONY: unit-programs sim-programs cost-programs fuzz-programs tsan-programs rdma-programs
 
 # The component's lock is the one place where threads meet; it knows nothing of Open MPI, whose own
 # locks thread sanitizer takes for errors.

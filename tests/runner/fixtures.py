@@ -36,9 +36,10 @@ def _programs(what):
     )
 
 
-unit_programs, sim_programs, cost_programs, tsan_programs, mpi_programs = map(
-    _programs, ("unit", "sim", "cost", "tsan", "mpi")
+unit_programs, sim_programs, cost_programs, tsan_programs = map(
+    _programs, ("unit", "sim", "cost", "tsan")
 )
+mpi_programs, rdma_programs = map(_programs, ("mpi", "rdma"))
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,7 @@ def test_bench(run, mpi, part):
 
 
 @pytest.mark.rdma
-def test_rdma(run, mpi, request, case):
+def test_rdma(run, mpi, rdma_programs, request, case):
     """In virtual machines: a set of tests each. Those that want two machines take minutes more."""
     full = ["--full"] if request.config.option.level == "nightly" else []
     run(ROOT / "tests/rdma/run", *full, case)

@@ -249,7 +249,7 @@ static void let_go(btl_ib_engine_t *engine)
  * ended. */
 static bool work_is_left(const btl_ib_engine_t *engine)
 {
-    return !btl_ib_list_empty(&engine->store.messages) || !btl_ib_list_empty(&engine->whole)
+    return !btl_ib_list_empty(&engine->backlog.messages) || !btl_ib_list_empty(&engine->whole)
            || !btl_ib_list_empty(&engine->unidentified.messages) || engine->turn.failure_pending;
 }
 
@@ -310,7 +310,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
     btl_ib_latency_nobody_waits(engine);
-    engine->count.kicks++;
+    engine->count.async_turns++;
     int received = poll_rails(engine, burst);
     evict_and_push(engine);
     btl_ib_ack_turn(engine);

@@ -109,9 +109,9 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
-    btl_ib_backlog_init(&engine->store, &engine->mem, config->store_max);
+    btl_ib_backlog_init(&engine->backlog, &engine->mem, config->store_max);
     btl_ib_backlog_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
-    btl_ib_tombstones_init(&engine->graves, &engine->mem);
+    btl_ib_tombstones_init(&engine->tombstones, &engine->mem);
     btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);
     btl_ib_list_init(&engine->conns);
     btl_ib_list_init(&engine->ready);
@@ -147,9 +147,9 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     btl_ib_conn_free_all(&engine->conns);
     btl_ib_conn_free_all(&engine->closing);
     btl_ib_conn_free_all(&engine->lifetime.gone);
-    btl_ib_tombstones_fini(&engine->graves);
+    btl_ib_tombstones_fini(&engine->tombstones);
     btl_ib_regions_fini(&engine->regions);
-    btl_ib_backlog_fini(&engine->store);
+    btl_ib_backlog_fini(&engine->backlog);
     btl_ib_backlog_fini(&engine->unidentified);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);

@@ -211,8 +211,8 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
 static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = conn->engine;
-    int rc =
-        btl_ib_tombstones_prepare(&engine->graves) != 0 ? -ENOMEM : btl_ib_route_init(conn, info);
+    int rc = btl_ib_tombstones_prepare(&engine->tombstones) != 0 ? -ENOMEM
+                                                                 : btl_ib_route_init(conn, info);
 
     if (rc != 0) {
         return rc;

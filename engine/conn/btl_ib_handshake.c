@@ -117,7 +117,7 @@ static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
     if (!engine->ops->lookup(engine->ops_context, view->connect.name, view->connect.to_rail,
                              view->connect.from_rail, info)
         || info->name != view->connect.name || info->rail != view->connect.from_rail) {
-        engine->count.dropped_stranger++;
+        engine->count.dropped_unknown++;
         return false;
     }
     if (!btl_ib_identity_proves(engine, view, &info->secret)) {
@@ -142,7 +142,7 @@ static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriv
         || btl_ib_route_by_rail(rail, arrival->view.connect.name, arrival->from) != NULL) {
         return true;
     }
-    rail->engine->count.dropped_stranger++;
+    rail->engine->count.dropped_unknown++;
     return false;
 }
 
@@ -228,7 +228,7 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 
     if (conn == NULL) {
         if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
-            engine->count.dropped_stranger++;
+            engine->count.dropped_unknown++;
             return NULL;
         }
         return look_up(rail, arrival, NULL);
@@ -273,12 +273,12 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
 
     if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
         engine->count.dropped_token += named != NULL;
-        engine->count.dropped_stranger += named == NULL;
+        engine->count.dropped_unknown += named == NULL;
         return NULL;
     }
     if (view->connect.to_rail >= engine->rail_count
         || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
-        engine->count.dropped_stranger++;
+        engine->count.dropped_unknown++;
         return NULL;
     }
     return by_name(rail, arrival);
@@ -310,7 +310,7 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
     btl_ib_counters_t *count = &rail->engine->count;
 
     if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
-        count->dropped_stranger++;
+        count->dropped_unknown++;
     } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
         count->dropped_token++;
     } else if (conn->identity

@@ -29,7 +29,7 @@ enum {
 static bool is_gone(const btl_ib_conn_t *conn)
 {
     return conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
-           && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_ROW
+           && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_GAP
            && btl_ib_validation_any_refused(conn);
 }
 

@@ -125,7 +125,7 @@ static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
 
 static bool has_atomics(const btl_ib_conn_t *conn)
 {
-    const btl_ib_list_t *running = &conn->direct.running;
+    const btl_ib_list_t *running = &conn->offload.running;
     const btl_ib_list_t *item = btl_ib_list_first(running);
 
     while (item != NULL

@@ -81,7 +81,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 
 void btl_ib_send_push(btl_ib_conn_t *conn)
 {
-    if (!btl_ib_list_empty(&conn->direct.waiting)) {
+    if (!btl_ib_list_empty(&conn->offload.waiting)) {
         btl_ib_offload_push(conn);
     }
     if (btl_ib_pending_mtu_search(conn)) {
@@ -283,15 +283,15 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    const bool direct = btl_ib_offload_wanted(conn, op);
-    const int rc = btl_ib_op_admit(conn, op, direct);
+    const bool offload = btl_ib_offload_wanted(conn, op);
+    const int rc = btl_ib_op_admit(conn, op, offload);
 
     if (rc != 0) {
         return rc;
     }
     btl_ib_clock_set(&engine->clock, now);
     btl_ib_op_begin(conn, op);
-    if (!direct) {
+    if (!offload) {
         btl_ib_op_queue(conn, op);
         if (!btl_ib_coalesce_waits(&conn->coalesce, engine->clock.turns)) {
             btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
@@ -302,7 +302,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
         }
     }
     btl_ib_engine_enter(engine);
-    if (direct) {
+    if (offload) {
         btl_ib_offload_begin(conn, op);
     } else {
         btl_ib_send_push(conn);

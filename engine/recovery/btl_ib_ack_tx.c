@@ -167,12 +167,12 @@ static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space
     const btl_ib_rx_window_t *window = &conn->rx[space].window;
     uint32_t seq = conn->rx[space].ack.run, end;
 
-    for (uint32_t i = 0; i <= BTL_IB_NEWS_KEPT && ranges->count < ranges->most / 2; i++) {
+    for (uint32_t i = 0; i <= BTL_IB_NEWEST_KEPT && ranges->count < ranges->most / 2; i++) {
         if (seq - window->next < window->top - window->next
             && btl_ib_rx_window_range(window, &seq, &end)) {
             (void) put_range(ranges, seq - window->next, end - window->next);
         }
-        uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWS_KEPT;
+        uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWEST_KEPT;
         seq = conn->ack.newest_space[kept] == space ? conn->ack.newest_seq[kept] : window->top;
     }
 }
@@ -358,7 +358,7 @@ void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
 
 static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
 {
-    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWS_KEPT;
+    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWEST_KEPT;
 
     conn->ack.newest_seq[at] = seq;
     conn->ack.newest_space[at] = space;
@@ -383,7 +383,7 @@ static void keep_ranges(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 /* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
 static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    uint32_t at = conn->ack.repaired_next++ % BTL_IB_AGAIN_KEPT;
+    uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
 
     conn->ack.repaired_seq[at] = view->seq;
     conn->ack.repaired_space[at] = view->space;
@@ -393,8 +393,8 @@ static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
  * it? Repeated by the network it is none of the sender's doing. */
 static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    uint32_t kept =
-        conn->ack.repaired_next < BTL_IB_AGAIN_KEPT ? conn->ack.repaired_next : BTL_IB_AGAIN_KEPT;
+    uint32_t kept = conn->ack.repaired_next < BTL_IB_REPAIRED_KEPT ? conn->ack.repaired_next
+                                                                   : BTL_IB_REPAIRED_KEPT;
 
     if (view->flags & BTL_IB_FLAG_AGAIN) {
         return true;

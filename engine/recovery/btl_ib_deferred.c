@@ -46,7 +46,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
         /* Others have its place in the window, and need not wait for the limits on all if nothing is on its way. */
         btl_ib_list_remove(&conn->ready);
         btl_ib_conn_ready(conn);
-        conn->engine->count.parked++;
+        conn->engine->count.deferred++;
     }
 }
 

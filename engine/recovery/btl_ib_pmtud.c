@@ -233,7 +233,7 @@ void btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const btl_ib_segment_t *segment =
         btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
     sizes->asked = false;
-    if (segment != NULL && !segment->parked && segment->last_sent == sizes->asked_at) {
+    if (segment != NULL && !segment->deferred && segment->last_sent == sizes->asked_at) {
         const uint32_t losses = sizes->losses;
         btl_ib_pmtud_lost(conn, segment);
         sizes->shown += sizes->losses > losses;

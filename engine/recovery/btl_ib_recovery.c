@@ -519,7 +519,7 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
         const btl_ib_tx_window_t *window =
             &conn->tx[(conn->recovery.probes / 2 + i) % spaces].sentmap.window;
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
-        if (segment != NULL && !segment->parked) {
+        if (segment != NULL && !segment->deferred) {
             return segment;
         }
     }

@@ -158,8 +158,8 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {
         segment->lost = false;
-        conn->sentmap.deferred_count -= segment->parked;
-        segment->parked = false;
+        conn->sentmap.deferred_count -= segment->deferred;
+        segment->deferred = false;
         in_flight(conn, segment, +1);
     }
     segment->last_sent = engine->clock.now;
@@ -177,8 +177,8 @@ void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         in_flight(conn, segment, -1);
         segment->lost = true;
     }
-    conn->sentmap.deferred_count -= segment->parked;
-    segment->parked = false;
+    conn->sentmap.deferred_count -= segment->deferred;
+    segment->deferred = false;
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.lost, &segment->link);
 }
@@ -203,7 +203,7 @@ void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
     conn->sentmap.deferred_count++;
-    segment->parked = true;
+    segment->deferred = true;
     segment->refused = segment->copies;
 }
 
@@ -215,7 +215,7 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (!segment->lost) {
         in_flight(conn, segment, -1);
     }
-    conn->sentmap.deferred_count -= segment->parked;
+    conn->sentmap.deferred_count -= segment->deferred;
     btl_ib_list_remove(&segment->link);
     settle(conn, segment);
     btl_ib_pool_put(segment);
@@ -255,7 +255,7 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 /* Its contents are not to be sent any more. */
 static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    if (!segment->lost || segment->parked) {
+    if (!segment->lost || segment->deferred) {
         btl_ib_sentmap_lost(conn, segment);
     }
     btl_ib_sentmap_cut_off(conn, segment);

@@ -99,7 +99,7 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
     btl_ib_validation_t *validation = &conn->validation;
     const uint64_t now = conn->engine->clock.now;
 
-    if (validation->refused_row == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_ROW) {
+    if (validation->refused_row == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_GAP) {
         validation->refused_row = now;
     }
     return now - validation->refused_row >= BTL_IB_REFUSED_LONG;
@@ -121,7 +121,7 @@ bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
     const btl_ib_validation_t *validation = &conn->validation;
 
     return validation->refused_at != 0
-           && conn->engine->clock.now - validation->refused_at <= BTL_IB_REFUSED_ROW;
+           && conn->engine->clock.now - validation->refused_at <= BTL_IB_REFUSED_GAP;
 }
 
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn)

@@ -138,7 +138,7 @@ void btl_ib_input_drop(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_backlog_drop(&engine->store, conn);
+    btl_ib_backlog_drop(&engine->backlog, conn);
     btl_ib_reasm_drop(&engine->reasm, &conn->input.fragments);
     btl_ib_list_remove(&conn->input.whole);
 }
@@ -155,9 +155,9 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
     btl_ib_list_t *item;
     uint32_t count = 0;
 
-    while ((stored = btl_ib_backlog_pop(&engine->store)) != NULL) {
+    while ((stored = btl_ib_backlog_pop(&engine->backlog)) != NULL) {
         deliver(stored->conn, stored->tag, stored->data, stored->size);
-        btl_ib_backlog_put(&engine->store, stored);
+        btl_ib_backlog_put(&engine->backlog, stored);
         count++;
     }
     while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
@@ -254,15 +254,15 @@ static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_backlog_t kept;
 
-    btl_ib_backlog_init(&kept, &engine->mem, engine->store.bytes_max - engine->store.bytes);
+    btl_ib_backlog_init(&kept, &engine->mem, engine->backlog.bytes_max - engine->backlog.bytes);
     if (!copy_messages(conn, view, &kept)) {
-        engine->count.refused_no_store++;
-        btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_STORE);
+        engine->count.refused_no_backlog++;
+        btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BACKLOG);
         answer_probe(conn, view);
         return;
     }
     btl_ib_accept(conn, view);
-    btl_ib_backlog_take_over(&engine->store, &kept);
+    btl_ib_backlog_take_over(&engine->backlog, &kept);
 }
 
 static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -35,7 +35,7 @@ static bool is_valid(const btl_ib_op_t *op)
            && (op->local != NULL || op->size == 0);
 }
 
-int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direct)
+int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload)
 {
     if (!btl_ib_conn_alive(conn) || conn->draining) {
         return -EPIPE;
@@ -43,7 +43,7 @@ int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direc
     if (!is_valid(op)) {
         return -EINVAL;
     }
-    return direct && !btl_ib_offload_possible(conn, op) ? -EOPNOTSUPP : 0;
+    return offload && !btl_ib_offload_possible(conn, op) ? -EOPNOTSUPP : 0;
 }
 
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)

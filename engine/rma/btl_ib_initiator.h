@@ -14,8 +14,8 @@
 
 #include "btl_ib_state.h"
 
-/* May it be started? `direct`: by the device only. 0, or as btl_ib_op_start(). */
-int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool direct);
+/* May it be started? `offload`: by the device only. 0, or as btl_ib_op_start(). */
+int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offload);
 
 /* Those that wait for a slot, or for an answer, are over. */
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status);

@@ -30,8 +30,8 @@ static btl_ib_op_t *op_of(btl_ib_list_t *item)
 
 void btl_ib_offload_init(btl_ib_conn_t *conn)
 {
-    btl_ib_list_init(&conn->direct.waiting);
-    btl_ib_list_init(&conn->direct.running);
+    btl_ib_list_init(&conn->offload.waiting);
+    btl_ib_list_init(&conn->offload.running);
 }
 
 /* ---- which ---- */
@@ -131,9 +131,9 @@ static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
 /* It is in the device. */
 static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
-    btl_ib_list_push_tail(&conn->direct.running, &op->out.link);
-    conn->direct.count++;
-    conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
+    btl_ib_list_push_tail(&conn->offload.running, &op->out.link);
+    conn->offload.count++;
+    conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
     expect(conn, op);
 }
 
@@ -141,7 +141,7 @@ static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
 static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 {
     btl_ib_op_not_asked(op);
-    conn->engine->count.direct_returned++;
+    conn->engine->count.offload_returned++;
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s does not bring an operation to an end: %s",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name, strerror(error));
     if (op->kind == BTL_IB_OP_ATOMIC) {
@@ -155,8 +155,8 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 /* Has nothing gone in for so long? */
 static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
 {
-    return conn->direct.count == 0
-           && btl_ib_clock_awake(&conn->engine->clock) - conn->direct.moved_at > patience;
+    return conn->offload.count == 0
+           && btl_ib_clock_awake(&conn->engine->clock) - conn->offload.moved_at > patience;
 }
 
 /* Not taken, for that reason: shall it come again? A peer that computes is late to connect, and an ATOMIC has no other
@@ -179,10 +179,10 @@ static void lose_patience(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
 
     btl_ib_list_init(&waiting);
-    btl_ib_list_splice_tail(&waiting, &conn->direct.waiting);
+    btl_ib_list_splice_tail(&waiting, &conn->offload.waiting);
     while ((item = btl_ib_list_pop(&waiting)) != NULL) {
         if (op_of(item)->kind == BTL_IB_OP_ATOMIC) {
-            btl_ib_list_push_tail(&conn->direct.waiting, item);
+            btl_ib_list_push_tail(&conn->offload.waiting, item);
         } else {
             turn_away(conn, op_of(item), ETIMEDOUT);
         }
@@ -194,8 +194,8 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
     int rc = 0;
 
-    while (rc == 0 && (item = btl_ib_list_first(&conn->direct.waiting)) != NULL
-           && conn->direct.count < conn->engine->config.ops_max) {
+    while (rc == 0 && (item = btl_ib_list_first(&conn->offload.waiting)) != NULL
+           && conn->offload.count < conn->engine->config.ops_max) {
         rc = hand_over(conn, op_of(item));
         if (comes_again(conn, op_of(item), rc)) {
             expect(conn, op_of(item));
@@ -227,17 +227,17 @@ static bool is_aligned(const btl_ib_op_t *op)
 
 void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
-    op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_DIRECT};
+    op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_OFFLOAD};
     btl_ib_list_init(&op->out.link);
     if (!is_aligned(op)) {
         btl_ib_completion_add(&op->out, -EACCES);
         return;
     }
-    if (btl_ib_list_empty(&conn->direct.waiting) && conn->direct.count == 0) {
-        conn->direct.moved_at = btl_ib_clock_awake(&conn->engine->clock);
+    if (btl_ib_list_empty(&conn->offload.waiting) && conn->offload.count == 0) {
+        conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
     }
     btl_ib_conn_active(conn);
-    btl_ib_list_push_tail(&conn->direct.waiting, &op->out.link);
+    btl_ib_list_push_tail(&conn->offload.waiting, &op->out.link);
     btl_ib_offload_push(conn);
 }
 
@@ -247,15 +247,15 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 static void leave(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_remove(&op->out.link);
-    conn->direct.count--;
+    conn->offload.count--;
     btl_ib_op_not_asked(op);
 }
 
 static void count_done(btl_ib_counters_t *count, const btl_ib_op_t *op)
 {
-    count->direct_puts += op->kind == BTL_IB_OP_PUT;
-    count->direct_gets += op->kind == BTL_IB_OP_GET;
-    count->direct_atomics += op->kind == BTL_IB_OP_ATOMIC;
+    count->offload_puts += op->kind == BTL_IB_OP_PUT;
+    count->offload_gets += op->kind == BTL_IB_OP_GET;
+    count->offload_atomics += op->kind == BTL_IB_OP_ATOMIC;
 }
 
 void btl_ib_offload_event(const btl_ib_event_t *event)
@@ -264,9 +264,9 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
     btl_ib_conn_t *conn = op->out.conn;
 
     leave(conn, op);
-    conn->direct.moved_at = conn->engine->clock.awake;
+    conn->offload.moved_at = conn->engine->clock.awake;
     btl_ib_op_answered(conn);
-    if (!btl_ib_list_empty(&conn->direct.waiting)) {
+    if (!btl_ib_list_empty(&conn->offload.waiting)) {
         btl_ib_conn_ready(conn);
     }
     if (event->error == 0) {
@@ -282,7 +282,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
 /* From now on the device uses no memory of our operations, and says nothing of them. */
 static void take_back(const btl_ib_conn_t *conn)
 {
-    if (conn->direct.count > 0) {
+    if (conn->offload.count > 0) {
         device_of(conn)->cancel(conn->rail->transport, conn->route.address);
     }
 }
@@ -292,11 +292,11 @@ void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
     btl_ib_list_t *item;
 
     take_back(conn);
-    while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
+    while ((item = btl_ib_list_first(&conn->offload.running)) != NULL) {
         leave(conn, op_of(item));
         btl_ib_completion_add(&op_of(item)->out, status);
     }
-    while ((item = btl_ib_list_first(&conn->direct.waiting)) != NULL) {
+    while ((item = btl_ib_list_first(&conn->offload.waiting)) != NULL) {
         btl_ib_completion_add(&op_of(item)->out, status);
     }
 }
@@ -306,11 +306,11 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
     btl_ib_list_t *item;
 
     take_back(conn);
-    while ((item = btl_ib_list_first(&conn->direct.running)) != NULL) {
+    while ((item = btl_ib_list_first(&conn->offload.running)) != NULL) {
         leave(conn, op_of(item));
         turn_away(conn, op_of(item), conn->rail->health.error);
     }
-    while ((item = btl_ib_list_pop(&conn->direct.waiting)) != NULL) {
+    while ((item = btl_ib_list_pop(&conn->offload.waiting)) != NULL) {
         turn_away(conn, op_of(item), conn->rail->health.error);
     }
 }

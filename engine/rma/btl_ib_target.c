@@ -21,11 +21,11 @@
 /* Tell the sender, once for what comes together. */
 static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
 {
-    btl_ib_target_t *serve = &conn->serve;
+    btl_ib_target_t *target = &conn->target;
     uint32_t wire = BTL_IB_LE32(id);
 
     conn->engine->count.refused_put++;
-    if (serve->refused == id && serve->refused_in == conn->engine->turn.batch) {
+    if (target->refused == id && target->refused_in == conn->engine->turn.batch) {
         return;
     }
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REFUSED, sizeof(wire));
@@ -34,8 +34,8 @@ static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
     }
     memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     if (btl_ib_transmit(conn, &segment, 1) == 1) {
-        serve->refused = id;
-        serve->refused_in = conn->engine->turn.batch;
+        target->refused = id;
+        target->refused_in = conn->engine->turn.batch;
         conn->engine->count.sent_refusals++;
     }
     btl_ib_pool_put(segment);

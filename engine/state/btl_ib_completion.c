@@ -68,7 +68,7 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status)
         return;
     case BTL_IB_OUT_PUT:
     case BTL_IB_OUT_REQUEST:
-    case BTL_IB_OUT_DIRECT:
+    case BTL_IB_OUT_OFFLOAD:
         btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
         break;
     default:

@@ -48,7 +48,7 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
     const btl_ib_tombstone_t grave = grave_of(conn);
 
     identity->contacted = false;
-    identity->peer_floor = btl_ib_tombstones_floor(&engine->graves, &grave);
+    identity->peer_floor = btl_ib_tombstones_floor(&engine->tombstones, &grave);
     identity->epoch = ++engine->incarnations.newest;
     identity->tx_token =
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
@@ -81,7 +81,7 @@ void btl_ib_identity_bury(const btl_ib_conn_t *conn)
     const btl_ib_tombstone_t grave = grave_of(conn);
 
     if (conn->identity.bound) {
-        btl_ib_tombstones_add(&conn->engine->graves, &grave);
+        btl_ib_tombstones_add(&conn->engine->tombstones, &grave);
     }
 }
 
@@ -109,7 +109,7 @@ bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t 
         .rail = view->connect.to_rail,
         .remote_rail = view->connect.from_rail,
     };
-    const uint32_t floor = btl_ib_tombstones_floor(&engine->graves, &peer);
+    const uint32_t floor = btl_ib_tombstones_floor(&engine->tombstones, &peer);
 
     return floor != 0 && btl_ib_seq_before(view->connect.epoch, floor);
 }

@@ -44,7 +44,7 @@ bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn)
 
 void btl_ib_pending_wake(btl_ib_conn_t *conn)
 {
-    if (btl_ib_pending_work(conn) || !btl_ib_list_empty(&conn->direct.waiting)
+    if (btl_ib_pending_work(conn) || !btl_ib_list_empty(&conn->offload.waiting)
         || btl_ib_pending_mtu_search(conn)) {
         btl_ib_conn_ready(conn);
     }

@@ -35,7 +35,7 @@
 #define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
 
 /* us: refusals that follow each other so soon are one row, and so long they count after the last. */
-#define BTL_IB_REFUSED_ROW 10000000u
+#define BTL_IB_REFUSED_GAP 10000000u
 
 /* us of nothing but refusals: believe them. A port may be late. */
 #define BTL_IB_REFUSED_LONG 100000u
@@ -49,10 +49,10 @@
 
 /* Segments that were taken in from a copy sent again: if the first copy comes yet, that was for
  * nothing. */
-#define BTL_IB_AGAIN_KEPT 8
+#define BTL_IB_REPAIRED_KEPT 8
 
 /* The newest segments that filled a gap: their ranges go in every ACK that has not room for all. */
-#define BTL_IB_NEWS_KEPT 16
+#define BTL_IB_NEWEST_KEPT 16
 
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
@@ -100,7 +100,7 @@ typedef struct btl_ib_ops {
 } btl_ib_ops_t;
 
 /* Of them, those that the device does. Written by btl_ib_offload.c. */
-typedef struct btl_ib_direct {
+typedef struct btl_ib_offload {
     btl_ib_list_t waiting; /* until the transport takes them, in order */
     btl_ib_list_t running; /* in the device */
     uint32_t count;        /* of these */
@@ -115,7 +115,7 @@ typedef struct btl_ib_answers {
 } btl_ib_answers_t;
 
 /* What we do for one peer. Written by btl_ib_target.c. */
-typedef struct btl_ib_serve {
+typedef struct btl_ib_target {
     uint32_t refused;    /* the last PUT that was refused */
     uint32_t refused_in; /* and in which batch of events */
 } btl_ib_target_t;
@@ -131,9 +131,9 @@ typedef struct btl_ib_stream {
 
 /* Why a segment that is right cannot be taken in now. */
 typedef enum btl_ib_refusal_cause {
-    BTL_IB_REFUSAL_TAG,    /* nobody listens to its tag yet */
-    BTL_IB_REFUSAL_BUFFER, /* its fragment has no buffer */
-    BTL_IB_REFUSAL_STORE,  /* the owner is away, and no more can be kept for him */
+    BTL_IB_REFUSAL_TAG,     /* nobody listens to its tag yet */
+    BTL_IB_REFUSAL_BUFFER,  /* its fragment has no buffer */
+    BTL_IB_REFUSAL_BACKLOG, /* the owner is away, and no more can be kept for him */
     BTL_IB_REFUSAL_CAUSES,
 } btl_ib_refusal_cause_t;
 
@@ -314,11 +314,11 @@ static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
     recovery->blocked_since = 0;
 }
 
-/* Its host says that nobody is there. Refusals that follow each other within BTL_IB_REFUSED_ROW are one
+/* Its host says that nobody is there. Refusals that follow each other within BTL_IB_REFUSED_GAP are one
  * row. True if this row has lasted for BTL_IB_REFUSED_LONG, with nothing coming from the peer by any way. */
 static inline bool btl_ib_recovery_refused(btl_ib_recovery_t *recovery, uint64_t now)
 {
-    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_ROW) {
+    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_GAP) {
         recovery->refused_since = now;
     }
     recovery->refused_at = now;
@@ -358,11 +358,11 @@ typedef struct btl_ib_ack_tx {
     uint32_t count;         /* segments received since the last acknowledgement */
     uint32_t space;         /* the space to acknowledge by piggyback */
     uint32_t repaired_next; /* how many were kept; wraps */
-    uint32_t repaired_seq[BTL_IB_AGAIN_KEPT];
+    uint32_t repaired_seq[BTL_IB_REPAIRED_KEPT];
     uint32_t newest_next; /* as repaired_next */
-    uint32_t newest_seq[BTL_IB_NEWS_KEPT];
-    uint8_t repaired_space[BTL_IB_AGAIN_KEPT];
-    uint8_t newest_space[BTL_IB_NEWS_KEPT];
+    uint32_t newest_seq[BTL_IB_NEWEST_KEPT];
+    uint8_t repaired_space[BTL_IB_REPAIRED_KEPT];
+    uint8_t newest_space[BTL_IB_NEWEST_KEPT];
     bool now;
     bool unanswered; /* nothing was sent to it within the ACK delay after a message was handed up */
     bool echo_valid;
@@ -455,9 +455,9 @@ struct btl_ib_conn {
     btl_ib_input_t input;
     btl_ib_rnr_t rnr;
     btl_ib_ops_t ops;
-    btl_ib_offload_t direct;
+    btl_ib_offload_t offload;
     btl_ib_answers_t answers;
-    btl_ib_target_t serve;
+    btl_ib_target_t target;
     btl_ib_idle_t idle;
 };
 
@@ -585,10 +585,10 @@ struct btl_ib_engine {
     btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
     btl_ib_hotel_t hotel;
     btl_ib_table_t table;
-    btl_ib_tombstones_t graves;
+    btl_ib_tombstones_t tombstones;
     btl_ib_reasm_pool_t reasm;
     btl_ib_regions_t regions;
-    btl_ib_backlog_t store; /* what came in kicks */
+    btl_ib_backlog_t backlog; /* what came in kicks */
     btl_ib_backlog_t
         unidentified; /* the same, of senders nobody could look up; `tag` is the rail */
     btl_ib_list_t conns;

@@ -25,7 +25,7 @@
     X(sent_connects, "segments that carried a CONNECT")                                            \
     X(sent_ready, "acknowledgements that named what was refused and may come again")               \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
-    X(parked, "segments not sent again for a while, because the peer refused them")                \
+    X(deferred, "segments not sent again for a while, because the peer refused them")              \
     X(retransmits, "segments sent again")                                                          \
     X(retransmits_spurious, "segments sent again although the first copy arrived")                 \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
@@ -51,17 +51,17 @@
     X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
     X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
     X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
-    X(refused_no_store, "segments left unacknowledged in a kick: no room to keep their message")   \
+    X(refused_no_backlog, "segments left unacknowledged in a kick: no room to keep their message") \
     X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
     X(refused_put, "segments of puts left unacknowledged: they are rejected")                      \
     X(refused_no_room, "requests left unacknowledged: too many of the peer's are being served")    \
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \
     X(started_atomics, "atomic operations started")                                                \
-    X(direct_puts, "puts that the device did by itself")                                           \
-    X(direct_gets, "gets that it did")                                                             \
-    X(direct_atomics, "atomic operations that it did")                                             \
-    X(direct_returned, "operations that it was to do, and could not bring to an end")              \
+    X(offload_puts, "puts that the device did by itself")                                          \
+    X(offload_gets, "gets that it did")                                                            \
+    X(offload_atomics, "atomic operations that it did")                                            \
+    X(offload_returned, "operations that it was to do, and could not bring to an end")             \
     X(failed_ops, "one-sided operations that ended with an error")                                 \
     X(sent_refusals, "REFUSED sent")                                                               \
     X(received_refusals, "REFUSED received")                                                       \
@@ -85,7 +85,7 @@
     X(dropped_version, "datagrams of another protocol version")                                    \
     X(dropped_type, "datagrams of an unknown type")                                                \
     X(dropped_length, "datagrams whose length does not add up")                                    \
-    X(dropped_stranger, "datagrams for a connection that does not exist")                          \
+    X(dropped_unknown, "datagrams for a connection that does not exist")                           \
     X(dropped_token, "datagrams with a wrong token")                                               \
     X(dropped_source, "datagrams from an address that the peer never published")                   \
     X(dropped_stale, "datagrams of an earlier life of a connection")                               \
@@ -97,7 +97,7 @@
     X(dropped_op,                                                                                  \
       "segments of one-sided operations that contradict themselves or their operation")            \
     X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
-    X(kicks, "quiet turns, while the application did not call progress")                           \
+    X(async_turns, "turns of the thread, while the application did not call progress")             \
     X(rekeys, "keys changed because enough was sent with the one before")                          \
     X(failovers, "times that a connection took another rail's way")                                \
     X(connections, "connections made")                                                             \

@@ -22,7 +22,7 @@ typedef enum btl_ib_out_kind {
     BTL_IB_OUT_MESSAGE, /* btl_ib_msg_t */
     BTL_IB_OUT_PUT,     /* btl_ib_op_t: its bytes */
     BTL_IB_OUT_REQUEST, /* btl_ib_op_t: the request for a GET or an ATOMIC */
-    BTL_IB_OUT_DIRECT,  /* btl_ib_op_t: in the device, or about to be */
+    BTL_IB_OUT_OFFLOAD, /* btl_ib_op_t: in the device, or about to be */
     BTL_IB_OUT_STREAM,  /* btl_ib_stream_t: what a GET of the peer asked for */
     BTL_IB_OUT_REPLIES, /* btl_ib_target_t: answers to the peer's operations */
 } btl_ib_out_kind_t;

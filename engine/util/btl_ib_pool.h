@@ -55,7 +55,7 @@ typedef struct btl_ib_segment {
     uint8_t space;
     bool last;       /* the message ends with it */
     bool lost;       /* waits to be sent again, or is parked; not counted as in flight */
-    bool parked;     /* the peer has refused the last copy */
+    bool deferred;   /* the peer has refused the last copy */
     bool probe;      /* the last copy was sent to ask, not because it seemed lost */
     bool busy;       /* the transport still reads it */
     bool done;       /* nobody needs it once it is not busy */

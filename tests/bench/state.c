@@ -198,7 +198,7 @@ void bench_check_accounts(const bench_host_t *host)
     uint64_t granted[BENCH_RAILS * BTL_IB_QUEUES_MAX] = {0};
     uint32_t unacked = 0, passive = 0, extra = 0;
 
-    check_store(&engine->store);
+    check_store(&engine->backlog);
     for (const btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
         const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);

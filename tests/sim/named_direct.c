@@ -58,7 +58,7 @@ static void must_end_from(sim_t *sim, uint32_t first, int status, int atomics)
 static void must_be_direct(sim_t *sim, uint64_t direct)
 {
     const btl_ib_counters_t *count = sim_counters(sim, 0);
-    const uint64_t sum = count->direct_puts + count->direct_gets + count->direct_atomics;
+    const uint64_t sum = count->offload_puts + count->offload_gets + count->offload_atomics;
 
     if (sum != direct) {
         sim_fail(sim, "%llu operations were done by the device, it must be %llu",

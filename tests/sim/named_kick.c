@@ -47,7 +47,7 @@ void kick_repairs(sim_t *sim)
         }
         sim->scratch[0] = copies;
         sim->drop = drop_one_data;
-        uint64_t kicks = sim_counters(sim, 0)->kicks;
+        uint64_t kicks = sim_counters(sim, 0)->async_turns;
         say(sim, 0, 1, 100, 1000);
         sim_run_until(sim, sim->now + SIM_US(2));
         proc_compute(&sim->procs[0], sim->now + SIM_S(20));
@@ -55,7 +55,7 @@ void kick_repairs(sim_t *sim)
         must_be_within(sim, "messages not repaired by the kicker", sim->undelivered, 0);
         must_be_within(sim, "repair took ns", slowest(sim, first),
                        KICKER + SIM_US(500) + copies * SIM_MS(1));
-        must_be_within(sim, "kicks for it", sim_counters(sim, 0)->kicks - kicks, 4 + copies);
+        must_be_within(sim, "kicks for it", sim_counters(sim, 0)->async_turns - kicks, 4 + copies);
         sim_run_until(sim, sim->now + SIM_S(2));
     }
     finish(sim);
@@ -98,7 +98,8 @@ void kick_store_full(sim_t *sim)
         say(sim, 0, 1, i % 10 == 0 ? 5000 : 0, SIM_US(300) * i);
     }
     sim_run_until(sim, sim->now + SIM_MS(500));
-    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->refused_no_store);
+    must_be_some(sim, "messages refused for want of room",
+                 sim_counters(sim, 1)->refused_no_backlog);
     /* Besides two reassembly buffers; and windows grow. */
     must_be_within(sim, "bytes kept", sim->procs[1].bytes - before, 20000 + 2 * 70000 + 4096);
     sim->drop = NULL;
@@ -116,7 +117,8 @@ void kick_store_ready(sim_t *sim)
     }
     uint64_t until = sim->procs[1].busy_until;
     sim_run_until(sim, until - 1000);
-    must_be_some(sim, "messages refused for want of room", sim_counters(sim, 1)->refused_no_store);
+    must_be_some(sim, "messages refused for want of room",
+                 sim_counters(sim, 1)->refused_no_backlog);
     sim->drop = NULL;
     sim_run_until(sim, until + SIM_MS(1));
     for (uint32_t i = 0; i < sim->nmessages; i++) {
@@ -315,7 +317,7 @@ void kick_no_memory(sim_t *sim)
         run_settle(sim, SIM_S(2));
     }
     must_be_some(sim, "messages refused for want of memory",
-                 sim_counters(sim, 1)->refused_no_store);
+                 sim_counters(sim, 1)->refused_no_backlog);
     finish(sim);
 }
 

@@ -181,7 +181,7 @@ static void check_counters(sim_t *sim, const proc_t *proc)
                  proc->index, (unsigned long long) proc->forged);
     }
     if (sim->guard.kind != BTL_IB_GUARD_NONE
-        && count->direct_puts + count->direct_gets + count->direct_atomics != 0) {
+        && count->offload_puts + count->offload_gets + count->offload_atomics != 0) {
         sim_fail(sim, "p%u: its device did operations although there is a guard", proc->index);
     }
 }

@@ -580,7 +580,7 @@ static void kept_in_a_kick(void **state)
         uint64_t before = bench_counters(bench, 1)->received_segments;
         btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 16);
         assert_int_equal(bench_counters(bench, 1)->received_segments - before, k == 0 ? 3 : 2);
-        assert_int_equal(bench_counters(bench, 1)->refused_no_store, k);
+        assert_int_equal(bench_counters(bench, 1)->refused_no_backlog, k);
         assert_int_equal(bench_counters(bench, 1)->received_messages, 1);
         bench_turn(bench, 1);
         assert_int_equal(bench_counters(bench, 1)->received_messages, k == 0 ? 13 : 3);

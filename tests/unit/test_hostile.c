@@ -106,7 +106,7 @@ static void a_forged_response(void **state)
     in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stale");
     response.connection =
         BTL_IB_LE32(conn->identity.id ^ 0x40000000u); /* an earlier user of its place */
-    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_stranger");
+    in_vain(bench, 0, bench_address(1, 0), &response, sizeof(response), "dropped_unknown");
     still_works(bench);
     end(bench);
     (void) state;
@@ -122,10 +122,10 @@ static void a_wrong_connection(void **state)
     for (uint32_t bit = 0; bit < 32; bit++) {
         uint32_t wrong = BTL_IB_LE32(id ^ 1u << bit);
         memcpy(genuine->data + CONNECTION_AT, &wrong, sizeof(wrong));
-        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_stranger");
+        in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
     }
     memset(genuine->data + CONNECTION_AT, 0, sizeof(id));
-    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_stranger");
+    in_vain(bench, 1, genuine->source, genuine->data, genuine->size, "dropped_unknown");
     /* Host 0 has two connections; what is right for one is wrong for the other. */
     bench_forgery_t forgery = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK);
     forgery.header.connection = BTL_IB_LE32(bench_conn(bench, 0, 2)->identity.id);
@@ -560,7 +560,7 @@ static void contacts_of_unknown_names(void **state)
         bench_forgery_t forgery = forged_contact(test_random64(&numbers));
         bool may_ask = asked < host->config.lookups_max;
         in_vain(bench, 0, BENCH_STRANGER, &forgery, forgery.size,
-                may_ask ? "dropped_stranger" : "dropped_lookup");
+                may_ask ? "dropped_unknown" : "dropped_lookup");
         asked += may_ask;
     }
     assert_int_equal(host->lookups - before, asked);

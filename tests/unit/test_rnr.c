@@ -202,7 +202,7 @@ static void two_are_told_once_each(void **state)
     const btl_ib_refusal_t *first = &conn->rnr.refusals[BTL_IB_REFUSAL_TAG];
 
     (void) state;
-    conn->rnr.refusals[BTL_IB_REFUSAL_STORE] = (btl_ib_refusal_t){
+    conn->rnr.refusals[BTL_IB_REFUSAL_BACKLOG] = (btl_ib_refusal_t){
         .seq = first->seq + 1, .space = first->space, .tag = first->tag, .kept = true};
     bench->hosts[1].deaf[DEAF] = false;
     bench->loses = loses_all;

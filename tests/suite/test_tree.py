@@ -115,9 +115,8 @@ def test_distcheck(run, component):
     run("./autogen.sh", cwd=clone)
     (clone / "b").mkdir()
     run("../configure", cwd=clone / "b")
-    # Its own `make check` and `make install` are of what is in the tarball. All is built there, and
-    # the unit tests run elsewhere.
-    run(*jobs, "distcheck", "TESTS=tests/sim/short.sh tests/fuzz/replay.sh", cwd=clone / "b")
+    # Its own `make check` and `make install` are of what is in the tarball.
+    run(*jobs, "distcheck", cwd=clone / "b")
     run(*jobs, "install", f"DESTDIR={clone}/installed", cwd=clone / "b")
     if not list((clone / "installed").rglob("mca_btl_ib.so")):
         raise Failed("nothing installed")

@@ -32,10 +32,3 @@ void btl_ib_conn_free_all(btl_ib_list_t *conns)
         free_conn(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
     }
 }
-
-void btl_ib_engine_leave(btl_ib_engine_t *engine)
-{
-    if (--engine->lifetime.depth == 0) {
-        btl_ib_conn_free_all(&engine->lifetime.gone);
-    }
-}

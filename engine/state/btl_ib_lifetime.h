@@ -16,10 +16,16 @@ static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
     engine->lifetime.depth++;
 }
 
-/* It ends: frees connections that were destroyed meanwhile, if it is the outermost. */
-void btl_ib_engine_leave(btl_ib_engine_t *engine);
-
 /* Free all connections of a list, which hold nothing any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
+
+/* It ends: frees connections that were destroyed meanwhile, if it is the outermost. Inline: every
+ * message passes here, and hardly ever is there one. */
+static inline void btl_ib_engine_leave(btl_ib_engine_t *engine)
+{
+    if (--engine->lifetime.depth == 0 && !btl_ib_list_empty(&engine->lifetime.gone)) {
+        btl_ib_conn_free_all(&engine->lifetime.gone);
+    }
+}
 
 #endif

@@ -79,11 +79,11 @@ typedef struct btl_ib_cc_cubic {
 
 typedef struct btl_ib_cc {
     const struct btl_ib_cc_ops *ops;
-    uint32_t window; /* segments that may be in flight, at least 1 */
-    uint32_t max;    /* and at most */
-    uint32_t pace;   /* ns between two segments on average; 0: as they come */
-    uint32_t burst;  /* while paced: segments that may leave together */
-    uint32_t train;  /* segments that go through hosts as one, at least 1 */
+    uint32_t window;       /* segments that may be in flight, at least 1 */
+    uint32_t max;          /* and at most */
+    uint32_t pace;         /* ns between two segments on average; 0: as they come */
+    uint32_t burst;        /* while paced: segments that may leave together */
+    uint32_t gso_segments; /* segments that go through hosts as one, at least 1 */
     union {
         btl_ib_cc_swift_t swift;
         btl_ib_cc_cubic_t cubic;
@@ -93,7 +93,7 @@ typedef struct btl_ib_cc {
 typedef struct btl_ib_cc_ops {
     const char *name;
 
-    /* Begin; `max` and `train` are set, all else zero. */
+    /* Begin; `max` and `gso_segments` are set, all else zero. */
     void (*init)(btl_ib_cc_t *cc);
 
     /* News arrived. */
@@ -121,8 +121,9 @@ bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 /* The algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
-/* Begin, with windows of up to `max` segments, of which up to `train` go through hosts as one; both at least
+/* Begin, with windows of up to `max` segments, of which up to `gso_segments` go through hosts as one; both at least
  * 1. */
-void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max, uint32_t train);
+void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
+                    uint32_t gso_segments);
 
 #endif

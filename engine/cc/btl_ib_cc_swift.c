@@ -93,9 +93,10 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
     swift->window = window < WINDOW_MIN ? WINDOW_MIN : (uint32_t) window;
     cc->window = btl_ib_max_u32(swift->window / SEGMENT, 1);
     cc->pace = pace_of(swift);
-    cc->burst = swift->window < SEGMENT ? 0
-                                        : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2),
-                                                         btl_ib_max_u32(PACE_BURST, cc->train));
+    cc->burst = swift->window < SEGMENT
+                    ? 0
+                    : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2),
+                                     btl_ib_max_u32(PACE_BURST, cc->gso_segments));
 }
 
 static void init(btl_ib_cc_t *cc)
@@ -149,7 +150,7 @@ static bool queueing(const btl_ib_cc_t *cc)
         return false;
     }
     uint64_t own = (uint64_t) swift->window * (swift->delay - swift->base) / swift->delay;
-    return own > btl_ib_max_u32(QUEUE_OWN, QUEUE_TRAINS * cc->train * SEGMENT);
+    return own > btl_ib_max_u32(QUEUE_OWN, QUEUE_TRAINS * cc->gso_segments * SEGMENT);
 }
 
 /*

@@ -105,8 +105,8 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
                              const btl_ib_queue_t *queue, uint32_t count);
 
 /* Is it time for an explicit return: is a batch complete and are `window` credits banked, or is the peer out of them? If
- * it is likely to be told `soon` anyway only the latter counts. It sends `train` segments at once if it can: less are
+ * it is likely to be told `soon` anyway only the latter counts. It sends `gso_segments` segments at once if it can: less are
  * not worth telling, while it has a quarter of its grant left. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t train, bool soon);
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon);
 
 #endif

@@ -30,13 +30,13 @@ static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const bool answered = is_answered(conn, view);
-    const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.train);
+    const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.gso_segments);
 
     if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.train, answered);
+           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.gso_segments, answered);
 }
 
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)

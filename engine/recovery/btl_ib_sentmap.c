@@ -68,7 +68,7 @@ static void notice_silence(btl_ib_conn_t *conn)
 static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
-    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.train);
+    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {

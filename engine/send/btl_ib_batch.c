@@ -202,7 +202,7 @@ static void take_turns(btl_ib_tx_space_t *tx)
 /* Is there enough to fill a train? */
 static bool fills_train(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
-    const uint64_t train = (uint64_t) conn->cc.train * btl_ib_conn_segment_max(conn);
+    const uint64_t train = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
     uint64_t bytes = 0;
 
     for (const btl_ib_list_t *item = btl_ib_list_first(&tx->submit.pending); item != NULL;
@@ -250,7 +250,7 @@ static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_
  */
 static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
 {
-    const uint32_t train = conn->cc.train;
+    const uint32_t train = conn->cc.gso_segments;
 
     if (train == 1 || tx->sentmap.in_flight < train) {
         return false;

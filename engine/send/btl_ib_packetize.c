@@ -180,7 +180,7 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     const uint32_t heads = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_chunk_t);
     const uint32_t most = conn->pmtud.datagram_max - heads;
 
-    if (conn->cc.train <= 1) {
+    if (conn->cc.gso_segments <= 1) {
         return most;
     }
     const uint64_t chunks = (size + most - 1) / most;
@@ -196,7 +196,7 @@ static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, row_t *row)
         msg->id = conn->next_fragment++;
     }
     row->unit = msg->unit;
-    row->pad_most = conn->cc.train <= 1 ? 0 : BTL_IB_PAD_MAX;
+    row->pad_most = conn->cc.gso_segments <= 1 ? 0 : BTL_IB_PAD_MAX;
     row->piece.type = BTL_IB_TYPE_CHUNK;
     row->piece.head = sizeof(btl_ib_wire_chunk_t);
     row->piece.iov = msg->iov;

@@ -19,7 +19,7 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
 static inline int btl_ib_transmit_max(const btl_ib_conn_t *conn)
 {
     const uint32_t most = btl_ib_min_u32(conn->route.via->transport->attr.max_batch, BTL_IB_BATCH);
-    const uint32_t train = btl_ib_min_u32(conn->cc.train, most);
+    const uint32_t train = btl_ib_min_u32(conn->cc.gso_segments, most);
 
     return (int) (most - most % train);
 }

@@ -35,7 +35,7 @@ bool btl_ib_coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
 {
     btl_ib_coalesce_t *coalesce = &conn->coalesce;
     const uint64_t most =
-        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.train) * conn->pmtud.datagram_max;
+        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.gso_segments) * conn->pmtud.datagram_max;
 
     if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
         return false;
@@ -48,7 +48,7 @@ bool btl_ib_coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
 
 bool btl_ib_coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size)
 {
-    const uint32_t burst = conn->cc.train;
+    const uint32_t burst = conn->cc.gso_segments;
 
     return burst > 1
            && conn->coalesce.held_bytes + size >= (uint64_t) burst * conn->pmtud.datagram_max;

@@ -116,7 +116,7 @@ static void smaller_than_a_train(void **state)
 
     (void) state;
     bench_run(bench, 1000);
-    bench_conn(bench, 0, 1)->cc.window = bench_conn(bench, 0, 1)->cc.train - 1;
+    bench_conn(bench, 0, 1)->cc.window = bench_conn(bench, 0, 1)->cc.gso_segments - 1;
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
     each_delivered_once(bench);
     end(bench);

@@ -123,7 +123,7 @@ static bench_t *pair_that_joins(const char *queues, uint32_t credits)
     }
     acquaint(bench);
     bench_turn(bench, 0);
-    assert_int_equal(bench_conn(bench, 0, 1)->cc.train, 44);
+    assert_int_equal(bench_conn(bench, 0, 1)->cc.gso_segments, 44);
     return bench;
 }
 
@@ -218,7 +218,7 @@ static void waiting_for_room_asks(void **state)
 static void trains_leave_full(void **state)
 {
     bench_t *bench = pair_with_trains(1024);
-    const uint32_t train = bench_conn(bench, 0, 1)->cc.train;
+    const uint32_t train = bench_conn(bench, 0, 1)->cc.gso_segments;
 
     (void) state;
     send_many(bench, 2, 65000);

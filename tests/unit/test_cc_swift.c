@@ -188,7 +188,7 @@ static void test_host_of_a_long_path(void **state)
 static void test_trains(void **state)
 {
     (void) state;
-    cc.train = 44;
+    cc.gso_segments = 44;
     settle_at(100);
     uint32_t window = cc.window;
     round_trip(2 * BASE); /* half of the window is queued: 50 segments */

@@ -80,8 +80,8 @@ static void each_path_is_used(void **state)
     assert_in_range(largest(bench, 1, 0), WIDE - 500, WIDE);
     assert_in_range(largest(bench, 0, 2), NARROW - 100, NARROW);
     assert_in_range(largest(bench, 2, 0), NARROW - 100, NARROW);
-    assert_int_equal(bench_conn(bench, 0, 1)->cc.train, 65487 / WIDE);
-    assert_int_equal(bench_conn(bench, 0, 2)->cc.train, 65487 / NARROW);
+    assert_int_equal(bench_conn(bench, 0, 1)->cc.gso_segments, 65487 / WIDE);
+    assert_int_equal(bench_conn(bench, 0, 2)->cc.gso_segments, 65487 / NARROW);
     each_delivered_once(bench);
     end(bench);
 }
@@ -98,7 +98,7 @@ static void trains_have_bounds(void **state)
         bench_start(bench, 0);
         bench_start(bench, 2);
         (void) largest(bench, 0, 2);
-        assert_int_equal(bench_conn(bench, 0, 2)->cc.train, joins == 0 ? 1 : 64);
+        assert_int_equal(bench_conn(bench, 0, 2)->cc.gso_segments, joins == 0 ? 1 : 64);
         end(bench);
     }
 }
@@ -214,9 +214,9 @@ static void trains_follow_the_path(void **state)
     btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
 
     (void) state;
-    assert_int_equal(conn->cc.train, 65487 / WIDE);
+    assert_int_equal(conn->cc.gso_segments, 65487 / WIDE);
     narrow(bench, 0, NARROW);
-    assert_int_equal(conn->cc.train, 65487 / NARROW);
+    assert_int_equal(conn->cc.gso_segments, 65487 / NARROW);
     conn->pmtud.search_at = bench->now;
     for (int i = 0; i < 10; i++) {
         bench_send(bench, 0, 1, 100, 1);
@@ -224,7 +224,7 @@ static void trains_follow_the_path(void **state)
         bench_run(bench, 1000);
     }
     assert_int_equal(conn->pmtud.datagram_max, WIDE);
-    assert_int_equal(conn->cc.train, 65487 / WIDE);
+    assert_int_equal(conn->cc.gso_segments, 65487 / WIDE);
     end(bench);
 }
 

@@ -20,6 +20,7 @@
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_route.h"
 #include "btl_ib_sched.h"

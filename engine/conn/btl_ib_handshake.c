@@ -13,6 +13,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_path_response.h"
 #include "btl_ib_replay.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_route.h"
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"

@@ -69,12 +69,14 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     memset(btl_ib_packet_body(segment), 0, pad);
     segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    btl_ib_recovery_sending(conn, segment);
     btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
         btl_ib_sentmap_withdraw(conn, segment);
         return;
     }
     btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_recovery_sent(conn);
     btl_ib_recovery_arm(conn);
     btl_ib_pmtud_probe_left(conn, segment);
 }
@@ -131,6 +133,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_transmit(conn, &segment, 1) == 1) {
         btl_ib_sentmap_left(conn, &segment, 1);
+        btl_ib_recovery_sent(conn);
     } else {
         btl_ib_sentmap_withdraw(conn, segment);
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
@@ -190,6 +193,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 
     engine->reserved = NULL;
     btl_ib_clock_set(&engine->clock, now);
+    btl_ib_recovery_sending(conn, segment);
     btl_ib_sentmap_enter(conn, &segment, 1, segment->space);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
         btl_ib_sentmap_withdraw(conn, segment);
@@ -199,6 +203,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     engine->count.sent_bytes += segment->payload;
     btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
     btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_recovery_sent(conn);
     btl_ib_conn_active(conn);
     btl_ib_recovery_arm(conn);
     return 0;

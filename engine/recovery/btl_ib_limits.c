@@ -8,6 +8,7 @@
 #include "btl_ib_limits.h"
 
 #include "btl_ib_min.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -135,8 +136,7 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
         /* When a whole burst may go, and not one by one. */
         btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
     } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
-        conn->recovery.blocked_since = btl_ib_clock_awake(&engine->clock);
-        conn->recovery.probe_base =
-            verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now; /* 0: ask at once */
+        /* 0: ask at once */
+        btl_ib_recovery_blocked(conn, verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
     }
 }

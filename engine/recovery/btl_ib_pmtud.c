@@ -160,8 +160,6 @@ static void found_hole(btl_ib_conn_t *conn)
         conn->engine->ops->black_hole(conn->engine->ops_context, conn, suspect, size, sizes->most);
     }
     shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
-    btl_ib_recovery_begin_row(
-        &conn->recovery); /* what goes now may well be answered: no long pauses */
 }
 
 /* Could the path be the reason that a segment of that size is lost? */
@@ -171,14 +169,14 @@ static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
            && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
 }
 
-void btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     const uint64_t now = conn->engine->clock.now;
     const uint32_t size = on_wire(conn, segment);
 
     if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
-        return;
+        return false;
     }
     if (sizes->losses == 0) {
         sizes->suspect = size;
@@ -187,15 +185,17 @@ void btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
         sizes->carried = 0;
         sizes->since = now;
     } else if (size <= sizes->carried || segment->last_sent < sizes->struck_at) {
-        return;
+        return false;
     }
     sizes->suspect = btl_ib_min_u32(sizes->suspect, size);
     sizes->largest = btl_ib_max_u32(sizes->largest, size);
     sizes->losses++;
     sizes->struck_at = now;
-    if (sizes->losses >= LOSSES && now - sizes->since >= ROW_LEAST) {
-        found_hole(conn);
+    if (sizes->losses < LOSSES || now - sizes->since < ROW_LEAST) {
+        return false;
     }
+    found_hole(conn);
+    return true;
 }
 
 /* What answers to questions showed stays true, and what this one shows: what the peer refused last it names. Else one
@@ -222,22 +222,24 @@ bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     return true;
 }
 
-void btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
     if (!sizes->asked || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) sizes->asked_at)) {
-        return;
+        return false;
     }
     const btl_ib_segment_t *segment =
         btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
+    const uint32_t losses = sizes->losses;
     sizes->asked = false;
-    if (segment != NULL && !segment->deferred && segment->last_sent == sizes->asked_at) {
-        const uint32_t losses = sizes->losses;
-        btl_ib_pmtud_lost(conn, segment);
-        sizes->shown += sizes->losses > losses;
+    if (segment == NULL || segment->deferred || segment->last_sent != sizes->asked_at) {
+        return false;
     }
+    const bool hole = btl_ib_pmtud_lost(conn, segment);
+    sizes->shown += sizes->losses > losses;
+    return hole;
 }
 
 /* ---- larger again ---- */

@@ -33,16 +33,19 @@ void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 /* The network says that the path carries no more than `size` bytes. */
 void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size);
 
-/* The last copy of a segment was lost, or got through: it was acknowledged. */
-void btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+/* The last copy of a segment was lost. True if that shows a black hole: what is sent from now on is
+ * smaller, and may well be answered. */
+bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+
+/* The last copy of a segment got through: it was acknowledged. */
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
 /* The timer has sent a copy of this segment: is it large enough that the peer had better be asked with
  * something small, too? */
 bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
 
-/* An ACK was taken in: does it answer that question? */
-void btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+/* An ACK was taken in: does it answer that question? Returns the same as btl_ib_pmtud_lost(). */
+bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Of what the peer has not taken in some came and was refused: what is lost nobody knows. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn);

@@ -196,6 +196,7 @@ void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
             conn->recovery.sample == 0 ? 0 : conn->recovery.sample - conn->recovery.sample_hosts,
         .limited = limited,
     };
+    conn->recovery.no_tag_at = 0;
     conn->cc.ops->acked(&conn->cc, &ack);
     btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
 }
@@ -314,7 +315,9 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         conn->recovery.reorder_calm = 0;
         conn->recovery.reorder_scale = 0;
     }
-    btl_ib_pmtud_lost(conn, segment);
+    if (btl_ib_pmtud_lost(conn, segment)) {
+        btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+    }
 }
 
 /* Nothing is in flight: nothing can have been lost that is not known to be. */

@@ -8,7 +8,145 @@
 #ifndef BTL_IB_RECOVERY_H
 #define BTL_IB_RECOVERY_H
 
+#include "btl_ib_op_slots.h"
 #include "btl_ib_state.h"
+
+/* ---- a connection, its route and its peer begin and end ---- */
+
+/* Something new was learned of what was sent, or a new incarnation begins: the next probe is the
+ * first of a row. */
+static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
+{
+    recovery->probes = 0;
+    recovery->unheard = 0;
+    recovery->half_probed = false;
+}
+
+/* A new incarnation of the connection begins. */
+static inline void btl_ib_recovery_begin(btl_ib_recovery_t *recovery)
+{
+    recovery->probed = 0;
+}
+
+/* The same for one of its spaces: the peer's count of duplicates restarts at 0. */
+static inline void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
+{
+    space->recovery.duplicates = 0;
+}
+
+/* Nothing is known of the present route: neither its length nor whether it reorders. */
+static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
+{
+    recovery->reorder_scale = 0;
+    recovery->reorder_calm = 0;
+    recovery->reorder_at = 0;
+    recovery->network_rtt = UINT32_MAX;
+}
+
+/* The route changed: the round-trip times of the old one say nothing of the new one. */
+static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    recovery->rtt = (btl_ib_rtt_t){0};
+    recovery->probe_base = now;
+    btl_ib_recovery_begin_row(recovery);
+}
+
+/* The peer's incarnation ended: what it said no longer holds. */
+static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
+{
+    recovery->no_tag_at = 0;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+}
+
+/* ---- what was sent ---- */
+
+/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but SKIPs
+ * waited for an acknowledgement the next probe is the first of a row. */
+static inline void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
+{
+    if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+    }
+}
+
+/* Segments have left again: the next probe is timed from now on. */
+static inline void btl_ib_recovery_sent_again(btl_ib_conn_t *conn)
+{
+    conn->recovery.probe_base = conn->engine->clock.now;
+}
+
+/* New segments have left. */
+static inline void btl_ib_recovery_sent(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_sent_again(conn);
+    conn->recovery.blocked_since = 0;
+}
+
+/* Segments are stopped by credit, window or validation, with nothing in flight whose acknowledgement
+ * would change that: probes ask, the first one timed from `base` (us) on. */
+static inline void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
+{
+    conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
+    conn->recovery.probe_base = base;
+}
+
+/* What was stopped may go now, is given up, or waits for something else from now on. */
+static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
+{
+    recovery->blocked_since = 0;
+}
+
+/* ---- what the peer and its host say ---- */
+
+/* The peer's host refuses our datagrams. Refusals within BTL_IB_REFUSED_GAP of each other belong
+ * together. True if they have lasted for BTL_IB_REFUSED_LONG with nothing heard from the peer. */
+static inline bool btl_ib_recovery_refused(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_GAP) {
+        recovery->refused_since = now;
+    }
+    recovery->refused_at = now;
+    return now - recovery->refused_since >= BTL_IB_REFUSED_LONG;
+}
+
+/* The refusals ended: the route changed. */
+static inline void btl_ib_recovery_refusals_over(btl_ib_recovery_t *recovery)
+{
+    recovery->refused_since = 0;
+}
+
+/* The peer says that our datagrams arrive, but that it cannot accept the connection now. */
+static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64_t awake)
+{
+    recovery->heard_at = awake;
+    recovery->refused_since = 0;
+    recovery->unheard = 0;
+}
+
+/* The peer has a receiver for the tag of what it had refused. */
+static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
+{
+    recovery->no_tag_at = 0;
+}
+
+/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space, so
+ * that more may have arrived than it says. */
+static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
+{
+    recovery->rack_partly = partly;
+}
+
+/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress, and
+ * the next probe is timed from now on. */
+static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
+{
+    btl_ib_op_answered(conn);
+    if (btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_recovery_sent_again(conn);
+    }
+}
 
 /* A datagram of the connection came: its peer is there. Perhaps it echoes a clock reading of ours, which
  * is an answer and a round-trip sample. */

@@ -96,9 +96,6 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
 
-    if (segments[0]->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_begin_row(&conn->recovery);
-    }
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
@@ -146,8 +143,6 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
-    conn->recovery.probe_base = now;
-    conn->recovery.blocked_since = 0;
 }
 
 void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
@@ -168,7 +163,6 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
     segment->copies++;
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
     engine->count.retransmits++;
-    conn->recovery.probe_base = engine->clock.now;
 }
 
 void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)

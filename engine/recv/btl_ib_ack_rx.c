@@ -121,7 +121,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
         return false;
     }
     conn->tx[space].limit = limit;
-    conn->recovery.blocked_since = 0;
+    btl_ib_recovery_unblocked(&conn->recovery);
     return true;
 }
 
@@ -170,7 +170,7 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
 
     conn->engine->count.received_ready++;
-    conn->recovery.no_tag_at = 0;
+    btl_ib_recovery_ready(&conn->recovery);
     if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
@@ -196,7 +196,9 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         while (btl_ib_wire_next_block(view, &offset, &block)) {
             news += process_block(conn, &block, view, &credit);
         }
-        btl_ib_pmtud_answered(conn, view);
+        if (btl_ib_pmtud_answered(conn, view)) {
+            btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+        }
     } else {
         uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
         news = arrived(conn, view->ack_space, first, view->ack, view);
@@ -205,14 +207,13 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     /* A header acknowledges what is below the first gap of one channel. What else is there may be told
      * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
     if (view->type == BTL_IB_TYPE_ACK || news > 0) {
-        conn->recovery.rack_partly = view->type != BTL_IB_TYPE_ACK;
+        btl_ib_recovery_told(&conn->recovery, view->type != BTL_IB_TYPE_ACK);
     }
     if (news > 0 || credit) {
         btl_ib_recovery_begin_row(&conn->recovery);
         btl_ib_pending_wake(conn);
     }
     if (news > 0) {
-        conn->recovery.no_tag_at = 0;
         btl_ib_recovery_acked(conn, news, limited);
         btl_ib_deferred_retry(conn);
         btl_ib_recovery_detect(conn);

@@ -10,6 +10,7 @@
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_prefetch.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
@@ -87,7 +88,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_prefetch_target(to, op->size - view->op.offset, view->size);
     op->got += view->size;
     btl_ib_accept(conn, view);
-    btl_ib_op_answered(conn);
+    btl_ib_recovery_answered(conn);
     if (op->got == op->size) {
         btl_ib_completion_add(&op->out, 0);
     }
@@ -126,7 +127,7 @@ void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
             conn->engine->count.stale_answers++;
             continue;
         }
-        btl_ib_op_answered(conn);
+        btl_ib_recovery_answered(conn);
         op->result = reply.result;
         btl_ib_completion_add(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }

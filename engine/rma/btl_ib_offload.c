@@ -122,7 +122,7 @@ static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
         return;
     }
     if (conn->ops.answers == 0) {
-        btl_ib_op_answered(conn);
+        btl_ib_recovery_answered(conn);
     }
     btl_ib_op_asked(op);
     btl_ib_recovery_arm(conn);
@@ -265,7 +265,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
 
     leave(conn, op);
     conn->offload.moved_at = conn->engine->clock.awake;
-    btl_ib_op_answered(conn);
+    btl_ib_recovery_answered(conn);
     if (!btl_ib_list_empty(&conn->offload.waiting)) {
         btl_ib_conn_ready(conn);
     }

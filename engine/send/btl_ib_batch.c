@@ -15,6 +15,7 @@
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -71,6 +72,7 @@ static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_li
 static void have_left(btl_ib_conn_t *conn, batch_t *batch, int count)
 {
     btl_ib_sentmap_left(conn, batch->segments, count);
+    btl_ib_recovery_sent(conn);
     for (int i = 0; i < count; i++) {
         piece_left(conn, batch->segments[i], &batch->bundled);
     }
@@ -144,6 +146,7 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
     if (count == 0) {
         return false;
     }
+    btl_ib_recovery_sending(conn, segments[0]);
     btl_ib_sentmap_enter(conn, segments, count, plan->space);
     batch->count += count;
     if (segments[count - 1]->last) {

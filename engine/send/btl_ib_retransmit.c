@@ -9,6 +9,7 @@
 
 #include "btl_ib_limits.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_recovery.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_transmit.h"
@@ -46,6 +47,7 @@ btl_ib_verdict_t btl_ib_retransmit_lost(btl_ib_conn_t *conn, bool *full)
         int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_left_again(conn, segments[i], false);
+            btl_ib_recovery_sent_again(conn);
         }
         *full = taken < count;
     }
@@ -60,5 +62,6 @@ bool btl_ib_retransmit(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t f
         return false;
     }
     btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_recovery_sent_again(conn);
     return true;
 }

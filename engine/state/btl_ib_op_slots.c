@@ -163,9 +163,6 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn)
 void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
     conn->ops.answer_since = conn->engine->clock.awake;
-    if (btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_wait_anew(&conn->recovery, conn->engine->clock.now);
-    }
 }
 
 uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn)

@@ -74,11 +74,11 @@ void btl_ib_hotel_begin_due(btl_ib_hotel_t *hotel, uint64_t now);
 
 /*
  * Evictions: begin, take guests whose time has come one by one (the earliest first) as long as you
- * like, end. A guest that is taken has checked out already; whoever takes it may check any guest in or
- * out, free what it is embedded in, and begin evictions anew meanwhile. One that checks in again
- * with a time that has passed waits for the next beginning; so does what was not taken. A `now` below
- * an earlier one is taken as that earlier one. If nobody is due begin() returns false, and there is
- * nothing to take nor to end.
+ * like, end. A guest that is taken has checked out already; whoever takes it may check any guest in
+ * or out, free what it is embedded in, and begin evictions anew meanwhile. One that checks in again
+ * with a time that has passed waits for the next beginning; so does what was not taken. A `now`
+ * below an earlier one is taken as that earlier one. If nobody is due begin() returns false, and
+ * there is nothing to take nor to end.
  */
 static inline bool btl_ib_hotel_begin_evictions(btl_ib_hotel_t *hotel, uint64_t now)
 {
@@ -99,8 +99,8 @@ btl_ib_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel);
 void btl_ib_hotel_end_evictions(btl_ib_hotel_t *hotel);
 
 /*
- * When to begin evictions: never later than the first guest is due, perhaps earlier (and then that call
- * brings this time forward). 0 if somebody may be due already, UINT64_MAX if nobody stays.
+ * When to begin evictions: never later than the first guest is due, perhaps earlier (and then that
+ * call brings this time forward). 0 if somebody may be due already, UINT64_MAX if nobody stays.
  */
 static inline uint64_t btl_ib_hotel_next_due(const btl_ib_hotel_t *hotel)
 {

@@ -411,7 +411,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    btl_ib_identity_bury(conn);
+    btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, 0, -EPIPE);
     end(conn);
     btl_ib_identity_unregister(conn);
@@ -423,7 +423,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
 {
-    btl_ib_identity_bury(conn);
+    btl_ib_identity_add_tombstone(conn);
     btl_ib_sentmap_void(conn, NULL);
     end_rx(conn);
     begin_rx(conn);
@@ -465,7 +465,7 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
 /* Off all lists and accounts but the table of ids: whatever its state is next. */
 static void retire(btl_ib_conn_t *conn, int status)
 {
-    btl_ib_identity_bury(conn);
+    btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, status, status);
     end(conn);
     btl_ib_input_drop(conn);

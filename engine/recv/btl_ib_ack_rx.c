@@ -14,7 +14,7 @@
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
-/* Was all of it sent? */
+/* Was all that is acknowledged sent? */
 static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
 {
     btl_ib_counters_t *count = &conn->engine->count;
@@ -43,7 +43,7 @@ static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
     return true;
 }
 
-/* What was refused must have been sent. */
+/* A refused segment must have been sent. */
 static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_counters_t *count = &conn->engine->count;
@@ -73,7 +73,7 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint32_t offset = 0;
     while (btl_ib_wire_next_block(view, &offset, &block)) {
         uint32_t from, to = block.ack;
-        if (block.ranges > 0) { /* ascending: the last is the highest */
+        if (block.ranges > 0) { /* ranges ascend: the last is the highest */
             btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
         }
         if (!check_sent(conn, block.space, block.ack, to)
@@ -84,7 +84,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* Sequences [from, to) of a space arrived. Returns how many of them are news. */
+/* Sequences [from, to) of a space arrived. Returns how many of them are acknowledged for the
+ * first time. */
 static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                         const btl_ib_view_t *view)
 {
@@ -114,7 +115,7 @@ static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t l
            && btl_ib_seq_before(conn->tx[space].limit, limit);
 }
 
-/* Take a limit in. Returns true if it gives more credit. */
+/* Take in a credit limit. Returns true if it gives more credit. */
 static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
 {
     if (!is_more_credit(conn, space, limit)) {
@@ -136,7 +137,8 @@ bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *vi
                || is_more_credit(conn, view->ack_space, view->limit));
 }
 
-/* What a block of an ACK says of one space. Returns how much of it is news; *credit: more credit is, too. */
+/* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
+ * there is more credit. */
 static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
                               const btl_ib_view_t *view, bool *credit)
 {
@@ -162,8 +164,8 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     return news;
 }
 
-/* Which copy the peer refused shows in its clock reading: one that was sent later is still to be looked at
- * there. */
+/* READY: a refused segment may be sent again. The echoed stamp shows which copy was refused; a
+ * later copy is still on its way. */
 static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_segment_t *segment =
@@ -204,8 +206,8 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         news = arrived(conn, view->ack_space, first, view->ack, view);
         credit = credited(conn, view->ack_space, view->limit);
     }
-    /* A header acknowledges what is below the first gap of one channel. What else is there may be told
-     * later, lawfully; an ACK tells all, and a header without news takes none of that back. */
+    /* A header acknowledges only what is below the first gap of one channel; the peer may report
+     * the rest later. An ACK reports all, and a header with nothing new does not change that. */
     if (view->type == BTL_IB_TYPE_ACK || news > 0) {
         btl_ib_recovery_told(&conn->recovery, view->type != BTL_IB_TYPE_ACK);
     }

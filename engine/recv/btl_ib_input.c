@@ -68,7 +68,6 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
     return true;
 }
 
-/* Note the time and the peer's clock. */
 static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
@@ -91,8 +90,8 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
     engine->ops->deliver(engine->ops_context, conn, tag, data, size);
 }
 
-/* Hand up the fragments that are complete and whose turn it is. Returns how many those were. While one
- * of them is in its callback others wait for that to return. */
+/* Deliver the fragments that are complete and next in order. Returns how many. `busy` keeps
+ * calls made from within a callback from delivering others meanwhile. */
 static uint32_t hand_up(btl_ib_conn_t *conn)
 {
     btl_ib_reasm_t *whole;
@@ -108,7 +107,7 @@ static uint32_t hand_up(btl_ib_conn_t *conn)
     return count;
 }
 
-/* The next progress call is to hand up what is complete of its fragments. */
+/* The next progress call is to deliver its complete fragments. */
 static void hand_up_later(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->input.whole)) {
@@ -129,7 +128,7 @@ void btl_ib_input_end(btl_ib_conn_t *conn)
 
     btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
     btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
-    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged */
+    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged already */
         hand_up_later(conn);
     }
 }
@@ -166,7 +165,7 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
     return count;
 }
 
-/* To the tag of a message in this segment? If not its sender is told when somebody does. */
+/* Is a receiver registered for this tag? If not, the peer is told when there is one. */
 static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -182,7 +181,7 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
     return false;
 }
 
-/* To all messages of a segment? */
+/* Are receivers registered for all messages of a segment? */
 static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
@@ -195,7 +194,7 @@ static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return somebody_listens(conn, view, view->tag);
     }
     if (view->type == BTL_IB_TYPE_BUNDLE) {
-        uint32_t before = UINT32_MAX; /* most have the same tag */
+        uint32_t before = UINT32_MAX; /* most messages have the same tag */
         while (btl_ib_wire_next_message(view, &offset, &message)) {
             if (message.tag != before && !somebody_listens(conn, view, message.tag)) {
                 return false;
@@ -206,7 +205,8 @@ static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* What is refused is not acknowledged, but who asks shall hear that we live, and perhaps why. */
+/* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
+ * perhaps why. */
 static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->flags & BTL_IB_FLAG_ACK_NOW) {
@@ -228,7 +228,7 @@ static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bun
     return true;
 }
 
-/* Copies of all messages of a segment, in `kept`. False, and none, if there is no room for all. */
+/* Copy all messages of a segment to `kept`. False: no room for all; then none is kept. */
 static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_backlog_t *kept)
 {
     btl_ib_bundled_t message;
@@ -248,7 +248,7 @@ static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib
     return true;
 }
 
-/* In a kick messages are kept, all of a segment or none. */
+/* In asynchronous progress messages go to the backlog: all of a segment or none. */
 static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -275,8 +275,8 @@ static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     deliver(conn, view->tag, view->payload, view->size);
 }
 
-/* All of it was checked. A callback may end the connection: then nobody wants the rest; a CLOSE that a
- * callback took in ends only the life that promised it. */
+/* All messages were checked. A callback may end the connection: then the rest is dropped. A
+ * CLOSE taken in by a callback ends only the incarnation that promised it. */
 static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
@@ -321,7 +321,7 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Requests for what our regions hold; they are served also while draining. */
+/* Requests for our regions. They are served while draining, too. */
 static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     bool taken;
@@ -344,7 +344,7 @@ static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The body of a segment, all parts of which are there; the last of them was `part`. */
+/* All parts of a segment arrived; the last was `part`. Process its body. */
 static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
 {
     btl_ib_counters_t *count = &conn->engine->count;
@@ -379,7 +379,8 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         recv_whole(conn, view, whole);
         btl_ib_free(mem, whole);
         return;
-    case BTL_IB_PARTS_KEPT_IT: /* if the rest is lost its sender must not hear that this copy was refused */
+    case BTL_IB_PARTS_KEPT_IT:
+        /* If the rest is lost, the sender must not believe that this copy was refused. */
         count->received_parts++;
         if (conn->rnr.any) {
             btl_ib_rnr_here(conn, view);
@@ -407,7 +408,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_rnr_here(conn, view);
     }
     if (!all_have_listeners(conn, view) || !btl_ib_accept_room(conn, view)) {
-        answer_probe(conn, view); /* it is left unacknowledged and comes again */
+        answer_probe(conn, view); /* not acknowledged: it is sent again */
         return;
     }
     switch (view->type) {

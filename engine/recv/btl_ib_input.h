@@ -3,32 +3,33 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Datagrams -> messages, operations, answers. Everything is checked before anything is changed. */
+/* From datagrams to messages, operations and answers. Everything is checked before anything is
+ * changed. */
 
 #ifndef BTL_IB_INPUT_H
 #define BTL_IB_INPUT_H
 
 #include "btl_ib_state.h"
 
-/* As much of a datagram as can be looked at before the sender is known: all of it, or only what finds
- * its key. False: it is dropped, and counted. */
+/* Check as much of a datagram as is possible before the sender is known: all of it, or, if the
+ * guard is keyed, only what finds the key. False: to be dropped; counted. */
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
-/* Are space, sequence, size and tag of a sequenced segment, which came in `datagram` bytes, what this
- * connection allows? Else it is counted. */
+/* Are space, sequence, size and tag of a sequenced segment, which came in a datagram of
+ * `datagram` bytes, allowed on this connection? If not, that is counted. */
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
-/* It is the peer's, and possible: take it in. `news`: its acknowledgements, too. True: it is a CLOSE, with which
- * this incarnation of the connection ends. */
+/* Process a datagram that is genuine and valid. `news`: also its acknowledgements. True: it is a
+ * CLOSE, which ends this incarnation of the connection. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news);
 
-/* Take a genuine datagram apart, and check all that needs no connection. False: counted. */
+/* Parse a genuine datagram, and check all that needs no connection. False: counted. */
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 
 void btl_ib_input_init(btl_ib_conn_t *conn);
 
-/* An incarnation of the connection ended: what came in pieces and is not complete is forgotten. The next
- * progress call delivers what is complete. */
+/* An incarnation of the connection ended: incomplete fragments and segments are dropped. The
+ * next progress call delivers what is complete. */
 void btl_ib_input_end(btl_ib_conn_t *conn);
 
 /* The connection ended: nothing of it is delivered any more. */
@@ -37,7 +38,8 @@ void btl_ib_input_drop(btl_ib_conn_t *conn);
 /* Free what idle connections do not need. */
 void btl_ib_input_shrink(btl_ib_conn_t *conn);
 
-/* Deliver what came in kicks or was left by lives that ended. Returns how many messages that were. */
+/* Deliver the backlog of asynchronous progress, and what ended incarnations left. Returns the
+ * number of messages. */
 uint32_t btl_ib_input_stored(btl_ib_engine_t *engine);
 
 #endif

@@ -17,9 +17,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- beginning ---- */
+/* ---- start and end ---- */
 
-/* Do so many bytes from there on, which may be before the region, end where an offset can be? */
+/* Is offset + size at most 2^63 - 1? The offset may be before the region (negative). */
 static bool has_end(uint64_t offset, uint64_t size)
 {
     return size <= (uint64_t) INT64_MAX - offset;
@@ -73,7 +73,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_op_t *op = btl_ib_op_find(conn, view->op.id);
 
-    if (op == NULL) { /* refused in the middle: its last pieces come behind the refusal */
+    if (op == NULL) { /* rejected midway: its last pieces come after the rejection */
         engine->count.stale_answers++;
         btl_ib_accept(conn, view);
         return;
@@ -107,7 +107,8 @@ void btl_ib_op_recv_refused(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_completion_add(&op->out, -EACCES);
 }
 
-/* Is it an answer that such an operation can get? A GET is only answered so if it brings nothing. */
+/* Is it an answer that such an operation can get? A GET gets a reply only if it was rejected or
+ * empty. */
 static bool is_answer(const btl_ib_op_t *op, const btl_ib_reply_t *reply)
 {
     return op != NULL && op->asked
@@ -132,5 +133,3 @@ void btl_ib_op_recv_replies(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_completion_add(&op->out, reply.status == BTL_IB_REPLY_DONE ? 0 : -EACCES);
     }
 }
-
-/* ---- regions, and asking ---- */

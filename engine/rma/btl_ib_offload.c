@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* us of engine->awake: the transport takes nothing for so long (its connection does not come to be): what
- * can go another way does. */
+/* us of clock.awake: for how long the transport may take nothing (its connection is not
+ * established) before operations that need not be offloaded are emulated. */
 enum { PATIENCE = 1000 * 1000 };
 
 static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
@@ -34,10 +34,10 @@ void btl_ib_offload_init(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->offload.running);
 }
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
-/* Does the device that this connection leads to know the region, and ours both ends of it? What devices move has no
- * trailer: with a guard nothing goes by them. */
+/* Does the peer's device know the region, and does this connection lead to it? Data moved by
+ * devices have no guard trailer: with a guard nothing is offloaded. */
 static bool is_known(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     return device_of(conn) != NULL && op->place.known
@@ -45,7 +45,7 @@ static bool is_known(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
            && conn->engine->guard.kind == BTL_IB_GUARD_NONE;
 }
 
-/* Devices change words of 8 bytes in two ways. */
+/* Devices have two atomic operations, on words of 8 bytes. */
 static bool has_atomic(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     return conn->rail->transport->attr.rdma_atomics != BTL_IB_RDMA_ATOMICS_NONE
@@ -76,7 +76,7 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
            && btl_ib_offload_possible(conn, op);
 }
 
-/* ---- the way in ---- */
+/* ---- start ---- */
 
 static btl_ib_rdma_kind_t kind_of(const btl_ib_op_t *op)
 {
@@ -98,7 +98,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
         .kind = kind_of(op),
         .local = atomic ? &op->result : op->local,
         .mem = atomic ? NULL : op->mem,
-        .remote = op->place.address + op->offset, /* if it wraps the device refuses it */
+        .remote = op->place.address + op->offset, /* if it wraps, the device rejects it */
         .key = op->place.key,
         .size = atomic ? sizeof(op->result) : op->size,
         .operand = op->operand,
@@ -109,13 +109,13 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
     if (conn->rail->health.failed || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
         return -ENETDOWN;
     }
-    if (conn->rail->health.down) { /* it may come back, and atomics have no other way */
+    if (conn->rail->health.down) { /* it may come back, and atomics have no alternative */
         return -EAGAIN;
     }
     return device_of(conn)->start(conn->rail->transport, &work);
 }
 
-/* From now on the peer's silence is noticed. */
+/* The operation counts as asked: from now on the peer's silence is noticed. */
 static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     if (op->asked || conn->identity.name == conn->engine->config.name) {
@@ -128,7 +128,7 @@ static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_recovery_arm(conn);
 }
 
-/* It is in the device. */
+/* The device took it. */
 static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_push_tail(&conn->offload.running, &op->out.link);
@@ -137,7 +137,7 @@ static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
     expect(conn, op);
 }
 
-/* It does not go by the device, which says why, and has no place in any list. */
+/* The device does not execute it, for the reason `error`. It is on no list. */
 static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 {
     btl_ib_op_not_asked(op);
@@ -152,15 +152,16 @@ static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
     }
 }
 
-/* Has nothing gone in for so long? */
+/* Has the transport taken nothing for `patience` us? */
 static bool is_late(const btl_ib_conn_t *conn, uint64_t patience)
 {
     return conn->offload.count == 0
            && btl_ib_clock_awake(&conn->engine->clock) - conn->offload.moved_at > patience;
 }
 
-/* Not taken, for that reason: shall it come again? A peer that computes is late to connect, and an ATOMIC has no other
- * way: it waits as long as for an answer, unless the peer is known to be reached by another rail only. */
+/* It was not taken, for the reason `rc`: try again? A peer that computes is slow to connect. An
+ * ATOMIC has no alternative: it waits as long as for an answer, unless the peer is known to be
+ * reachable by another rail only. */
 static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc)
 {
     const uint64_t limit = conn->engine->config.silence_limit;
@@ -172,7 +173,7 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
            && (limit == 0 || !is_late(conn, limit));
 }
 
-/* The transport takes nothing. What can go another way does. */
+/* The transport takes nothing: emulate what can be emulated. */
 static void lose_patience(btl_ib_conn_t *conn)
 {
     btl_ib_list_t waiting;
@@ -218,7 +219,7 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
     }
 }
 
-/* A device refuses a word that is not aligned, too, but with its connection. */
+/* A device rejects a misaligned word, too, but breaks its connection. */
 static bool is_aligned(const btl_ib_op_t *op)
 {
     return op->kind != BTL_IB_OP_ATOMIC
@@ -241,9 +242,9 @@ void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_offload_push(conn);
 }
 
-/* ---- the way out ---- */
+/* ---- completion ---- */
 
-/* Off the accounts of the device. */
+/* Take it off the accounts of the device. */
 static void leave(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     btl_ib_list_remove(&op->out.link);
@@ -279,7 +280,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
     }
 }
 
-/* From now on the device uses no memory of our operations, and says nothing of them. */
+/* From now on the device uses no memory of our operations and reports nothing of them. */
 static void take_back(const btl_ib_conn_t *conn)
 {
     if (conn->offload.count > 0) {

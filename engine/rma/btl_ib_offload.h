@@ -4,22 +4,25 @@
  */
 
 /*
- * One-sided operations that the device of a connection's own rail does by itself: it moves the bytes, or
- * changes the word, and no segment travels. An operation waits until the transport takes it, is in the device
- * until the transport says how it ended, and is then over, or goes the other way (btl_ib_initiator.c):
+ * One-sided operations executed by the device of a connection's own rail (RDMA): it moves the bytes
+ * or changes the word, and no segment is sent. An operation waits until the transport takes it, and
+ * is in the device until the transport reports its end. Then it is over, or it is emulated
+ * (btl_ib_initiator.h):
  *
  *      begin --> waiting --start()--> in the device --event 0, EACCES--> over
  *                   |                      |
- *                   |  cannot, or for too  |  connection broken, device failed: outcome unknown
- *                   |  long                |
- *                   +----------------------+--> PUT, GET: emulated, as a whole. Nobody was told that it is done,
- *                                               so bytes that are placed twice are the same
- *                                          +--> ATOMIC: -EPIPE. Nobody knows whether it was executed, and whether
- *                                               words are changed by devices or by processors is a property of the
- *                                               region: the two are not atomic for each other
+ *      impossible,  |                      |  connection broken, device failed: outcome unknown
+ *      or too slow  |                      |
+ *                   +----------------------+--> PUT, GET: emulated as a whole. Its end was not
+ *                                          |    reported, so placing bytes twice does no harm.
+ *                                          +--> ATOMIC: -EPIPE. Whether it was executed is unknown,
+ *                                               and words of a region are changed either by devices
+ *                                               or by processors: the two are not atomic for each
+ *                                               other.
  *
- * That a PUT may be done again assumes that nothing of a connection which one end says is broken arrives after what is
- * sent then: nearly always true, and promised by nobody (docs/architecture.md, chapter 8).
+ * Repeating a PUT assumes that nothing of a connection which one end reports as broken arrives
+ * after what is sent then. That is nearly always true, but not guaranteed (docs/architecture.md,
+ * chapter 8).
  */
 
 #ifndef BTL_IB_OFFLOAD_H
@@ -29,23 +32,24 @@
 
 void btl_ib_offload_init(btl_ib_conn_t *conn);
 
-/* Could the device do it? And is it to be asked to: because it can, or because nobody else may? */
+/* Can the device execute it? And is it to be offloaded: because the device can, or because only
+ * the device may? */
 bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
 bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
 
-/* Begin one that is wanted and possible. */
+/* Begin an operation that is wanted and possible. */
 void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op);
 
-/* Hand over what waits, as far as the transport takes it. */
+/* Hand waiting operations over, as far as the transport takes them. */
 void btl_ib_offload_push(btl_ib_conn_t *conn);
 
-/* One is over, as the transport says. Calls nothing up, and ends no connection. */
+/* The transport reports the end of one. Calls no callback, and ends no connection. */
 void btl_ib_offload_event(const btl_ib_event_t *event);
 
-/* All come back with `status`: their memory is no longer in use. */
+/* End all with `status`. Their memory is no longer in use. */
 void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
 
-/* The connection's own rail failed: what can goes on another way. */
+/* The connection's own rail failed: emulate what can be emulated. */
 void btl_ib_offload_device_failed(btl_ib_conn_t *conn);
 
 #endif

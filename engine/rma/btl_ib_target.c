@@ -18,7 +18,7 @@
 
 /* ---- PUT ---- */
 
-/* Tell the sender, once for what comes together. */
+/* Tell the sender, once for each batch of datagrams. */
 static void refuse_put(btl_ib_conn_t *conn, uint32_t id)
 {
     btl_ib_target_t *target = &conn->target;
@@ -68,8 +68,8 @@ bool btl_ib_target_get(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t size = view->op.end - view->op.offset;
-    /* It goes on as a stream from the region that the bytes are in: that is lent, and may be
-     * removed. */
+    /* The stream reads from the region that the bytes are really in: that one is lent, and may
+     * be removed. */
     btl_ib_region_key_t key = view->op.key;
     uint64_t offset = view->op.offset;
     btl_ib_stream_t *stream = NULL;

@@ -19,7 +19,7 @@ void btl_ib_answers_init(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->answers.out.link);
 }
 
-/* Replies and streams that are not cut into segments yet. */
+/* Replies and streams not packetized completely. */
 static uint64_t due(const btl_ib_answers_t *answers)
 {
     return (answers->out.size - answers->out.offset) / REPLY_BYTES + answers->streams;
@@ -68,7 +68,7 @@ btl_ib_stream_t *btl_ib_answers_stream(btl_ib_conn_t *conn, const btl_ib_view_t 
 
     if (stream == NULL) {
         conn->engine->count.refused_no_memory++;
-        btl_ib_answers_shrink(conn); /* nothing came: an idle peer keeps no room for replies */
+        btl_ib_answers_shrink(conn); /* nothing was begun: an idle connection keeps no replies */
         return NULL;
     }
     stream->id = get->op.id;

@@ -9,12 +9,12 @@
 #include "btl_ib_sched.h"
 
 enum {
-    ALONE_FIRST = 2, /* of an unknown application, which may send two and then compute */
+    ALONE_FIRST = 2, /* before anything is learned: the application may send two and then compute */
     ALONE_MOST = 16,
-    /* us for each that waits, since the last that left at once: longer than it took to make it */
+    /* us for each message held, since the last that left at once: longer than making one takes */
     AWAY = 20,
-    /* At most so many wait, or so many full datagrams (or as many as one GSO burst): their receiver
-     * is to have something to do while more are made. */
+    /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
+     * receiver has work while further ones are made. */
     HELD_MOST = 128,
     HELD_DATAGRAMS = 16,
 };
@@ -60,7 +60,7 @@ void btl_ib_coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t le
     const uint64_t held = coalesce->held_bytes + size;
 
     coalesce->held_bytes = held > left ? held - left : 0;
-    coalesce->held = 2; /* the last burst, which is not full, is not one message alone */
+    coalesce->held = 2; /* the last burst is not full: not "one message only" */
     coalesce->left_at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
 }

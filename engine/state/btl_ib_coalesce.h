@@ -4,19 +4,18 @@
  */
 
 /*
- * Coalescing: which messages and operations wait for others to travel with. As Nagle's algorithm or
- * TCP_CORK, but in turns of progress instead of time.
+ * Coalescing: which messages and operations are held back to travel with others. It works like
+ * Nagle's algorithm or TCP_CORK, but in turns (progress calls) instead of time.
  *
- * The first of a turn leave at once. Those that follow before progress is called again are a burst:
- * they wait for that call, or until they are many, and leave together, in few datagrams and one call
- * of the transport. How many leave at once is learned: two at first, one where others followed soon.
- * Twice as many where the one that waited stayed alone, as with blocking sends, or where the next
- * call was long in coming: a process that computes between sending and waiting wants everything to
- * be on its way.
+ * The first ones of a turn leave at once. Those that follow before progress is called again are
+ * held until that call, or until there are many. They leave together, in few datagrams and one call
+ * of the transport. How many leave at once is learned. It is two at first, and one where others
+ * followed soon. It doubles where only one was held, as with blocking sends, or where the next
+ * progress call was long in coming: a process that computes between send and wait wants all data on
+ * the wire.
  *
- * Where the transport segments (GSO) a burst costs nearly as much if it is short, so of long
- * messages only full bursts leave before the turn ends; the rest of one message travels with the
- * next.
+ * With GSO a short burst costs nearly as much as a full one. So of long messages only full bursts
+ * leave before the turn ends; the rest leaves with the next messages.
  */
 
 #ifndef BTL_IB_COALESCE_H
@@ -28,21 +27,21 @@
 struct btl_ib_conn;
 
 typedef struct btl_ib_coalesce {
-    uint32_t turn;      /* the turn that the next two are about */
-    uint32_t left;      /* messages and operations that left by themselves in it */
-    uint32_t alone_max; /* so many may */
-    uint32_t held;      /* messages and operations that wait */
+    uint32_t turn;      /* the turn to which `left` belongs */
+    uint32_t left;      /* messages and operations that left at once in it */
+    uint32_t alone_max; /* how many may leave at once */
+    uint32_t held;      /* messages and operations held */
     uint64_t held_bytes;
-    uint64_t left_at; /* us: the last left by itself */
+    uint64_t left_at; /* us: when the last left at once */
 } btl_ib_coalesce_t;
 
 /* An incarnation of the connection begins. */
 void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce);
 
-/* The peer's part of the connection ended: what waited does so no longer for this reason. */
+/* The peer's incarnation ended: nothing is held any more. */
 void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce);
 
-/* Would what comes now wait for the next turn? */
+/* Is something that is submitted now to be held until the next turn? */
 static inline bool btl_ib_coalesce_waits(btl_ib_coalesce_t *coalesce, uint32_t turn)
 {
     if (coalesce->turn != turn) {
@@ -52,30 +51,29 @@ static inline bool btl_ib_coalesce_waits(btl_ib_coalesce_t *coalesce, uint32_t t
     return coalesce->left >= coalesce->alone_max;
 }
 
-/* Something leaves by itself. */
+/* Something leaves at once. */
 static inline void btl_ib_coalesce_left(btl_ib_coalesce_t *coalesce, uint64_t now)
 {
     coalesce->left++;
     coalesce->left_at = now;
 }
 
-/* Something that would wait leaves with those that do. */
+/* Something that would be held leaves, together with what is held. */
 static inline void btl_ib_coalesce_joins(btl_ib_coalesce_t *coalesce)
 {
     coalesce->held++;
 }
 
-/* `size` bytes more would wait: let them. False if they and those that wait already are many: then
- * none waits any longer. */
+/* Hold `size` bytes more. False: there are many now, and all are to leave. */
 bool btl_ib_coalesce_hold(struct btl_ib_conn *conn, uint64_t size);
 
-/* Do those that wait, with `size` bytes more, fill a GSO burst? */
+/* Do those held, with `size` bytes more, fill a GSO burst? */
 bool btl_ib_coalesce_fills_burst(const struct btl_ib_conn *conn, uint64_t size);
 
-/* Of these, `left` bytes did leave, in full bursts; the rest leaves with the next turn. */
+/* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
 void btl_ib_coalesce_bursts_left(struct btl_ib_conn *conn, uint64_t size, uint64_t left);
 
-/* Those that wait leave now. */
+/* All that is held leaves now. */
 void btl_ib_coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now);
 
 #endif

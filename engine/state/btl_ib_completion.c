@@ -3,9 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* How messages, operations and answers end: what becomes of them when their last piece has left, or is
- * acknowledged, and the callbacks that say so. */
-
 #include "btl_ib_completion.h"
 
 #include "btl_ib_answers.h"

@@ -3,20 +3,23 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* How messages, operations and answers end: when their last piece has left, or is acknowledged, and the callbacks that say so. */
+/* Completion of messages, operations and answers: when their last piece was sent or
+ * acknowledged. Callbacks are queued (engine->events) and called later. */
 
 #ifndef BTL_IB_COMPLETION_H
 #define BTL_IB_COMPLETION_H
 
 #include "btl_ib_state.h"
 
-/* The last piece has left. What was copied whole is done with it. */
+/* The last piece was sent. `copied`: the engine holds a copy of all of it, so a message is
+ * complete. */
 void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 
-/* The first `count` messages of the list have left in a BUNDLE, which is a copy of them: off the list. */
+/* The first `count` messages of the list were sent in a BUNDLE, which is a copy of them. Takes
+ * them off the list. */
 void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
 
-/* It is over. Callbacks come later; a stream is freed. */
+/* It is over, with `status` (0 or -errno). Callbacks come later; a stream is freed. */
 void btl_ib_completion_add(btl_ib_out_t *out, int status);
 
 /* Call the callbacks that are due. */

@@ -29,7 +29,7 @@ void btl_ib_identity_unregister(btl_ib_conn_t *conn)
     btl_ib_table_remove(&conn->engine->table, conn->identity.id);
 }
 
-static btl_ib_tombstone_t grave_of(const btl_ib_conn_t *conn)
+static btl_ib_tombstone_t tombstone_of(const btl_ib_conn_t *conn)
 {
     return (btl_ib_tombstone_t){
         .name = conn->identity.name,
@@ -45,15 +45,15 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
     const btl_ib_engine_config_t *config = &engine->config;
     btl_ib_identity_t *identity = &conn->identity;
-    const btl_ib_tombstone_t grave = grave_of(conn);
+    const btl_ib_tombstone_t tombstone = tombstone_of(conn);
 
     identity->contacted = false;
-    identity->peer_floor = btl_ib_tombstones_floor(&engine->tombstones, &grave);
+    identity->peer_floor = btl_ib_tombstones_floor(&engine->tombstones, &tombstone);
     identity->epoch = ++engine->incarnations.newest;
     identity->tx_token =
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
                      btl_ib_rails_of(conn->rail->index, identity->remote_rail));
-    if (identity->keys != NULL) { /* the new epoch makes another key: numbers may begin anew */
+    if (identity->keys != NULL) { /* a new epoch makes a new key: numbers may start again */
         identity->keys->tx.begun = false;
         identity->keys->number = config->first_number;
     }
@@ -76,12 +76,12 @@ void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
     }
 }
 
-void btl_ib_identity_bury(const btl_ib_conn_t *conn)
+void btl_ib_identity_add_tombstone(const btl_ib_conn_t *conn)
 {
-    const btl_ib_tombstone_t grave = grave_of(conn);
+    const btl_ib_tombstone_t tombstone = tombstone_of(conn);
 
     if (conn->identity.bound) {
-        btl_ib_tombstones_add(&conn->engine->tombstones, &grave);
+        btl_ib_tombstones_add(&conn->engine->tombstones, &tombstone);
     }
 }
 

@@ -4,11 +4,11 @@
  */
 
 /*
- * Who the two ends of a connection are, and what proves it: names, ids, epochs, tokens, keys.
- * Owns conn->identity and engine->incarnations.
+ * Who the two ends of a connection are, and what proves it: names, ids, epochs, tokens, keys. Owns
+ * conn->identity and engine->incarnations.
  *
- * Each incarnation of a connection has its own epoch, and with it its own tokens and keys. Epochs of a
- * process only grow, so that what comes late from an earlier incarnation is recognised.
+ * Each incarnation of a connection has its own epoch, and with it its own tokens and keys. Epochs
+ * of a process only grow, so that late datagrams of an earlier incarnation are recognised.
  */
 
 #ifndef BTL_IB_IDENTITY_H
@@ -16,27 +16,29 @@
 
 #include "btl_ib_state.h"
 
-/* A connection with the process that published `info`; `keys`: memory for its keys, NULL if the guard
- * is not keyed. */
+/* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the
+ * guard is not keyed. */
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
                           btl_ib_guard_keys_t *keys);
 
-/* Give it an id, under which it is found. Returns 0 or -errno; it cannot fail after _unregister(). */
+/* Give it an id by which the peer names it. Returns 0 or -errno; cannot fail after
+ * _unregister(). */
 int btl_ib_identity_register(btl_ib_conn_t *conn);
 void btl_ib_identity_unregister(btl_ib_conn_t *conn);
 
-/* A new incarnation of the connection: our epoch and token, and which epochs the peer may have. */
+/* Begin a new incarnation of the connection: our epoch and token, and the lowest epoch allowed
+ * to the peer. */
 void btl_ib_identity_begin(btl_ib_conn_t *conn);
 
-/* A CONNECT of the peer, which was checked, tells its id, epoch and token. */
+/* A CONNECT of the peer, already checked, gave its id, epoch and token. */
 void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival);
 
-/* The peer's incarnation ended: its id is not known any more, and late copies of its first datagrams
- * must not make the connection anew. */
-void btl_ib_identity_bury(const btl_ib_conn_t *conn);
+/* The peer's incarnation ended. Leave a tombstone, by which late copies of its first datagrams
+ * are recognised (they must not create the connection again), and forget the peer's id. */
+void btl_ib_identity_add_tombstone(const btl_ib_conn_t *conn);
 void btl_ib_identity_unbind(btl_ib_conn_t *conn);
 
-/* The peer used our id: it needs no CONNECT blocks any more. */
+/* The peer used our id: CONNECT blocks are not needed any more. */
 static inline void btl_ib_identity_known(btl_ib_conn_t *conn)
 {
     conn->identity.peer_knows = true;
@@ -48,22 +50,22 @@ static inline void btl_ib_identity_contacted(btl_ib_conn_t *conn)
     conn->identity.contacted = true;
 }
 
-/* Does what is made from now on carry a CONNECT block although the peer has our id? */
+/* Do segments made from now on carry a CONNECT block although the peer has our id? */
 static inline void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
 {
     conn->identity.introduce = yes;
 }
 
-/* Of a first contact: does its sender, whose secret is `secret`, prove that it knows ours? */
+/* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
 bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                             const btl_ib_secret_t *secret);
 
-/* Is it of an incarnation that has ended here already? */
+/* Does it belong to an incarnation that has already ended here? */
 bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                              const btl_ib_secret_t *secret);
 
-/* Does it say that incarnations of ours ended which never began? Whoever believed that would begin one
- * after the other. */
+/* Does it claim the end of incarnations of ours that never began? Believing that would begin one
+ * incarnation after the other. */
 bool btl_ib_identity_is_impossible(const btl_ib_engine_t *engine, const btl_ib_view_t *view);
 
 #endif

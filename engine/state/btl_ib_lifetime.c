@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* It holds nothing any more but its address, its id and its memory. */
+/* All that is left of it: its address, its id and its memory. */
 static void free_conn(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Connections that were destroyed are freed only when no call of the engine is on the stack with one. */
+/* Destroyed connections are freed only when no call of the engine that may use one is on the
+ * stack. */
 
 #ifndef BTL_IB_LIFETIME_H
 #define BTL_IB_LIFETIME_H
@@ -16,11 +17,11 @@ static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
     engine->lifetime.depth++;
 }
 
-/* Free all connections of a list, which hold nothing any more. */
+/* Free all connections of a list. They hold no segments, operations or buffers any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
 
-/* It ends: frees connections that were destroyed meanwhile, if it is the outermost. Inline: every
- * message passes here, and hardly ever is there one. */
+/* It ends. The outermost one frees the connections that were destroyed meanwhile. Inline,
+ * because every message passes here and there is hardly ever one. */
 static inline void btl_ib_engine_leave(btl_ib_engine_t *engine)
 {
     if (--engine->lifetime.depth == 0 && !btl_ib_list_empty(&engine->lifetime.gone)) {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments as they are on the wire: what surrounds the body, and making one. */
+/* Segments as they are on the wire: making one, and what surrounds its body. */
 
 #ifndef BTL_IB_PACKET_H
 #define BTL_IB_PACKET_H
@@ -12,13 +12,13 @@
 
 #include "btl_ib_state.h"
 
-/* Does what is made now carry a CONNECT block? */
+/* Does a segment made now carry a CONNECT block? */
 static inline bool btl_ib_packet_says_connect(const btl_ib_conn_t *conn)
 {
     return !conn->identity.peer_knows || conn->identity.introduce;
 }
 
-/* What a datagram carries besides its payload: header, perhaps CONNECT, the guard's trailer. */
+/* Bytes of a datagram besides its body: header, CONNECT block if needed, the guard's trailer. */
 static inline uint32_t btl_ib_packet_overhead(const btl_ib_conn_t *conn)
 {
     return (uint32_t) sizeof(btl_ib_wire_header_t) + conn->engine->guard.ops->trailer
@@ -32,31 +32,33 @@ static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
            + (segment->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0);
 }
 
-/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or NULL. */
+/* A segment of `type` with headers begun, for `size` bytes of body (chunk header included), or
+ * NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
-/* A piece of something long, or of a segment that was too long. */
+/* Bulk: a piece of something long, or a part of a segment that was too large for the path. */
 static inline bool btl_ib_segment_is_bulk(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT
            || segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_PART;
 }
 
-/* Is it a probe of the search for the path's MTU, be it one of a route that was left? */
+/* Is it a probe of the path MTU search, perhaps of a route that was left? */
 static inline bool btl_ib_segment_is_mtu_probe(const btl_ib_segment_t *segment)
 {
     return segment->type == BTL_IB_TYPE_VOID
            && segment->wire + segment->size > btl_ib_packet_body(segment);
 }
 
-/* What of *size bytes from *offset on of several pieces of memory is in this one: taken off both. */
+/* The part of the *size bytes from *offset of several pieces of memory that lies in this one. It
+ * is subtracted from both. */
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size);
 
-/* Copy `size` bytes from `offset` on of `count` pieces of memory. */
+/* Copy `size` bytes from `offset` of `count` pieces of memory to `to`. */
 void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uint32_t size,
                         uint8_t *to);
 
-/* All of a message. */
+/* Copy a whole message. */
 static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
 {
     for (int i = 0; i < 2; i++) {
@@ -67,7 +69,8 @@ static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *
     }
 }
 
-/* Its bytes are in a region that is about to go: copy them into the segment, which has room for that. */
+/* Its bytes are in a region that is about to be removed: copy them into the segment, which has
+ * room for them. */
 void btl_ib_packet_own_bytes(btl_ib_segment_t *segment);
 
 #endif

@@ -11,11 +11,12 @@
 
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
-    uint64_t rest = out->size - out->offset; /* of any size: with more added it might wrap */
+    uint64_t rest = out->size - out->offset; /* any 64-bit number: adding to it might wrap */
     uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
 
     size += head + btl_ib_packet_overhead(conn);
-    /* What is longer goes on one channel, whatever the path carries now: its pieces are to stay in order. */
+    /* Longer ones always use the same channel, whatever the path carries now: their pieces stay
+     * in order. */
     size = size < conn->pmtud.datagram_max ? size : conn->pmtud.most;
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
     btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);

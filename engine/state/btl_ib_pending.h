@@ -10,17 +10,17 @@
 
 #include "btl_ib_state.h"
 
-/* Let it wait for its turn, on the smallest channel that holds what is left of it, behind `head` bytes,
- * in one segment; else on that of the largest datagram. */
+/* Queue it on the smallest channel whose segment holds what is left of it behind `head` bytes,
+ * else on the channel of the largest datagram. */
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 
-/* Is there something that was never sent, whatever stops it? */
+/* Does something wait that was never sent, for whatever reason? */
 bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 
-/* Acknowledgements or credits came: what waits for that has its turn. */
+/* Acknowledgements or credits came: schedule the connection if something may be sendable now. */
 void btl_ib_pending_wake(btl_ib_conn_t *conn);
 
-/* Is there anything to send: never sent, lost, or an operation that waits for a place? */
+/* Is there anything to send: never sent, lost, or an operation that waits for a slot? */
 bool btl_ib_pending_work(const btl_ib_conn_t *conn);
 
 /* Is it time to search for a larger path MTU? */

@@ -34,7 +34,7 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
     conn->route = *before;
 }
 
-/* Give the address by another rail back. */
+/* Release the address on another rail. */
 static void leave(btl_ib_conn_t *conn)
 {
     if (conn->route.via != conn->rail) {

@@ -7,7 +7,7 @@
 
 #include "btl_ib_min.h"
 
-/* Before the first turn there was no pause: nobody knows how long the clock ran before. */
+/* Before the first turn there was no pause: the clock may have run for any time. */
 static uint64_t awake_at(const btl_ib_clock_t *clock, uint64_t now)
 {
     uint64_t away = now > clock->turned_at ? now - clock->turned_at : 0;

@@ -4,8 +4,9 @@
  */
 
 /*
- * The engine's time, in us. It advances only by what callers say. `awake` counts the time in which this process was there to
- * listen: of a long pause between two turns only a part, so that silence of peers is not measured while nobody looked.
+ * The engine's time, in us. It advances only when a caller passes the time. `awake` counts the time
+ * in which this process could listen: of a long pause between two turns only a part counts. So
+ * silence of peers is not measured while this process did not poll.
  */
 
 #ifndef BTL_IB_CLOCK_H
@@ -14,17 +15,18 @@
 #include <stdint.h>
 
 typedef struct btl_ib_clock {
-    uint64_t now;       /* us: never goes back */
-    uint64_t turned_at; /* us: the last progress call, of the owner or of the progress thread */
-    uint64_t awake;     /* us from 1: advances in turns only, and not for a long pause */
-    uint32_t turns;     /* how many of both there were; wraps */
-    uint32_t gap;       /* us between this turn and the one before */
+    uint64_t now; /* us: never goes back */
+    uint64_t
+        turned_at;  /* us: the last progress call, of the application or of the progress thread */
+    uint64_t awake; /* us, starts at 1: advances in turns only, not for a long pause */
+    uint32_t turns; /* number of these calls; wraps */
+    uint32_t gap;   /* us between this turn and the one before */
 } btl_ib_clock_t;
 
-/* us: of a pause between two turns no more counts in `awake`. */
+/* us: the longest part of a pause between two turns that counts in `awake`. */
 #define BTL_IB_CLOCK_LONG_PAUSE 1000000u
 
-/* Take `now` from a caller: time never goes back. */
+/* Take `now` from a caller. Time never goes back. */
 static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 {
     if (now > clock->now) {
@@ -38,8 +40,8 @@ void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now);
 /* btl_ib_clock_awake() between two turns. */
 uint64_t btl_ib_clock_awake_later(const btl_ib_clock_t *clock);
 
-/* `awake` as it will be if a turn comes now: what begins to wait between two turns does so after the
- * pause, not before it. */
+/* `awake` as it will be if a turn comes now. What begins to wait between two turns does so after
+ * the pause, not before it. */
 static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
 {
     return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_later(clock);

@@ -4,8 +4,8 @@
  */
 
 /*
- * What an engine counted since it was made. The list is a macro so that the struct, the names and
- * whatever prints them cannot drift apart: X(field, "what it counts").
+ * Event counters of an engine. The list is a macro, so that the struct, the names and whatever
+ * prints them cannot disagree: X(field, "what it counts").
  */
 
 #ifndef BTL_IB_COUNTERS_H
@@ -21,23 +21,25 @@
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
     X(sent_bundles, "segments that carried several messages")                                      \
-    X(sent_parts, "parts of segments that are larger than what the path carries")                  \
+    X(sent_parts, "parts of segments that are larger than the path MTU")                           \
     X(sent_connects, "segments that carried a CONNECT")                                            \
     X(sent_ready, "acknowledgements that named what was refused and may come again")               \
     X(sent_probes, "probes sent: tail loss, timeout or lack of credit")                            \
-    X(deferred, "segments not sent again for a while, because the peer refused them")              \
-    X(retransmits, "segments sent again")                                                          \
-    X(retransmits_spurious, "segments sent again although the first copy arrived")                 \
+    X(deferred, "segments not retransmitted for a while, because the peer refused them")           \
+    X(retransmits, "segments retransmitted")                                                       \
+    X(retransmits_spurious, "segments retransmitted although the first copy arrived")              \
     X(losses, "segments found lost by acknowledgements of later ones")                             \
     X(timeouts, "retransmission timeouts")                                                         \
-    X(black_holes, "times that large datagrams were found not to get through, and nobody said so") \
+    X(black_holes,                                                                                 \
+      "times that large datagrams were found not to get through, without an ICMP message")         \
     X(blocked_transport, "sends put off because the transport was full")                           \
     X(blocked_credit, "sends put off for want of credit")                                          \
     X(blocked_window, "sends put off by the window or a depth limit")                              \
-    X(blocked_pace, "sends put off because congestion control sets a pace")                        \
+    X(blocked_pace, "sends put off by pacing of congestion control")                               \
     X(blocked_memory, "sends put off for want of memory")                                          \
-    X(received_unidentified, "first contacts that waited for the owner to look up who that is")    \
-    X(sent_responses, "PATH_RESPONSEs sent: first contacts that nobody could look up yet")         \
+    X(received_unidentified, "first contacts that waited for progress to look up their sender")    \
+    X(sent_responses,                                                                              \
+      "PATH_RESPONSEs sent: first contacts whose sender could not be looked up yet")               \
     X(received_responses, "PATH_RESPONSEs received")                                               \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
@@ -51,17 +53,18 @@
     X(refused_no_tag, "segments left unacknowledged: no receiver for their tag yet")               \
     X(refused_no_reassembly, "chunks left unacknowledged: no reassembly buffer")                   \
     X(refused_no_memory, "segments left unacknowledged: no memory to note them")                   \
-    X(refused_no_backlog, "segments left unacknowledged in a kick: no room to keep their message") \
+    X(refused_no_backlog,                                                                          \
+      "segments left unacknowledged in asynchronous progress: the backlog is full")                \
     X(refused_draining, "messages acknowledged but not delivered: the connection is closing")      \
     X(refused_put, "segments of puts left unacknowledged: they are rejected")                      \
     X(refused_no_room, "requests left unacknowledged: too many of the peer's are being served")    \
     X(started_puts, "puts started")                                                                \
     X(started_gets, "gets started")                                                                \
     X(started_atomics, "atomic operations started")                                                \
-    X(offload_puts, "puts that the device did by itself")                                          \
-    X(offload_gets, "gets that it did")                                                            \
-    X(offload_atomics, "atomic operations that it did")                                            \
-    X(offload_returned, "operations that it was to do, and could not bring to an end")             \
+    X(offload_puts, "puts executed by the device")                                                 \
+    X(offload_gets, "gets executed by it")                                                         \
+    X(offload_atomics, "atomic operations executed by it")                                         \
+    X(offload_returned, "operations handed to it that it did not complete")                        \
     X(failed_ops, "one-sided operations that ended with an error")                                 \
     X(sent_refusals, "REFUSED sent")                                                               \
     X(received_refusals, "REFUSED received")                                                       \
@@ -75,7 +78,8 @@
     X(rejected_bounds, "requests of peers beyond the bounds of a region")                          \
     X(rejected_right, "requests of peers for what they may not do with a region")                  \
     X(rejected_aligned, "atomic operations of peers on words that are not aligned")                \
-    X(rejected_icmp, "ICMP messages about datagrams that no connection sent in its present life")  \
+    X(rejected_icmp,                                                                               \
+      "ICMP messages about datagrams that no connection sent in its present incarnation")          \
     X(rejected_icmp_short, "ICMP messages that quote too little of a datagram to be checked")      \
     X(dropped_duplicate, "segments received again")                                                \
     X(dropped_short, "datagrams shorter than their headers say")                                   \
@@ -88,7 +92,7 @@
     X(dropped_unknown, "datagrams for a connection that does not exist")                           \
     X(dropped_token, "datagrams with a wrong token")                                               \
     X(dropped_source, "datagrams from an address that the peer never published")                   \
-    X(dropped_stale, "datagrams of an earlier life of a connection")                               \
+    X(dropped_stale, "datagrams of an earlier incarnation of a connection")                        \
     X(dropped_channel, "segments of a channel that does not exist")                                \
     X(dropped_sequence, "segments with a sequence outside the window or beyond their credit")      \
     X(dropped_ack, "acknowledgements of what was never sent")                                      \
@@ -96,10 +100,10 @@
     X(dropped_chunk, "chunks that disagree with their fragment")                                   \
     X(dropped_op,                                                                                  \
       "segments of one-sided operations that contradict themselves or their operation")            \
-    X(dropped_lookup, "CONNECTs from unknown senders in a kick, or beyond the rate or number")     \
+    X(dropped_lookup, "CONNECTs from unknown senders in asynchronous progress, or above a limit")  \
     X(async_turns, "turns of the thread, while the application did not call progress")             \
     X(rekeys, "keys changed because enough was sent with the one before")                          \
-    X(failovers, "times that a connection took another rail's way")                                \
+    X(failovers, "times that a connection went on by another rail")                                \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Memory as the engine's owner hands it out: may fail at any time. */
+/* Memory from the engine's user. Any allocation may fail. */
 
 #ifndef BTL_IB_MEM_H
 #define BTL_IB_MEM_H

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The smaller and the larger of numbers, as functions, so that no argument is evaluated twice. */
+/* Minimum and maximum as functions: no argument is evaluated twice. */
 
 #ifndef BTL_IB_MIN_H
 #define BTL_IB_MIN_H
@@ -15,7 +15,7 @@ static inline uint32_t btl_ib_min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* What is counted in 64 bits, and is to fit 32: at most `most` of it. */
+/* min(value, most) of a 64-bit value. */
 static inline uint32_t btl_ib_clip_u32(uint64_t value, uint32_t most)
 {
     return value < most ? (uint32_t) value : most;

@@ -4,8 +4,8 @@
  */
 
 /*
- * What is on its way out in pieces: a message, a one-sided operation, or an answer to one. It is part
- * of those, and all in it is the engine's.
+ * What is sent in pieces: a message, a one-sided operation, or an answer to one. Embedded in those.
+ * All members are the engine's.
  */
 
 #ifndef BTL_IB_OUTGOING_H
@@ -22,16 +22,16 @@ typedef enum btl_ib_out_kind {
     BTL_IB_OUT_MESSAGE, /* btl_ib_msg_t */
     BTL_IB_OUT_PUT,     /* btl_ib_op_t: its bytes */
     BTL_IB_OUT_REQUEST, /* btl_ib_op_t: the request for a GET or an ATOMIC */
-    BTL_IB_OUT_OFFLOAD, /* btl_ib_op_t: in the device, or about to be */
+    BTL_IB_OUT_OFFLOAD, /* btl_ib_op_t: executed by the device */
     BTL_IB_OUT_STREAM,  /* btl_ib_stream_t: what a GET of the peer asked for */
-    BTL_IB_OUT_REPLIES, /* btl_ib_target_t: answers to the peer's operations */
+    BTL_IB_OUT_REPLIES, /* btl_ib_answers_t: replies to the peer's operations */
 } btl_ib_out_kind_t;
 
 typedef struct btl_ib_out {
     btl_ib_list_t link; /* waits in a channel, or for its callbacks */
     struct btl_ib_conn *conn;
     uint64_t size;    /* bytes */
-    uint64_t offset;  /* bytes already cut into segments */
+    uint64_t offset;  /* bytes already packetized */
     uint32_t pending; /* segments not yet acknowledged, if that matters */
     btl_ib_out_kind_t kind;
     int status;    /* for on_done or op_done */

@@ -12,7 +12,7 @@
 #include "btl_ib_min.h"
 
 enum {
-    SLAB_BYTES = 64 * 1024, /* a slab holds about this much */
+    SLAB_BYTES = 64 * 1024, /* size of a slab, about */
     SLAB_MIN = 4,           /* segments, if they are large */
     SLAB_MAX = 64,
     ALIGN = 8,
@@ -59,7 +59,7 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* The buffers of a slab, behind its segments; where they are registered, on pages of their own. */
+/* The buffers of a slab, behind its segments. If they are registered, they begin on a page. */
 static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
 {
     uintptr_t end = (uintptr_t) &slab->segments[count];
@@ -67,8 +67,8 @@ static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
     return (uint8_t *) &slab->segments[count] + (round_up(end, page > 0 ? page : 1) - end);
 }
 
-/* Make one more slab of segments. False if there is no memory for it. Seldom, hence by itself: who does not come here saves
- * no registers. */
+/* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
+ * the common path then saves no registers. */
 __attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
 {
     const uint32_t page = pool->transport->attr.registered_page;

@@ -4,9 +4,9 @@
  */
 
 /*
- * Buffers for datagrams on their way out, of one rail: small ones (headers, short messages,
- * acknowledgements), medium ones (what most networks carry), large ones (the largest datagram, if that is more). They
- * come in slabs that are registered with the transport if it wants that; slabs are freed with the rail.
+ * Send buffers of one rail: small ones (headers, short messages, acknowledgements), medium ones
+ * (the MTU of most networks) and large ones (the largest datagram, if that is more). They come in
+ * slabs, registered with the transport if it asks for that. Slabs are freed with the rail.
  */
 
 #ifndef BTL_IB_POOL_H
@@ -24,7 +24,7 @@ struct btl_ib_conn;
 struct btl_ib_out;
 struct btl_ib_pool;
 
-/* A small buffer holds headers and short messages, a medium one a datagram of Ethernet's usual 1500 bytes. */
+/* Bytes: headers and short messages; a datagram of Ethernet's usual MTU of 1500. */
 #define BTL_IB_SEGMENT_SMALL  256u
 #define BTL_IB_SEGMENT_MEDIUM 1536u
 
@@ -32,46 +32,46 @@ enum { BTL_IB_SEGMENT_KINDS = 3 };
 
 /* A segment that was sent, or is about to be. */
 typedef struct btl_ib_segment {
-    btl_ib_list_t link;       /* free, in flight (by time of sending), lost or parked */
+    btl_ib_list_t link;       /* free, in flight (by time of sending), lost or deferred */
     struct btl_ib_pool *pool; /* whose it is */
     void *mem;                /* the slab's registration */
     uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
 
-    /* From here to `copies` all is cleared when it is taken out of the pool. */
-    struct btl_ib_conn *conn; /* NULL: on no connection's account */
+    /* From here to `copies`: cleared when taken out of the pool. */
+    struct btl_ib_conn *conn; /* NULL: it belongs to no connection */
     struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
-    uint64_t region;          /* GOT: iov[] is in this region of ours; 0: in none */
+    uint64_t region;          /* GOT: id of our region that iov[] is in; 0: none */
     uint32_t seq;
-    uint32_t refused;  /* which of its copies the peer refused last; 0: none */
+    uint32_t refused;  /* number of the copy that the peer refused last; 0: none */
     uint32_t size;     /* bytes from wire[] on: headers and copied payload */
     uint32_t outside;  /* bytes of payload in iov[] */
     uint32_t payload;  /* bytes of the message in it, wherever they are */
-    uint32_t parted;   /* bytes of parts of the last copy that left; 0: all or none */
-    uint32_t in_parts; /* copies all of whose parts left */
+    uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
+    uint32_t in_parts; /* copies of which all parts were sent */
     uint32_t bundled;  /* messages in a BUNDLE; of other types 0 */
     uint8_t type;
-    uint8_t flags; /* of the header, as far as they stay */
+    uint8_t flags; /* header flags that all copies have */
     uint8_t tag;
     uint8_t space;
     bool last;       /* the message ends with it */
-    bool lost;       /* waits to be sent again, or is parked; not counted as in flight */
-    bool deferred;   /* the peer has refused the last copy */
-    bool probe;      /* the last copy was sent to ask, not because it seemed lost */
+    bool lost;       /* to be retransmitted, or deferred; not in flight */
+    bool deferred;   /* the peer refused the last copy */
+    bool probe;      /* the last copy was a probe, not a repair of a loss */
     bool busy;       /* the transport still reads it */
-    bool done;       /* nobody needs it once it is not busy */
+    bool done;       /* to be freed once it is not busy */
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
-    uint64_t first_sent; /* us of the engine's clock `awake` */
+    uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
-    uint64_t order;      /* grows with each datagram of the connection */
-    struct iovec iov[2]; /* payload that is sent from where it is */
+    uint64_t order;      /* place among all segments sent by the connection */
+    struct iovec iov[2]; /* payload sent from the user's memory (zero copy) */
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {
     const btl_ib_mem_t *mem;
     btl_ib_transport_t *transport;
-    uint32_t limit; /* segments in all, of each kind */
+    uint32_t limit; /* the most segments of each kind */
     struct {
         uint32_t size; /* bytes of a buffer */
         uint32_t made;
@@ -83,13 +83,14 @@ typedef struct btl_ib_pool {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit);
 
-/* Frees all slabs, whatever is in them. */
+/* Free all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 
-/* A segment for `size` bytes, on no account and with nothing in it, or NULL: no memory, or the limit is reached. */
+/* A cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 
-/* Give a segment back to its pool; if the transport still reads it, that happens with its SENT event. */
+/* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
+ * event. */
 void btl_ib_pool_put(btl_ib_segment_t *segment);
 
 /* The transport is done with the segment. */

@@ -4,10 +4,10 @@
  */
 
 /*
- * Memory of callers that is about to be copied, asked for ahead. What goes by PUT and GET is long, so that it often is in
- * no cache near the processor, and a copy that waits for it line by line takes most of the time that a processor
- * has for a segment. Other work on segments goes on meanwhile. Of memory that is near it costs an instruction or two
- * a line.
+ * Prefetch users' memory that will be copied. Data of PUT and GET is long and often in no near
+ * cache; a copy that waits for it line by line takes most of the time that a processor has for a
+ * segment. Prefetching lets other work go on meanwhile. For memory that is near it costs one or two
+ * instructions a line.
  */
 
 #ifndef BTL_IB_PREFETCH_H
@@ -19,7 +19,8 @@ enum {
     BTL_IB_LINE = 64, /* bytes of a cache line on most processors */
 };
 
-/* The lines from address `at` to `end`, and up to three more: no loop for each. An address that nobody has does no harm. */
+/* The lines from address `at` to `end`, and up to three more (one loop test for four).
+ * Prefetching an invalid address is harmless. */
 #define BTL_IB_PREFETCH(at, end, write, near)                                                      \
     for (; (at) < (end); (at) += 4 * BTL_IB_LINE) {                                                \
         __builtin_prefetch((const void *) (at), (write), (near));                                  \
@@ -28,8 +29,8 @@ enum {
         __builtin_prefetch((const void *) ((at) + 3 * BTL_IB_LINE), (write), (near));              \
     }
 
-/* `size` bytes from `offset` on that will be read when all of a batch has been cut, which is more than the nearest cache
- * holds. */
+/* `size` bytes from `offset` that will be read when a whole batch has been packetized. That is
+ * more than the nearest cache holds. */
 static inline void btl_ib_prefetch_source(const void *base, uint64_t offset, uint32_t size)
 {
     uintptr_t at = (uintptr_t) base + (uintptr_t) offset;
@@ -38,8 +39,8 @@ static inline void btl_ib_prefetch_source(const void *base, uint64_t offset, uin
     BTL_IB_PREFETCH(at, end, 0, 2)
 }
 
-/* Where more will be written: `size` bytes of the `room` that there is from `to` on were written just now. What comes next
- * comes too soon, so it is for the piece after that. */
+/* `size` bytes of the `room` bytes at `to` were written just now, and more will follow. The next
+ * piece comes too soon for a prefetch, so prefetch for the one after it. */
 static inline void btl_ib_prefetch_target(void *to, uint64_t room, uint32_t size)
 {
     uintptr_t at = (uintptr_t) to + 2 * (uintptr_t) size;

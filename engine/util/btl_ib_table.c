@@ -36,7 +36,7 @@ void btl_ib_table_fini(btl_ib_table_t *table)
     table->size = 0;
 }
 
-/* Names are chosen by the runtime, not by an enemy: mixing is enough. */
+/* Names come from the runtime, not from an attacker: mixing is enough. */
 static uint32_t *bucket_of(const btl_ib_table_t *table, uint64_t name, uint32_t rails)
 {
     uint64_t hash = (name ^ ((uint64_t) rails << 48)) * UINT64_C(0x9e3779b97f4a7c15);
@@ -75,9 +75,9 @@ static int grow(btl_ib_table_t *table)
     table->size = size;
     for (uint32_t i = 0; i < size; i++) {
         buckets[i] = size;
-        slots[i].next = i + 1; /* the list of free slots, as long as there is nobody */
+        slots[i].next = i + 1; /* the list of free slots */
     }
-    for (uint32_t i = 0; i < old_size; i++) { /* full, or it would not grow */
+    for (uint32_t i = 0; i < old_size; i++) { /* the old table is full */
         slots[i] = old[i];
         if (slots[i].named) {
             chain(table, i);

@@ -4,9 +4,9 @@
  */
 
 /*
- * Finding connections: by the id that peers write into their headers, and by the peer's name and
- * the two rails. An id is a slot number and a generation, so that datagrams for an earlier user of
- * the slot are recognised; it is never 0.
+ * Connections by the id that peers write into their headers, and by the peer's name and the two
+ * rails. An id is a slot number and a generation, so that datagrams for an earlier user of the slot
+ * are recognised. It is never 0.
  */
 
 #ifndef BTL_IB_TABLE_H
@@ -36,14 +36,14 @@ typedef struct btl_ib_table {
 void btl_ib_table_init(btl_ib_table_t *table, const btl_ib_mem_t *mem);
 void btl_ib_table_fini(btl_ib_table_t *table);
 
-/* Enter a connection under a fresh id. Returns 0 or -ENOMEM. */
+/* Add a connection under a new id. Returns 0 or -ENOMEM. */
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
                      uint32_t remote_rail, uint32_t *id);
 
-/* Can no longer be found by name; its id still leads to it. */
+/* It can no longer be found by name; its id stays valid. */
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 
-/* Remove it altogether. */
+/* Remove it. */
 void btl_ib_table_remove(btl_ib_table_t *table, uint32_t id);
 
 struct btl_ib_conn *btl_ib_table_by_id(const btl_ib_table_t *table, uint32_t id);

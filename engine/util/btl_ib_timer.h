@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A timer of a connection: a guest of the engine's hotel that knows whose it is and what for. */
+/* A timer of a connection: a guest of the engine's hotel (btl_ib_hotel.h) with its purpose. */
 
 #ifndef BTL_IB_TIMER_H
 #define BTL_IB_TIMER_H
@@ -14,7 +14,7 @@ struct btl_ib_conn;
 
 typedef enum btl_ib_timer_kind {
     BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
-    BTL_IB_TIMER_IDLE, /* to shrink what nobody uses */
+    BTL_IB_TIMER_IDLE, /* to free what an idle connection does not need */
     BTL_IB_TIMER_PACE, /* the next segments may leave */
 } btl_ib_timer_kind_t;
 

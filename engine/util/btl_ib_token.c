@@ -97,7 +97,7 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
     return 0 != token ? token : 1;
 }
 
-/* Its length keeps it apart from all that btl_ib_token() is made of. */
+/* Its input has another length than that of btl_ib_token(): the two cannot be confused. */
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id)
 {
     uint8_t bytes[12];

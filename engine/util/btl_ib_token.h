@@ -4,9 +4,9 @@
  */
 
 /*
- * Tokens prove that a datagram comes from who knows the secrets of both ends: the processes of one
- * job, which learn them from each other through the runtime. A restarted process has a new secret,
- * so its tokens differ from those of its earlier life.
+ * A token proves that the sender of a datagram knows the secrets of both ends. Only processes of
+ * one job do: they get them through the runtime (modex). A restarted process has a new secret, so
+ * its tokens differ from those of its earlier incarnation.
  */
 
 #ifndef BTL_IB_TOKEN_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Random for every start of a process, the same for all its rails. */
+/* Random, new for every start of a process, the same for all its rails. */
 typedef struct btl_ib_secret {
     uint64_t k[2];
 } btl_ib_secret_t;
@@ -28,14 +28,15 @@ typedef struct btl_ib_secret {
 uint64_t btl_ib_siphash(const btl_ib_secret_t *key, const void *data, size_t len);
 
 /*
- * The token on what the sender sends to the receiver in a life of their connection: its `epoch` there,
- * and both ends' `rails`. The same on machines of either byte order, and never 0.
+ * The token of what the sender sends to the receiver in one incarnation of their connection:
+ * `epoch` is the sender's, `rails` both ends' (btl_ib_rails_of()). Equal on machines of either byte
+ * order, and never 0.
  */
 uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                       const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails);
 
-/* What proves in a PATH_RESPONSE that its sender, whose secret is `of_sender`, got a datagram with that token, in which the
- * receiver named its connection `id`. Never 0. */
+/* The proof in a PATH_RESPONSE. Its sender, whose secret is `of_sender`, received a datagram
+ * with `token` in which the other end named its connection `id`. Never 0. */
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id);
 
 #endif

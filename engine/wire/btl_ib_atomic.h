@@ -4,8 +4,8 @@
  */
 
 /*
- * Atomic operations on a word of memory, by the CPU's own atomic instructions: atomic also against
- * other processes and threads that use such instructions on the same word.
+ * Atomic operations on a word of memory by the CPU's atomic instructions: atomic also for other
+ * processes and threads that use such instructions on the word.
  */
 
 #ifndef BTL_IB_ATOMIC_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is stored in the place of the word `old`. The numbers travel on the wire. */
+/* The new value, computed from the word `old`. The numbers are part of the protocol. */
 typedef enum btl_ib_atomic_code {
     BTL_IB_ATOMIC_ADD = 1,    /* old + operand; integers wrap */
     BTL_IB_ATOMIC_AND = 2,    /* old & operand */
@@ -29,7 +29,7 @@ typedef enum btl_ib_atomic_code {
     BTL_IB_ATOMIC_CSWAP = 11, /* operand, if old has the same bits as compare; else old */
 } btl_ib_atomic_code_t;
 
-/* What the word is. The numbers travel on the wire. */
+/* Type of the word. The numbers are part of the protocol. */
 typedef enum btl_ib_atomic_type {
     BTL_IB_ATOMIC_INT32 = 1,
     BTL_IB_ATOMIC_INT64 = 2,
@@ -37,17 +37,17 @@ typedef enum btl_ib_atomic_type {
     BTL_IB_ATOMIC_DOUBLE = 4, /* the same */
 } btl_ib_atomic_type_t;
 
-/* Bytes of a word of a type, which may be any number: 4, 8, or 0 if there is no such type. */
+/* Bytes of a word of this type: 4, 8, or 0 if there is no such type. */
 uint32_t btl_ib_atomic_size(uint32_t type);
 
-/* Is there such an operation on such a type? Both may be any number. */
+/* Is this a valid operation on a valid type? Both may be any number. */
 bool btl_ib_atomic_supported(uint32_t code, uint32_t type);
 
 /*
- * Execute it on the word at `word`, sequentially consistent. Operand, compare and *result (the word
- * before) are the bits of the word in the low bytes of 64; those above are not looked at and set to 0.
- * `result` may not be NULL. Returns 0, or -EINVAL if the operation is not supported or the
- * word is not aligned to its size; then nothing was changed.
+ * Execute an operation on the word at `word`, sequentially consistent. Operand, compare and *result
+ * (the old word) are in the low bytes of 64 bits. The bits above are ignored, and 0 in *result.
+ * `result` must not be NULL. Returns 0, or -EINVAL if the operation is not supported or the word is
+ * not aligned to its size; then nothing was changed.
  */
 int btl_ib_atomic_execute(void *word, uint32_t code, uint32_t type, uint64_t operand,
                           uint64_t compare, uint64_t *result);

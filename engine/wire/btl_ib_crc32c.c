@@ -11,8 +11,8 @@
 #include "btl_ib_wire.h"
 
 /*
- * A CRC is linear: what a byte does to it is the sum (XOR) of what its bits do. So each table of 256
- * entries follows from 8 numbers, and the compiler works it out: ENTRY(n, what bits 0..7 do).
+ * A CRC is linear: what a byte does to it is the sum (XOR) of what its bits do. So each table of
+ * 256 entries follows from 8 numbers, and the compiler works it out: ENTRY(n, what bits 0..7 do).
  */
 #define BIT(n, b, x) ((n) >> (b) &1 ? (x) : 0u)
 #define ENTRY(n, x0, x1, x2, x3, x4, x5, x6, x7)                                                   \

@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Has the processor an instruction for it (SSE 4.2, ARMv8 CRC)? */
+/* Does the processor have an instruction for it (SSE 4.2, ARMv8 CRC)? */
 bool btl_ib_crc32c_has_instruction(void);
 
-/* The checksum of `len` bytes that follow others whose checksum is `crc` (0: none). `data` may have
- * any alignment, and be NULL if `len` is 0. `instruction`: by that of the processor, which must have
- * it; else by tables, eight bytes at a time. */
+/* The checksum of `len` bytes that follow others with checksum `crc` (0: none). `data` may have
+ * any alignment, and be NULL if `len` is 0. `instruction`: use the processor's instruction,
+ * which must exist; else tables, eight bytes at a time. */
 uint32_t btl_ib_crc32c(bool instruction, uint32_t crc, const void *data, size_t len);
 
 #endif

@@ -4,9 +4,9 @@
  */
 
 /*
- * What protects datagrams on their way: nothing, a checksum, or authentication with or without
- * encryption. It is a trailer behind header and payload, made for each copy when it leaves and
- * checked before anything of it is believed:
+ * The guard: what protects datagrams on their way. Nothing, a checksum, or authentication with or
+ * without encryption. It is a trailer behind header and payload, made for each copy when it is sent
+ * and checked before anything in the datagram is believed:
  *
  *   header, ... payload | CRC-32C, 4 bytes little-endian              checksum
  *   header, ... payload | number, 8 bytes little-endian | tag, 16     authentication
@@ -17,12 +17,12 @@
  *   +---------------+------------------------------------+--------+-----+
  *    what finds the connection: up to the token, with CONNECT up to the end of its block
  *
- * The tag covers everything before it. The key belongs to one direction of one life of a connection,
- * and every datagram sent with it has a number of its own, whatever is in it: a segment that is sent
- * again takes a new one, and one that the transport would not take is not used again. A key
- * serves for 2^22 numbers: the upper bits of the number say which key of a row it is.
+ * The tag covers everything before it. A key belongs to one direction of one incarnation of a
+ * connection. Every datagram sent with it has a number of its own: a retransmission takes a new
+ * one, and the number of a datagram that the transport did not take is not used again. A key is
+ * used for 2^22 numbers: the upper bits of the number say which key of the series it is.
  *
- * All processes of a job use the same guard: it is published, and who has another one is
+ * All processes of a job use the same guard. It is published; a process with another one is
  * unreachable.
  */
 
@@ -36,7 +36,7 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_replay.h"
 
-/* Published: the numbers are part of the protocol. */
+/* The numbers are part of the protocol (published in the modex). */
 typedef enum btl_ib_guard_kind {
     BTL_IB_GUARD_NONE = 0,
     BTL_IB_GUARD_CRC32C = 1,
@@ -49,38 +49,38 @@ typedef enum btl_ib_guard_kind {
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
 
 /*
- * Numbers for one key, as a power of two. Below what GCM bears for the longest datagrams: RFC 9001,
- * B.1.1, comes to 2^23 of 64 KiB for an advantage of 2^-57.
+ * How many numbers are used with one key: 2^22. That is below what GCM permits for the longest
+ * datagrams: RFC 9001, B.1.1, gives 2^23 of 64 KiB for an advantage of 2^-57.
  */
 #define BTL_IB_GUARD_KEY_SHIFT 22
 
-/* Random for every start of a process, and published like its secret. */
+/* Random, new for every start of a process, published like its secret. */
 typedef struct btl_ib_auth_key {
     uint8_t bytes[32];
 } btl_ib_auth_key_t;
 
-/* What the keys of one direction follow from. */
+/* Input from which the keys of one direction are derived. */
 typedef struct btl_ib_guard_path {
     const btl_ib_auth_key_t *sender_key;
     const btl_ib_auth_key_t *receiver_key;
     uint64_t sender; /* names */
     uint64_t receiver;
-    uint32_t epoch;     /* of the sender's life of the connection */
+    uint32_t epoch;     /* of the sender's incarnation */
     uint32_t from_rail; /* the sender's */
     uint32_t to_rail;
 } btl_ib_guard_path_t;
 
 /* The keys of one direction. */
 typedef struct btl_ib_guard_way {
-    bool begun;          /* there are some */
-    uint64_t generation; /* which one of the row `key` is */
+    bool begun;          /* the first key was made */
+    uint64_t generation; /* which key of the series `key` is */
     btl_ib_aead_key_t key;
-    uint8_t secret[BTL_IB_AEAD_KEY_BYTES]; /* what all keys of the row follow from */
+    uint8_t secret[BTL_IB_AEAD_KEY_BYTES]; /* from which all keys of the series are derived */
 } btl_ib_guard_way_t;
 
-/* What a connection needs, only if the guard is keyed. */
+/* State of a connection, if the guard is keyed. */
 typedef struct btl_ib_guard_keys {
-    btl_ib_auth_key_t peer; /* what it published */
+    btl_ib_auth_key_t peer; /* what the peer published */
     uint64_t number;        /* of the last datagram sealed */
     btl_ib_guard_way_t tx;
     btl_ib_guard_way_t rx;
@@ -92,16 +92,16 @@ typedef struct btl_ib_guard btl_ib_guard_t;
 typedef struct btl_ib_guard_ops {
     const char *name; /* the value of the parameter that selects it */
     uint32_t trailer; /* bytes, at most BTL_IB_TRAILER_MAX */
-    bool keyed;       /* a datagram is opened by its sender's key, which must be found before */
-    bool apart;       /* what travels is not what is kept: it needs a buffer of its own */
+    bool keyed;       /* opening needs the key of the sender, which must be found before */
+    bool apart;       /* sealed data differs from the original: needs a buffer of its own */
 
-    /* Make what travels of the `size` bytes at `data`, at `out` with its trailer behind. `key` is
-     * NULL if not keyed; `out` is `data` if not apart. */
+    /* Seal the `size` bytes at `data` to `out`, trailer behind. `key` is NULL if not keyed;
+     * `out` equals `data` if not apart. False: it failed. */
     bool (*seal)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
                  const uint8_t *data, uint8_t *out, uint32_t size);
 
-    /* Does the trailer behind the `size` bytes at `data` fit them? Decrypts in place; if it does not
-     * fit they are undefined. */
+    /* Is the trailer behind the `size` bytes at `data` correct? Decrypts in place; if not
+     * correct, the bytes are undefined. */
     bool (*open)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
                  uint8_t *data, uint32_t size);
 } btl_ib_guard_ops_t;
@@ -114,37 +114,37 @@ struct btl_ib_guard {
     btl_ib_counters_t *count;
 };
 
-/* The ops of a kind, which may be any number: NULL if there is no such kind. */
+/* The ops of a kind; NULL if there is no such kind. */
 const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind);
 
 /*
- * `kind` must be one that btl_ib_guard_ops() knows; `aead` may be NULL if that is not keyed. What is
- * dropped is counted in *count.
+ * `kind` must be known to btl_ib_guard_ops(). `aead` may be NULL if it is not keyed. Drops are
+ * counted in *count.
  */
 void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
                        btl_ib_counters_t *count);
 
-/* Make the first key of a direction. False if there is no memory: try again later. */
+/* Make the first key of a direction. False: no memory; try again later. */
 bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
                         const btl_ib_guard_path_t *path);
 
-/* Make what travels of the `size` bytes at `data`, at `out` (see the ops). `keys` is NULL if the guard is not keyed,
- * else its tx has begun. False if memory is short; the number is used up all the same. */
+/* Seal the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the guard is not
+ * keyed, else keys->tx must have begun. False: no memory; the number is used up nevertheless. */
 bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, const uint8_t *data,
                        uint8_t *out, uint32_t size);
 
 /*
- * Check the trailer behind the `size` bytes at `data`, decrypt them in place. `way` and `replay` are
- * NULL if the guard is not keyed. `replay` alone may be NULL for a first contact; the number is to be marked
- * later then. False: not genuine or not new (counted), and nothing was changed but the bytes.
+ * Check the trailer behind the `size` bytes at `data` and decrypt them in place. `way` and `replay`
+ * are NULL if the guard is not keyed. For a first contact only `replay` is NULL; its number is
+ * marked later. False: not genuine or a replay (counted); nothing was changed but the bytes.
  */
 bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
                        btl_ib_replay_t *replay, uint8_t *data, uint32_t size);
 
-/* The number in the trailer behind `size` bytes. Believe it after open() only. */
+/* The number in the trailer behind `size` bytes. Valid only after open(). */
 uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size);
 
-/* The smallest datagram that everything that cannot be split fits into, trailer included. */
+/* The smallest datagram that holds everything that cannot be split, trailer included. */
 uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard);
 
 #endif

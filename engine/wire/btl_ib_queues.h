@@ -25,20 +25,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A channel number travels in four bits. */
+/* A channel number has four bits on the wire. */
 #define BTL_IB_QUEUES_MAX 16
 /* The smallest queue must hold our header, a CONNECT block, one acknowledgement and the longest
- * trailer of a guard; btl_ib_wire.h asserts that it does. */
+ * trailer of a guard (asserted in btl_ib_wire.h). */
 #define BTL_IB_QUEUE_SIZE_MIN 104u
 #define BTL_IB_QUEUE_SIZE_MAX (1u << 20)
 #define BTL_IB_QUEUE_NUM_MAX  (1u << 20)
-/* What the default comes to for the most buffers and a window of one. */
+/* The default for the most buffers and a window of one. */
 #define BTL_IB_QUEUE_RESERVE_MAX (2 * BTL_IB_QUEUE_NUM_MAX - 1)
 
 typedef enum btl_ib_queue_type {
-    /* A credit for every buffer: nothing is ever dropped for want of one. */
+    /* One credit for each buffer: nothing is dropped for want of a buffer. */
     BTL_IB_QUEUE_PER_PEER = 'P',
-    /* One pool for all peers: what overflows is retransmitted. */
+    /* One pool for all peers: overflow is retransmitted. */
     BTL_IB_QUEUE_SHARED = 'S',
 } btl_ib_queue_type_t;
 
@@ -46,10 +46,10 @@ typedef struct btl_ib_queue {
     btl_ib_queue_type_t type;
     uint32_t size;    /* bytes of a buffer: our header and payload, not the transport's prefix */
     uint32_t num;     /* buffers: for each peer (P) or for all (S) */
-    uint32_t low;     /* repost when no more than this many buffers are left posted */
+    uint32_t low;     /* repost when at most this many buffers are posted */
     uint32_t window;  /* P: credits banked before an explicit return */
     uint32_t reserve; /* P: further buffers, for explicit credit segments */
-    uint32_t max_pending; /* S: segments that one sender keeps on the way to us */
+    uint32_t max_pending; /* S: segments that one sender may have in flight to us */
     uint32_t init;        /* S: buffers posted at start; P: credits of a peer that is new or idle,
                            * which is no field of the grammar: the engine's settings decide */
     uint32_t limit;       /* S: the limit event that asks for more buffers than init */
@@ -62,11 +62,11 @@ typedef struct btl_ib_queue_table {
     btl_ib_queue_t q[BTL_IB_QUEUES_MAX];
 } btl_ib_queue_table_t;
 
-/* Why a string was refused. Positions count from 1, as a user does. */
+/* Why a string was rejected. Positions count from 1. */
 typedef struct btl_ib_queues_error {
     uint32_t queue;     /* which queue of the string; 0: the string as a whole */
     const char *field;  /* the field's name in the grammar, e.g. "low_watermark"; a literal */
-    char value[32];     /* what stood there, cut to fit */
+    char value[32];     /* what stood there, truncated */
     uint32_t column;    /* where it starts in the string */
     char expected[128]; /* what would have been right, in words */
 } btl_ib_queues_error_t;
@@ -80,35 +80,35 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
                         btl_ib_queues_error_t *error);
 
 /*
- * Is the last, largest queue of the parsed `spec` at least `least` bytes? What travels in one piece
+ * Does the largest queue of the parsed `spec` have at least `least` bytes? What cannot be split
  * must fit. Returns 0, or -EINVAL with `error` filled in.
  */
 int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uint32_t least,
                         btl_ib_queues_error_t *error);
 
 /*
- * Fit a valid table to a transport: queues larger than `max_datagram` bytes are cut down to it, and
- * queues that are then equal in size become one of the type of the first of them: a queue of the
- * other type is given the defaults of that type, then all numbers but the size are added and held
- * to the grammar's bounds. Returns how many queues were too large (0: the table is unchanged).
- * A max_datagram below BTL_IB_QUEUE_SIZE_MIN is taken as that: refuse such a transport before.
+ * Fit a valid table to a transport. Queues larger than `max_datagram` bytes are clamped to it.
+ * Queues of equal size are then joined into one of the first one's type: a queue of the other type
+ * gets the defaults of that type, then all numbers but the size are added and limited to the
+ * grammar's bounds. Returns how many queues were too large (0: the table is unchanged). A
+ * max_datagram below BTL_IB_QUEUE_SIZE_MIN counts as that: reject such a transport before.
  */
 uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram);
 
-/* The channel a segment of `size` bytes (header included) belongs on: the smallest that holds it.
- * Returns table->count if none does. */
+/* The channel for a segment of `size` bytes (header included): the smallest that holds it;
+ * table->count if none does. */
 uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size);
 
-/* Bytes of receive buffers that the table stands for with `peers` active peers, reserves included;
- * UINT64_MAX if they are more than that. */
+/* Bytes of receive buffers for `peers` active peers, reserves included; UINT64_MAX if that
+ * overflows. */
 uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers);
 
-/* Is a table that came from another process one that btl_ib_queues_parse() could have made, but for
- * `init` of a P queue, which may be up to num? Any bytes may be in it. Returns 0 or -EINVAL. */
+/* Is a table from another process one that btl_ib_queues_parse() could have made? (But `init` of
+ * a P queue may be up to num.) It may have any contents. Returns 0 or -EINVAL. */
 int btl_ib_queues_check(const btl_ib_queue_table_t *table);
 
-/* Write a valid table in the grammar, all fields spelled out, NUL-terminated and cut at `len` bytes
- * (`out` may be NULL if that is 0). Returns the length that was needed, as snprintf does. */
+/* Write a valid table in the grammar, all fields spelled out, NUL-terminated and truncated at
+ * `len` bytes (`out` may be NULL if that is 0). Returns the length needed, as snprintf() does. */
 int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t len);
 
 #endif

@@ -5,10 +5,10 @@
 
 /*
  * One-sided operations: a process reads, writes or atomically changes memory that another one has
- * registered; the other one's part is done by its engine, without its user.
+ * registered. The target's engine does its part without its user.
  *
  * Memory is named by key and offset, never by address. A request is checked against the regions
- * that are registered when it arrives, and what fails the check changes nothing.
+ * that are registered when it arrives; a request that fails changes nothing.
  */
 
 #ifndef BTL_IB_RDMA_H
@@ -31,42 +31,43 @@ enum {
     BTL_IB_ACCESS_WRITE = 2,  /* PUT */
     BTL_IB_ACCESS_ATOMIC = 4, /* ATOMIC */
     BTL_IB_ACCESS_ALL = 7,
-    /* Beside those: it is of a window, that is open to all peers. The key of one such region is
-     * good for the bytes that lie wholly inside another one, if that is open to the same operation:
+    /* In addition: the region belongs to a window open to all peers. The key of one such region
+     * is accepted for bytes wholly inside another one that allows the same operation, because
      * osc/rdma of Open MPI takes the wrong one of a window's handles at times
      * (docs/architecture.md, chapter 8). */
     BTL_IB_ACCESS_WINDOW = 8,
 };
 
-/* What a peer must know of a region to use it, from any rail. It means nothing to other processes than
- * the one that registered it, and never names another region, whatever is registered later. */
+/* What a peer needs to use a region, by any rail. Only the process that registered it
+ * understands it. It never names another region, whatever is registered later. */
 typedef struct btl_ib_region_key {
     uint64_t id;
     uint64_t secret;
 } btl_ib_region_key_t;
 
 /*
- * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*, one
- * of the first three at least). The memory stays the caller's and must be there until
- * btl_ib_region_remove(). Returns 0 and *key, -ENOMEM, -ENOSPC (2^24 regions), or -EINVAL: no
- * access, or one that does not exist, or a region beyond the end of the address space.
+ * Let peers use the `size` bytes (0 is allowed) at `base`, as `access` says (BTL_IB_ACCESS_*, at
+ * least one of the first three). The memory must stay until btl_ib_region_remove(). Returns 0 and
+ * *key, -ENOMEM, -ENOSPC (2^24 regions), or -EINVAL: no or unknown access, or a region beyond the
+ * end of the address space.
  */
 int btl_ib_region_add(btl_ib_engine_t *engine, void *base, uint64_t size, uint32_t access,
                       btl_ib_region_key_t *key);
 
-/* From the return on no peer reads or writes it, whatever is on its way. Keys that are not (or no
- * more) registered are ignored. */
+/* After it returns no peer reads or writes the region, whatever is on its way. Unknown keys are
+ * ignored. */
 void btl_ib_region_remove(btl_ib_engine_t *engine, const btl_ib_region_key_t *key);
 
-/* Where `offset` of one of our own regions is, for an owner who serves itself; NULL if a peer would be
- * refused `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size` bytes there. */
+/* The address of `offset` in one of our own regions, for a user that accesses it directly. NULL
+ * if a peer would be refused `access` (one of BTL_IB_ACCESS_READ, _WRITE, _ATOMIC) to the `size`
+ * bytes there. */
 void *btl_ib_region_find(btl_ib_engine_t *engine, const btl_ib_region_key_t *key, uint64_t offset,
                          uint64_t size, uint32_t access);
 
 /* ---- operations ---- */
 
-/* How many operations of one process may run on another one at a time, over one connection: part of the
- * protocol, because the target must always have room for their answers. Further ones wait. */
+/* How many operations one process may have running on another one, over one connection. Part of
+ * the protocol, because the target must have room for their answers. Further ones wait. */
 #define BTL_IB_OPS_MAX 256u
 
 typedef enum btl_ib_op_kind {
@@ -75,32 +76,33 @@ typedef enum btl_ib_op_kind {
     BTL_IB_OP_ATOMIC, /* on one word of the region */
 } btl_ib_op_kind_t;
 
-/* Where a region is for a device of its owner's, which peers' devices can use by themselves; as the owner told. */
+/* A region as a device of its owner knows it, by which peers' devices access it. From the
+ * region's owner. */
 typedef struct btl_ib_place {
-    uint64_t address; /* of the region's first byte */
+    uint64_t address; /* of the first byte */
     uint32_t key;
-    uint32_t rail; /* which of the owner's */
-    bool known;    /* else no device knows the region */
+    uint32_t rail; /* the owner's rail */
+    bool known;    /* false: no device knows the region */
 } btl_ib_place_t;
 
 /*
- * An operation. The caller owns it and the local memory, and fills in the first part; the engine
- * keeps both from btl_ib_op_start() until op_done.
+ * An operation. The caller owns it and the local memory, and fills in the first part. The engine
+ * uses both from btl_ib_op_start() until op_done.
  */
 typedef struct btl_ib_op {
     btl_ib_op_kind_t kind;
     btl_ib_region_key_t key;
-    uint64_t
-        offset;    /* bytes into the region, two's complement: beyond it there may be another one */
+    /* Bytes into the region, two's complement: bytes outside it may be in another region. */
+    uint64_t offset;
     void *local;   /* PUT: only read; GET: undefined after an error; may be NULL if size is 0 */
     uint64_t size; /* bytes, PUT and GET; 0 is checked like any other */
 
-    /* What devices need to do it by themselves; all of it 0: they cannot. Who has to say is the caller; whether
-     * they do is the engine's choice, but for `by_device`. */
+    /* What devices need to execute it; all 0: they cannot. Set by the caller. Whether the device
+     * does it is the engine's choice, unless `by_device`. */
     btl_ib_place_t place;
-    void *
-        mem; /* PUT, GET: what the expose() of the connection's rail returned for local memory; may be NULL */
-    bool by_device; /* ATOMIC: the words of that region are changed by devices only */
+    /* PUT, GET: what expose() of the connection's rail returned for local memory; may be NULL. */
+    void *mem;
+    bool by_device; /* ATOMIC: words of that region are changed by devices only */
 
     /* ATOMIC: as in btl_ib_atomic_execute(). */
     btl_ib_atomic_code_t code;
@@ -112,8 +114,8 @@ typedef struct btl_ib_op {
     /* The engine's. */
     btl_ib_out_t out;
     uint64_t got; /* GET: bytes that arrived */
-    uint32_t id;  /* in requests and answers; 0: it waits for its turn */
-    bool asked;   /* GET, ATOMIC: the request is on its way */
+    uint32_t id;  /* in requests and answers; 0: it waits for a slot */
+    bool asked;   /* GET, ATOMIC, or offloaded: an answer is expected */
 } btl_ib_op_t;
 
 /*
@@ -125,17 +127,17 @@ typedef struct btl_ib_op {
  *
  * The status of op_done:
  *   0           done: all bytes placed in the region, or in local memory; the word changed
- *   -EACCES     the peer refused: no such region, or not that right, or not those bytes (also: the region
- *               was removed meanwhile; then a part of a PUT may be placed). ATOMIC: or not aligned
- *   -EPIPE      the connection died or was closed, by us or by the peer, before it was known to be
- *               done; what was done of it is not known. ATOMIC by_device: also if only the device's own connection broke,
- *               or it cannot reach the peer's
+ *   -EACCES     the peer rejected it: no such region, right or bytes (also: the region was removed
+ *               meanwhile; then a part of a PUT may be placed). ATOMIC: or not aligned
+ *   -EPIPE      the connection died or was closed by either side before it was known to be done;
+ *               what was done is unknown. ATOMIC by_device: also if only the device's connection
+ *               broke, or cannot reach the peer's device
  *   -ECANCELED  the same, by btl_ib_conn_destroy()
  * Operations, and messages, that run at the same time are done in any order.
  */
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now);
 
-/* Operations of the connection that op_done has not come for. */
+/* Operations of the connection for which op_done was not called yet. */
 uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn);
 
 #endif

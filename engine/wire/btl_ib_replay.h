@@ -4,9 +4,9 @@
  */
 
 /*
- * Which numbered datagrams came already: a bitmap that slides along with the highest number (RFC
- * 4303, 3.4.3), in a ring of words so that sliding only clears what is new (RFC 6479). Numbers
- * begin with 1; what is older than the window counts as come.
+ * Replay protection: which numbered datagrams arrived already. A bitmap that slides with the
+ * highest number (RFC 4303, 3.4.3), in a ring of words, so that sliding clears only new words (RFC
+ * 6479). Numbers begin with 1. What is older than the window counts as received.
  */
 
 #ifndef BTL_IB_REPLAY_H
@@ -17,7 +17,7 @@
 
 /* One word is always partly ahead of the window. */
 #define BTL_IB_REPLAY_WORDS 33u
-/* More than the network is ever expected to reorder; what is older is lost, and repaired as such. */
+/* More than a network reorders. What is older is treated as lost. */
 #define BTL_IB_REPLAY_WINDOW ((BTL_IB_REPLAY_WORDS - 1) * 64)
 
 typedef struct btl_ib_replay {
@@ -30,7 +30,7 @@ static inline void btl_ib_replay_init(btl_ib_replay_t *replay)
     *replay = (btl_ib_replay_t){.highest = 0};
 }
 
-/* Is this one new? Changes nothing: whether it is genuine is not known yet. */
+/* Is this number new? Changes nothing: the datagram is not known to be genuine yet. */
 static inline bool btl_ib_replay_fresh(const btl_ib_replay_t *replay, uint64_t number)
 {
     if (number > replay->highest) {
@@ -40,7 +40,7 @@ static inline bool btl_ib_replay_fresh(const btl_ib_replay_t *replay, uint64_t n
            && !(replay->bits[number / 64 % BTL_IB_REPLAY_WORDS] >> number % 64 & 1);
 }
 
-/* A new and genuine one came. */
+/* A new, genuine datagram arrived. */
 static inline void btl_ib_replay_mark(btl_ib_replay_t *replay, uint64_t number)
 {
     if (number > replay->highest) {

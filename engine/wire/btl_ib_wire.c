@@ -60,8 +60,8 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
     return error == BTL_IB_WIRE_OK && view->skip == 0 ? BTL_IB_WIRE_LENGTH : error;
 }
 
-/* Ranges ascend and leave a gap, else they would be one; what is missing first did not arrive, but may have
- * been refused. */
+/* Ranges ascend and leave a gap, else they would be one; what is missing first did not arrive,
+ * but may have been refused. */
 static bool are_ranges(const btl_ib_ack_block_t *block)
 {
     uint64_t least = block->refused ? 0 : 1;

@@ -17,16 +17,18 @@
  *   ATOMIC [CONNECT] atomic                 asks for an operation on a word of a region
  *   GOT    [CONNECT] got, bytes             what a GET asked for, or a piece of it
  *   REPLY  [CONNECT] replies                how operations of the receiver ended
- *   VOID   [CONNECT] zeros                  a segment whose contents are no longer to be sent, or that
- *                                           asks whether a datagram of this size gets through
- *   REFUSED [CONNECT] operation             segments of this PUT are not taken in, and never will be
+ *   VOID   [CONNECT] zeros                  a segment whose contents are no longer to be sent, or
+ *                                           a probe: does a datagram of this size get through?
+ *   REFUSED [CONNECT] operation             segments of this PUT are rejected
  *   BUNDLE [CONNECT] entries                several whole messages
  *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
- *   PATH_RESPONSE                           a datagram with CONNECT got here, but who sent it cannot be found out
- *                                           now; `token` proves that, all but `connection` and `length` is 0
+ *   PATH_RESPONSE                           a datagram with CONNECT arrived, but its sender cannot
+ *                                           be looked up now; `token` proves that, all else but
+ *                                           `connection` and `length` is 0
  *
- * ACK, CLOSE, REFUSED and PATH_RESPONSE are not sequenced, not retransmitted and need no credit. All others are
- * numbered within their space (the channel they were first sent on), retransmitted, and accepted once.
+ * ACK, CLOSE, REFUSED and PATH_RESPONSE are not sequenced, not retransmitted and need no credit.
+ * All others are numbered within their space (the channel they were first sent on), retransmitted,
+ * and accepted once.
  *
  *    0      1      2      3      4      5      6      7
  *   +------+------+------+------+------+------+------+------+
@@ -45,12 +47,13 @@
  *   +------+------+------+------+------+------+------+------+
  * 0 |                 name of the sender                    |
  *   +------+------+------+------+------+------+------+------+  sender's connection: to be used as
- * 8 |    sender's connection    |          epoch            |  `connection` from now on; epoch grows
+ * 8 |    sender's connection    |          epoch            |  `connection` from now on; epoch
+ * grows
  *   +------+------+------+------+------+------+------+------+  with each; from, to: rails of sender
  * 16| from |  to  |  reserved   |          floor            |  and receiver; the receiver's epochs
  *   +------+------+------+------+------+------+------+------+  below `floor` ended: begin a new one
  *
- * chunk header: a fragment of `total` bytes is cut into units, all but the last of the same size
+ * chunk header: a fragment of `total` bytes is split into units, all but the last of the same size
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |        fragment           |         total             |   index     |    unit     |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
@@ -60,13 +63,13 @@
  *   |space |ranges|    again    |           ack             |          limit            |
  *   +------+------+------+------+------+------+------+------+------+------+------+------+
  *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
- *   +------+------+------+------+  again: segments sent again of which another copy had come before,
- *                                  since the connection began, modulo 65536
- * With 0x80 in `space` the ranges came and are refused: not taken in, nor lost. again: 1 if not all that were
- * are named (else 0); limit is 0.
+ *   +------+------+------+------+  again: retransmissions that were duplicates, since the
+ *                                  connection began, modulo 65536
+ * With 0x80 in `space` the segments in the ranges arrived and were refused: neither accepted nor
+ * lost. again: 1 if there are more than are named (else 0); limit is 0.
  *
- * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so that
- * none of a PUT that goes beyond all regions is placed. Both are in two's complement
+ * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
+ * that none of a PUT that goes beyond all regions is placed. Both are in two's complement
  *   +------+------+------+------+------+------+------+------+
  * 0 |                         region                        |
  *   +------+------+------+------+------+------+------+------+
@@ -187,7 +190,7 @@ typedef struct btl_ib_wire_connect {
     uint32_t floor;
 } btl_ib_wire_connect_t;
 
-/* Bytes of zeros that may follow the last chunk of a message, to make it no longer than the others. */
+/* Zeros that may follow the last chunk of a message, to make it as long as the others. */
 #define BTL_IB_PAD_MAX 128u
 
 typedef struct btl_ib_wire_chunk {
@@ -234,7 +237,7 @@ typedef struct btl_ib_wire_atomic {
     uint16_t reserved;
 } btl_ib_wire_atomic_t;
 
-/* Two halves of an offset, because a structure with a 64-bit one would have 16 bytes. */
+/* The offset in two halves: a structure with a 64-bit member would have 16 bytes. */
 typedef struct btl_ib_wire_got {
     uint32_t offset_low;
     uint32_t offset_high;
@@ -328,21 +331,21 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
                                            + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
                                            + BTL_IB_TRAILER_MAX,
               "the smallest queue holds a CONNECT with one acknowledgement");
-/* The largest datagram between two processes must hold every kind of segment, and the guard's trailer
- * beside this. */
+/* The largest datagram between two processes must hold every kind of segment, besides the
+ * guard's trailer. */
 #define BTL_IB_DATAGRAM_MIN                                                                        \
     ((uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)                      \
                  + sizeof(btl_ib_wire_atomic_t)))
 
 /* The length field has 16 bits. */
 #define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)
-/* `hold` of a reply whose sender held it for longer than the field can say: not to be used. `away`
- * is the time that the process had not looked when the echoed datagram was found: it may have lain
- * there for up to so long, at most UINT16_MAX. */
+/* `hold`: the sender held the echoed stamp for longer than the field can say: do not use it.
+ * `away`: for how long that process had not polled when it read the echoed datagram, at most
+ * UINT16_MAX. The datagram may have waited there for as long. */
 #define BTL_IB_HOLD_UNKNOWN UINT16_MAX
 /* How far ahead of the oldest missing sequence a receiver accepts: part of the protocol. */
 #define BTL_IB_WINDOW_LIMIT 65536u
-/* What a SKIP takes of that at most: its sender keeps its own window below the rest. */
+/* The most that a SKIP covers: its sender keeps its own window below the rest. */
 #define BTL_IB_SKIP_MAX (BTL_IB_WINDOW_LIMIT / 4)
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -355,13 +358,13 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 #define BTL_IB_LE64(x) ((uint64_t) (x))
 #endif
 
-/* A datagram taken apart, in our byte order. Only fields that its type and flags call for are set. */
+/* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */
 typedef struct btl_ib_view {
     uint8_t type; /* btl_ib_type_t */
     uint8_t flags;
     uint8_t space;
     uint8_t ack_space;
-    uint8_t tag; /* BUNDLE: the highest of its messages' */
+    uint8_t tag; /* BUNDLE: the highest of its messages */
     uint16_t hold;
     uint16_t away;
     uint32_t connection;
@@ -410,12 +413,12 @@ typedef struct btl_ib_view {
     uint32_t skip;  /* SKIP: how many sequences */
     uint32_t bytes; /* BUNDLE: of all its messages; VOID: its zeros */
 
-    uint8_t *
-        payload; /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: what they list; PART: bytes */
+    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes. */
+    uint8_t *payload;
     uint32_t size;
 } btl_ib_view_t;
 
-/* What btl_ib_wire_parse() may find wrong. */
+/* Results of btl_ib_wire_parse(). */
 typedef enum btl_ib_wire_error {
     BTL_IB_WIRE_OK = 0,
     BTL_IB_WIRE_SHORT, /* shorter than its headers */
@@ -428,25 +431,26 @@ typedef enum btl_ib_wire_error {
 } btl_ib_wire_error_t;
 
 /*
- * Take a datagram apart and check all that can be checked without knowing the connection. Writes
- * only to *view; `data` is aligned to 8.
+ * Parse a datagram, and check all that can be checked without knowing the connection. Writes only
+ * to *view. `data` is aligned to 8.
  */
 btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
 
-/* The same of the body of a segment all parts of which are there: type, tag, payload and size in *view are
- * those of the whole. */
+/* The same for the body of a segment of which all parts arrived. Type, tag, payload and size in
+ * *view are those of the whole. */
 btl_ib_wire_error_t btl_ib_wire_parse_whole(btl_ib_view_t *view);
 
 /*
- * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest may
- * still be encrypted. Checks and sets no more than that (and payload and size, after the block).
+ * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest
+ * may still be encrypted. Checks and sets no more than that (and payload and size, behind the
+ * block).
  */
 btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view);
 
 /* One block of an ACK. */
 typedef struct btl_ib_ack_block {
     uint32_t space;
-    bool refused; /* the ranges are of what was refused; again and limit say nothing */
+    bool refused; /* the ranges were refused; again and limit are not valid */
     uint32_t ack;
     uint32_t limit;
     uint16_t again;
@@ -487,7 +491,7 @@ bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
 /* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
 uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
 
-/* Is a segment of this type (which may be any) numbered, acknowledged and accepted once? */
+/* Is a segment of this type numbered, acknowledged and accepted once? */
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
     return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED

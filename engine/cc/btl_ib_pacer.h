@@ -20,6 +20,12 @@ typedef struct btl_ib_pacer {
     uint64_t at;          /* ns: when the next segment would leave without bursts */
 } btl_ib_pacer_t;
 
+/* The timer of a new connection. */
+static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *conn)
+{
+    btl_ib_timer_init(&pacer->timer, BTL_IB_TIMER_PACE, conn);
+}
+
 /* Nothing was sent by the present route yet. */
 void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
 

@@ -9,7 +9,7 @@
 
 enum {
     SECOND = 1000 * 1000, /* us */
-    RESPONSES = 8,        /* for each look-up that is allowed: they cost less */
+    RESPONSES = 8,        /* responses for each lookup that is allowed: they cost less */
 };
 
 static void begin_second(btl_ib_engine_t *engine)
@@ -48,7 +48,7 @@ bool btl_ib_admission_responds(btl_ib_engine_t *engine)
     return engine->admission.responses++ / RESPONSES < engine->config.lookups_max;
 }
 
-/* Is a copy of it kept? Of what is encrypted nobody can tell: of that more is kept. */
+/* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
 static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
 {
     const btl_ib_list_t *messages = &unidentified->messages;
@@ -83,5 +83,5 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     memcpy(stored->data, arrival->data, size);
     btl_ib_backlog_add(unidentified, stored);
     engine->count.received_unidentified++;
-    return true; /* who asks for the first time is not left out */
+    return true; /* a first contact is answered, whatever the limit */
 }

@@ -4,8 +4,8 @@
  */
 
 /*
- * How many unknown senders are looked up, answered and given a connection: anybody can ask for that, so
- * each has a limit. Keeps first contacts that cannot be looked up yet. Owns engine->admission.
+ * Limits how many unknown senders are looked up, answered and given a connection, because anybody
+ * can ask for that. Keeps first contacts that cannot be looked up yet. Writes engine->admission.
  */
 
 #ifndef BTL_IB_ADMISSION_H
@@ -14,23 +14,23 @@
 #include "btl_ib_state.h"
 
 /* May one more sender be looked up now? Not if there are passive_max connections already, unless it
- * takes the place of a `known` peer. True counts as a look-up. */
+ * takes the place of a `known` peer. True counts as a lookup. */
 bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known);
 
-/* May an unknown sender hear now that its datagram got here? True counts as a response. */
+/* May an unknown sender be told now that its datagram got here? True counts as a response. */
 bool btl_ib_admission_responds(btl_ib_engine_t *engine);
 
-/* The sender cannot be looked up in a kick: keep its datagram for the owner's turn. True if the sender
- * is to be told that it got here. */
+/* The sender cannot be looked up by the progress thread: keep its datagram for the application's
+ * own progress. True if the sender is to be told that it got here. */
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
 
-/* From now on nobody unknown gets a connection. */
+/* From now on no unknown sender gets a connection. */
 static inline void btl_ib_admission_close(btl_ib_engine_t *engine)
 {
     engine->admission.closed = true;
 }
 
-/* There is one connection more, or less, that nobody has adopted. */
+/* There is one connection more, or less, that the component has not adopted. */
 static inline void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more)
 {
     engine->admission.passive += (uint32_t) more;

@@ -14,15 +14,6 @@
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
 
-/* The peer closed: what was acknowledged until now stays valid, and this incarnation ends. */
-static void closed_by_peer(btl_ib_conn_t *conn)
-{
-    conn->engine->count.connections_closed++;
-    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
-               BTL_IB_NAME_ARGS(conn->identity.name));
-    btl_ib_conn_reset(conn);
-}
-
 static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -46,8 +37,8 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (conn == NULL) {
         return;
     }
-    const bool news = btl_ib_ack_rx_tells_news(conn, view);
-    if ((news && !btl_ib_ack_rx_check(conn, view))
+    const bool acks = btl_ib_ack_rx_tells_news(conn, view);
+    if ((acks && !btl_ib_ack_rx_check(conn, view))
         || (btl_ib_type_is_sequenced(view->type) && !btl_ib_input_check(conn, view, event->size))) {
         return;
     }
@@ -57,8 +48,12 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (rail == conn->rail && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
-    if (btl_ib_input_take(conn, view, news)) {
-        closed_by_peer(conn);
+    if (btl_ib_input_take(conn, view, acks)) {
+        /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
+        engine->count.connections_closed++;
+        BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer",
+                   BTL_IB_NAME_ARGS(conn->identity.name));
+        btl_ib_conn_reset(conn);
     }
 }
 

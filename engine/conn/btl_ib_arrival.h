@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The way of a datagram that came in: parse, find its connection, check, take in. */
+/* The receive path of a datagram: parse it, find its connection, check it, take it in. */
 
 #ifndef BTL_IB_ARRIVAL_H
 #define BTL_IB_ARRIVAL_H

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* A connection's life: made, reset, drained, closed, dead. */
+/* The life cycle of a connection: made, reset, drained, closed, dead. */
 
 #include "btl_ib_conn.h"
 
@@ -19,6 +19,7 @@
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_rnr.h"
@@ -37,14 +38,14 @@
 #include <string.h>
 
 enum {
-    CLOSES = 3,            /* how often a CLOSE is sent: nobody acknowledges it */
+    CLOSES = 3,            /* how often a CLOSE is sent: it is not acknowledged */
     CLOSE_INTERVAL = 1000, /* us */
     CHUNKS_MAX = 65536,    /* the index has 16 bits */
 };
 
 /* ---- making ---- */
 
-/* The peer's queue table, shared with all peers that have the same. */
+/* The peer's queue table, shared by all peers that have the same one. */
 static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
                                           const btl_ib_queue_table_t *table)
 {
@@ -68,7 +69,7 @@ static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
     return &entry->table;
 }
 
-/* The receiving part of a new life. */
+/* The receiving part of a new incarnation. */
 static void begin_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_begin(conn);
@@ -78,7 +79,7 @@ static void begin_rx(btl_ib_conn_t *conn)
     }
 }
 
-void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
+void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
 {
     btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
                    btl_ib_pmtud_gso_segments(conn));
@@ -86,7 +87,7 @@ void btl_ib_conn_begin_way(btl_ib_conn_t *conn)
     btl_ib_recovery_begin_route(&conn->recovery);
 }
 
-/* Everything that a new life of the connection starts with. */
+/* All that a new incarnation of the connection starts with. */
 static void begin(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -97,16 +98,16 @@ static void begin(btl_ib_conn_t *conn)
         conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
     }
     begin_rx(conn);
-    btl_ib_conn_begin_way(conn);
+    btl_ib_conn_begin_route(conn);
     btl_ib_coalesce_begin(&conn->coalesce);
-    conn->next_fragment = 0;
+    btl_ib_packetize_begin(conn);
     btl_ib_recovery_begin(&conn->recovery);
     btl_ib_pmtud_begin(conn);
     btl_ib_validation_begin(conn);
     btl_ib_identity_begin(conn);
 }
 
-/* The end of the receiving part of a life. */
+/* The end of the receiving part of an incarnation. */
 static void end_rx(btl_ib_conn_t *conn)
 {
     btl_ib_accept_end(conn);
@@ -119,7 +120,7 @@ static void end_rx(btl_ib_conn_t *conn)
     btl_ib_identity_unbind(conn);
 }
 
-/* The end of that life: memory and credits go back. Nothing is in flight any more. */
+/* The end of an incarnation: memory and credits go back. Nothing is in flight any more. */
 static void end(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -135,7 +136,7 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_recovery_begin_row(&conn->recovery);
 }
 
-/* What one datagram to and from a peer can carry, as far as its rail and ours, and the path, are concerned. */
+/* What one datagram to and from a peer can carry, as far as both rails and the path are known. */
 static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_transport_t *transport = conn->rail->transport;
@@ -147,7 +148,7 @@ static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *inf
     return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
 }
 
-/* Can we talk to somebody with these limits at all? Sets what may be sent. */
+/* Do the limits of the peer allow our longest message? Sets what may be sent. */
 static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -162,28 +163,6 @@ static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
            && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
                   >= engine->config.eager_max;
-}
-
-static void init_lists(btl_ib_conn_t *conn)
-{
-    btl_ib_sched_init(conn);
-    btl_ib_list_init(&conn->ack.link);
-    btl_ib_refusal_init(conn);
-    btl_ib_input_init(conn);
-    for (int i = 0; i < BTL_IB_RACKS; i++) {
-        btl_ib_list_init(&conn->sentmap.sent[i]);
-    }
-    btl_ib_list_init(&conn->sentmap.lost);
-    btl_ib_list_init(&conn->sentmap.deferred);
-    btl_ib_list_init(&conn->all);
-    btl_ib_op_slots_init(conn);
-    btl_ib_offload_init(conn);
-    btl_ib_answers_init(conn);
-    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
-    btl_ib_timer_init(&conn->pacer.timer, BTL_IB_TIMER_PACE, conn);
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_list_init(&conn->tx[i].submit.pending);
-    }
 }
 
 static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
@@ -203,13 +182,24 @@ static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *in
         btl_ib_identity_init(conn, info,
                              keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
         btl_ib_validation_init(conn, info->answers);
-        init_lists(conn);
+        btl_ib_list_init(&conn->all);
+        btl_ib_sched_init(conn);
+        btl_ib_ack_tx_init(&conn->ack);
+        btl_ib_refusal_init(conn);
+        btl_ib_input_init(conn);
+        btl_ib_sentmap_init(&conn->sentmap);
+        btl_ib_op_slots_init(conn);
+        btl_ib_offload_init(conn);
+        btl_ib_answers_init(conn);
+        btl_ib_recovery_init(conn);
+        btl_ib_pacer_init(&conn->pacer, conn);
+        btl_ib_submit_init(conn);
     }
     return conn;
 }
 
-/* Enter it where it is found: among the transport's addresses, and by name. */
-static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+/* Register it where it is looked up: among the transport's addresses, and by name. */
+static int enter_tables(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
     btl_ib_engine_t *engine = conn->engine;
     int rc = btl_ib_tombstones_prepare(&engine->tombstones) != 0 ? -ENOMEM
@@ -225,21 +215,6 @@ static int enter(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
     return rc;
 }
 
-static void tell_made(const btl_ib_conn_t *conn)
-{
-    char address[80] = "an address without a text";
-
-    if (conn->engine->config.log.detailed) {
-        (void) btl_ib_conn_address_text(conn, address, sizeof(address));
-        BTL_IB_LOG_DETAIL(conn->engine,
-                          "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of "
-                          "at most %u bytes",
-                          BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name,
-                          conn->identity.remote_rail, address, conn->identity.epoch,
-                          conn->pmtud.datagram_max);
-    }
-}
-
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **out)
 {
@@ -248,7 +223,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
 
     const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
     btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, info, queues);
-    int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter(conn, info);
+    int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter_tables(conn, info);
     if (rc == -EINVAL) {
         BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
                    BTL_IB_NAME_ARGS(info->name));
@@ -261,7 +236,16 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
     engine->count.connections++;
-    tell_made(conn);
+    if (engine->config.log.detailed) {
+        char address[80] = "an address without a text";
+        (void) btl_ib_conn_address_text(conn, address, sizeof(address));
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED,
+                   "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of at most "
+                   "%u bytes",
+                   BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name,
+                   conn->identity.remote_rail, address, conn->identity.epoch,
+                   conn->pmtud.datagram_max);
+    }
     *out = conn;
     return 0;
 }
@@ -359,27 +343,20 @@ int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_
 
 const char *btl_ib_death_string(btl_ib_death_t reason)
 {
-    switch (reason) {
-    case BTL_IB_DEATH_SILENCE:
-        return "nothing was heard from it for the silence limit";
-    case BTL_IB_DEATH_NO_PROGRESS:
-        return "it answers, but some data were never acknowledged (do large datagrams get lost "
-               "on the way?)";
-    case BTL_IB_DEATH_NO_TAG:
-        return "it answers, but has no receiver for the tag of some message";
-    case BTL_IB_DEATH_REFUSED:
-        return "its host says that nobody is there any more";
-    case BTL_IB_DEATH_RESTARTED:
-        return "a new process has taken its place";
-    case BTL_IB_DEATH_DEVICE:
-        return "the local device failed";
-    case BTL_IB_DEATH_UNANSWERED:
-        return "it never answered, although its process would even while it computes";
-    case BTL_IB_DEATH_ENDED:
-        return "the runtime (mpirun, PMIx) says that it failed";
-    default:
-        return "unknown reason";
-    }
+    static const char *const texts[] = {
+        [BTL_IB_DEATH_SILENCE] = "nothing was heard from it for the silence limit",
+        [BTL_IB_DEATH_NO_PROGRESS] = "it answers, but some data were never acknowledged (do large "
+                                     "datagrams get lost on the way?)",
+        [BTL_IB_DEATH_NO_TAG] = "it answers, but has no receiver for the tag of some message",
+        [BTL_IB_DEATH_REFUSED] = "its host says that nobody is there any more",
+        [BTL_IB_DEATH_RESTARTED] = "a new process has taken its place",
+        [BTL_IB_DEATH_DEVICE] = "the local device failed",
+        [BTL_IB_DEATH_UNANSWERED] =
+            "it never answered, although its process would even while it computes",
+        [BTL_IB_DEATH_ENDED] = "the runtime (mpirun, PMIx) says that it failed",
+    };
+
+    return (size_t) reason < sizeof(texts) / sizeof(texts[0]) ? texts[reason] : "unknown reason";
 }
 
 /* ---- changing ---- */
@@ -462,7 +439,7 @@ bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
            && btl_ib_list_empty(&conn->input.parts);
 }
 
-/* Off all lists and accounts but the table of ids: whatever its state is next. */
+/* Remove it from all lists and counts but the table of ids. The caller sets the state. */
 static void retire(btl_ib_conn_t *conn, int status)
 {
     btl_ib_identity_add_tombstone(conn);
@@ -481,7 +458,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_engine_t *engine = conn->engine;
 
     btl_ib_engine_enter(engine);
-    btl_ib_input_stored(engine); /* what it said before it died, and had acknowledged */
+    btl_ib_input_stored(engine); /* what had come from it before, and was acknowledged */
     if (!btl_ib_conn_alive(conn)) {
         btl_ib_engine_leave(engine);
         return;
@@ -498,7 +475,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     btl_ib_engine_leave(engine);
 }
 
-/* To be freed as soon as nobody is on the stack with it. */
+/* To be freed as soon as no caller up the stack uses it. */
 static void gone(btl_ib_conn_t *conn)
 {
     conn->state = BTL_IB_CONN_GONE;

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* The life of a connection: made, reset, drained, closed, dead. */
+/* The life cycle of a connection: made, reset, drained, closed, dead. Writes those fields of struct
+ * btl_ib_conn that are in no structure of their own. */
 
 #ifndef BTL_IB_CONN_H
 #define BTL_IB_CONN_H
@@ -14,28 +15,29 @@
 int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
                      btl_ib_conn_t **conn);
 
-/* The peer left or began anew: messages that left count as acknowledged, what was not sent yet and
- * operations fail, and the connection is as if just made. */
+/* The peer closed the connection or began a new incarnation. Messages that left count as
+ * acknowledged; what was not sent yet, and operations, fail. The connection is as if just made. */
 void btl_ib_conn_reset(btl_ib_conn_t *conn);
 
-/* The peer's part of the connection ended: forget what came from it. What goes to it stays: if its
- * next part never saw any of that, it can have it. */
+/* The peer's incarnation ended: forget what came from it. What goes to it stays, because the peer's
+ * next incarnation may have it if the last one saw nothing of it. */
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
 
-/* Is nothing due to the peer, and nothing of its begun? */
+/* Is nothing due to the peer, and nothing that came from it incomplete? */
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
 
-/* The idle timer went off: shrink. False if it is not idle, and is to be looked at again later. */
+/* The idle timer expired: release memory. False if the connection is not idle, and the timer was
+ * set again. */
 bool btl_ib_conn_idle(btl_ib_conn_t *conn);
 
-/* Nothing is known of the way that carries it now: what it bears (congestion control, pace), how long it is and
- * whether it keeps the order. */
-void btl_ib_conn_begin_way(btl_ib_conn_t *conn);
+/* The connection takes a route of which nothing is known: congestion control, pacing and the
+ * estimates of recovery begin anew. */
+void btl_ib_conn_begin_route(btl_ib_conn_t *conn);
 
-/* Send the next CLOSE of a connection that is leaving, or end its life after the last. */
+/* Send the next CLOSE of a connection that is closing; after the last one it ends. */
 void btl_ib_conn_linger(btl_ib_conn_t *conn);
 
-/* Give back all that a connection holds, without callbacks to come. */
+/* Release all that a connection holds; no callback follows. */
 void btl_ib_conn_strip(btl_ib_conn_t *conn);
 
 #endif

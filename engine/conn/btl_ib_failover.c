@@ -77,7 +77,7 @@ static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_
     btl_ib_validation_moved(conn);
     conn->engine->count.failovers++;
     btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
-    btl_ib_conn_begin_way(conn);
+    btl_ib_conn_begin_route(conn);
     send_all_again(conn);
 }
 

@@ -11,7 +11,7 @@
 #include "btl_ib_identity.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
-#include "btl_ib_retransmit.h"
+#include "btl_ib_batch.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
@@ -80,7 +80,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
-    if (segment != NULL && btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (segment != NULL && btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
         if (conn->recovery.probes > 0 && btl_ib_pmtud_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What callers send: at once where nothing stops it, else when its turn has come. */
+/* What the component sends: at once where nothing prevents it, else when its turn has come. */
 
 #include "btl_ib_submit.h"
 
@@ -19,7 +19,6 @@
 #include "btl_ib_pending.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
-#include "btl_ib_retransmit.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -29,11 +28,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* Send what the limits let go, of what was never sent perhaps only whole trains. */
-static void push(btl_ib_conn_t *conn, bool trains)
+/* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. */
+static void push(btl_ib_conn_t *conn, bool bursts)
 {
     bool full = false;
-    btl_ib_verdict_t verdict = btl_ib_retransmit_lost(conn, &full);
+    btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, &full);
 
     btl_ib_op_run(conn);
     if (verdict != BTL_IB_GO || full) {
@@ -43,7 +42,7 @@ static void push(btl_ib_conn_t *conn, bool trains)
                              && verdict != BTL_IB_TOO_SOON;
          space++) {
         if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
-            verdict = btl_ib_batch_push(conn, space, trains, &full);
+            verdict = btl_ib_batch_push(conn, space, bursts, &full);
             if (verdict != BTL_IB_GO || full) {
                 btl_ib_limits_wait(conn, verdict, full);
             }
@@ -52,8 +51,8 @@ static void push(btl_ib_conn_t *conn, bool trains)
     btl_ib_recovery_arm(conn);
 }
 
-/* A VOID of `size` bytes as a datagram, zeros behind its header. If it cannot leave now, another
- * one will later. */
+/* Send a probe of the path MTU: a VOID of `size` bytes as a datagram, zeros behind its header. If
+ * it cannot leave now, it is made again later. */
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
@@ -92,19 +91,11 @@ void btl_ib_send_push(btl_ib_conn_t *conn)
             send_mtu_probe(conn, size);
         }
     }
-    if (btl_ib_pending_work(conn)) { /* else acknowledgements were taken in, and nothing follows */
+    /* else this was called for acknowledgements, and nothing follows from them */
+    if (btl_ib_pending_work(conn)) {
         btl_ib_coalesce_release(&conn->coalesce, conn->engine->clock.now);
         push(conn, false);
     }
-}
-
-/* The same of a burst that fills them, the last `size` bytes of which were queued just now. */
-static void push_trains(btl_ib_conn_t *conn, uint64_t size)
-{
-    const uint64_t before = conn->engine->count.sent_bytes;
-
-    push(conn, true);
-    btl_ib_coalesce_bursts_left(conn, size, conn->engine->count.sent_bytes - before);
 }
 
 void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
@@ -141,7 +132,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     btl_ib_recovery_arm(conn);
 }
 
-/* Where the payload of a message goes that leaves at once, or NULL. */
+/* Where to write the payload of a message that leaves at once, or NULL if it cannot. */
 static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
     if (size > btl_ib_conn_segment_max(conn)) {
@@ -150,7 +141,8 @@ static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
     btl_ib_tx_space_t *tx = &conn->tx[space];
     if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
-        /* Who is declined goes by another rail, and perhaps never queues anything that would ask. */
+        /* A message that is declined goes by another rail; nothing may ever be queued here that
+         * would ask the peer. */
         if (btl_ib_validation_asks(conn)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
         }
@@ -209,12 +201,12 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     return 0;
 }
 
-/* It waits in its channel, of which all of its chunks use one: that of the largest. */
+/* Let it wait in its channel. All of its chunks use one channel: that of the largest. */
 static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
     msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
     msg->unit = 0;
-    msg->ordered = msg->ordered && size > 0; /* a chunk has bytes */
+    msg->ordered = msg->ordered && size > 0; /* a chunk has at least one byte */
     btl_ib_list_init(&msg->out.link);
     btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
 }
@@ -237,18 +229,6 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     return true;
 }
 
-/* Copied and handed over at once? */
-static bool send_now(btl_ib_conn_t *conn, const btl_ib_msg_t *msg, size_t size, uint64_t now)
-{
-    uint8_t *body = begin_now(conn, msg->tag, (uint32_t) size);
-
-    if (body == NULL) {
-        return false;
-    }
-    btl_ib_packet_copy_message(msg, body);
-    return btl_ib_sendi_commit(conn, now) == 0;
-}
-
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -261,22 +241,30 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
         return -EMSGSIZE;
     }
     btl_ib_clock_set(&engine->clock, now);
-    bool trains = false;
+    bool bursts = false; /* send only what fills whole GSO bursts */
     if (btl_ib_coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
         if (btl_ib_engine_join(conn, msg)) {
             return 0;
         }
         btl_ib_coalesce_joins(&conn->coalesce);
-        trains = btl_ib_coalesce_fills_burst(conn, size);
-    } else if ((!msg->ordered || size == 0) && send_now(conn, msg, size, now)) {
-        return 1;
+        bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
-        btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
+        uint8_t *body =
+            msg->ordered && size > 0 ? NULL : begin_now(conn, msg->tag, (uint32_t) size);
+        if (body != NULL) {
+            btl_ib_packet_copy_message(msg, body);
+            if (btl_ib_sendi_commit(conn, now) == 0) {
+                return 1;
+            }
+        }
+        btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
     }
     queue_message(conn, msg, size);
     btl_ib_engine_enter(engine);
-    if (trains) {
-        push_trains(conn, size);
+    if (bursts) {
+        const uint64_t before = engine->count.sent_bytes;
+        push(conn, true);
+        btl_ib_coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
     } else {
         btl_ib_send_push(conn);
     }
@@ -317,8 +305,9 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     return 0;
 }
 
-/* A message that left may count as sent; of a PUT only an acknowledgement says that it is placed. */
-static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int flight_status,
+/* A message that left may count as sent. Of a PUT only an acknowledgement says that it is
+ * placed. */
+static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int left_status,
                                int status)
 {
     btl_ib_list_t *item;
@@ -327,22 +316,23 @@ static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int
         btl_ib_out_t *out =
             btl_ib_sentmap_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
         if (out != NULL) {
-            btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? flight_status : status);
+            btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? left_status : status);
         }
     }
 }
 
-void btl_ib_send_give_back(btl_ib_conn_t *conn, int flight_status, int status)
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
 {
     btl_ib_list_t *item;
 
     btl_ib_offload_give_up(conn, status);
-    btl_ib_op_give_up(conn, status); /* before: else they would take the places that come free */
+    /* first: else they would take the places that become free */
+    btl_ib_op_give_up(conn, status);
     for (int i = 0; i < BTL_IB_RACKS; i++) {
-        give_back_segments(conn, &conn->sentmap.sent[i], flight_status, status);
+        give_back_segments(conn, &conn->sentmap.sent[i], left_status, status);
     }
-    give_back_segments(conn, &conn->sentmap.lost, flight_status, status);
-    give_back_segments(conn, &conn->sentmap.deferred, flight_status, status);
+    give_back_segments(conn, &conn->sentmap.lost, left_status, status);
+    give_back_segments(conn, &conn->sentmap.deferred, left_status, status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
         while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
             btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);

@@ -10,6 +10,12 @@
 
 #include "btl_ib_state.h"
 
+/* Nothing is due on a new connection. */
+static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
+{
+    btl_ib_list_init(&ack->link);
+}
+
 /* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 

@@ -148,6 +148,12 @@ static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
     }
 }
 
+/* The timer of a new connection. */
+static inline void btl_ib_recovery_init(btl_ib_conn_t *conn)
+{
+    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
+}
+
 /* A datagram of the connection came: its peer is there. Perhaps it echoes a clock reading of ours, which
  * is an answer and a round-trip sample. */
 void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -10,6 +10,16 @@
 
 #include "btl_ib_state.h"
 
+/* A new connection has sent nothing. */
+static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
+{
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        btl_ib_list_init(&sentmap->sent[i]);
+    }
+    btl_ib_list_init(&sentmap->lost);
+    btl_ib_list_init(&sentmap->deferred);
+}
+
 /* S: how many segments of a channel may be on the way. */
 uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue);
 

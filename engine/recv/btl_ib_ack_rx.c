@@ -9,7 +9,7 @@
 #include "btl_ib_pending.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
-#include "btl_ib_retransmit.h"
+#include "btl_ib_batch.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -177,7 +177,7 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
-    if (btl_ib_retransmit(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
         btl_ib_recovery_arm(conn);
     } else {

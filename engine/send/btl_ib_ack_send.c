@@ -12,27 +12,17 @@
 #include "btl_ib_transmit.h"
 
 enum {
-    IDLE_CALLS = 32,  /* progress calls that received nothing: nobody comes to carry it. After the
-                       * second, as one might, costs a tenth of streaming: a receiver that is
-                       * faster than its sender is idle between any two segments */
-    ACK_SEGMENTS = 4, /* at most, in a row, to tell all spaces */
+    /* Progress calls in a row that received nothing. After so many, no data segment is likely to
+     * come soon that the acknowledgement could ride on. A smaller number costs throughput: a
+     * receiver that is faster than its sender is idle between any two segments (after 2 calls, a
+     * tenth of it). */
+    IDLE_CALLS = 32,
+    ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all spaces */
 };
 
-/* What was refused, and may come again, goes along with whatever else is told, until it is there. */
-static btl_ib_refusal_t *name_ready(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
-
-    if (refusal != NULL) {
-        segment->flags |= BTL_IB_FLAG_READY;
-        segment->seq = refusal->seq;
-        segment->space = refusal->space;
-    }
-    return refusal;
-}
-
-/* Send one ACK segment with what is due of *spaces, and take those off that it told. False if memory
- * or the transport did not allow it; *all as above. */
+/* Send one ACK segment with what is due of *spaces, and remove from *spaces what it told. False if
+ * memory or the transport did not allow it; *all as btl_ib_ack_tx_fill() sets it. A segment that was
+ * deferred here, and may be sent again, is named in each ACK until it is there. */
 static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
 {
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
@@ -41,22 +31,27 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         conn->engine->count.blocked_memory++;
         return false;
     }
+    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
     segment->flags |= flags;
-    btl_ib_refusal_t *refusal = name_ready(conn, segment);
+    if (refusal != NULL) {
+        segment->flags |= BTL_IB_FLAG_READY;
+        segment->seq = refusal->seq;
+        segment->space = refusal->space;
+    }
     uint32_t done = btl_ib_ack_tx_fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
     btl_ib_pool_put(segment);
-    if (taken) {
-        if (refusal != NULL) {
-            btl_ib_rnr_told(conn, refusal);
-        }
-        conn->engine->count.sent_acks++;
-        btl_ib_ack_tx_told(conn, done);
-        *spaces &= ~done;
-    } else {
+    if (!taken) {
         btl_ib_ack_tx_untold(conn, *spaces);
+        return false;
     }
-    return taken;
+    if (refusal != NULL) {
+        btl_ib_rnr_told(conn, refusal);
+    }
+    conn->engine->count.sent_acks++;
+    btl_ib_ack_tx_told(conn, done);
+    *spaces &= ~done;
+    return true;
 }
 
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
@@ -68,7 +63,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     bool all = false;
     int sent = 0;
 
-    /* An ACK goes on the command channel, from a small buffer. */
+    /* An ACK travels on the first channel, in a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
     const bool refused_apart =
@@ -87,27 +82,21 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     return true;
 }
 
-static bool is_due(const btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    return conn->ack.now || engine->clock.now >= conn->ack.at
-           || engine->turn.idle_calls >= IDLE_CALLS;
-}
-
 void btl_ib_ack_turn(btl_ib_engine_t *engine)
 {
-    /* What is put off goes behind this one, to wait for the next turn. */
+    /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */
     const btl_ib_list_t *last = btl_ib_list_last(&engine->acks);
     btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
-    uint32_t full = 0; /* rails that take nothing now; the others must not wait for them */
+    /* a bit for each rail that takes nothing now; connections of other rails go on */
+    uint32_t full = 0;
 
     while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
         uint32_t rail = 1u << conn->route.via->index;
 
         item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
-        if (!is_due(conn)) {
+        if (!conn->ack.now && engine->clock.now < conn->ack.at
+            && engine->turn.idle_calls < IDLE_CALLS) {
             return;
         }
         if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {

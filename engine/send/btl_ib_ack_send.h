@@ -3,18 +3,18 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Explicit acknowledgements leave. */
+/* Sends explicit acknowledgements: ACK segments. */
 
 #ifndef BTL_IB_ACK_SEND_H
 #define BTL_IB_ACK_SEND_H
 
 #include "btl_ib_state.h"
 
-/* Send explicit acknowledgements of all that is due; `flags` are added. False if the transport or
- * memory did not allow it. */
+/* Acknowledge all that is due, with `flags` (BTL_IB_FLAG_) added. False if the transport or memory
+ * did not allow it. */
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
 
-/* Send those that are due in this turn. */
+/* Send the acknowledgements that are due in this turn. */
 void btl_ib_ack_turn(btl_ib_engine_t *engine);
 
 #endif

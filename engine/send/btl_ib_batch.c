@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What waits in a channel leaves: planned, cut, and sent in batches. btl_ib_packetize.c makes the segments,
- * btl_ib_transmit.c sends them. */
+/* Sends what waits in a channel, in batches: plans, packetizes, transmits. Also sends again what
+ * was lost. */
 
 #include "btl_ib_batch.h"
 
@@ -15,6 +15,7 @@
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
@@ -22,7 +23,7 @@
 #include "btl_ib_transmit.h"
 
 enum {
-    SHORT_TRAINS = 2, /* of a full one */
+    SHORT_BURSTS = 2, /* a GSO burst is this part of a full one in latency mode */
 };
 
 /* Segments about to be sent, in order. */
@@ -32,8 +33,8 @@ typedef struct batch {
     btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
 } batch_t;
 
-/* The last segment of a batch could not leave: as if it had never been cut. */
-static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
+/* The last segment of a batch could not leave: undo what made it. */
+static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
 {
     btl_ib_segment_t *segment = batch->segments[--batch->count];
     btl_ib_out_t *out = segment->out;
@@ -53,32 +54,8 @@ static void uncut(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
     btl_ib_sentmap_withdraw(conn, segment);
 }
 
-static void piece_left(btl_ib_conn_t *conn, btl_ib_segment_t *segment, btl_ib_list_t *bundled)
-{
-    btl_ib_out_t *out = segment->out;
-
-    conn->engine->count.sent_bytes += segment->payload;
-    if (segment->bundled > 0) {
-        btl_ib_out_left_bundled(conn, bundled, segment->bundled);
-        return;
-    }
-    btl_ib_packetize_left(segment);
-    if (segment->last) {
-        btl_ib_out_left(conn, out, segment->out == NULL);
-    }
-}
-
-/* The first `count` segments of a batch have left. */
-static void have_left(btl_ib_conn_t *conn, batch_t *batch, int count)
-{
-    btl_ib_sentmap_left(conn, batch->segments, count);
-    btl_ib_recovery_sent(conn);
-    for (int i = 0; i < count; i++) {
-        piece_left(conn, batch->segments[i], &batch->bundled);
-    }
-}
-
-/* The next that may be cut in a channel, or NULL. */
+/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is left out if
+ * its region is gone. */
 static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
 {
     btl_ib_list_t *item;
@@ -93,16 +70,17 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
     return NULL;
 }
 
-/* What to cut next off what waits in a channel. */
+/* What to packetize next of what waits in a channel. */
 typedef struct plan {
-    uint32_t space; /* on which channel it travels */
-    uint32_t count; /* messages to be bundled; if not several: the next pieces of the first */
-    uint32_t size;  /* what they take */
-    uint32_t room;  /* if not several: so many pieces may leave before the limits are asked again */
+    uint32_t space; /* the channel that it uses */
+    uint32_t count; /* messages to bundle; 1: none, the next segments of the first are made */
+    uint32_t size;  /* bytes of the bundle */
+    /* if none are bundled: segments that may leave before the limits are checked again */
+    uint32_t room;
 } plan_t;
 
-/* Messages travel together on the smallest channel that holds them; if that is blocked, as many as their
- * own channel holds. */
+/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, as
+ * many are bundled as their own channel holds. */
 static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
 {
     const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
@@ -127,9 +105,10 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
     return verdict;
 }
 
-/* Cut a BUNDLE, or pieces of `out` for what is left of the batch. False: there is no memory for all that. */
-static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out_t *out,
-                           const plan_t *plan, batch_t *batch, int most)
+/* Make a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for all
+ * of that. */
+static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out_t *out,
+                          const plan_t *plan, batch_t *batch, int most)
 {
     btl_ib_segment_t **segments = &batch->segments[batch->count];
     int count;
@@ -156,19 +135,14 @@ static bool cut_as_planned(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_ou
     return count == most;
 }
 
-static int largest_batch(const btl_ib_conn_t *conn)
-{
-    const int most = btl_ib_transmit_max(conn);
-
-    return btl_ib_latency_short_ones_are_about(conn) ? (most + SHORT_TRAINS - 1) / SHORT_TRAINS
-                                                     : most;
-}
-
-/* Cut a batch off what waits in a channel. Returns what stopped it; *full: memory did. */
-static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
+/* Make a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
+static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
-    const int most = largest_batch(conn);
+    const int largest = btl_ib_transmit_max(conn);
+    const int most = btl_ib_latency_short_ones_are_about(conn)
+                         ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
+                         : largest;
     btl_ib_out_t *out;
     plan_t plan;
 
@@ -178,7 +152,7 @@ static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *
         if (verdict != BTL_IB_GO) {
             return verdict;
         }
-        if (!cut_as_planned(conn, tx, out, &plan, batch, most)) {
+        if (!make_segments(conn, tx, out, &plan, batch, most)) {
             conn->engine->count.blocked_memory++;
             *full = true;
             return BTL_IB_GO;
@@ -187,8 +161,8 @@ static btl_ib_verdict_t cut_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *
     return BTL_IB_GO;
 }
 
-/* Bytes of one-sided operations have no end in sight: after each batch others have their turn. The
- * pieces of a message stay together, as its receiver's reassembly wants it. */
+/* One-sided operations may be very long: after each batch the next one in the channel has its turn.
+ * The chunks of a message stay together, because the receiver's reassembly needs that. */
 static void take_turns(btl_ib_tx_space_t *tx)
 {
     btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
@@ -202,70 +176,54 @@ static void take_turns(btl_ib_tx_space_t *tx)
     }
 }
 
-/* Is there enough to fill a train? */
-static bool fills_train(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+/* Does enough wait to fill a GSO burst? */
+static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
-    const uint64_t train = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
+    const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
     uint64_t bytes = 0;
 
     for (const btl_ib_list_t *item = btl_ib_list_first(&tx->submit.pending); item != NULL;
          item = btl_ib_list_next(&tx->submit.pending, item)) {
         const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
         bytes += out->size - out->offset;
-        if (bytes >= train) {
+        if (bytes >= burst) {
             return true;
         }
     }
     return false;
 }
 
-static bool out_is_bulk(const btl_ib_conn_t *conn, const btl_ib_out_t *out)
+/* Is what waits first bulk, and enough of it to fill a GSO burst? */
+static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
-    return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
-           || out->size > btl_ib_conn_segment_max(conn);
+    const btl_ib_out_t *out = next_out(tx);
+
+    return out != NULL
+           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
+               || out->size > btl_ib_conn_segment_max(conn))
+           && fills_burst(conn, tx);
 }
 
 /*
- * Whoever waits for the short message that came in this turn has it before a train of bulk leaves. One that came alone
- * holds nothing up: perhaps its receiver computes now, and does not call again for long. Nor is anything else put
- * off: what is less than a train, what was lost, and short messages cost next to nothing.
- */
-static bool makes_way(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
-{
-    if (!btl_ib_latency_holds_bulk(conn)) {
-        return false;
-    }
-    const btl_ib_out_t *first = next_out(tx);
-    return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
-}
-
-/* While short messages are about somebody looks for them between any two trains. */
-static bool one_train_is_enough(const btl_ib_conn_t *conn, const btl_ib_segment_t *first)
-{
-    return conn->engine->turn.sending && btl_ib_latency_short_ones_are_about(conn)
-           && btl_ib_segment_is_bulk(first);
-}
-
-/*
- * Does what is left of a window wait for more, so that a whole train may leave? (RFC 1122, 4.2.3.4: a train that is short
- * costs nearly as much.) Not if it is much beside what is under way on its channel, for both hosts are to have something to do;
- * nor if less than a train is under way there, which nobody acknowledges soon.
+ * Does the rest of the window wait until a whole GSO burst fits (as in RFC 1122, 4.2.3.4: a short
+ * burst costs nearly as much as a full one)? Not if it is large beside what is in flight on its
+ * channel, because both hosts should have something to do; nor if less than a burst is in flight
+ * there, which may not be acknowledged soon.
  */
 static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
 {
-    const uint32_t train = conn->cc.gso_segments;
+    const uint32_t burst = conn->cc.gso_segments;
 
-    if (train == 1 || tx->sentmap.in_flight < train) {
+    if (burst == 1 || tx->sentmap.in_flight < burst) {
         return false;
     }
-    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(train, tx->sentmap.in_flight / 3)) {
+    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
         return false;
     }
-    const btl_ib_out_t *first = btl_ib_list_empty(&tx->submit.pending) ? NULL : next_out(tx);
-    return first != NULL && out_is_bulk(conn, first) && fills_train(conn, tx);
+    return bulk_is_next(conn, tx);
 }
 
-/* Send a batch; what does not leave is as if it had never been cut. Returns how many segments left. */
+/* Send a batch; what does not leave waits again. Returns how many segments left. */
 static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
 {
     if (batch->count == 0) {
@@ -273,44 +231,116 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     }
     const int sent = btl_ib_transmit(conn, batch->segments, batch->count);
     while (batch->count > sent) {
-        uncut(conn, batch, pending);
+        take_back(conn, batch, pending);
         *full = true;
     }
     if (sent > 0) {
-        have_left(conn, batch, sent);
+        btl_ib_sentmap_left(conn, batch->segments, sent);
+        btl_ib_recovery_sent(conn);
+    }
+    for (int i = 0; i < sent; i++) {
+        btl_ib_segment_t *segment = batch->segments[i];
+        btl_ib_out_t *out = segment->out;
+        conn->engine->count.sent_bytes += segment->payload;
+        if (segment->bundled > 0) {
+            btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
+            continue;
+        }
+        btl_ib_packetize_left(segment);
+        if (segment->last) {
+            btl_ib_out_left(conn, out, segment->out == NULL);
+        }
     }
     return sent;
 }
 
-btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full)
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full)
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
-    if (makes_way(conn, tx)) {
+    /* In latency mode bulk waits in this turn, so that the answer to a short message leaves before
+     * it. What is less than a burst, what was lost and short messages do not wait: they cost little. */
+    if (btl_ib_latency_holds_bulk(conn) && bulk_is_next(conn, tx)) {
         btl_ib_conn_ready(conn);
         return BTL_IB_GO;
     }
     btl_ib_list_init(&batch.bundled);
     while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
-           && (!trains || fills_train(conn, tx))) {
+           && (!bursts || fills_burst(conn, tx))) {
         if (waits_for_room(conn, tx, space)) {
             return BTL_IB_NO_WINDOW;
         }
-        verdict = cut_batch(conn, space, &batch, full);
+        verdict = make_batch(conn, space, &batch, full);
         if (batch.count > 0 && waits_for_room(conn, tx, space)) {
-            /* What comes next waits for the acknowledgement of this batch. */
+            /* The next batch waits for the acknowledgement of this one. */
             batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
         }
         if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
             btl_ib_conn_active(conn);
             take_turns(tx);
-            if (one_train_is_enough(conn, batch.segments[0])) {
+            /* In latency mode short messages are polled for between any two bursts of bulk. */
+            if (conn->engine->turn.sending && btl_ib_latency_short_ones_are_about(conn)
+                && btl_ib_segment_is_bulk(batch.segments[0])) {
                 btl_ib_conn_ready(conn);
                 break;
             }
         }
     }
     return verdict;
+}
+
+/* ---- what leaves again: btl_ib_recovery.c says which ---- */
+
+/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
+    int batch = btl_ib_transmit_max(conn);
+
+    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (conn->sentmap.in_flight + (uint32_t) *count >= conn->cc.window) {
+            return BTL_IB_NO_WINDOW;
+        }
+        if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now,
+                                  (uint32_t) *count)) {
+            return BTL_IB_TOO_SOON;
+        }
+        btl_ib_pmtud_again(conn, segment);
+        segment->flags |= BTL_IB_FLAG_AGAIN;
+        segments[(*count)++] = segment;
+    }
+    return BTL_IB_GO;
+}
+
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full)
+{
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&conn->sentmap.lost)) {
+        int count = 0;
+        verdict = gather_lost(conn, segments, &count);
+        int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
+        for (int i = 0; i < taken; i++) {
+            btl_ib_sentmap_left_again(conn, segments[i], false);
+            btl_ib_recovery_sent_again(conn);
+        }
+        *full = taken < count;
+    }
+    return verdict;
+}
+
+bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+{
+    btl_ib_pmtud_again(conn, segment);
+    segment->flags |= BTL_IB_FLAG_AGAIN | flags;
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        return false;
+    }
+    btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_recovery_sent_again(conn);
+    return true;
 }

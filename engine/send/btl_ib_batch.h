@@ -3,15 +3,22 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What waits in a channel leaves: planned, packetized, and sent in batches. */
+/* Sends what waits in a channel, in batches, and what was lost again. */
 
 #ifndef BTL_IB_BATCH_H
 #define BTL_IB_BATCH_H
 
 #include "btl_ib_limits.h"
 
-/* Send what waits in a channel; if `trains` only as far as it fills whole ones. Returns what stopped it, BTL_IB_GO if
- * that was nothing; *full: the transport or memory stopped it. */
-btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool trains, bool *full);
+/* Send what waits in a channel; with `bursts` only as much as fills whole GSO bursts. Returns what
+ * stopped it, BTL_IB_GO if all left or *full is set: the transport or memory stopped it. */
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full);
+
+/* Send again what was lost, within the limits. It goes before anything new. Returns as above. */
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full);
+
+/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport cannot
+ * take it now. */
+bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
 #endif

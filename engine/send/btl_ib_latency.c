@@ -6,35 +6,38 @@
 #include "btl_ib_latency.h"
 
 enum {
-    SHORT_BYTES = 1024, /* of payload in a turn that is for short messages */
-    SHORT_GAP = 1000,   /* us between two of a row of these */
-    SHORT_EXCUSED = 64, /* that are not counted yet because of operations on memory */
-    SHORT_ROW = 8,      /* turns with one, the first not counted */
-    SHORT_ABOUT = 100,  /* us */
-    SHORT_ALONE = 1000, /* us: without another before */
+    TURN_BYTES = 1024, /* bytes of payload that a turn for short messages receives at most */
+    TURN_GAP = 1000,   /* us between two such turns, if they follow each other */
+    /* short messages of one-sided operations that are not counted in advance */
+    EXCUSED_MAX = 64,
+    TURNS_MIN = 8,       /* turns until latency mode begins, the first not counted */
+    BURSTS_WITHIN = 100, /* us since the last turn but one: bursts are short */
+    LANE_WITHIN = 1000,  /* us since the last turn but one: bulk has its own lane */
 };
-/* Do others overtake bulk, and has somebody had short messages one after the other, and more than once within `time` us?
- * Few are what announces bulk, and says that it is done. */
-static bool short_ones_within(const btl_ib_conn_t *conn, uint64_t time)
+
+/* Does the transport have a lane for bulk, have enough turns with short messages followed each other,
+ * and were the last two within `time` us? A few short messages do not count: they announce bulk, or say
+ * that it is complete. */
+static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= SHORT_ROW
+    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= TURNS_MIN
            && engine->clock.now - engine->latency.before < time;
 }
 
 bool btl_ib_latency_short_ones_come(const btl_ib_conn_t *conn)
 {
-    return short_ones_within(conn, SHORT_ALONE);
+    return is_within(conn, LANE_WITHIN);
 }
 
-/* Then they are not to wait long for either host, so trains are short and leave one by one. */
 bool btl_ib_latency_short_ones_are_about(const btl_ib_conn_t *conn)
 {
-    return short_ones_within(conn, SHORT_ABOUT);
+    return is_within(conn, BURSTS_WITHIN);
 }
 
-/* Of short messages those that only announce operations on memory, or say that one is over: about one for each. */
+/* Of `messages` short ones, those that count. About one for each one-sided operation only announces
+ * the operation, or says that it is complete; such messages are excused. */
 static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
 {
     const btl_ib_counters_t *count = &engine->count;
@@ -43,22 +46,23 @@ static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
     const uint64_t now = messages < excused ? messages : excused;
 
     engine->latency.ops = ops;
-    engine->latency.excused = excused - now < SHORT_EXCUSED ? excused - now : SHORT_EXCUSED;
+    engine->latency.excused = excused - now < EXCUSED_MAX ? excused - now : EXCUSED_MAX;
     return messages - now;
 }
 
-/* Was this turn's news a short message? Then whoever waits for it is not kept waiting while bulk leaves, for which one
- * train takes as long as a short message's whole way. The next turn does it (btl_ib_batch.c says what may wait). */
+/* If this turn received only short messages, the next turn sends their answers before bulk: a burst
+ * of bulk takes as long as a short message's whole way. Not two turns in a row. btl_ib_batch.c says
+ * what waits. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
 {
     messages = engine->count.received_messages - messages;
-    const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= SHORT_BYTES;
+    const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= TURN_BYTES;
 
     engine->latency.hold_bulk = is_short && !engine->latency.hold_bulk;
     if (is_short) {
         const bool counts = counted_for(engine, messages) > 0;
         engine->latency.row =
-            engine->clock.now - engine->latency.at > SHORT_GAP ? 0 : engine->latency.row + counts;
+            engine->clock.now - engine->latency.at > TURN_GAP ? 0 : engine->latency.row + counts;
         engine->latency.before = engine->latency.at;
         engine->latency.at = engine->clock.now;
     }
@@ -68,8 +72,7 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
-    return engine->turn.sending && engine->latency.hold_bulk
-           && short_ones_within(conn, SHORT_ALONE);
+    return engine->turn.sending && engine->latency.hold_bulk && is_within(conn, LANE_WITHIN);
 }
 
 void btl_ib_latency_nobody_waits(btl_ib_engine_t *engine)

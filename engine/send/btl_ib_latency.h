@@ -4,8 +4,8 @@
  */
 
 /*
- * Latency mode: while short messages come one after the other, bulk leaves in short bursts, by a lane of its own where the
- * transport has one, and after them.
+ * Latency mode: while short messages follow each other, bulk leaves in short bursts, after them,
+ * and by its own lane where the transport has one. Writes engine->latency.
  */
 
 #ifndef BTL_IB_LATENCY_H
@@ -13,19 +13,21 @@
 
 #include "btl_ib_state.h"
 
-/* Do others overtake bulk, and do short messages come one after the other? Then bulk leaves by its own lane. */
+/* Is latency mode on, where the transport has a lane for bulk? Then bulk leaves by that lane. */
 bool btl_ib_latency_short_ones_come(const btl_ib_conn_t *conn);
 
-/* The same, and so soon that they are not to wait long for either host: bursts are short and leave one by one. */
+/* The same with a shorter time limit: short messages follow each other so soon that bulk is to
+ * leave in short bursts, one in a turn. */
 bool btl_ib_latency_short_ones_are_about(const btl_ib_conn_t *conn);
 
-/* In this turn whoever waits for a short message has it before bulk leaves. */
+/* Is bulk to wait in this turn, so that the answer to a short message leaves before it? */
 bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 
-/* A turn took in what the counters of the engine say it did, since they were `messages` and `bytes`. */
+/* A turn has received. `messages` and `bytes` are what the engine's counters received_messages and
+ * received_bytes were before it. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes);
 
-/* Nobody waits: a turn of the progress thread. */
+/* Bulk need not wait: this is a turn of the progress thread. */
 void btl_ib_latency_nobody_waits(btl_ib_engine_t *engine);
 
 #endif

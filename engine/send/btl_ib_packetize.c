@@ -13,17 +13,17 @@
 
 #include <string.h>
 
-static inline btl_ib_msg_t *btl_ib_msg_of(btl_ib_out_t *out)
+static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
 {
     return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
 }
 
-static inline btl_ib_op_t *btl_ib_op_of(btl_ib_out_t *out)
+static inline btl_ib_op_t *op_of(btl_ib_out_t *out)
 {
     return BTL_IB_CONTAINER(out, btl_ib_op_t, out);
 }
 
-static inline btl_ib_stream_t *btl_ib_stream_of(btl_ib_out_t *out)
+static inline btl_ib_stream_t *stream_of(btl_ib_out_t *out)
 {
     return BTL_IB_CONTAINER(out, btl_ib_stream_t, out);
 }
@@ -41,7 +41,7 @@ static void write_chunk(const btl_ib_msg_t *msg, uint64_t offset, uint8_t *to)
     memcpy(to, &chunk, sizeof(chunk));
 }
 
-/* From byte `offset` of the operation on. */
+/* Of a segment that begins at byte `offset` of the operation. */
 static void write_target(const btl_ib_op_t *op, uint64_t offset, uint8_t *to)
 {
     const btl_ib_wire_target_t target = {
@@ -79,23 +79,24 @@ static void write_got(const btl_ib_stream_t *stream, uint64_t offset, uint8_t *t
     memcpy(to, &got, sizeof(got));
 }
 
-/* ---- bytes of a caller's memory: copied behind the header, or sent from where they are ---- */
+/* ---- bytes of a caller's memory: copied behind the headers, or sent from where they are ---- */
 
-/* What a segment is made of: a head of its type, which who cuts it writes, then bytes. */
+/* What a segment is made of: the header of its type, which the caller of make() writes, then
+ * bytes. */
 typedef struct btl_ib_piece {
     btl_ib_type_t type;
-    uint32_t head;           /* bytes of it */
-    const struct iovec *iov; /* two of them: where the bytes are */
-    uint64_t offset;         /* of the bytes in there */
+    uint32_t head;           /* bytes of that header */
+    const struct iovec *iov; /* two elements: where the bytes are */
+    uint64_t offset;         /* of the first byte in there */
     uint32_t size;
     uint32_t pad; /* zeros behind them */
-    /* The bytes are sent from where they are, and stay there until acknowledged, or as long as `region` of ours is
-     * registered (0: they are in none). */
+    /* The bytes are sent from where they are. They stay there until acknowledged, or as long as our
+     * `region` is registered (0: they are in none). */
     bool refers;
     uint64_t region;
 } btl_ib_piece_t;
 
-/* The same bytes are sent from where they are. */
+/* The `size` bytes at `offset` are sent from where they are. */
 static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
                   uint32_t size)
 {
@@ -107,27 +108,11 @@ static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t
     }
 }
 
-/* Bytes of a region are sent from where they are, but there is room to copy them should it be removed. */
-static void lend(btl_ib_conn_t *conn, const btl_ib_piece_t *piece, btl_ib_segment_t *segment)
-{
-    segment->size -= piece->size;
-    segment->region = piece->region;
-    btl_ib_regions_lend(&conn->engine->regions, piece->region);
-}
-
-/* Zeros behind bytes that are sent from where they are; if those are in two places there is no third. */
-static void pad_outside(btl_ib_segment_t *segment, uint32_t size)
-{
-    static const uint8_t zeros[BTL_IB_PAD_MAX];
-
-    if (segment->iov[1].iov_len == 0) {
-        segment->iov[1] = (struct iovec){.iov_base = (void *) (uintptr_t) zeros, .iov_len = size};
-        segment->outside += size;
-    }
-}
-
+/* A segment with room for its headers, and its bytes in it or referred to. Bytes of a region are
+ * referred to, but there is room to copy them in case the region is removed. NULL: no memory. */
 static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
 {
+    static const uint8_t zeros[BTL_IB_PAD_MAX];
     const bool outside = piece->refers && piece->size > 0;
     const bool room = !outside || piece->region != 0;
     btl_ib_segment_t *segment =
@@ -139,9 +124,15 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     segment->payload = piece->size;
     if (outside) {
         refer(segment, piece->iov, piece->offset, piece->size);
-        pad_outside(segment, piece->pad);
+        if (segment->iov[1].iov_len == 0) { /* bytes in two places leave no third for zeros */
+            segment->iov[1].iov_base = (void *) (uintptr_t) zeros;
+            segment->iov[1].iov_len = piece->pad;
+            segment->outside += piece->pad;
+        }
         if (room) {
-            lend(conn, piece, segment);
+            segment->size -= piece->size;
+            segment->region = piece->region;
+            btl_ib_regions_lend(&conn->engine->regions, piece->region);
         }
     } else if (piece->size > 0) {
         uint8_t *bytes = btl_ib_packet_body(segment) + piece->head;
@@ -151,7 +142,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     return segment;
 }
 
-/* The most that fits a segment of `space` behind a head of `head` bytes. */
+/* The most bytes that a segment of `space` holds behind a header of `head` bytes. */
 static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head)
 {
     const uint32_t largest =
@@ -160,20 +151,21 @@ static uint32_t portion(const btl_ib_conn_t *conn, uint32_t space, uint32_t head
     return largest - btl_ib_packet_overhead(conn) - head;
 }
 
-/* ---- what is cut into pieces: long messages, PUTs, what a GET asked for ---- */
+/* ---- what is split: long messages, PUTs, what a GET asked for ---- */
 
-/* What pieces of one thing have in common, and the one to be made next. */
-typedef struct row {
+/* What the segments of one thing have in common, and the one to be made next. */
+typedef struct series {
     btl_ib_piece_t piece;
     struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
-    uint32_t unit;          /* bytes in each piece but the last */
-    uint32_t pad_most;      /* the last may be made as long as the others by so many zeros */
-} row_t;
+    uint32_t unit;          /* bytes in each segment but the last */
+    uint32_t pad_most;      /* zeros that the last may get to be as long as the others, at most */
+} series_t;
 
 /*
- * Bytes of each chunk of a message of `size` bytes. Where the network joins datagrams of one size, chunks of one size
- * are worth more than few that are full: then all of several messages travel as one. Segments are a multiple
- * of 8 bytes, so that what was joined is aligned.
+ * Bytes of each chunk of a message of `size` bytes. Where the network segments bursts of datagrams
+ * of one size (GSO), chunks of one size are worth more than few that are full: then all chunks of
+ * several messages leave in one burst. Segments are a multiple of 8 bytes, so that those in a burst
+ * are aligned.
  */
 static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 {
@@ -188,32 +180,32 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     return btl_ib_min_u32(segment - heads, most);
 }
 
-/* A message becomes chunks from its first one on. */
-static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, row_t *row)
+/* A message becomes chunks, from its first one on. */
+static void begin_chunks(btl_ib_conn_t *conn, btl_ib_msg_t *msg, series_t *series)
 {
     if (msg->unit == 0) {
         msg->unit = unit_of(conn, msg->out.size);
-        msg->id = conn->next_fragment++;
+        msg->id = conn->packetize.next_fragment++;
     }
-    row->unit = msg->unit;
-    row->pad_most = conn->cc.gso_segments <= 1 ? 0 : BTL_IB_PAD_MAX;
-    row->piece.type = BTL_IB_TYPE_CHUNK;
-    row->piece.head = sizeof(btl_ib_wire_chunk_t);
-    row->piece.iov = msg->iov;
+    series->unit = msg->unit;
+    series->pad_most = conn->cc.gso_segments <= 1 ? 0 : BTL_IB_PAD_MAX;
+    series->piece.type = BTL_IB_TYPE_CHUNK;
+    series->piece.head = sizeof(btl_ib_wire_chunk_t);
+    series->piece.iov = msg->iov;
 }
 
 static void begin_memory(const btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space,
-                         void *memory, row_t *row)
+                         void *memory, series_t *series)
 {
-    row->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
-    row->memory[1] = (struct iovec){.iov_len = 0};
-    row->unit = portion(conn, space, row->piece.head);
-    row->pad_most = 0;
-    row->piece.iov = row->memory;
+    series->memory[0] = (struct iovec){.iov_base = memory, .iov_len = out->size};
+    series->memory[1] = (struct iovec){.iov_len = 0};
+    series->unit = portion(conn, space, series->piece.head);
+    series->pad_most = 0;
+    series->piece.iov = series->memory;
 }
 
-/* Memory that the transport would still read after send() must be ours; a guard wants all of a
- * datagram in one piece. */
+/* Memory that the transport would read after send() returned must be ours, and a guard needs all of
+ * a datagram in one piece. */
 static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
 {
     const btl_ib_transport_attr_t *attr = &conn->route.via->transport->attr;
@@ -221,40 +213,37 @@ static bool can_refer(const btl_ib_conn_t *conn, uint32_t size)
            && conn->engine->guard.ops->trailer == 0;
 }
 
-static void begin_row(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, row_t *row)
+static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space, series_t *series)
 {
-    row->piece.region = 0;
+    series->piece.region = 0;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        begin_chunks(conn, btl_ib_msg_of(out), row);
+        begin_chunks(conn, msg_of(out), series);
     } else if (out->kind == BTL_IB_OUT_PUT) {
-        row->piece.type = BTL_IB_TYPE_PUT;
-        row->piece.head = sizeof(btl_ib_wire_target_t);
-        begin_memory(conn, out, space, btl_ib_op_of(out)->local, row);
+        series->piece.type = BTL_IB_TYPE_PUT;
+        series->piece.head = sizeof(btl_ib_wire_target_t);
+        begin_memory(conn, out, space, op_of(out)->local, series);
     } else {
-        row->piece.type = BTL_IB_TYPE_GOT;
-        row->piece.head = sizeof(btl_ib_wire_got_t);
-        row->piece.region = btl_ib_stream_of(out)->key.id;
-        begin_memory(conn, out, space, btl_ib_stream_of(out)->memory, row);
+        series->piece.type = BTL_IB_TYPE_GOT;
+        series->piece.head = sizeof(btl_ib_wire_got_t);
+        series->piece.region = stream_of(out)->key.id;
+        begin_memory(conn, out, space, stream_of(out)->memory, series);
     }
-    row->piece.refers = can_refer(conn, btl_ib_packet_overhead(conn) + row->piece.head + row->unit);
+    series->piece.refers =
+        can_refer(conn, btl_ib_packet_overhead(conn) + series->piece.head + series->unit);
 }
 
-/* What makes the last piece as long as the others, if that is little. */
-static uint32_t pad_of(const row_t *row, uint64_t rest)
-{
-    return rest < row->unit && row->unit - rest <= row->pad_most ? row->unit - (uint32_t) rest : 0;
-}
-
-static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t *row)
+static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series)
 {
     const uint64_t rest = out->size - out->offset;
-    btl_ib_piece_t *piece = &row->piece;
+    btl_ib_piece_t *piece = &series->piece;
 
     piece->offset = out->offset;
-    piece->size = btl_ib_clip_u32(rest, row->unit);
-    piece->pad = pad_of(row, rest);
-    if (piece->iov == row->memory) {
-        btl_ib_prefetch_source(row->memory[0].iov_base, piece->offset, piece->size);
+    piece->size = btl_ib_clip_u32(rest, series->unit);
+    piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
+                     ? series->unit - (uint32_t) rest
+                     : 0;
+    if (piece->iov == series->memory) {
+        btl_ib_prefetch_source(series->memory[0].iov_base, piece->offset, piece->size);
     }
     btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
@@ -262,19 +251,19 @@ static btl_ib_segment_t *cut_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, row_t
     }
     uint8_t *body = btl_ib_packet_body(segment);
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        segment->tag = btl_ib_msg_of(out)->tag;
-        write_chunk(btl_ib_msg_of(out), piece->offset, body);
+        segment->tag = msg_of(out)->tag;
+        write_chunk(msg_of(out), piece->offset, body);
     } else if (out->kind == BTL_IB_OUT_PUT) {
-        write_target(btl_ib_op_of(out), piece->offset, body);
+        write_target(op_of(out), piece->offset, body);
     } else {
-        write_got(btl_ib_stream_of(out), piece->offset, body);
+        write_got(stream_of(out), piece->offset, body);
     }
     return segment;
 }
 
-/* ---- what fits one segment: short messages, requests, replies ---- */
+/* ---- what fits into one segment: short messages, requests, replies ---- */
 
-static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *msg)
+static btl_ib_segment_t *make_message(btl_ib_conn_t *conn, const btl_ib_msg_t *msg)
 {
     const btl_ib_piece_t piece = {
         .type = BTL_IB_TYPE_DATA,
@@ -289,7 +278,7 @@ static btl_ib_segment_t *cut_message(btl_ib_conn_t *conn, const btl_ib_msg_t *ms
     return segment;
 }
 
-static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
+static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const bool get = op->kind == BTL_IB_OP_GET;
     const btl_ib_piece_t piece = {
@@ -298,20 +287,19 @@ static btl_ib_segment_t *cut_request(btl_ib_conn_t *conn, const btl_ib_op_t *op)
     };
     btl_ib_segment_t *segment = make(conn, &piece);
 
-    if (segment == NULL) {
-        return NULL;
+    if (segment != NULL) {
+        if (get) {
+            write_target(op, 0, btl_ib_packet_body(segment));
+        } else {
+            write_atomic(op, btl_ib_packet_body(segment));
+        }
+        segment->payload = (uint32_t) op->out.size;
     }
-    if (get) {
-        write_target(op, 0, btl_ib_packet_body(segment));
-    } else {
-        write_atomic(op, btl_ib_packet_body(segment));
-    }
-    segment->payload = (uint32_t) op->out.size;
     return segment;
 }
 
-/* As many as fit. */
-static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
+/* As many replies as fit. */
+static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *out, uint32_t space)
 {
     uint32_t size = btl_ib_clip_u32(out->size - out->offset, portion(conn, space, 0));
 
@@ -326,27 +314,22 @@ static btl_ib_segment_t *cut_replies(btl_ib_conn_t *conn, const btl_ib_out_t *ou
 
 /* ---- all of them ---- */
 
-/* Is it cut into pieces, even if there is only one? A short message that must keep its place among others is: only chunks are
- * handed up in the order of sending. */
+/* Is it split, even if into one piece only? A short message is if its order matters: only chunks
+ * are delivered in the order of sending. */
 static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
 {
     if (out->kind != BTL_IB_OUT_MESSAGE) {
         return out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM;
     }
-    const btl_ib_msg_t *msg = btl_ib_msg_of(out);
+    const btl_ib_msg_t *msg = msg_of(out);
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
 }
 
-static btl_ib_segment_t *cut_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
+static btl_ib_segment_t *make_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
 {
-    switch (out->kind) {
-    case BTL_IB_OUT_REQUEST:
-        return cut_request(conn, btl_ib_op_of(out));
-    case BTL_IB_OUT_REPLIES:
-        return cut_replies(conn, out, space);
-    default:
-        return cut_message(conn, btl_ib_msg_of(out));
-    }
+    return out->kind == BTL_IB_OUT_REQUEST   ? make_request(conn, op_of(out))
+           : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
+                                             : make_message(conn, msg_of(out));
 }
 
 /* Does its memory stay in use until all of its segments are acknowledged? */
@@ -355,20 +338,17 @@ static bool counts_segments(const btl_ib_segment_t *segment)
     return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
 }
 
-/* Does somebody wait for the acknowledgement of its last segment? */
-static bool wants_ack_now(btl_ib_out_t *out)
-{
-    return out->kind == BTL_IB_OUT_PUT
-           || (out->kind == BTL_IB_OUT_MESSAGE && btl_ib_msg_of(out)->want_ack_now);
-}
-
-static void take_off(btl_ib_out_t *out, btl_ib_segment_t *segment)
+/* The segment has the next bytes of `out`. Its last one asks for its acknowledgement if somebody waits
+ * for that. */
+static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment)
 {
     segment->out = out;
     out->offset += segment->payload;
     out->pending += counts_segments(segment);
     segment->last = out->offset == out->size;
-    if (segment->last && wants_ack_now(out)) {
+    if (segment->last
+        && (out->kind == BTL_IB_OUT_PUT
+            || (out->kind == BTL_IB_OUT_MESSAGE && msg_of(out)->want_ack_now))) {
         segment->flags |= BTL_IB_FLAG_ACK_NOW;
     }
 }
@@ -378,21 +358,21 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     const bool in_pieces = is_in_pieces(conn, out);
-    row_t row;
+    series_t series;
     int n = 0;
 
     if (in_pieces) {
-        begin_row(conn, out, space, &row);
+        begin_series(conn, out, space, &series);
     }
     do {
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
             break;
         }
-        segments[n] = in_pieces ? cut_piece(conn, out, &row) : cut_whole(conn, out, space);
+        segments[n] = in_pieces ? make_piece(conn, out, &series) : make_whole(conn, out, space);
         if (segments[n] == NULL) {
             break;
         }
-        take_off(out, segments[n++]);
+        advance(out, segments[n++]);
     } while (n < most && !segments[n - 1]->last);
     return n;
 }
@@ -406,7 +386,7 @@ void btl_ib_packetize_undo(btl_ib_segment_t *segment)
 void btl_ib_packetize_left(btl_ib_segment_t *segment)
 {
     if (!counts_segments(segment)) {
-        segment->out = NULL; /* the segment is a copy, and may outlive it */
+        segment->out = NULL; /* the segment is a copy, and may outlive `out` */
     }
 }
 
@@ -457,7 +437,7 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
     segment->bundled = count;
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(pending);
-        btl_ib_msg_t *msg = btl_ib_msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+        btl_ib_msg_t *msg = msg_of(BTL_IB_CONTAINER(item, btl_ib_out_t, link));
         uint32_t bytes = (uint32_t) msg->out.size;
         btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);

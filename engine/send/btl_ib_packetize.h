@@ -3,30 +3,38 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Messages, operations and answers to those of the peer become segments. */
+/* Packetizes messages, one-sided operations and the answers to those of the peer: splits them into
+ * segments, or bundles short messages in one. Writes conn->packetize. */
 
 #ifndef BTL_IB_PACKETIZE_H
 #define BTL_IB_PACKETIZE_H
 
 #include "btl_ib_state.h"
 
-/* Cut pieces of `out` for a channel, at most `most` (at least 1). Returns how many; fewer: its last is among them,
- * or there are no more buffers or places in the window. */
+/* A new incarnation of the connection: fragments are numbered anew. */
+static inline void btl_ib_packetize_begin(btl_ib_conn_t *conn)
+{
+    conn->packetize.next_fragment = 0;
+}
+
+/* Make segments of the next bytes of `out` for a channel, at most `most` (at least 1). Returns how
+ * many. If there are fewer, the last segment of `out` is among them, or there is no buffer or no
+ * place in the window for more. */
 int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
                      btl_ib_segment_t **segments, int most);
 
-/* As if it had never been cut. */
+/* Undo that for the newest segment: its bytes wait again. */
 void btl_ib_packetize_undo(btl_ib_segment_t *segment);
 
-/* It has left: keep segment->out only if that waits for its acknowledgement. */
+/* The segment has left: segment->out is kept only if it waits for the acknowledgement. */
 void btl_ib_packetize_left(btl_ib_segment_t *segment);
 
-/* How many messages at the head of those that wait in a channel fit together into `room` bytes; *size:
- * what they take. 0 or 1: there is nothing to bundle. */
+/* How many messages at the head of `pending` fit together into `room` bytes, and in *size how many
+ * bytes they take there. 0 or 1: there is nothing to bundle. */
 uint32_t btl_ib_packetize_bundle_count(const btl_ib_list_t *pending, uint32_t room, uint32_t *size);
 
-/* A BUNDLE of the first `count` of them, `size` bytes, for channel `space`; they move to the end of `bundled`. NULL: no
- * buffer, or no place in the window. */
+/* A BUNDLE of the first `count` of them, which take `size` bytes, for channel `space`. They move to
+ * the end of `bundled`. NULL: no buffer, or no place in the window. */
 btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pending,
                                           uint32_t count, uint32_t size, uint32_t space,
                                           btl_ib_list_t *bundled);

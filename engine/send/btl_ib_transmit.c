@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments -> datagrams -> transport: headers are written and protected anew for each copy. */
+/* Segments -> datagrams -> transport. Headers are written, and datagrams protected, anew for each
+ * copy. */
 
 #include "btl_ib_transmit.h"
 
@@ -17,11 +18,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- making segments ---- */
+/* ---- headers ---- */
 
-/* All in the headers of a row that is news of this moment, alike in all of them, for first and later
- * copies; `acks`: they acknowledge `ack_space`. */
-static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
+/* What the headers of a batch have in common, whether of first or later copies: all that depends on
+ * the present moment. `acks`: they acknowledge `ack_space`. */
+static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
 {
     const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
     uint64_t now = conn->engine->clock.now;
@@ -55,14 +56,14 @@ static btl_ib_wire_header_t news_of(const btl_ib_conn_t *conn, bool acks, uint32
     return header;
 }
 
-static void stamp(const btl_ib_wire_header_t *news, btl_ib_segment_t *segment)
+static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
 {
     btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
 
-    *header = *news;
-    header->version_type = news->version_type | segment->type;
-    header->flags = news->flags | segment->flags;
-    header->spaces = news->spaces | segment->space;
+    *header = *common;
+    header->version_type = common->version_type | segment->type;
+    header->flags = common->flags | segment->flags;
+    header->spaces = common->spaces | segment->space;
     header->tag = segment->tag;
     header->seq = BTL_IB_LE32(segment->seq);
     header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
@@ -71,35 +72,17 @@ static void stamp(const btl_ib_wire_header_t *news, btl_ib_segment_t *segment)
 /* ---- sending them ---- */
 
 /* Datagrams about to be sent. */
-typedef struct row {
+typedef struct datagrams {
     int count;
     btl_ib_tx_t tx[BTL_IB_BATCH];
-    btl_ib_segment_t *wire[BTL_IB_BATCH]; /* what travels: the segment, or a copy that is sealed */
-} row_t;
+    /* what is sent: the segment itself, or its copy or sealed copy */
+    btl_ib_segment_t *wire[BTL_IB_BATCH];
+} datagrams_t;
 
-/* Before the first datagram of a life, and again if memory was short then. */
-static bool have_key(btl_ib_conn_t *conn)
-{
-    btl_ib_guard_keys_t *keys = conn->identity.keys;
-
-    if (keys == NULL || keys->tx.begun) {
-        return true;
-    }
-    btl_ib_guard_path_t path = {
-        .sender_key = &conn->engine->config.key,
-        .receiver_key = &keys->peer,
-        .sender = conn->engine->config.name,
-        .receiver = conn->identity.name,
-        .epoch = conn->identity.epoch,
-        .from_rail = conn->rail->index,
-        .to_rail = conn->identity.remote_rail,
-    };
-    return btl_ib_guard_begin(&conn->engine->guard, &keys->tx, &path);
-}
-
-/* All of a segment in one piece, in other memory: the transport still reads that of an earlier copy and may not say
- * for long when it has, or it was made for another rail than carries the connection now. NULL: memory is short. */
-static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+/* A copy of a segment, all in one piece. It is needed where the transport still reads the memory of
+ * an earlier copy, and may not say for long that it is finished, or where the segment was made for
+ * another rail than the present one. NULL: memory is short. */
+static btl_ib_segment_t *copy_segment(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     uint32_t size = segment->size + segment->outside;
     btl_ib_segment_t *copy =
@@ -119,8 +102,8 @@ static btl_ib_segment_t *carry_over(btl_ib_conn_t *conn, const btl_ib_segment_t 
     return copy;
 }
 
-/* What travels of a segment whose header is written; NULL if memory is short. What is encrypted goes into a
- * buffer of its own, because the segment is kept and may be sent again. */
+/* Protect a segment whose header is written. Returns what is sent, or NULL if memory is short.
+ * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const btl_ib_guard_t *guard = &conn->engine->guard;
@@ -129,8 +112,20 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     if (guard->ops->trailer == 0) {
         return segment;
     }
-    if (!have_key(conn)) {
-        return NULL;
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
+    if (keys != NULL && !keys->tx.begun) { /* of this incarnation, or memory was short before */
+        const btl_ib_guard_path_t path = {
+            .sender_key = &conn->engine->config.key,
+            .receiver_key = &keys->peer,
+            .sender = conn->engine->config.name,
+            .receiver = conn->identity.name,
+            .epoch = conn->identity.epoch,
+            .from_rail = conn->rail->index,
+            .to_rail = conn->identity.remote_rail,
+        };
+        if (!btl_ib_guard_begin(guard, &keys->tx, &path)) {
+            return NULL;
+        }
     }
     if (guard->ops->apart) {
         wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + guard->ops->trailer);
@@ -138,7 +133,7 @@ static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
             return NULL;
         }
     }
-    if (!btl_ib_guard_seal(guard, conn->identity.keys, segment->wire, wire->wire, segment->size)) {
+    if (!btl_ib_guard_seal(guard, keys, segment->wire, wire->wire, segment->size)) {
         if (wire != segment) {
             btl_ib_pool_put(wire);
         }
@@ -159,7 +154,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->mem = wire->mem;
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
-    tx->bulk = conn->bulk_lane && btl_ib_segment_is_bulk(segment);
+    tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
     if (conn->route.via != conn->rail) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
@@ -171,17 +166,17 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     }
 }
 
-/* Returns what travels, which may be the segment; NULL: memory is short. */
+/* Returns what is sent, which may be the segment itself; NULL: memory is short. */
 static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
-                                       const btl_ib_wire_header_t *news, btl_ib_tx_t *tx)
+                                       const btl_ib_wire_header_t *common, btl_ib_tx_t *tx)
 {
     bool apart = segment->busy || segment->pool != &conn->route.via->pool;
-    btl_ib_segment_t *plain = apart ? carry_over(conn, segment) : segment;
+    btl_ib_segment_t *plain = apart ? copy_segment(conn, segment) : segment;
 
     if (plain == NULL) {
         return NULL;
     }
-    stamp(news, plain);
+    stamp(common, plain);
     btl_ib_segment_t *wire = protect(conn, plain);
     if (wire != NULL) {
         fill_tx(conn, plain, wire, tx);
@@ -193,69 +188,61 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
 }
 
 /* Make as many datagrams as memory allows, at most `count`. */
-static void make_row(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                     const btl_ib_wire_header_t *news, row_t *row)
+static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                           const btl_ib_wire_header_t *common, datagrams_t *batch)
 {
-    row->count = 0;
-    while (row->count < count) {
-        btl_ib_segment_t *segment = segments[row->count];
-        btl_ib_segment_t *wire = make_datagram(conn, segment, news, &row->tx[row->count]);
+    batch->count = 0;
+    while (batch->count < count) {
+        btl_ib_segment_t *segment = segments[batch->count];
+        btl_ib_segment_t *wire = make_datagram(conn, segment, common, &batch->tx[batch->count]);
         if (wire == NULL) {
             conn->engine->count.blocked_memory++;
             return;
         }
-        row->wire[row->count++] = wire;
+        batch->wire[batch->count++] = wire;
     }
 }
 
-/* The transport took a datagram (`taken`), or it is as if it had and the network lost it. */
-static void left(const btl_ib_conn_t *conn, const row_t *row, int i, btl_ib_segment_t *segment,
-                 bool taken)
+/* Datagram `i` has left: the transport took it (`taken`), or failed to, which counts as a loss. */
+static void left(const btl_ib_conn_t *conn, const datagrams_t *batch, int i,
+                 btl_ib_segment_t *segment, bool taken)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_segment_t *wire = row->wire[i];
+    btl_ib_segment_t *wire = batch->wire[i];
 
     engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
-    wire->busy = taken && row->tx[i].size > conn->route.via->transport->attr.inline_size;
+    wire->busy = taken && batch->tx[i].size > conn->route.via->transport->attr.inline_size;
     if (wire != segment) {
         btl_ib_pool_put(wire);
     }
 }
 
-/* The rest of a row did not leave: copies that were made for it are not used again. */
-static void drop_rest(const row_t *row, btl_ib_segment_t *const *segments, int from)
-{
-    for (int i = from; i < row->count; i++) {
-        if (row->wire[i] != segments[i]) {
-            btl_ib_pool_put(row->wire[i]);
-        }
-    }
-}
-
-/* Errors that say "not now"; all others are as good as a loss: what was sent is repeated, and if
- * that never helps the silence limit says so. */
+/* Errors that say "not now". All others count as a loss: the segment is sent again, and if that
+ * never helps, the silence limit applies. */
 static bool is_full(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
 }
 
-/* Hand a row to the transport. Returns how much of it left, in *taken how much the transport took. */
-static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_t *const *segments,
-                    int *taken)
+/* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
+ * the transport took. */
+static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
+                          btl_ib_segment_t *const *segments, int *taken)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
     int done = 0;
 
     *taken = 0;
-    while (done < row->count) {
+    while (done < batch->count) {
         int error = ENETDOWN;
-        int now = conn->route.via->health.failed
-                      ? 0
-                      : transport->ops->send(transport, row->tx + done, row->count - done, &error);
+        int now =
+            conn->route.via->health.failed
+                ? 0
+                : transport->ops->send(transport, batch->tx + done, batch->count - done, &error);
         for (*taken += now; now > 0; now--, done++) {
-            left(conn, row, done, segments[done], true);
+            left(conn, batch, done, segments[done], true);
         }
-        if (done == row->count) {
+        if (done == batch->count) {
             break;
         }
         if (is_full(error)) {
@@ -263,40 +250,45 @@ static int send_row(const btl_ib_conn_t *conn, const row_t *row, btl_ib_segment_
             break;
         }
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
-                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, row->tx[done].size,
+                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, batch->tx[done].size,
                    strerror(error));
-        left(conn, row, done, segments[done], false);
+        left(conn, batch, done, segments[done], false);
         done++;
     }
     return done;
 }
 
 /*
- * Does bulk leave for the others to overtake it? Only while there are others: it is sent and looked for faster by the way that
- * is looked at anyway. It changes back when all of it has arrived, so that none passes what was sent before it.
+ * Does bulk leave by its own lane? Only in latency mode: without it the common lane is faster, because
+ * it is polled anyway. It changes back when all bulk has arrived, so that none overtakes what was sent
+ * before it.
  */
-static void choose_way(btl_ib_conn_t *conn)
+static void choose_lane(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
-        conn->bulk_lane = false;
+        conn->transmit.bulk_lane = false;
     }
-    conn->bulk_lane = conn->bulk_lane || btl_ib_latency_short_ones_come(conn);
+    conn->transmit.bulk_lane = conn->transmit.bulk_lane || btl_ib_latency_short_ones_come(conn);
 }
 
-static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
-    btl_ib_wire_header_t news = news_of(conn, acks, ack_space);
-    row_t row;
+    btl_ib_wire_header_t common = common_header(conn, acks, ack_space);
+    datagrams_t batch;
     int taken;
 
     if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
-        choose_way(conn);
+        choose_lane(conn);
     }
-    make_row(conn, segments, count, &news, &row);
-    int done = send_row(conn, &row, segments, &taken);
-    drop_rest(&row, segments, done);
+    make_datagrams(conn, segments, count, &common, &batch);
+    int done = send_datagrams(conn, &batch, segments, &taken);
+    for (int i = done; i < batch.count; i++) { /* copies made for what did not leave */
+        if (batch.wire[i] != segments[i]) {
+            btl_ib_pool_put(batch.wire[i]);
+        }
+    }
     if (done > 0) {
         btl_ib_identity_contacted(conn);
     }
@@ -309,9 +301,9 @@ static int send_whole(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     return done;
 }
 
-/* ---- in parts ---- */
+/* ---- refragmenting: segments that are too large for the path leave in parts ---- */
 
-/* Was it cut for a larger path? */
+/* Was it made when the path MTU was larger? */
 static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return segment->size + segment->outside + conn->engine->guard.ops->trailer
@@ -320,8 +312,9 @@ static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
 }
 
 /*
- * Where the next part of a segment begins, of bodies of `total` bytes that travel by `unit` bytes. Each copy
- * begins somewhere else: of one so many parts may arrive as the peer has room for at a time, always the first.
+ * Where the next part of a segment begins, whose body has `total` bytes and is sent in parts of
+ * `unit` bytes. Each copy begins at another part: if only so many parts arrive as the peer has room
+ * for at a time, they must not always be the same ones.
  */
 static uint32_t part_offset(const btl_ib_segment_t *segment, uint32_t total, uint32_t unit)
 {
@@ -331,7 +324,8 @@ static uint32_t part_offset(const btl_ib_segment_t *segment, uint32_t total, uin
     return (segment->parted / unit + turn) % count * unit;
 }
 
-/* The next part of a segment, or NULL: no memory. Its body has `total` bytes, and `unit` of them are in a part. */
+/* The next part of a segment whose body has `total` bytes, `unit` of them in a part. NULL: no
+ * memory. */
 static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
                                    uint32_t total, uint32_t unit)
 {
@@ -366,9 +360,9 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
 }
 
 /*
- * Send one segment in parts. False if the transport or memory stopped it: the next call goes on from
- * there. A new segment some of which has left counts as sent, because its sequence cannot be withdrawn any
- * more; the rest follows as if it had been lost.
+ * Send one segment in parts. False if the transport or memory stopped it; the next call continues
+ * from there. A new segment of which some parts have left counts as sent, because its sequence
+ * cannot be withdrawn any more; the rest follows as if it had been lost.
  */
 static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
@@ -379,7 +373,7 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     while (segment->parted < total) {
         btl_ib_segment_t *part = make_part(conn, segment, total, unit);
-        bool left = part != NULL && send_whole(conn, &part, 1) == 1;
+        bool left = part != NULL && send_batch(conn, &part, 1) == 1;
         if (part != NULL) {
             btl_ib_pool_put(part);
         } else {
@@ -401,19 +395,19 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
     int done = 0;
 
     if (!conn->pmtud.parts) {
-        return send_whole(conn, segments, count);
+        return send_batch(conn, segments, count);
     }
     while (done < count) {
-        int row = 0;
-        while (done + row < count && !is_too_large(conn, segments[done + row])) {
-            row++;
+        int batch = 0;
+        while (done + batch < count && !is_too_large(conn, segments[done + batch])) {
+            batch++;
         }
-        int left = row > 0 ? send_whole(conn, segments + done, row) : 0;
+        int left = batch > 0 ? send_batch(conn, segments + done, batch) : 0;
         done += left;
-        if (left < row || (row == 0 && !send_parts(conn, segments[done]))) {
+        if (left < batch || (batch == 0 && !send_parts(conn, segments[done]))) {
             break;
         }
-        done += row == 0;
+        done += batch == 0;
     }
     return done;
 }

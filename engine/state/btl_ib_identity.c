@@ -5,6 +5,8 @@
 
 #include "btl_ib_identity.h"
 
+#include <string.h>
+
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
                           btl_ib_guard_keys_t *keys)
 {
@@ -27,6 +29,14 @@ int btl_ib_identity_register(btl_ib_conn_t *conn)
 void btl_ib_identity_unregister(btl_ib_conn_t *conn)
 {
     btl_ib_table_remove(&conn->engine->table, conn->identity.id);
+}
+
+void btl_ib_identity_fini(btl_ib_conn_t *conn)
+{
+    btl_ib_identity_unregister(conn);
+    if (conn->identity.keys != NULL) {
+        explicit_bzero(conn->identity.keys, sizeof(*conn->identity.keys));
+    }
 }
 
 static btl_ib_tombstone_t tombstone_of(const btl_ib_conn_t *conn)

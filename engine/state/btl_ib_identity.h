@@ -21,6 +21,9 @@
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
                           btl_ib_guard_keys_t *keys);
 
+/* The connection is about to be freed: its id and keys are no more. */
+void btl_ib_identity_fini(btl_ib_conn_t *conn);
+
 /* Give it an id by which the peer names it. Returns 0 or -errno; cannot fail after
  * _unregister(). */
 int btl_ib_identity_register(btl_ib_conn_t *conn);

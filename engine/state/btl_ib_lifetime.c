@@ -5,9 +5,8 @@
 
 #include "btl_ib_lifetime.h"
 
+#include "btl_ib_identity.h"
 #include "btl_ib_route.h"
-
-#include <string.h>
 
 /* All that is left of it: its address, its id and its memory. */
 static void free_conn(btl_ib_conn_t *conn)
@@ -15,12 +14,9 @@ static void free_conn(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
 
     btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
-    btl_ib_table_remove(&engine->table, conn->identity.id);
     btl_ib_list_remove(&conn->all);
     btl_ib_route_fini(conn);
-    if (conn->identity.keys != NULL) {
-        explicit_bzero(conn->identity.keys, sizeof(*conn->identity.keys));
-    }
+    btl_ib_identity_fini(conn);
     btl_ib_free(&engine->mem, conn);
 }
 

@@ -364,10 +364,15 @@ struct btl_ib_conn {
     btl_ib_conn_state_t state;
     bool draining;
     bool adopted;
-    bool bulk_lane;   /* bulk goes by the bulk lane until all of it has arrived */
     uint32_t closes;  /* CLOSEs sent */
     uint32_t made_in; /* turn.batch in which it was made */
-    uint32_t next_fragment;
+
+    struct {                    /* btl_ib_packetize.c */
+        uint32_t next_fragment; /* number of the next message that is split; wraps */
+    } packetize;
+    struct {            /* btl_ib_transmit.c */
+        bool bulk_lane; /* bulk leaves by its own lane, until all of it has arrived */
+    } transmit;
 
     btl_ib_identity_t identity;
     btl_ib_route_t route;

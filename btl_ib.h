@@ -65,7 +65,6 @@ typedef struct btl_ib_frag_lists {
 /* One-sided operations of a module; btl_ib_rdma.c. */
 typedef struct btl_ib_rdma_lists {
     opal_free_list_t ops;
-    opal_free_list_t memory; /* registered regions */
     btl_ib_list_t active;    /* operations under way, in the order of their start */
     uint64_t started;        /* so many; the number of the newest */
 } btl_ib_rdma_lists_t;
@@ -81,6 +80,7 @@ typedef struct btl_ib_module {
     btl_ib_endpoints_t endpoints;
     btl_ib_frag_lists_t frags;
     btl_ib_rdma_lists_t rdma;
+    opal_free_list_t memory; /* registered regions; btl_ib_register.c */
 } btl_ib_module_t;
 
 /* Processes that leave; btl_ib_module.c. */
@@ -179,6 +179,19 @@ extern const btl_ib_engine_ops_t btl_ib_engine_ops;
 /* For progress, with the lock held: report peers that failed, as their hosts or the runtime said
  * meanwhile. */
 void btl_ib_recv_report_failures(uint64_t now);
+
+/* ---- btl_ib_register.c ---- */
+
+void btl_ib_register_functions(mca_btl_base_module_t *module);
+
+int btl_ib_register_init(btl_ib_module_t *module);
+void btl_ib_register_fini(btl_ib_module_t *module);
+
+/* May processors change words that devices change? */
+bool btl_ib_register_is_global(const btl_ib_module_t *module);
+
+/* What the transport knows registered memory by; NULL: the device does not. */
+void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle);
 
 /* ---- btl_ib_rdma.c ---- */
 

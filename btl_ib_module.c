@@ -277,6 +277,7 @@ void btl_ib_module_functions(mca_btl_base_module_t *module)
     module->btl_ft_event = module_ft_event;
 #endif
     btl_ib_send_functions(module);
+    btl_ib_register_functions(module);
     btl_ib_rdma_functions(module);
 }
 
@@ -353,6 +354,7 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
     btl_ib_module_t *module = calloc(1, sizeof(*module));
     int rc;
     int rc_rdma;
+    int rc_register;
 
     if (NULL == module) {
         return NULL;
@@ -366,7 +368,8 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
     OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
     rc = btl_ib_frag_lists_init(module);
     rc_rdma = btl_ib_rdma_init(module);
-    if (OPAL_SUCCESS != rc || OPAL_SUCCESS != rc_rdma) {
+    rc_register = btl_ib_register_init(module);
+    if (OPAL_SUCCESS != rc || OPAL_SUCCESS != rc_rdma || OPAL_SUCCESS != rc_register) {
         btl_ib_module_destroy(module);
         return NULL;
     }
@@ -392,6 +395,7 @@ void btl_ib_module_destroy(btl_ib_module_t *module)
 {
     btl_ib_registration_cache_fini(&module->cache); /* unless it was closed */
     btl_ib_frag_lists_fini(module);
+    btl_ib_register_fini(module);
     btl_ib_rdma_fini(module);
     OBJ_DESTRUCT(&module->endpoints.all);
     free(module);

@@ -8,7 +8,7 @@
 #ifndef BTL_IB_DEVICE_REPORT_H
 #define BTL_IB_DEVICE_REPORT_H
 
-#include "btl_ib_open_devices.h"
+#include "btl_ib_open_request.h"
 #include "btl_ib_rejected_devices.h"
 #include "device_filter.h"
 

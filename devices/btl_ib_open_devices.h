@@ -11,26 +11,7 @@
 #ifndef BTL_IB_OPEN_DEVICES_H
 #define BTL_IB_OPEN_DEVICES_H
 
-#include "btl_ib_engine.h"
-#include "btl_ib_log.h"
-#include "btl_ib_params.h"
-
-/* What is wanted, and what it takes. */
-typedef struct btl_ib_open_request {
-    const btl_ib_params_t *params;
-    uint32_t bandwidth; /* Mbit/s of each device, 0: what it says */
-    bool named;         /* ib is named in the selection of BTLs */
-    uint32_t rank;      /* ours: rank 0 tells what all processes of the job have in common */
-    btl_ib_engine_t *engine;
-    btl_ib_log_state_t *log;
-} btl_ib_open_request_t;
-
-/* A device that became a rail. Its number is its place in the list. */
-typedef struct btl_ib_opened_device {
-    btl_ib_device_t device;        /* without its handle */
-    btl_ib_transport_t *transport; /* the engine's */
-    uint32_t bandwidth;            /* Mbit/s */
-} btl_ib_opened_device_t;
+#include "btl_ib_open_request.h"
 
 /*
  * Open the devices that are wanted, and make rails of them. Returns how many. If there is none, or

@@ -1,0 +1,169 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Registration of memory: for the engine, which serves it to peers, and for the device, if that can
+ * access it. Open MPI gets a handle that travels to peers.
+ */
+
+#include "btl_ib.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "btl_ib_endpoint.h"
+#include "btl_ib_memory_handle.h"
+
+#define REMOTE_ACCESS                                                                              \
+    (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
+
+/* A region that is registered, or was only named as local memory. */
+typedef struct btl_ib_memory {
+    opal_free_list_item_t super;         /* first: Open MPI casts */
+    bool remote;                         /* the engine serves it to peers */
+    btl_ib_registration_t *registration; /* the device accesses it; or NULL */
+    btl_ib_memory_handle_t handle;
+} btl_ib_memory_t;
+
+OBJ_CLASS_INSTANCE(btl_ib_memory_t, opal_free_list_item_t, NULL, NULL);
+
+int btl_ib_register_init(btl_ib_module_t *module)
+{
+    const btl_ib_params_t *params = &mca_btl_ib_component.params;
+
+    OBJ_CONSTRUCT(&module->memory, opal_free_list_t);
+    return opal_free_list_init(&module->memory, sizeof(btl_ib_memory_t), opal_cache_line_size,
+                               OBJ_CLASS(btl_ib_memory_t), 0, 0, params->free_list_num, -1,
+                               params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+}
+
+void btl_ib_register_fini(btl_ib_module_t *module)
+{
+    OBJ_DESTRUCT(&module->memory);
+}
+
+static uint32_t access_of(uint32_t flags)
+{
+    return (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_READ) ? BTL_IB_ACCESS_READ : 0)
+           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) ? BTL_IB_ACCESS_WRITE : 0)
+           | (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? BTL_IB_ACCESS_ATOMIC : 0);
+}
+
+/* Register it with the device, if that can access it. This settles whether devices change its
+ * words. */
+static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
+                                 size_t size, uint32_t flags)
+{
+    btl_ib_memory_handle_t *handle = &memory->handle;
+
+    if (!module->device_atomics) {
+        flags &= ~(uint32_t) MCA_BTL_REG_FLAG_REMOTE_ATOMIC;
+    }
+    memory->registration = btl_ib_registration_get(&module->cache, from, size, flags);
+    if (NULL != memory->registration && memory->remote) {
+        handle->device_key = btl_ib_registration_key(memory->registration);
+        handle->rail = (uint16_t) module->rail;
+        handle->size = size;
+        handle->pinned = (uint8_t) access_of(flags);
+        handle->device_atomic = 0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
+    }
+}
+
+bool btl_ib_register_is_global(const btl_ib_module_t *module)
+{
+    return 0 != (module->super.btl_atomic_flags & MCA_BTL_ATOMIC_SUPPORTS_GLOB);
+}
+
+/*
+ * Is it memory of a window, for all peers? osc/rdma of 4.1, 5.0 and 6.0 registers all that peers
+ * may use so: for any endpoint, with all rights (MCA_BTL_REG_FLAG_ACCESS_ANY). ob1 registers a
+ * message for one endpoint, and for read or write alone, since it knows no atomics; so does 5.0's
+ * detector of dead processes.
+ */
+static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
+{
+    return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
+}
+
+/* Let the engine serve it to peers. Words that only devices change it does not change for
+ * anybody. */
+static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
+                      size_t size, uint32_t access)
+{
+    btl_ib_memory_handle_t *handle = &memory->handle;
+    int rc;
+
+    if (0 != handle->device_atomic && !btl_ib_register_is_global(module)) {
+        access &= ~(uint32_t) BTL_IB_ACCESS_ATOMIC;
+    }
+    btl_ib_lock();
+    rc = btl_ib_region_add(mca_btl_ib_component.engine, from, size, access, &handle->key);
+    btl_ib_unlock();
+    return rc;
+}
+
+static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
+                                                   btl_ib_endpoint_t *endpoint, void *base,
+                                                   size_t size, uint32_t flags)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    btl_ib_memory_t *memory = (btl_ib_memory_t *) opal_free_list_get(&module->memory);
+    char *from = base;
+    int rc = 0;
+
+    if (OPAL_UNLIKELY(NULL == memory)) {
+        return NULL;
+    }
+    if (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC)) {
+        /* With osc_rdma_acc_use_amo=0 osc/rdma changes small numbers by a compare-and-swap of the
+         * aligned 8 bytes around them, which may reach beyond both ends of the window; devices that
+         * register whole pages allow it. So do we: 8 aligned bytes never belong to two pages. */
+        from -= (uintptr_t) from % 8;
+        size = (size + (size_t) ((char *) base - from) + 7) / 8 * 8;
+    }
+    memory->remote = 0 != (flags & REMOTE_ACCESS);
+    memset(&memory->handle, 0, sizeof(memory->handle));
+    memory->handle.base = (uint64_t) (uintptr_t) from;
+    register_with_device(module, memory, from, size, flags);
+    if (memory->remote) {
+        rc = add_region(module, memory, from, size,
+                        access_of(flags) | (is_window(endpoint, flags) ? BTL_IB_ACCESS_WINDOW : 0));
+    }
+    if (OPAL_UNLIKELY(0 != rc)) {
+        BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));
+        btl_ib_registration_put(&module->cache, memory->registration);
+        opal_free_list_return(&module->memory, &memory->super);
+        return NULL;
+    }
+    btl_ib_memory_handle_seal(&memory->handle);
+    return &memory->handle;
+}
+
+static int module_deregister_mem(mca_btl_base_module_t *btl, btl_ib_memory_handle_t *handle)
+{
+    btl_ib_module_t *module = (btl_ib_module_t *) btl;
+    btl_ib_memory_t *memory = BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle);
+
+    if (memory->remote) {
+        btl_ib_lock();
+        btl_ib_region_remove(mca_btl_ib_component.engine, &handle->key);
+        btl_ib_unlock();
+    }
+    btl_ib_registration_put(&module->cache, memory->registration);
+    opal_free_list_return(&module->memory, &memory->super);
+    return OPAL_SUCCESS;
+}
+
+void *btl_ib_register_device_memory(const btl_ib_memory_handle_t *handle)
+{
+    return btl_ib_registration_mem(BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle)->registration);
+}
+
+void btl_ib_register_functions(mca_btl_base_module_t *module)
+{
+    module->btl_registration_handle_size = sizeof(btl_ib_memory_handle_t);
+    module->btl_register_mem = module_register_mem;
+    module->btl_deregister_mem = module_deregister_mem;
+}

@@ -11,6 +11,7 @@
 #include "btl_ib_ack_tx.h"
 #include "btl_ib_admission.h"
 #include "btl_ib_answers.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"

@@ -9,6 +9,7 @@
 
 #include "btl_ib_ack_send.h"
 #include "btl_ib_batch.h"
+#include "btl_ib_coalesce.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_lifetime.h"

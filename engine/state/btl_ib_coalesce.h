@@ -21,19 +21,7 @@
 #ifndef BTL_IB_COALESCE_H
 #define BTL_IB_COALESCE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-struct btl_ib_conn;
-
-typedef struct btl_ib_coalesce {
-    uint32_t turn;      /* the turn to which `left` belongs */
-    uint32_t left;      /* messages and operations that left at once in it */
-    uint32_t alone_max; /* how many may leave at once */
-    uint32_t held;      /* messages and operations held */
-    uint64_t held_bytes;
-    uint64_t left_at; /* us: when the last left at once */
-} btl_ib_coalesce_t;
+#include "btl_ib_state.h"
 
 /* An incarnation of the connection begins. */
 void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce);
@@ -65,13 +53,13 @@ static inline void btl_ib_coalesce_joins(btl_ib_coalesce_t *coalesce)
 }
 
 /* Hold `size` bytes more. False: there are many now, and all are to leave. */
-bool btl_ib_coalesce_hold(struct btl_ib_conn *conn, uint64_t size);
+bool btl_ib_coalesce_hold(btl_ib_conn_t *conn, uint64_t size);
 
 /* Do those held, with `size` bytes more, fill a GSO burst? */
-bool btl_ib_coalesce_fills_burst(const struct btl_ib_conn *conn, uint64_t size);
+bool btl_ib_coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size);
 
 /* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
-void btl_ib_coalesce_bursts_left(struct btl_ib_conn *conn, uint64_t size, uint64_t left);
+void btl_ib_coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left);
 
 /* All that is held leaves now. */
 void btl_ib_coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now);

@@ -16,7 +16,6 @@
 
 #include "btl_ib_cc.h"
 #include "btl_ib_clock.h"
-#include "btl_ib_coalesce.h"
 #include "btl_ib_credit.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_tombstones.h"
@@ -350,6 +349,16 @@ typedef struct btl_ib_pmtud {
     uint32_t failures;  /* consecutive ones of that size */
     uint64_t search_at; /* us: not earlier; UINT64_MAX: nothing to find */
 } btl_ib_pmtud_t;
+
+/* Messages and operations that wait for others to travel with. Written by btl_ib_coalesce.c. */
+typedef struct btl_ib_coalesce {
+    uint32_t turn;      /* the turn to which `left` belongs */
+    uint32_t left;      /* messages and operations that left at once in it */
+    uint32_t alone_max; /* how many may leave at once */
+    uint32_t held;      /* messages and operations held */
+    uint64_t held_bytes;
+    uint64_t left_at; /* us: when the last left at once */
+} btl_ib_coalesce_t;
 
 struct btl_ib_conn {
     btl_ib_engine_t *engine;

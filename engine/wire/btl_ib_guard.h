@@ -45,9 +45,6 @@ typedef enum btl_ib_guard_kind {
     BTL_IB_GUARD_KINDS,
 } btl_ib_guard_kind_t;
 
-/* The longest trailer. */
-#define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
-
 /*
  * How many numbers are used with one key: 2^22. That is below what GCM permits for the longest
  * datagrams: RFC 9001, B.1.1, gives 2^23 of 64 KiB for an advantage of 2^-57.

@@ -128,9 +128,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "btl_ib_guard.h"
+#include "aead.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_rdma.h"
+
+/* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */
+#define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
 
 #define BTL_IB_WIRE_VERSION 1
 

@@ -89,18 +89,6 @@ static void turn(btl_ib_hotel_t *hotel, uint64_t now)
     hotel->turned = now;
 }
 
-static void find_next(btl_ib_hotel_t *hotel)
-{
-    uint32_t level;
-    uint32_t slot;
-
-    if (!btl_ib_list_empty(&hotel->ready) || !btl_ib_list_empty(&hotel->late)) {
-        hotel->next = 0;
-    } else if (!first_slot(hotel, &level, &slot, &hotel->next)) {
-        hotel->next = UINT64_MAX;
-    }
-}
-
 void btl_ib_hotel_init(btl_ib_hotel_t *hotel, uint64_t now)
 {
     hotel->now = now;
@@ -176,5 +164,12 @@ btl_ib_guest_t *btl_ib_hotel_evict(btl_ib_hotel_t *hotel)
 
 void btl_ib_hotel_end_evictions(btl_ib_hotel_t *hotel)
 {
-    find_next(hotel);
+    uint32_t level;
+    uint32_t slot;
+
+    if (!btl_ib_list_empty(&hotel->ready) || !btl_ib_list_empty(&hotel->late)) {
+        hotel->next = 0;
+    } else if (!first_slot(hotel, &level, &slot, &hotel->next)) {
+        hotel->next = UINT64_MAX;
+    }
 }

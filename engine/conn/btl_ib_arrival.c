@@ -37,7 +37,7 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (conn == NULL) {
         return;
     }
-    const bool acks = btl_ib_ack_rx_tells_news(conn, view);
+    const bool acks = btl_ib_ack_rx_is_new(conn, view);
     if ((acks && !btl_ib_ack_rx_check(conn, view))
         || (btl_ib_type_is_sequenced(view->type) && !btl_ib_input_check(conn, view, event->size))) {
         return;

@@ -43,22 +43,6 @@ static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
     return true;
 }
 
-/* A refused segment must have been sent. */
-static bool check_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_counters_t *count = &conn->engine->count;
-
-    if (view->space >= conn->peer_queues->count) {
-        count->dropped_channel++;
-        return false;
-    }
-    if (!btl_ib_seq_before(view->seq, conn->tx[view->space].sentmap.window.next)) {
-        count->dropped_ack++;
-        return false;
-    }
-    return true;
-}
-
 bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type != BTL_IB_TYPE_ACK) {
@@ -66,7 +50,8 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
                || (check_sent(conn, view->ack_space, view->ack, view->ack)
                    && check_limit(conn, view->ack_space, view->limit));
     }
-    if ((view->flags & BTL_IB_FLAG_READY) && !check_ready(conn, view)) {
+    if ((view->flags & BTL_IB_FLAG_READY) /* names a refused segment, which must have been sent */
+        && !check_sent(conn, view->space, view->seq + 1, view->seq + 1)) {
         return false;
     }
     btl_ib_ack_block_t block;
@@ -91,7 +76,7 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
     bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
-    uint32_t news = 0;
+    uint32_t acked = 0;
 
     if (btl_ib_seq_before(from, window->first)) {
         from = window->first;
@@ -103,10 +88,10 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
             btl_ib_deferred_acked(conn, segment);
             btl_ib_pmtud_arrived(conn, segment);
             btl_ib_sentmap_acked(conn, segment);
-            news++;
+            acked++;
         }
     }
-    return news;
+    return acked;
 }
 
 static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
@@ -126,7 +111,7 @@ static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
     return true;
 }
 
-bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (view->type == BTL_IB_TYPE_ACK) {
         return true;
@@ -142,12 +127,12 @@ bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *vi
 static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
                               const btl_ib_view_t *view, bool *credit)
 {
-    uint32_t news = 0;
+    uint32_t acked = 0;
 
     if (!block->refused) {
         btl_ib_recovery_again(conn, block->space, block->again);
-        news = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
-                       view);
+        acked = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
+                        view);
         *credit |= credited(conn, block->space, block->limit);
     } else if (block->again > 0) {
         btl_ib_pmtud_unknown(conn);
@@ -158,10 +143,10 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
         if (block->refused) {
             btl_ib_deferred_add(conn, block->space, from, to, view);
         } else {
-            news += arrived(conn, block->space, from, to, view);
+            acked += arrived(conn, block->space, from, to, view);
         }
     }
-    return news;
+    return acked;
 }
 
 /* READY: a refused segment may be sent again. The echoed stamp shows which copy was refused; a
@@ -190,33 +175,33 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     bool limited = conn->sentmap.in_flight >= conn->cc.window;
     bool credit = false;
-    uint32_t news = 0;
+    uint32_t acked = 0;
 
     if (view->type == BTL_IB_TYPE_ACK) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
-            news += process_block(conn, &block, view, &credit);
+            acked += process_block(conn, &block, view, &credit);
         }
         if (btl_ib_pmtud_answered(conn, view)) {
             btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
         }
     } else {
         uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
-        news = arrived(conn, view->ack_space, first, view->ack, view);
+        acked = arrived(conn, view->ack_space, first, view->ack, view);
         credit = credited(conn, view->ack_space, view->limit);
     }
     /* A header acknowledges only what is below the first gap of one channel; the peer may report
      * the rest later. An ACK reports all, and a header with nothing new does not change that. */
-    if (view->type == BTL_IB_TYPE_ACK || news > 0) {
+    if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
         btl_ib_recovery_told(&conn->recovery, view->type != BTL_IB_TYPE_ACK);
     }
-    if (news > 0 || credit) {
+    if (acked > 0 || credit) {
         btl_ib_recovery_begin_row(&conn->recovery);
         btl_ib_pending_wake(conn);
     }
-    if (news > 0) {
-        btl_ib_recovery_acked(conn, news, limited);
+    if (acked > 0) {
+        btl_ib_recovery_acked(conn, acked, limited);
         btl_ib_deferred_retry(conn);
         btl_ib_recovery_detect(conn);
     }

@@ -12,7 +12,7 @@
 
 /* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
  * needs no processing: so are most datagrams of a one-way stream. */
-bool btl_ib_ack_rx_tells_news(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Are all acknowledgements and limits in this datagram possible? If not, that is counted. */
 bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -17,9 +17,12 @@
 
 #include <string.h>
 
-static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error)
+/* Is it BTL_IB_WIRE_OK? Other results are counted. */
+static bool is_well_formed(btl_ib_counters_t *count, btl_ib_wire_error_t error)
 {
     switch (error) {
+    case BTL_IB_WIRE_OK:
+        return true;
     case BTL_IB_WIRE_SHORT:
         count->dropped_short++;
         break;
@@ -42,6 +45,7 @@ static void count_wire_error(btl_ib_counters_t *count, btl_ib_wire_error_t error
         count->dropped_length++;
         break;
     }
+    return false;
 }
 
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
@@ -92,7 +96,7 @@ static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 
 /* Deliver the fragments that are complete and next in order. Returns how many. `busy` keeps
  * calls made from within a callback from delivering others meanwhile. */
-static uint32_t hand_up(btl_ib_conn_t *conn)
+static uint32_t deliver_fragments(btl_ib_conn_t *conn)
 {
     btl_ib_reasm_t *whole;
     uint32_t count = 0;
@@ -108,7 +112,7 @@ static uint32_t hand_up(btl_ib_conn_t *conn)
 }
 
 /* The next progress call is to deliver its complete fragments. */
-static void hand_up_later(btl_ib_conn_t *conn)
+static void deliver_later(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->input.whole)) {
         btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
@@ -129,7 +133,7 @@ void btl_ib_input_end(btl_ib_conn_t *conn)
     btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
     btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
     if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged already */
-        hand_up_later(conn);
+        deliver_later(conn);
     }
 }
 
@@ -160,13 +164,13 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
         count++;
     }
     while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
-        count += hand_up(BTL_IB_CONTAINER(item, btl_ib_conn_t, input.whole));
+        count += deliver_fragments(BTL_IB_CONTAINER(item, btl_ib_conn_t, input.whole));
     }
     return count;
 }
 
 /* Is a receiver registered for this tag? If not, the peer is told when there is one. */
-static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
+static bool has_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
 {
     btl_ib_engine_t *engine = conn->engine;
 
@@ -182,7 +186,7 @@ static bool somebody_listens(btl_ib_conn_t *conn, const btl_ib_view_t *view, uin
 }
 
 /* Are receivers registered for all messages of a segment? */
-static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static bool all_have_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
     uint32_t offset = 0;
@@ -191,12 +195,12 @@ static bool all_have_listeners(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return true;
     }
     if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
-        return somebody_listens(conn, view, view->tag);
+        return has_receiver(conn, view, view->tag);
     }
     if (view->type == BTL_IB_TYPE_BUNDLE) {
         uint32_t before = UINT32_MAX; /* most messages have the same tag */
         while (btl_ib_wire_next_message(view, &offset, &message)) {
-            if (message.tag != before && !somebody_listens(conn, view, message.tag)) {
+            if (message.tag != before && !has_receiver(conn, view, message.tag)) {
                 return false;
             }
             before = message.tag;
@@ -313,9 +317,9 @@ static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_REASM_COMPLETE:
         btl_ib_accept(conn, view);
         if (engine->turn.async) {
-            hand_up_later(conn);
+            deliver_later(conn);
         } else {
-            (void) hand_up(conn);
+            (void) deliver_fragments(conn);
         }
         return;
     }
@@ -354,10 +358,10 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_re
     view.tag = whole->tag;
     view.payload = whole->data;
     view.size = whole->total;
-    btl_ib_wire_error_t error = btl_ib_wire_parse_whole(&view);
-    if (error != BTL_IB_WIRE_OK) {
-        count_wire_error(count, error);
-    } else if (view.tag > BTL_IB_TAG_MAX) {
+    if (!is_well_formed(count, btl_ib_wire_parse_whole(&view))) {
+        return;
+    }
+    if (view.tag > BTL_IB_TAG_MAX) {
         count->dropped_type++;
     } else {
         recv_sequenced(conn, &view);
@@ -407,7 +411,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (conn->rnr.any) {
         btl_ib_rnr_here(conn, view);
     }
-    if (!all_have_listeners(conn, view) || !btl_ib_accept_room(conn, view)) {
+    if (!all_have_receivers(conn, view) || !btl_ib_accept_room(conn, view)) {
         answer_probe(conn, view); /* not acknowledged: it is sent again */
         return;
     }
@@ -441,12 +445,8 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 {
-    btl_ib_wire_error_t error = btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view);
-
-    if (error != BTL_IB_WIRE_OK) {
-        count_wire_error(&engine->count, error);
-    }
-    return error == BTL_IB_WIRE_OK;
+    return is_well_formed(&engine->count,
+                          btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view));
 }
 
 bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
@@ -458,17 +458,14 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
                 || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
                && btl_ib_input_parse(engine, arrival);
     }
-    btl_ib_wire_error_t error = btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view);
-    if (error != BTL_IB_WIRE_OK) {
-        count_wire_error(&engine->count, error);
-    }
-    return error == BTL_IB_WIRE_OK;
+    return is_well_formed(&engine->count,
+                          btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view));
 }
 
-bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool news)
+bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_acks)
 {
     heard(conn, view);
-    if (news) {
+    if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
     }
     switch (view->type) {

@@ -116,7 +116,7 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
 }
 
 /* The operation counts as asked: from now on the peer's silence is noticed. */
-static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
+static void expect_answer(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     if (op->asked || conn->identity.name == conn->engine->config.name) {
         return;
@@ -128,17 +128,8 @@ static void expect(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_recovery_arm(conn);
 }
 
-/* The device took it. */
-static void entered(btl_ib_conn_t *conn, btl_ib_op_t *op)
-{
-    btl_ib_list_push_tail(&conn->offload.running, &op->out.link);
-    conn->offload.count++;
-    conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
-    expect(conn, op);
-}
-
 /* The device does not execute it, for the reason `error`. It is on no list. */
-static void turn_away(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
+static void fall_back(btl_ib_conn_t *conn, btl_ib_op_t *op, int error)
 {
     btl_ib_op_not_asked(op);
     conn->engine->count.offload_returned++;
@@ -174,7 +165,7 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
 }
 
 /* The transport takes nothing: emulate what can be emulated. */
-static void lose_patience(btl_ib_conn_t *conn)
+static void fall_back_waiting(btl_ib_conn_t *conn)
 {
     btl_ib_list_t waiting;
     btl_ib_list_t *item;
@@ -185,7 +176,7 @@ static void lose_patience(btl_ib_conn_t *conn)
         if (op_of(item)->kind == BTL_IB_OP_ATOMIC) {
             btl_ib_list_push_tail(&conn->offload.waiting, item);
         } else {
-            turn_away(conn, op_of(item), ETIMEDOUT);
+            fall_back(conn, op_of(item), ETIMEDOUT);
         }
     }
 }
@@ -199,38 +190,36 @@ void btl_ib_offload_push(btl_ib_conn_t *conn)
            && conn->offload.count < conn->engine->config.ops_max) {
         rc = hand_over(conn, op_of(item));
         if (comes_again(conn, op_of(item), rc)) {
-            expect(conn, op_of(item));
+            expect_answer(conn, op_of(item));
             break;
         }
         btl_ib_list_remove(item);
         if (rc == 0) {
-            entered(conn, op_of(item));
+            btl_ib_list_push_tail(&conn->offload.running, item);
+            conn->offload.count++;
+            conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
+            expect_answer(conn, op_of(item));
         } else {
-            turn_away(conn, op_of(item), -rc);
+            fall_back(conn, op_of(item), -rc);
             rc = 0;
         }
     }
     if (rc != 0) {
         conn->engine->count.blocked_transport++;
         if (rc == -EHOSTUNREACH || is_late(conn, PATIENCE)) {
-            lose_patience(conn);
+            fall_back_waiting(conn);
         }
         btl_ib_conn_ready(conn);
     }
-}
-
-/* A device rejects a misaligned word, too, but breaks its connection. */
-static bool is_aligned(const btl_ib_op_t *op)
-{
-    return op->kind != BTL_IB_OP_ATOMIC
-           || (op->place.address + op->offset) % sizeof(op->result) == 0;
 }
 
 void btl_ib_offload_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     op->out = (btl_ib_out_t){.conn = conn, .kind = BTL_IB_OUT_OFFLOAD};
     btl_ib_list_init(&op->out.link);
-    if (!is_aligned(op)) {
+    /* A device rejects a misaligned word, too, but breaks its connection. */
+    if (op->kind == BTL_IB_OP_ATOMIC
+        && (op->place.address + op->offset) % sizeof(op->result) != 0) {
         btl_ib_completion_add(&op->out, -EACCES);
         return;
     }
@@ -276,7 +265,7 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
     } else if (event->error == EACCES) {
         btl_ib_completion_add(&op->out, -EACCES);
     } else {
-        turn_away(conn, op, event->error);
+        fall_back(conn, op, event->error);
     }
 }
 
@@ -309,9 +298,9 @@ void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
     take_back(conn);
     while ((item = btl_ib_list_first(&conn->offload.running)) != NULL) {
         leave(conn, op_of(item));
-        turn_away(conn, op_of(item), conn->rail->health.error);
+        fall_back(conn, op_of(item), conn->rail->health.error);
     }
     while ((item = btl_ib_list_pop(&conn->offload.waiting)) != NULL) {
-        turn_away(conn, op_of(item), conn->rail->health.error);
+        fall_back(conn, op_of(item), conn->rail->health.error);
     }
 }

@@ -9,8 +9,9 @@
 #include "btl_ib_sched.h"
 
 enum {
-    ALONE_FIRST = 2, /* before anything is learned: the application may send two and then compute */
-    ALONE_MOST = 16,
+    AT_ONCE_FIRST =
+        2, /* before anything is learned: the application may send two and then compute */
+    AT_ONCE_MOST = 16,
     /* us for each message held, since the last that left at once: longer than making one takes */
     AWAY = 20,
     /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
@@ -21,7 +22,7 @@ enum {
 
 void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
 {
-    coalesce->alone_max = ALONE_FIRST;
+    coalesce->alone_max = AT_ONCE_FIRST;
     btl_ib_coalesce_forget(coalesce);
 }
 
@@ -72,9 +73,8 @@ void btl_ib_coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
     }
     if (coalesce->held > 1 && now - coalesce->left_at <= (uint64_t) AWAY * coalesce->held) {
         coalesce->alone_max = 1;
-    } else if (coalesce->alone_max < ALONE_MOST) {
+    } else if (coalesce->alone_max < AT_ONCE_MOST) {
         coalesce->alone_max *= 2;
     }
-    coalesce->held = 0;
-    coalesce->held_bytes = 0;
+    btl_ib_coalesce_forget(coalesce);
 }

@@ -12,6 +12,7 @@ void btl_ib_sched_init(btl_ib_conn_t *conn)
     conn->idle.shrunk = true;
     conn->idle.active_at = conn->engine->clock.now;
 }
+
 void btl_ib_conn_ready(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {

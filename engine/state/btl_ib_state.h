@@ -72,7 +72,8 @@ typedef struct btl_ib_tx_space {
     struct {                   /* btl_ib_submit.c */
         btl_ib_list_t pending; /* messages, operations and answers not sent completely, in order */
     } submit;
-    uint32_t limit; /* P queues: sequences below it may be sent. btl_ib_ack_rx.c */
+    /* P queues: sequences below it may be sent. btl_ib_ack_rx.c; its first value: btl_ib_conn.c. */
+    uint32_t limit;
 } btl_ib_tx_space_t;
 
 /* The receiving side of one channel of one connection. */
@@ -234,7 +235,8 @@ typedef struct btl_ib_sentmap {
     btl_ib_list_t sent[BTL_IB_RACKS]; /* in flight, by time of last sending */
     btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
     btl_ib_list_t deferred;           /* refused by the peer, by the time it said so */
-    /* us: when all deferred ones were last retransmitted, or the first was deferred. */
+    /* us: when all deferred ones were last retransmitted, or the first was deferred.
+     * btl_ib_deferred.c. */
     uint64_t deferred_at;
 } btl_ib_sentmap_t;
 

@@ -85,14 +85,13 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
                       const btl_ib_secret_t *of_sender, uint32_t epoch, uint32_t rails)
 {
     uint8_t bytes[32];
-    uint64_t token;
 
     store(bytes, sender_name, 8);
     store(bytes + 8, of_sender->k[0], 8);
     store(bytes + 16, of_sender->k[1], 8);
     store(bytes + 24, epoch, 4);
     store(bytes + 28, rails, 4);
-    token = btl_ib_siphash(of_receiver, bytes, sizeof bytes);
+    const uint64_t token = btl_ib_siphash(of_receiver, bytes, sizeof bytes);
     /* 0 marks "no token yet" at both ends. */
     return 0 != token ? token : 1;
 }
@@ -101,10 +100,9 @@ uint64_t btl_ib_token(const btl_ib_secret_t *of_receiver, uint64_t sender_name,
 uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t token, uint32_t id)
 {
     uint8_t bytes[12];
-    uint64_t proof;
 
     store(bytes, token, 8);
     store(bytes + 8, id, 4);
-    proof = btl_ib_siphash(of_sender, bytes, sizeof bytes);
+    const uint64_t proof = btl_ib_siphash(of_sender, bytes, sizeof bytes);
     return 0 != proof ? proof : 1;
 }

@@ -128,8 +128,9 @@ HARDWARE static inline uint32_t step8(uint32_t crc, uint8_t byte)
 #ifdef HARDWARE
 
 /*
- * The instruction takes three cycles, but one can begin in each: three lanes are worked on at once
- * and joined by beyond_lane(). Three lanes are a little less than a datagram on Ethernet.
+ * The instruction has a latency of three cycles, but one can start in each. So three lanes are
+ * computed at once and joined by beyond_lane(). Three lanes are a little less than a datagram on
+ * Ethernet.
  */
 enum { LANE = 480 };
 

@@ -76,9 +76,9 @@ static bool open_integrity(const btl_ib_guard_t *guard, const btl_ib_aead_key_t 
                                   data + size + sizeof(number));
 }
 
-/* ---- and with encryption ---- */
+/* ---- authentication with encryption (GCM) ---- */
 
-/* How much at the begin stays readable: what it takes to find the sender's key. */
+/* Bytes at the beginning that stay in the clear: what finds the sender's key. */
 static uint32_t clear_bytes(const uint8_t *data, uint32_t size)
 {
     uint8_t flags = data[offsetof(btl_ib_wire_header_t, flags)];
@@ -160,7 +160,8 @@ void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_a
 
 /* ---- keys ---- */
 
-/* What is derived from a secret is told apart by these bytes. */
+/* The info input of key derivation (HKDF, RFC 5869): it makes the results for different purposes
+ * differ. */
 typedef struct info {
     uint8_t bytes[64];
     size_t size;
@@ -181,7 +182,7 @@ static void add_number(info_t *info, uint64_t value, unsigned bytes)
     }
 }
 
-/* Key number `generation` of a row. */
+/* Key number `generation` of the series. */
 static bool make_key(const btl_ib_guard_t *guard, const btl_ib_guard_way_t *way,
                      uint64_t generation, btl_ib_aead_key_t *key)
 {
@@ -250,7 +251,8 @@ uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size)
     return BTL_IB_LE64(wire);
 }
 
-/* With the key that its number calls for, which becomes the present one if it is newer. */
+/* Open with the key that the number belongs to. If that is newer than the present key, it
+ * replaces it. */
 static bool open_keyed(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way, uint64_t number,
                        uint8_t *data, uint32_t size)
 {

@@ -7,14 +7,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 /*
- * One description of the fields serves the parser, the check, the printer and the joining of
- * queues. The bounds and the default of a field depend on fields to the left of it only, therefore
- * all of them work from left to right.
+ * One description of the fields is used by the parser, the check, the printer and the joining of
+ * queues. The bounds and the default of a field depend only on fields to its left, so all of them
+ * work from left to right.
  */
 
 typedef enum field {
@@ -29,13 +30,13 @@ typedef enum field {
     FIELDS,
 } field_t;
 
-/* Fields to the left of this one must be written. */
+/* The first field that may be omitted. */
 #define FIRST_OPTIONAL 2u
 #define FIELDS_OF_TYPE 6u
 
 static const struct {
     const char *name;
-    const char *why; /* where the upper bound comes from, if it is not a plain limit */
+    const char *why; /* reason for the upper bound, if it is not a plain limit */
     size_t offset;
 } fields[FIELDS] = {
     [FIELD_SIZE] = {"size", "", offsetof(btl_ib_queue_t, size)},
@@ -84,14 +85,14 @@ static void set(btl_ib_queue_t *queue, field_t field, uint32_t value)
     memcpy((char *) queue + fields[field].offset, &value, sizeof value);
 }
 
-/* The bounds of a field, where those to the left of it are in bounds. */
+/* The bounds of a field. The fields to its left must be in bounds. */
 static uint32_t field_min(field_t field, uint32_t size_before)
 {
     switch (field) {
     case FIELD_SIZE:
         return size_before < BTL_IB_QUEUE_SIZE_MIN ? BTL_IB_QUEUE_SIZE_MIN : size_before + 1;
     case FIELD_NUM:
-        return 2; /* else no watermark is below it */
+        return 2; /* there must be a watermark below it */
     default:
         return 1;
     }
@@ -149,8 +150,8 @@ static uint32_t field_default(const btl_ib_queue_t *queue, field_t field)
     return value > 0 ? value : 1;
 }
 
-/* Give every field from the `from`-th of the queue's type on its default, and those of the other
- * type 0. */
+/* Set the fields of the queue's type from the `from`-th on to their defaults, and those of the
+ * other type to 0. */
 static void set_defaults(btl_ib_queue_t *queue, uint32_t from)
 {
     const grammar_t *grammar = grammar_of(queue->type);
@@ -166,7 +167,7 @@ static void set_defaults(btl_ib_queue_t *queue, uint32_t from)
 
 /* ---- the parser ---- */
 
-/* A stretch of the string between separators. */
+/* Text between two separators. */
 typedef struct token {
     const char *text;
     size_t len;
@@ -179,26 +180,28 @@ typedef struct parser {
     btl_ib_queues_error_t *error;
 } parser_t;
 
-/* Note what is wrong, but for `expected`, which the caller writes. Returns -EINVAL. */
-static int fail(const parser_t *p, uint32_t queue, const char *field, token_t token)
+/* Fill in the error; `expected` is a format for what would have been right. Returns -EINVAL. */
+__attribute__((format(printf, 5, 6))) static int
+fail(const parser_t *p, uint32_t queue, const char *field, token_t token, const char *expected, ...)
 {
     btl_ib_queues_error_t *error = p->error;
     size_t len = token.len < sizeof error->value ? token.len : sizeof error->value - 1;
+    va_list args;
 
     memset(error, 0, sizeof *error);
     error->queue = queue;
     error->field = field;
     error->column = (uint32_t) (token.text - p->spec) + 1;
-    for (size_t i = 0; i < len; i++) {
-        /* It will be shown on a terminal. */
-        bool printable = token.text[i] >= ' ' && token.text[i] <= '~';
-
-        error->value[i] = printable ? token.text[i] : '?';
+    for (size_t i = 0; i < len; i++) { /* for a terminal: printable characters only */
+        error->value[i] = token.text[i] >= ' ' && token.text[i] <= '~' ? token.text[i] : '?';
     }
+    va_start(args, expected);
+    vsnprintf(error->expected, sizeof error->expected, expected, args);
+    va_end(args);
     return -EINVAL;
 }
 
-/* The text up to the next separator, which stays. */
+/* Take the text up to the next separator, but not that. */
 static token_t next_token(parser_t *p)
 {
     token_t token = {p->at, strcspn(p->at, ",:")};
@@ -235,38 +238,31 @@ static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32
         set(queue, field, number);
         return 0;
     }
-    (void) fail(p, p->queue, fields[field].name, token);
     if (FIELD_SIZE == field && size_before > 0) {
         why = ": sizes ascend";
     }
     if (min > max) {
-        snprintf(p->error->expected, sizeof p->error->expected,
-                 "no queue after one of the largest size, %" PRIu32, max);
-    } else if (min == max) {
-        snprintf(p->error->expected, sizeof p->error->expected, "%" PRIu32 "%s", min, why);
-    } else {
-        snprintf(p->error->expected, sizeof p->error->expected,
-                 "a whole number from %" PRIu32 " to %" PRIu32 "%s", min, max, why);
+        return fail(p, p->queue, fields[field].name, token,
+                    "no queue after one of the largest size, %" PRIu32, max);
     }
-    return -EINVAL;
+    if (min == max) {
+        return fail(p, p->queue, fields[field].name, token, "%" PRIu32 "%s", min, why);
+    }
+    return fail(p, p->queue, fields[field].name, token,
+                "a whole number from %" PRIu32 " to %" PRIu32 "%s", min, max, why);
 }
 
 static int parse_type(parser_t *p, btl_ib_queue_t *queue)
 {
     token_t token = next_token(p);
 
-    if (1 == token.len && BTL_IB_QUEUE_PER_PEER == token.text[0]) {
-        queue->type = BTL_IB_QUEUE_PER_PEER;
+    if (1 == token.len
+        && (BTL_IB_QUEUE_PER_PEER == token.text[0] || BTL_IB_QUEUE_SHARED == token.text[0])) {
+        queue->type = (btl_ib_queue_type_t) token.text[0];
         return 0;
     }
-    if (1 == token.len && BTL_IB_QUEUE_SHARED == token.text[0]) {
-        queue->type = BTL_IB_QUEUE_SHARED;
-        return 0;
-    }
-    (void) fail(p, p->queue, "type", token);
-    snprintf(p->error->expected, sizeof p->error->expected, "P (per peer) or S (shared)%s",
-             0 == token.len ? ", for ':' joins two queues" : "");
-    return -EINVAL;
+    return fail(p, p->queue, "type", token, "P (per peer) or S (shared)%s",
+                0 == token.len ? ", for ':' joins two queues" : "");
 }
 
 static int parse_queue(parser_t *p, btl_ib_queue_t *queue, uint32_t size_before)
@@ -288,16 +284,12 @@ static int parse_queue(parser_t *p, btl_ib_queue_t *queue, uint32_t size_before)
     }
     if (',' == *p->at) {
         p->at++;
-        (void) fail(p, p->queue, "extra field", next_token(p));
-        snprintf(p->error->expected, sizeof p->error->expected, "no more fields than %s",
-                 grammar->text);
-        return -EINVAL;
+        return fail(p, p->queue, "extra field", next_token(p), "no more fields than %s",
+                    grammar->text);
     }
     if (given < FIRST_OPTIONAL) {
-        (void) fail(p, p->queue, fields[grammar->field[given]].name, next_token(p));
-        snprintf(p->error->expected, sizeof p->error->expected, "all fields that %s demands",
-                 grammar->text);
-        return -EINVAL;
+        return fail(p, p->queue, fields[grammar->field[given]].name, next_token(p),
+                    "all fields that %s demands", grammar->text);
     }
     set_defaults(queue, given);
     return 0;
@@ -311,20 +303,16 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
     p.spec = p.at = NULL != spec ? spec : "";
     memset(table, 0, sizeof *table);
     if ('\0' == *p.spec) {
-        (void) fail(&p, 0, "receive_queues", next_token(&p));
-        snprintf(error->expected, sizeof error->expected,
-                 "at least one queue, such as P,<size>,<num> or S,<size>,<num>");
-        return -EINVAL;
+        return fail(&p, 0, "receive_queues", next_token(&p),
+                    "at least one queue, such as P,<size>,<num> or S,<size>,<num>");
     }
     for (;;) {
         int rc;
 
         p.queue = table->count + 1;
         if (p.queue > BTL_IB_QUEUES_MAX) {
-            (void) fail(&p, p.queue, "type", next_token(&p));
-            snprintf(error->expected, sizeof error->expected, "at most %d queues",
-                     BTL_IB_QUEUES_MAX);
-            return -EINVAL;
+            return fail(&p, p.queue, "type", next_token(&p), "at most %d queues",
+                        BTL_IB_QUEUES_MAX);
         }
         rc = parse_queue(&p, &table->q[table->count], size_before);
         if (0 != rc) {
@@ -399,14 +387,12 @@ int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uin
     if (table->q[table->count - 1].size >= least) {
         return 0;
     }
-    /* Behind the type and its comma. */
+    /* The size is behind the type and its comma. */
     const char *last = strrchr(spec, ':');
     parser_t p = {.spec = spec, .at = (last == NULL ? spec : last + 1) + 2, .error = error};
 
-    fail(&p, table->count, "size", next_token(&p));
-    snprintf(error->expected, sizeof(error->expected),
-             "at least %" PRIu32 " in the last queue, for what travels in one piece", least);
-    return -EINVAL;
+    return fail(&p, table->count, "size", next_token(&p),
+                "at least %" PRIu32 " in the last queue, for what travels in one piece", least);
 }
 
 uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers)
@@ -445,7 +431,7 @@ static bool queue_fits(const btl_ib_queue_t *queue, uint32_t size_before)
         used |= 1u << field;
     }
     for (uint32_t field = 0; field < FIELDS; field++) {
-        /* The one number that an engine adds to what was parsed: the idle credits of a P queue. */
+        /* Only the idle credits of a P queue are set by engines, not by the parser. */
         uint32_t max = FIELD_INIT == field ? queue->num : 0;
 
         if (0 == (used & 1u << field) && get(queue, (field_t) field) > max) {
@@ -481,7 +467,7 @@ int btl_ib_queues_format(const btl_ib_queue_table_t *table, char *out, size_t le
     for (uint32_t i = 0; i < table->count; i++) {
         const btl_ib_queue_t *queue = &table->q[i];
         const grammar_t *grammar = grammar_of(queue->type);
-        /* A piece is its separator and one field; the first field is the type. */
+        /* A piece is a separator and a field; the first field is the type. */
         for (uint32_t piece = 0; piece <= grammar->count; piece++) {
             char text[16];
             int width;

@@ -8,17 +8,26 @@
 
 #include <string.h>
 
-/* A chunk's place and size follow from its index: anything else is wrong. */
+/* Take the first `size` bytes off the payload. False: it is shorter. */
+static inline bool take(btl_ib_view_t *view, void *to, size_t size)
+{
+    if (view->size < size) {
+        return false;
+    }
+    memcpy(to, view->payload, size);
+    view->payload += size;
+    view->size -= (uint32_t) size;
+    return true;
+}
+
+/* A chunk's offset and size follow from its index: all else is wrong. */
 static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
 {
     btl_ib_wire_chunk_t chunk;
 
-    if (view->size < sizeof(chunk)) {
+    if (!take(view, &chunk, sizeof(chunk))) {
         return BTL_IB_WIRE_SHORT;
     }
-    memcpy(&chunk, view->payload, sizeof(chunk));
-    view->payload += sizeof(chunk);
-    view->size -= sizeof(chunk);
     view->chunk.fragment = BTL_IB_LE32(chunk.fragment);
     view->chunk.total = BTL_IB_LE32(chunk.total);
     view->chunk.index = BTL_IB_LE16(chunk.index);
@@ -39,7 +48,7 @@ static btl_ib_wire_error_t parse_chunk(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* A body that is one number. */
+/* A body of one 32-bit number. */
 static btl_ib_wire_error_t parse_number(btl_ib_view_t *view, uint32_t *number)
 {
     uint32_t wire;
@@ -60,8 +69,8 @@ static btl_ib_wire_error_t parse_skip(btl_ib_view_t *view)
     return error == BTL_IB_WIRE_OK && view->skip == 0 ? BTL_IB_WIRE_LENGTH : error;
 }
 
-/* Ranges ascend and leave a gap, else they would be one; what is missing first did not arrive,
- * but may have been refused. */
+/* Ranges ascend with gaps between them, else they would be one range. The sequence `ack` itself
+ * did not arrive, but may have been refused. */
 static bool are_ranges(const btl_ib_ack_block_t *block)
 {
     uint64_t least = block->refused ? 0 : 1;
@@ -90,7 +99,7 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
             || (block.refused && (block.ranges == 0 || block.again > 1 || block.limit != 0))) {
             return BTL_IB_WIRE_ACK_WRONG;
         }
-        space = name + 1; /* each space once, or a datagram could ask for any work */
+        space = name + 1; /* each space once: that bounds the work for a datagram */
     }
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
 }
@@ -100,7 +109,7 @@ static uint64_t from_halves(uint32_t low, uint32_t high)
     return (uint64_t) BTL_IB_LE32(high) << 32 | BTL_IB_LE32(low);
 }
 
-/* Offsets into regions are numbers in two's complement. */
+/* a < b, of offsets into regions, which are in two's complement. */
 static bool is_before(uint64_t a, uint64_t b)
 {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -108,17 +117,14 @@ static bool is_before(uint64_t a, uint64_t b)
     return (a ^ sign) < (b ^ sign);
 }
 
-/* What a PUT brings lies within what the whole of it says that it is. */
+/* The bytes of a segment of a PUT lie within the whole of it, which ends at `end`. */
 static btl_ib_wire_error_t parse_target(btl_ib_view_t *view)
 {
     btl_ib_wire_target_t target;
 
-    if (view->size < sizeof(target)) {
+    if (!take(view, &target, sizeof(target))) {
         return BTL_IB_WIRE_SHORT;
     }
-    memcpy(&target, view->payload, sizeof(target));
-    view->payload += sizeof(target);
-    view->size -= sizeof(target);
     view->op.key.id = BTL_IB_LE64(target.region);
     view->op.key.secret = BTL_IB_LE64(target.secret);
     view->op.offset = BTL_IB_LE64(target.offset);
@@ -166,12 +172,9 @@ static btl_ib_wire_error_t parse_got(btl_ib_view_t *view)
 {
     btl_ib_wire_got_t got;
 
-    if (view->size < sizeof(got)) {
+    if (!take(view, &got, sizeof(got))) {
         return BTL_IB_WIRE_SHORT;
     }
-    memcpy(&got, view->payload, sizeof(got));
-    view->payload += sizeof(got);
-    view->size -= sizeof(got);
     view->op.offset = from_halves(got.offset_low, got.offset_high);
     view->op.id = BTL_IB_LE32(got.operation);
     return view->size > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_OP_WRONG;
@@ -193,7 +196,7 @@ static btl_ib_wire_error_t parse_reply(const btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* Of all messages at once, so that none is delivered of a datagram that is wrong anywhere. */
+/* All messages are checked first: nothing of a malformed datagram is delivered. */
 static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
@@ -217,7 +220,7 @@ static btl_ib_wire_error_t parse_bundle(btl_ib_view_t *view)
     return offset == view->size && offset > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_LENGTH;
 }
 
-/* What asks whether its size gets through has zeros. */
+/* A probe of the path MTU search carries zeros. */
 static btl_ib_wire_error_t parse_void(btl_ib_view_t *view)
 {
     for (uint32_t i = 0; i < view->size; i++) {
@@ -230,7 +233,7 @@ static btl_ib_wire_error_t parse_void(btl_ib_view_t *view)
     return BTL_IB_WIRE_OK;
 }
 
-/* Only what has a body that may be long travels in parts. */
+/* Only types whose body may be long are sent in parts. */
 static bool has_parts(uint8_t type)
 {
     return type == BTL_IB_TYPE_DATA || type == BTL_IB_TYPE_CHUNK || type == BTL_IB_TYPE_PUT
@@ -241,12 +244,9 @@ static btl_ib_wire_error_t parse_part(btl_ib_view_t *view)
 {
     btl_ib_wire_part_t part;
 
-    if (view->size < sizeof(part)) {
+    if (!take(view, &part, sizeof(part))) {
         return BTL_IB_WIRE_SHORT;
     }
-    memcpy(&part, view->payload, sizeof(part));
-    view->payload += sizeof(part);
-    view->size -= sizeof(part);
     view->part.offset = BTL_IB_LE16(part.offset);
     view->part.total = BTL_IB_LE16(part.total);
     view->part.type = part.type;
@@ -267,12 +267,9 @@ static btl_ib_wire_error_t parse_connect(btl_ib_view_t *view)
 {
     btl_ib_wire_connect_t connect;
 
-    if (view->size < sizeof(connect)) {
+    if (!take(view, &connect, sizeof(connect))) {
         return BTL_IB_WIRE_SHORT;
     }
-    memcpy(&connect, view->payload, sizeof(connect));
-    view->payload += sizeof(connect);
-    view->size -= sizeof(connect);
     view->connect.name = BTL_IB_LE64(connect.name);
     view->connect.connection = BTL_IB_LE32(connect.connection);
     view->connect.epoch = BTL_IB_LE32(connect.epoch);
@@ -324,7 +321,7 @@ static btl_ib_wire_error_t parse_body(btl_ib_view_t *view)
     }
 }
 
-/* What is never encrypted of a header. */
+/* The part of a header that is never encrypted. */
 static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
                                               btl_ib_wire_header_t *header, btl_ib_view_t *view)
 {
@@ -473,7 +470,7 @@ bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
 uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag)
 {
     btl_ib_wire_entry_t wire = {.size = BTL_IB_LE16(size), .tag = tag};
-    uint32_t whole = size / 4 * 4; /* bytes, in words that are full */
+    uint32_t whole = size / 4 * 4; /* bytes in full words */
 
     memcpy(to, &wire, sizeof(wire));
     to += sizeof(wire);

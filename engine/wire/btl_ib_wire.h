@@ -161,7 +161,7 @@ enum {
     BTL_IB_FLAG_ACK = 0x04,     /* ack, credits and the space acknowledged are valid */
     BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
     BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
-    BTL_IB_FLAG_NO_TAG = 0x20,  /* something of yours has a tag that nobody here listens to yet */
+    BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
     BTL_IB_FLAG_READY = 0x40,   /* ACK only: what was refused, `seq` in `sp`, may come again now */
     BTL_IB_FLAGS_ALL = 0x7f,
 };

@@ -260,9 +260,10 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
-    /* In latency mode bulk waits in this turn, so that the answer to a short message leaves before
-     * it. What is less than a burst, what was lost and short messages do not wait: they cost
-     * little. */
+    /* In latency mode the application gets a short message received in this turn before a burst of
+     * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
+     * call again for long. What is less than a burst, what was lost and short messages do not wait:
+     * they cost little. */
     if (btl_ib_latency_holds_bulk(conn) && bulk_is_next(conn, tx)) {
         btl_ib_conn_ready(conn);
         return BTL_IB_GO;

@@ -20,7 +20,8 @@ bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn);
  * leave in short bursts, one in a turn. */
 bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn);
 
-/* Is bulk to wait in this turn, so that the answer to a short message leaves before it? */
+/* Is bulk to wait in this turn, so that the application has the short message that came before bulk
+ * leaves? */
 bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 
 /* A turn has received. `messages` and `bytes` are what the engine's counters received_messages and

@@ -5,16 +5,21 @@
 
 /*
  * The protocol engine: makes messages between processes out of datagrams that may be lost,
- * repeated, reordered or forged. One engine serves one process; a rail is one transport that it
- * uses; a connection joins one of our rails to one rail of a peer, and goes on by others if those fail.
+ * repeated, reordered or forged. One engine serves one process. A rail is one transport that it
+ * uses. A connection joins one of our rails to one rail of a peer, and goes on by others if those
+ * fail.
  *
- * Rules for callers
- *  - Time: `now` is microseconds of any monotonic clock. The engine owns no clock, makes no system
- *    call and never waits. A `now` below an earlier one is taken as that earlier one.
- *  - Threads: none of its own and no lock. One caller at a time; callbacks may call back in. An owner
- *    with a lock may give it up for the time of deliver, on_sent, on_done and dead, so that calls of
- *    other threads come in between: the engine's state is whole whenever it calls one of these.
- *  - Nothing moves without btl_ib_engine_progress() or btl_ib_engine_async_progress().
+ * Rules for callers:
+ *
+ * Time: `now` is microseconds of any monotonic clock. The engine has no clock, makes no system call
+ * and never waits. A `now` below an earlier one is taken as that earlier one.
+ *
+ * Threads: the engine has none, and no lock. One caller at a time; callbacks may call the engine. A
+ * caller with a lock may release it during deliver, on_sent, on_done and dead, so that other
+ * threads may call meanwhile: the engine's state is consistent whenever it runs one of these.
+ *
+ * Progress: nothing moves without btl_ib_engine_progress() or btl_ib_engine_async_progress(),
+ * called "progress by the thread" below.
  */
 
 #ifndef BTL_IB_ENGINE_H
@@ -43,12 +48,12 @@ typedef struct btl_ib_msg btl_ib_msg_t;
 /* What one process publishes of one of its rails, and what a peer must know to talk to it. */
 typedef struct btl_ib_peer_info {
     uint64_t name;             /* the process, unique within everything that can meet */
-    btl_ib_secret_t secret;    /* its secret: new with every start of the process */
-    btl_ib_guard_kind_t guard; /* what protects its datagrams: as ours, or we cannot talk */
-    btl_ib_auth_key_t key;     /* only if that is keyed */
+    btl_ib_secret_t secret;    /* its secret: a new one with every start of the process */
+    btl_ib_guard_kind_t guard; /* what protects its datagrams: must be the same as ours */
+    btl_ib_auth_key_t key;     /* only if the guard is keyed */
     uint32_t rail;             /* which of its rails, < BTL_IB_RAILS_MAX */
-    uint32_t ack_delay;        /* us: how long it may hold an acknowledgement back */
-    bool answers;              /* a first contact is answered also while its owner computes */
+    uint32_t ack_delay;        /* us: how long it may delay an acknowledgement */
+    bool answers;              /* it answers first contacts also while its application computes */
     uint32_t max_datagram;     /* the largest that the rail's transport takes */
     uint32_t address_len;
     uint8_t address[BTL_IB_ADDR_BYTES]; /* for the transport's addr_add() */
@@ -57,10 +62,11 @@ typedef struct btl_ib_peer_info {
 
 /* Why a connection died. */
 typedef enum btl_ib_death {
-    BTL_IB_DEATH_SILENCE,     /* nothing heard for the silence limit while data were due */
+    /* nothing heard for the silence limit while data were unacknowledged */
+    BTL_IB_DEATH_SILENCE,
     BTL_IB_DEATH_NO_PROGRESS, /* heard, but one segment was never acknowledged */
     BTL_IB_DEATH_NO_TAG,      /* the same, and the peer said that it has no receiver for its tag */
-    BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there */
+    BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there (ICMP) */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation of the process took its place */
     BTL_IB_DEATH_DEVICE,      /* our device failed */
     BTL_IB_DEATH_UNANSWERED,  /* it never answered, although its process promised to */
@@ -71,36 +77,36 @@ typedef enum btl_ib_death {
 const char *btl_ib_death_string(btl_ib_death_t reason);
 
 /*
- * A message on its way out. The caller owns it and the memory it points to, and fills in the first
- * part; the engine keeps it from btl_ib_engine_send() until on_done.
+ * A message to be sent. The caller owns it and the memory that it points to, and fills in the first
+ * part; the engine uses both from btl_ib_engine_send() until on_done.
  */
 struct btl_ib_msg {
     struct iovec iov[2]; /* the bytes, in order; iov[1] may be empty */
     uint8_t tag;         /* 0..BTL_IB_TAG_MAX */
-    bool ordered;        /* handed up in the order of sending, among others that are ordered */
-    bool want_ack_now;   /* the memory is wanted back soon: ask for an immediate acknowledgement */
+    bool ordered;        /* delivered in the order of sending, among others that are ordered */
+    bool want_ack_now;   /* the memory is needed soon: ask for an immediate acknowledgement */
 
     /* The engine's. */
     btl_ib_out_t out;
-    uint32_t id;   /* of the fragment, for the receiver's reassembly */
-    uint32_t unit; /* bytes of each chunk but the last; 0: not cut yet */
+    uint32_t id;   /* number of the fragment, for the receiver's reassembly */
+    uint32_t unit; /* bytes of each chunk but the last; 0: not split yet */
 };
 
-/* What the engine calls up. All may call back into the engine. `context` is ops_context. */
+/* The engine's callbacks. All may call the engine. `context` is ops_context. */
 typedef struct btl_ib_engine_ops {
     /*
      * An unknown process sent a CONNECT to our rail: who is it? Fill *info with what it published
-     * for its rail `remote_rail`, or return false. Asked again when a token does not fit, because
+     * for its rail `remote_rail`, or return false. Called again when a token does not fit, because
      * the process may have restarted.
      */
     bool (*lookup)(void *context, uint64_t name, uint32_t rail, uint32_t remote_rail,
                    btl_ib_peer_info_t *info);
 
-    /* A connection came to be that btl_ib_conn_create() did not make. It is the engine's until
-     * adopted (btl_ib_conn_adopt), which the callee may do, and nothing else. */
+    /* There is a new connection that btl_ib_conn_create() did not make. It is the engine's until
+     * adopted (btl_ib_conn_adopt), which is the only thing the callee may do. */
     void (*passive)(void *context, btl_ib_conn_t *conn);
 
-    /* Could a message with this tag be delivered now? If not, it is not acknowledged and comes
+    /* Can a message with this tag be delivered now? If not, it is not acknowledged and comes
      * again. */
     bool (*deliverable)(void *context, btl_ib_conn_t *conn, uint8_t tag);
 
@@ -115,30 +121,32 @@ typedef struct btl_ib_engine_ops {
      * connection died or was closed; on_sent may be missing). */
     void (*on_done)(void *context, btl_ib_msg_t *msg, int status);
 
-    /* A one-sided operation is over: btl_ib_rdma.h says with which status. The engine no longer needs it
-     * nor its memory. May be NULL if none is ever started. */
+    /* A one-sided operation is complete: btl_ib_rdma.h says with which status. The engine no longer
+     * needs it nor its memory. May be NULL if none is ever started. */
     void (*op_done)(void *context, btl_ib_op_t *op, int status);
 
-    /* The connection is dead: all its messages were given back before, nothing can be sent. It
-     * stays valid until btl_ib_conn_destroy(), which is the callee's duty also if it was passive. */
+    /* The connection is dead: all its messages completed before, nothing can be sent. It stays
+     * valid until btl_ib_conn_destroy(), which the callee must call also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
 
-    /* Something was sent to that peer, by any rail, and nothing has shown for config.unanswered_after that it got there. It goes
-     * on being asked. `heard`: what it sends does get here. Told once for each connection. May be NULL. */
+    /* Something was sent to that peer, by any rail, and nothing has shown for
+     * config.unanswered_after that it got there. Probes go on. `heard`: what the peer sends does
+     * get here. Called once for each connection. May be NULL. */
     void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
 
-    /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do,
-     * and nobody on the path says so: those sent from now on have at most `most` bytes, where
-     * the rail carries `carries`. Told at each time that it is found, in a kick as well. May be
-     * NULL. */
+    /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do, and
+     * nobody on the path says so (RFC 8899). Those sent from now on have at most `most` bytes,
+     * where the rail carries `carries`. Called each time that is found, in progress by the thread
+     * as well. May be NULL. */
     void (*black_hole)(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32_t most,
                        uint32_t carries);
 
-    /* Our rail's device failed with that errno: `moved` connections go on by other rails, `left` are about to be
-     * reported dead. Not before the next progress call if it was seen in a kick. May be NULL. */
+    /* Our rail's device failed with errno `error`: `moved` connections go on by other rails, `left`
+     * are about to be reported dead. If progress by the thread found it, the next progress call
+     * reports it. May be NULL. */
     void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
 
-    /* Memory of everything that grows. NULL is survived. `zalloc` clears it. */
+    /* Memory for all that grows. NULL is handled. `zalloc` clears it. */
     void *(*zalloc)(void *context, size_t size);
     void (*free)(void *context, void *memory);
 } btl_ib_engine_ops_t;
@@ -148,44 +156,47 @@ typedef struct btl_ib_engine_config {
     uint64_t name;                 /* our own process */
     btl_ib_secret_t secret;        /* our own secret, which peers know */
     btl_ib_secret_t region_secret; /* another, known to nobody else: keys of regions */
-    btl_ib_guard_kind_t guard;     /* what protects datagrams; alike in all processes (NONE) */
-    btl_ib_aead_t *aead;           /* if that is keyed: who does it; outlives the engine */
-    btl_ib_auth_key_t key;         /* and our own key */
-    uint64_t first_number;  /* what is sent on a new connection is numbered from the next on (0) */
+    btl_ib_guard_kind_t guard;     /* what protects datagrams; the same in all processes (NONE) */
+    btl_ib_aead_t *aead;           /* the cipher, if the guard is keyed; outlives the engine */
+    btl_ib_auth_key_t key;         /* our own key, if the guard is keyed */
+    uint64_t first_number;  /* datagrams on a new connection are numbered from the next on (0) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
-    uint32_t ack_delay;     /* us: hold an acknowledgement back at most this long (50) */
+    uint32_t ack_delay;     /* us: longest delay of an acknowledgement (50) */
     uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */
     uint32_t rto_max;       /* us: cap of its backoff (200000) */
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
-    uint64_t unanswered_after; /* us: then it is told that a peer never answered (5 s) */
-    uint64_t
-        connect_timeout; /* us: who never answered, and promised to, is given up; 0: never (60 s) */
-    uint64_t down_limit;    /* us: a port that is down for longer has failed; 0: never (180 s) */
-    uint32_t depth_peer;    /* segments in flight to one peer (16384) */
-    uint32_t depth_total;   /* segments not acknowledged in all (24576) */
-    uint64_t depth_bytes;   /* bytes not acknowledged in all (32 MiB) */
-    uint32_t window_max;    /* sequences between the oldest unacknowledged and the newest (49152) */
-    uint32_t passive_max;   /* connections from peers that were never added (4096) */
-    uint32_t lookups_max;   /* lookups of unknown senders in a second (2000) */
-    uint32_t
-        ops_max; /* one-sided operations of ours that run with one peer, up to BTL_IB_OPS_MAX (128) */
+    uint64_t unanswered_after; /* us: then a peer that never answered is reported (5 s) */
+    /* us: a peer that promised to answer, and never did, is given up; 0: never (60 s) */
+    uint64_t connect_timeout;
+    /* us: a port that is down for longer counts as failed; 0: never (180 s) */
+    uint64_t down_limit;
+    uint32_t depth_peer;  /* segments in flight to one peer (16384) */
+    uint32_t depth_total; /* segments not acknowledged in all (24576) */
+    uint64_t depth_bytes; /* bytes not acknowledged in all (32 MiB) */
+    uint32_t window_max;  /* sequences between the oldest unacknowledged and the newest (49152) */
+    uint32_t passive_max; /* connections from peers that were never added (4096) */
+    uint32_t lookups_max; /* lookups of unknown senders in a second (2000) */
+    /* our one-sided operations that run with one peer, up to BTL_IB_OPS_MAX (128) */
+    uint32_t ops_max;
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
-    uint64_t
-        store_max; /* bytes: messages of one segment that came in kicks, for progress (4 MiB) */
+    /* bytes: messages of one segment that progress by the thread keeps (4 MiB) */
+    uint64_t store_max;
     uint32_t credit_init; /* P: credits that a new or idle peer holds (16) */
-    uint32_t credit_pool; /* P: credits in all of one queue, within what the transport holds; 0:
-                              * that alone limits them (4096) */
-    uint32_t first_seq;   /* sequence that every space starts with; alike in all processes (1) */
-    btl_ib_cc_kind_t cc;  /* congestion control of all rails (by the transport) */
-    uint64_t idle_after;  /* us without traffic after which a peer shrinks to its idle size (2 s) */
+    /* P: credits of one queue to all peers, within what the transport holds; 0: only that limits
+     * them (4096) */
+    uint32_t credit_pool;
+    /* sequence that every space starts with; the same in all processes (1) */
+    uint32_t first_seq;
+    btl_ib_cc_kind_t cc; /* congestion control of all rails (by the transport) */
+    uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
     btl_ib_log_t log;
 } btl_ib_engine_config_t;
 
 void btl_ib_engine_config_default(btl_ib_engine_config_t *config);
 
-/* Can an engine be made of that? If not, `problem` is what is wrong with it: text, with name,
- * value and what is allowed. */
+/* Can an engine be made of that? If not, `problem` says what is wrong: name, value and what is
+ * allowed. */
 bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *problem, size_t size);
 
 /*
@@ -219,53 +230,53 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
                              btl_ib_peer_info_t *info);
 
 /*
- * One turn: deliver what came in kicks, receive at most `burst` datagrams in all, then timers that
- * are due, queued sends, acknowledgements that are due. Returns the number of datagrams received and
- * of messages finished or delivered late (0: idle).
+ * One turn: deliver what progress by the thread received, receive at most `burst` datagrams, then
+ * run timers that are due, send what is queued and acknowledgements that are due. Returns the
+ * number of datagrams received plus messages completed or delivered late (0: idle).
  */
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /*
- * A quiet turn, for whoever looks after the engine while its owner does something else: receives,
- * acknowledges, sends again, sends what waits, as progress does, but calls nothing up except
- * deliverable, zalloc and free. Messages that arrive are kept for the next progress call (those of one
- * segment in at most store_max bytes, those in chunks in their reassembly buffers; what is more comes
- * again), and so are completions; nobody dies, and
- * unknown senders have to come again. Returns the number of datagrams received.
+ * One turn of the progress thread, while the application does something else. It receives,
+ * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
+ * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of
+ * one segment in at most store_max bytes, those in chunks in their reassembly buffers; more than
+ * that is deferred. Completions wait as well, no connection dies, and unknown senders have to come
+ * again. Returns the number of datagrams received.
  */
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
-/* When the last turn of either kind was, as it was told; 0: never. */
+/* When the last turn of either kind was; 0: never. */
 uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine);
 
-/* When progress must be called again if nothing arrives before: a time on the `now` clock, UINT64_MAX if
- * nothing is due ever. Never too late; may be too early. */
+/* When progress must be called again if nothing arrives before: a time on the `now` clock,
+ * UINT64_MAX if nothing is due. Never too late; may be too early. */
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine);
 
-/* The same for kicks: they have nothing to do with what only waits to be called up, and need not come
- * for connections to become idle (UINT64_MAX if only that is due). */
+/* The same for progress by the thread. It does not count what only waits for callbacks, nor
+ * connections that become idle (UINT64_MAX if only that is due). */
 uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine);
 
-/* Is anything under way that a turn would have to do with, beyond connections becoming idle: data not
- * acknowledged, answers due, acknowledgements to be sent, messages that wait? */
+/* Is anything in progress that turns have to carry on, besides connections becoming idle: data not
+ * acknowledged, answers or acknowledgements due, messages that wait? */
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine);
 
-/* Are first contacts answered in kicks, by whatever rail they come? */
+/* Are first contacts answered in progress by the thread, on every rail? */
 bool btl_ib_engine_answers(const btl_ib_engine_t *engine);
 
-/* May peers want something of us that nobody here knows of, because memory is registered for them? Then
- * kicks are worth while although none is due. */
+/* May peers access memory here, because some is registered for them? Then progress by the thread is
+ * useful even when none is due. */
 bool btl_ib_engine_serves(const btl_ib_engine_t *engine);
 
-/* Descriptors one of which becomes readable when there is something to receive: into fds, which has
- * room for BTL_IB_RAILS_MAX. Returns how many, 0 if that cannot be told of some rail. */
+/* Descriptors, one of which becomes readable when there is something to receive: into `fds`, which
+ * has room for BTL_IB_RAILS_MAX. Returns how many, 0 if some rail has none. */
 uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
 
-/* We are about to leave: refuse peers that are not known yet from now on, and destroy the
- * connections that nobody adopted. */
+/* We are about to leave: refuse unknown peers from now on, and destroy the connections that were
+ * never adopted. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
-/* Bytes that the largest receive queue of a rail must hold, with that guard. */
+/* Bytes that the largest receive queue of a rail must hold with that guard, at least. */
 uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
@@ -284,7 +295,7 @@ int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer
 btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
                                 uint32_t remote_rail);
 
-/* Make a passive connection the caller's own. */
+/* Make a passive connection the caller's. */
 void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user);
 
 void *btl_ib_conn_user(const btl_ib_conn_t *conn);
@@ -293,28 +304,29 @@ uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn);
 bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn);
 
 /*
- * Begin to leave: from now on data are acknowledged but not delivered. Poll btl_ib_engine_progress()
- * until btl_ib_conn_drained(), or for as long as patience lasts, then destroy.
+ * Begin to close: from now on data are acknowledged but not delivered. Call
+ * btl_ib_engine_progress() until btl_ib_conn_drained(), or a time limit, then destroy.
  */
 void btl_ib_conn_drain(btl_ib_conn_t *conn);
 
-/* Everything of ours was acknowledged and nothing is queued (or the connection is dead). */
+/* All that we sent was acknowledged and nothing is queued (or the connection is dead). */
 bool btl_ib_conn_drained(const btl_ib_conn_t *conn);
 
 /*
- * Give the connection up. Messages still in it come back by on_done with -ECANCELED. If the peer
- * ever heard of us it is told (CLOSE, three times 1 ms apart, by later progress calls); `conn` is no
- * longer the caller's when this returns.
+ * Close the connection. Its messages complete by on_done with -ECANCELED. If the peer ever heard of
+ * us it is told (CLOSE, three times 1 ms apart, by later progress calls). `conn` is no longer the
+ * caller's when this returns.
  */
 void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now);
 
 /* Are CLOSEs still to be sent? */
 bool btl_ib_engine_lingering(const btl_ib_engine_t *engine);
 
-/* Evidence from outside (the runtime, a device event) that the peer is gone. */
+/* The runtime or a device event says that the peer is gone: the connection is dead. */
 void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
 
-/* The peer's address and port on the connection's rail, as text. False if the transport has no text for it. */
+/* The peer's address and port on the connection's rail, as text. False if the transport has no text
+ * for it. */
 bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
 
 /* One line about the state of a connection, for dumps. */
@@ -327,31 +339,32 @@ uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
 
 /*
  * Send. Returns
- *   1        copied and handed to the transport; the message and its memory are the caller's again
- *            and no callback comes;
- *   0        kept: on_sent, then on_done come, each once. It may wait for the next turn, to leave
- *            together with others;
- *   -EPIPE   the connection is dead or closed; -EMSGSIZE longer than eager_max; the message is the
- *            caller's.
- * In the order of calls for messages of one channel.
+ *   1          copied and handed to the transport: the message and its memory are the caller's
+ *              again, and no callback comes;
+ *   0          kept: on_sent and then on_done are called, each once. It may wait for the next turn,
+ *              to be coalesced with others;
+ *   -EPIPE     the connection is dead or closed: the message is the caller's;
+ *   -EMSGSIZE  longer than eager_max: the same.
+ * Messages of one channel leave in the order of calls.
  */
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now);
 
 /*
- * The same for a message of a burst, for which nobody needs to read the clock: if it would only wait for
- * the next turn it does, and true is returned. Else nothing has happened: send it.
+ * The same for a message of a burst, without a clock reading: true if the message is kept and
+ * leaves with others in the next turn. False: nothing was done, call btl_ib_engine_send().
  */
 bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg);
 
 /*
- * Send at once or not at all, without a message: begin returns where to write `size` bytes
- * (aligned to 4), or NULL if they could not leave now (window, credit, queue of others, no buffer, too
- * long for one segment) or had better leave together with others (the third of a turn). commit hands the segment to the transport: 0, or -EAGAIN if it would not
- * take it, and then nothing was sent. No other call to the engine between the two.
+ * Send at once or not at all, without a message. begin returns where to write `size` bytes (aligned
+ * to 4). It returns NULL if they cannot leave now (window, credit, queued messages, no buffer, too
+ * long for one segment), or had better be coalesced with others (the third of a turn). commit hands
+ * the segment to the transport: 0, or -EAGAIN if the transport did not take it, and then nothing
+ * was sent. No other call of the engine in between.
  */
 void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size);
 int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now);
-/* In place of commit: nothing is sent after all. */
+/* Instead of commit: nothing is sent. */
 void btl_ib_sendi_abort(btl_ib_conn_t *conn);
 
 #endif

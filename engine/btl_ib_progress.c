@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Progress: what transports have is taken in, timers go off, what may leave leaves. */
+/* Progress: receives what transports have, runs timers, sends what may leave. */
 
 #include "btl_ib_engine.h"
 
@@ -31,20 +31,22 @@
 #include <string.h>
 
 enum {
-    EVICTIONS = 64, /* timers in one turn */
-    QUEUE_BORNE =
-        250, /* us of what a receiver has yet to take in that are no sign of a network's queue */
-    RETRY_AFTER = 10, /* us: when a full transport is worth another try */
+    EVICTIONS = 64, /* timers that expire in one turn, at most */
+    /* us that a datagram may wait for a busy receiver without being a sign of a queue in the
+     * network */
+    QUEUE_BORNE = 250,
+    RETRY_AFTER = 10, /* us after which a full transport is tried again */
 };
 
 /* ---- events of the transports ---- */
 
 /*
- * How long at most a datagram found now may have lain there: since the turn before; or, if a turn takes in a
- * part only of what there is, since nothing was there. That is a queue, too, but the receiver's own: credits
- * limit it, and who sends makes it no shorter by sending late. A long one he shall know of.
+ * How long at most a datagram found now may have waited here, in us: since the turn before; or, if
+ * a turn receives only a part of what there is (attr.partial_poll), since the rail was last found
+ * empty. The latter is a queue, too, but the receiver's own, which credits limit: the sender makes
+ * it no shorter by sending later. The sender is to know only of a long one.
  */
-static uint32_t away_from(const btl_ib_rail_t *rail)
+static uint32_t waited_for(const btl_ib_rail_t *rail)
 {
     uint64_t busy = rail->engine->clock.now - rail->empty_at;
 
@@ -54,36 +56,25 @@ static uint32_t away_from(const btl_ib_rail_t *rail)
     return btl_ib_max_u32(rail->engine->clock.gap, btl_ib_clip_u32(busy, QUEUE_BORNE));
 }
 
-/* First of all: what comes with them may end a connection, and with that its operations, which are its
- * caller's then. */
-static void take_in_rdma(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
-{
-    for (int i = 0; rail->transport->ops->rdma != NULL && i < count; i++) {
-        if (events[i].type == BTL_IB_EVENT_RDMA) {
-            btl_ib_offload_event(&events[i]);
-        }
-    }
-}
-
-/* Events of one batch, which may have lain there for `away` us. */
-typedef struct batch_of {
+/* Events polled in one batch, which may have waited for `away` us. */
+typedef struct polled {
     uint32_t number;
     uint32_t away;
-} batch_of_t;
+} polled_t;
 
-/* Take events in. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams
- * go through here, also those that were kept: while btl_ib_recv() has one caller the compiler makes
- * both one function, 12 % cheaper in a stream. */
-static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
-                   const batch_of_t *of, void **buffers)
+/* Handle events. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams
+ * are handled here, also those that were kept: while btl_ib_recv() has only one caller, the
+ * compiler inlines it, which makes a stream 12 % cheaper. */
+static int handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
+                         const polled_t *polled, void **buffers)
 {
     btl_ib_engine_t *engine = rail->engine;
     int received = 0;
 
     for (int i = 0; i < count; i++) {
         engine->turn.batch =
-            of->number; /* a callback may have polled, or let another thread do so */
-        engine->turn.away = of->away;
+            polled->number; /* a callback, or another thread in it, may have polled */
+        engine->turn.away = polled->away;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             btl_ib_recv(rail, &events[i]);
@@ -92,7 +83,7 @@ static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
         case BTL_IB_EVENT_SENT:
             btl_ib_pool_sent(events[i].context);
             break;
-        case BTL_IB_EVENT_RDMA: /* taken in before the others */
+        case BTL_IB_EVENT_RDMA: /* handled before the others */
             break;
         default:
             if (btl_ib_rail_event(rail, &events[i])) {
@@ -103,8 +94,8 @@ static int take_in(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
     return received;
 }
 
-/* Take in one batch of what the transport has. Returns how many events there were; *datagrams
- * counts. */
+/* Poll one batch of events and handle them. Returns how many there were; *datagrams counts
+ * datagrams. */
 static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
 {
     btl_ib_transport_t *transport = rail->transport;
@@ -116,9 +107,15 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     if (count == 0) {
         rail->empty_at = engine->clock.now;
     }
-    take_in_rdma(rail, events, count);
-    const batch_of_t of = {.number = ++engine->turn.batches, .away = away_from(rail)};
-    const int received = take_in(rail, events, count, &of, buffers);
+    /* One-sided operations of the device come first: a datagram may end a connection, and then its
+     * operations belong to the caller. */
+    for (int i = 0; transport->ops->rdma != NULL && i < count; i++) {
+        if (events[i].type == BTL_IB_EVENT_RDMA) {
+            btl_ib_offload_event(&events[i]);
+        }
+    }
+    const polled_t polled = {.number = ++engine->turn.batches, .away = waited_for(rail)};
+    const int received = handle_events(rail, events, count, &polled, buffers);
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
         if (!engine->turn.async) {
@@ -129,11 +126,11 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     return count;
 }
 
-/* First contacts that came in kicks: now the runtime can be asked. A batch of them. */
-static void take_in_unidentified(btl_ib_engine_t *engine)
+/* First contacts that the progress thread kept: now the runtime can be asked. One batch of them. */
+static void receive_unidentified(btl_ib_engine_t *engine)
 {
     /* Their addresses become known with the first of them. */
-    const batch_of_t of = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
+    const polled_t polled = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
     btl_ib_backlog_entry_t *stored;
     void *none[1];
 
@@ -145,7 +142,7 @@ static void take_in_unidentified(btl_ib_engine_t *engine)
             .from = BTL_IB_ADDR_UNKNOWN,
             .data = stored->data,
         };
-        (void) take_in(engine->rails[stored->tag], &event, 1, &of, none);
+        (void) handle_events(engine->rails[stored->tag], &event, 1, &polled, none);
         btl_ib_backlog_put(&engine->unidentified, stored);
     }
 }
@@ -155,8 +152,10 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     int datagrams = 0;
 
     engine->turn.more = false;
-    engine->turn
-        .first_rail++; /* in turn, so that a rail that is flooded does not starve the others */
+    engine
+        ->turn
+        /* in rotation, so that a rail that is flooded does not starve the others */
+        .first_rail++;
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
@@ -178,7 +177,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 /* ---- progress ---- */
 
-static void evicted(btl_ib_guest_t *guest)
+static void expired(btl_ib_guest_t *guest)
 {
     btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
     btl_ib_conn_t *conn = timer->conn;
@@ -205,7 +204,7 @@ static void push_ready(btl_ib_engine_t *engine)
         && engine->budget.bytes_unacked < engine->config.depth_bytes) {
         btl_ib_list_splice_tail(&engine->ready, &engine->starved);
     }
-    btl_ib_list_init(&turn); /* who becomes ready again has to wait for the next turn */
+    btl_ib_list_init(&turn); /* a connection that becomes ready again waits for the next turn */
     btl_ib_list_splice_tail(&turn, &engine->ready);
     engine->turn.sending = true;
     while ((item = btl_ib_list_pop(&turn)) != NULL) {
@@ -221,7 +220,7 @@ static void evict_and_push(btl_ib_engine_t *engine)
     if (btl_ib_hotel_begin_evictions(&engine->hotel, engine->clock.now)) {
         for (int i = 0; i < EVICTIONS && (guest = btl_ib_hotel_evict(&engine->hotel)) != NULL;
              i++) {
-            evicted(guest);
+            expired(guest);
         }
         btl_ib_hotel_end_evictions(&engine->hotel);
     }
@@ -230,8 +229,8 @@ static void evict_and_push(btl_ib_engine_t *engine)
     }
 }
 
-/* What waited for others to leave with has waited long enough. */
-static void let_go(btl_ib_engine_t *engine)
+/* Send what was coalesced: it has waited long enough. */
+static void release_coalesced(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;
 
@@ -245,20 +244,19 @@ static void let_go(btl_ib_engine_t *engine)
     }
 }
 
-/* What was left to be done by kicks, because only the owner's own turn may call up, or by lives that
- * ended. */
-static bool work_is_left(const btl_ib_engine_t *engine)
+/* Is there anything that only the application's own progress may do, because it runs callbacks? */
+static bool has_deferred_work(const btl_ib_engine_t *engine)
 {
     return !btl_ib_list_empty(&engine->backlog.messages) || !btl_ib_list_empty(&engine->whole)
            || !btl_ib_list_empty(&engine->unidentified.messages) || engine->turn.failure_pending;
 }
 
-static uint32_t do_what_is_left(btl_ib_engine_t *engine)
+static uint32_t do_deferred_work(btl_ib_engine_t *engine)
 {
     uint32_t count = btl_ib_input_stored(engine);
 
     if (!btl_ib_list_empty(&engine->unidentified.messages)) {
-        take_in_unidentified(engine);
+        receive_unidentified(engine);
     }
     if (engine->turn.failure_pending) {
         engine->turn.failure_pending = false;
@@ -279,10 +277,11 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     btl_ib_clock_turn(&engine->clock, now);
     btl_ib_engine_enter(engine);
     uint32_t finished = engine->finished;
-    if (work_is_left(engine)) {
-        late = do_what_is_left(engine);
+    if (has_deferred_work(engine)) {
+        late = do_deferred_work(engine);
     }
-    let_go(engine); /* its receiver may be idle; what came waits for nobody else */
+    /* its receiver may be idle, and what is received now need not wait for it */
+    release_coalesced(engine);
     const uint64_t messages = engine->count.received_messages;
     const uint64_t bytes = engine->count.received_bytes;
     int received = poll_rails(engine, burst);
@@ -309,7 +308,7 @@ int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burs
     btl_ib_clock_turn(&engine->clock, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
-    btl_ib_latency_nobody_waits(engine);
+    btl_ib_latency_release_bulk(engine);
     engine->count.async_turns++;
     int received = poll_rails(engine, burst);
     evict_and_push(engine);
@@ -324,7 +323,7 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
     return engine->clock.turned_at;
 }
 
-/* When there is something to do for a turn of either kind. */
+/* When a turn of either kind has something to do. */
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
@@ -341,25 +340,25 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     return due;
 }
 
-/* How long a port is down is counted on the clock that moves in turns. */
-static bool watches_port(const btl_ib_engine_t *engine)
+/* Must turns come to notice that a port is down for too long? That time is measured by a clock
+ * which only turns advance. */
+static bool has_port_down(const btl_ib_engine_t *engine)
 {
-    uint32_t i = 0;
-
-    while (i < engine->rail_count
-           && (!engine->rails[i]->health.down || engine->rails[i]->health.failed)) {
-        i++;
+    for (uint32_t i = 0; engine->config.down_limit != 0 && i < engine->rail_count; i++) {
+        if (engine->rails[i]->health.down && !engine->rails[i]->health.failed) {
+            return true;
+        }
     }
-    return i < engine->rail_count && engine->config.down_limit != 0;
+    return false;
 }
 
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
-    if (engine->turn.more || work_is_left(engine) || !btl_ib_list_empty(&engine->events)) {
+    if (engine->turn.more || has_deferred_work(engine) || !btl_ib_list_empty(&engine->events)) {
         return engine->clock.now;
     }
     const uint64_t due = turn_due(engine);
-    return watches_port(engine) && engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE < due
+    return has_port_down(engine) && engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE < due
                ? engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE
                : due;
 }

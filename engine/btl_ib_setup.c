@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* An engine is made and unmade, and gets its rails. */
+/* Creates and destroys an engine, and adds its rails. */
 
 #include "btl_ib_engine.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    SEGMENTS_EXTRA = 64,           /* buffers for what is not counted in flight: ACK, CLOSE */
+    SEGMENTS_EXTRA = 64, /* buffers for segments that are not counted in flight: ACK, CLOSE */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
 };
 
@@ -127,23 +127,17 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     return engine;
 }
 
-/* What a connection still holds, without telling anybody. */
-static void strip_all(btl_ib_engine_t *engine)
-{
-    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
-         item = btl_ib_list_next(&engine->conns, item)) {
-        btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
-    }
-    while (btl_ib_list_pop(&engine->events) != NULL) {
-    }
-}
-
 void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;
 
     btl_ib_drops_fini(engine);
-    strip_all(engine);
+    for (item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    }
+    while (btl_ib_list_pop(&engine->events) != NULL) {
+    }
     btl_ib_conn_free_all(&engine->conns);
     btl_ib_conn_free_all(&engine->closing);
     btl_ib_conn_free_all(&engine->lifetime.gone);
@@ -164,15 +158,6 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
         btl_ib_free(&engine->mem, rail);
     }
     engine->ops->free(engine->ops_context, engine);
-}
-
-/* Segments not acknowledged, and what is not counted there: ACKs, CLOSEs, and sealed copies that the
- * transport still reads. */
-static uint32_t segments_max(const btl_ib_engine_t *engine, const btl_ib_transport_t *transport)
-{
-    uint32_t copies = engine->guard.ops->apart ? transport->attr.tx_depth + BTL_IB_BATCH : 0;
-
-    return engine->config.depth_total + SEGMENTS_EXTRA + copies;
 }
 
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
@@ -208,7 +193,11 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
         }
     }
     btl_ib_credit_share(rail->credit, &rail->queues, transport);
-    btl_ib_pool_init(&rail->pool, &engine->mem, transport, segments_max(engine, transport));
+    /* Segments not acknowledged; ACKs and CLOSEs; sealed copies that the transport still reads. */
+    btl_ib_pool_init(
+        &rail->pool, &engine->mem, transport,
+        engine->config.depth_total + SEGMENTS_EXTRA
+            + (engine->guard.ops->apart ? transport->attr.tx_depth + BTL_IB_BATCH : 0));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
 }
@@ -243,25 +232,18 @@ bool btl_ib_engine_address_text(const btl_ib_engine_t *engine, uint32_t rail, ch
            && t->ops->address_text(t->address, t->address_len, out, len);
 }
 
-static btl_ib_conn_t *unadopted(const btl_ib_engine_t *engine)
-{
-    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
-         item = btl_ib_list_next(&engine->conns, item)) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (!conn->adopted) {
-            return conn;
-        }
-    }
-    return NULL;
-}
-
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
 {
-    btl_ib_conn_t *conn;
-
     btl_ib_admission_close(engine);
-    while ((conn = unadopted(engine)) != NULL) {
-        btl_ib_conn_destroy(conn, now);
+    btl_ib_list_t *item = btl_ib_list_first(&engine->conns);
+    while (item != NULL) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->adopted) {
+            item = btl_ib_list_next(&engine->conns, item);
+        } else {
+            btl_ib_conn_destroy(conn, now); /* callbacks may change the list */
+            item = btl_ib_list_first(&engine->conns);
+        }
     }
 }
 
@@ -302,7 +284,7 @@ uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds)
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_transport_t *transport = engine->rails[i]->transport;
         if (engine->rails[i]->health.failed) {
-            continue; /* might be readable for ever */
+            continue; /* its descriptor might be readable for ever */
         }
         fds[count] = transport->ops->wait_fd(transport);
         if (fds[count] < 0) {

@@ -8,6 +8,7 @@
 #include "btl_ib_conn.h"
 
 #include "btl_ib_accept.h"
+#include "btl_ib_ack_rx.h"
 #include "btl_ib_ack_tx.h"
 #include "btl_ib_admission.h"
 #include "btl_ib_answers.h"
@@ -96,7 +97,8 @@ static void begin(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
         const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
         btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
-        conn->tx[i].limit = config->first_seq + btl_ib_credit_initial(queue, queue->init);
+        btl_ib_ack_rx_begin_space(&conn->tx[i],
+                                  config->first_seq + btl_ib_credit_initial(queue, queue->init));
     }
     begin_rx(conn);
     btl_ib_conn_begin_route(conn);

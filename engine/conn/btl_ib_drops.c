@@ -4,9 +4,9 @@
  */
 
 /*
- * Datagrams that were dropped, one line each for whoever looks for a fault. Which and why the counters
- * say, so that no line is needed where one is dropped. Only where somebody listens: engine->drops is
- * NULL else.
+ * Datagrams that were dropped, one line each. Which of them and why is found by comparing the
+ * counters before and after, so that nothing need be logged where one is dropped. engine->drops is
+ * NULL if nobody listens.
  */
 
 #include "btl_ib_drops.h"
@@ -18,18 +18,18 @@
 #include <string.h>
 
 enum {
-    LINES_MAX = 20, /* in a second; and that wait for the next turn of the engine's owner */
+    LINES_MAX = 20, /* in a second, and waiting for the application's own progress */
     LINE_SIZE = 224,
     SHOWN_BYTES = 16, /* of the datagram */
     SECOND = 1000 * 1000,
 };
 
 struct btl_ib_drops {
-    btl_ib_counters_t seen; /* the engine's, when the last datagram had been taken in */
-    uint64_t second_at;     /* us: the second began, in which... */
-    uint32_t lines;         /* ...there were so many lines... */
-    uint64_t hidden;        /* ...and so many datagrams without one */
-    uint32_t waiting;       /* lines not printed yet: a kick may not print */
+    btl_ib_counters_t seen; /* the engine's counters after the last datagram */
+    uint64_t second_at;     /* us: when the present second began */
+    uint32_t lines;         /* lines in it */
+    uint64_t hidden;        /* datagrams without a line */
+    uint32_t waiting;       /* lines not printed yet: progress by the thread may not print */
     char line[LINES_MAX][LINE_SIZE];
 };
 
@@ -82,7 +82,7 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine)
     }
 }
 
-/* Of a transport that does not say where a datagram came from: the peer that has that address. */
+/* The source of a datagram where the transport cannot tell: the peer with that address. */
 static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
@@ -100,18 +100,6 @@ static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *
     snprintf(out, size, "unknown");
 }
 
-/* Of what was kept from a kick the transport has the buffer back. */
-static void source_of(const btl_ib_rail_t *rail, const btl_ib_event_t *event, char *out,
-                      size_t size)
-{
-    const btl_ib_transport_t *t = rail->transport;
-
-    if (t->ops->source_text == NULL || event->buffer == NULL
-        || !t->ops->source_text(t, event, out, size)) {
-        source_by_peer(rail, event->from, out, size);
-    }
-}
-
 static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)
 {
     btl_ib_drops_t *drops = rail->engine->drops;
@@ -123,13 +111,17 @@ static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char 
         drops->hidden++;
         return;
     }
-    source_of(rail, event, source, sizeof(source));
+    const btl_ib_transport_t *t = rail->transport;
+    /* The transport has the buffer back of what the progress thread kept, and cannot tell then. */
+    if (t->ops->source_text == NULL || event->buffer == NULL
+        || !t->ops->source_text(t, event, source, sizeof(source))) {
+        source_by_peer(rail, event->from, source, sizeof(source));
+    }
     for (uint32_t i = 0; i < shown; i++) {
         snprintf(bytes + 3 * i, sizeof(bytes) - 3 * i, " %02x", event->data[i]);
     }
     snprintf(drops->line[drops->waiting++], LINE_SIZE, "%s: %s: %u bytes from %s:%s%s", counter,
-             rail->transport->name, event->size, source, bytes,
-             event->size > SHOWN_BYTES ? " ..." : "");
+             t->name, event->size, source, bytes, event->size > SHOWN_BYTES ? " ..." : "");
     drops->lines++;
 }
 

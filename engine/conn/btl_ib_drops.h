@@ -3,26 +3,28 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Datagrams that were dropped, for whoever looks for a fault. */
+/* Shows dropped datagrams in the log, for debugging. Writes engine->drops. */
 
 #ifndef BTL_IB_DROPS_H
 #define BTL_IB_DROPS_H
 
 #include "btl_ib_state.h"
 
-/* Sets engine->drops if config.log wants details; without memory nothing is shown. */
+/* Sets engine->drops if config.log wants details. Without memory nothing is shown. */
 void btl_ib_drops_init(btl_ib_engine_t *engine);
 
-/* Prints what waits. */
+/* Prints the lines that wait. */
 void btl_ib_drops_fini(btl_ib_engine_t *engine);
 
-/* The rest only where engine->drops is set. */
+/* The rest may be called only where engine->drops is set. */
 
-/* A datagram was taken in, or dropped: of a counter that grew since the last one there is a line, 20 a second at
- * most, in a kick with the next turn. The datagram's buffer is not reposted yet. */
+/* A datagram was taken in or dropped. Each drop counter that grew since the last call gets a line,
+ * 20 a second at most; in progress by the thread it waits for the application's own. Call it before
+ * the datagram's buffer is reposted. */
 void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* In each turn of the owner's: what kicks left, and how many have no line. */
+/* In each turn of the application's own progress: print the lines that wait, and how many datagrams
+ * have none. */
 void btl_ib_drops_turn(btl_ib_engine_t *engine);
 
 #endif

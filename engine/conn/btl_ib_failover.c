@@ -4,10 +4,11 @@
  */
 
 /*
- * A connection goes on over another rail when its own fails. It stays what it is: its id, tokens, windows,
- * credits and queues are those of the two rails that it joins. Only what carries its datagrams changes, to
- * the two rails of another connection with the same process. No message is needed for that: whoever gets a
- * good datagram of a connection by another way than before answers by that way.
+ * A connection goes on by another rail when its own fails. Its id, tokens, windows, credits and
+ * queues remain those of the two rails that it joins. Only the route of its datagrams changes, to
+ * the two rails of another connection with the same process. No message is needed for that: a
+ * process that gets a valid datagram of a connection by another route than before answers by that
+ * route.
  */
 
 #include "btl_ib_failover.h"
@@ -25,29 +26,22 @@
 #include <errno.h>
 #include <string.h>
 
-/* us: two processes that chose different ways at once agree in that time. */
+/* us: two processes that chose different routes at the same time agree within that time */
 enum { DECIDED = 1000 * 1000 };
-
-/* The peer is there: it is asked anew by pairs of rails that are not validated, with short pauses. */
-static void ask_anew(const btl_ib_conn_t *conn)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        btl_ib_conn_t *other =
-            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other != conn && !other->validation.valid) {
-            btl_ib_recovery_begin_row(&other->recovery);
-            btl_ib_recovery_arm(other);
-        }
-    }
-}
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
     btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_conn_ready(conn);
-    ask_anew(conn);
+    /* The peer is there: probe its pairs of rails that are not validated soon. */
+    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
+        btl_ib_conn_t *other =
+            btl_ib_route_by_rail(conn->engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        if (other != NULL && other != conn && !other->validation.valid) {
+            btl_ib_recovery_begin_row(&other->recovery);
+            btl_ib_recovery_arm(other);
+        }
+    }
 }
 
 void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
@@ -59,52 +53,43 @@ void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
     }
 }
 
-/* All that is on the way may be lost with it: what arrived is recognised as such at the other end. */
-static void send_all_again(btl_ib_conn_t *conn)
+/* Use the two rails that `other` joins, or (NULL) its own again. Segments that are too large for
+ * them are refragmented. All in flight is sent again: it may be lost, and the peer recognises what
+ * is not. */
+static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    btl_ib_sentmap_lose_all(conn);
-    btl_ib_conn_ready(conn);
-    btl_ib_recovery_arm(conn);
-}
+    const btl_ib_transport_t *before = conn->route.via->transport;
 
-/* Where it went before is over. */
-static void moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other, const btl_ib_transport_t *before)
-{
+    if (!btl_ib_route_take(conn, other)) {
+        return false;
+    }
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
                BTL_IB_NAME_ARGS(conn->identity.name), before->name,
                conn->route.via->transport->name);
+    conn->engine->count.failovers++;
     btl_ib_pmtud_moved(conn, other);
     btl_ib_validation_moved(conn);
-    conn->engine->count.failovers++;
     btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
     btl_ib_conn_begin_route(conn);
-    send_all_again(conn);
+    btl_ib_sentmap_lose_all(conn);
+    btl_ib_conn_ready(conn);
+    btl_ib_recovery_arm(conn);
+    return true;
 }
 
-/* Go by the two rails that `other` joins, or (NULL) by its own again. What is too large for them goes in parts. */
-static bool take_way_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
-{
-    const btl_ib_transport_t *before = conn->route.via->transport;
-    const bool taken = btl_ib_route_take(conn, other);
-
-    if (taken) {
-        moved(conn, other, before);
-    }
-    return taken;
-}
-
-/* Go by a rail other than now, its own or that of another connection with the same process. */
+/* Take the route by another rail: its own, or that of another connection with the same process. */
 static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     if (rail == conn->rail) {
-        return take_way_of(conn, NULL);
+        return take_route_of(conn, NULL);
     }
     const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
-    return other != NULL && take_way_of(conn, other);
+    return other != NULL && take_route_of(conn, other);
 }
 
-/* How good a way to that process a rail is: 3: something goes by it, and it is validated; 2: it is validated; 1: it is
- * not; 0: it is refused, or there is none. Where nothing goes there was a reason. */
+/* How good a rail is as a route to that process. 3: validated and in use; 2: validated; 1: not
+ * validated; 0: refused, or there is no connection by it. A rail that no connection uses any more
+ * was left for a reason. */
 static int worth(const btl_ib_rail_t *rail, uint64_t name)
 {
     const btl_ib_conn_t *conn = btl_ib_route_by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
@@ -115,9 +100,9 @@ static int worth(const btl_ib_rail_t *rail, uint64_t name)
     return !conn->validation.valid ? 1 : conn->route.via == rail ? 3 : 2;
 }
 
-/* Of those that are worth as much the next rail first, so that the connections of one that fails are spread over the
- * others. */
-static bool take_next_way(btl_ib_conn_t *conn, int least)
+/* Take the best route worth `least` or more. Among equals the next rail comes first, so that the
+ * connections of a failed rail spread over the others. */
+static bool take_next_route(btl_ib_conn_t *conn, int least)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
@@ -134,7 +119,7 @@ static bool take_next_way(btl_ib_conn_t *conn, int least)
     return false;
 }
 
-/* The peer is to answer by this way. */
+/* Let the peer answer by the new route. */
 static void tell(btl_ib_conn_t *conn)
 {
     if (conn->identity.bound || conn->identity.contacted) {
@@ -142,10 +127,11 @@ static void tell(btl_ib_conn_t *conn)
     }
 }
 
-/* By a way worth `least` or more; by a device that failed, or a port that is down, nothing goes at all. */
+/* Take a route worth `least` or more. 0 is for a device that failed or a port that is down: nothing
+ * goes by it at all. */
 static bool go_on(btl_ib_conn_t *conn, int least)
 {
-    if (!take_next_way(conn, least)) {
+    if (!take_next_route(conn, least)) {
         return false;
     }
     btl_ib_failover_introduce(conn);
@@ -172,15 +158,6 @@ bool btl_ib_failover_refused(btl_ib_conn_t *conn)
     return true;
 }
 
-/* Is what we send by that rail refused, although the peer's comes by it? */
-static bool is_refused(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
-{
-    const btl_ib_conn_t *pair =
-        rail == conn->rail ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
-
-    return pair != NULL && btl_ib_validation_refuses(pair);
-}
-
 void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
                             uint32_t stamp)
 {
@@ -191,29 +168,29 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
                 && btl_ib_rail_usable(conn->route.via)
                 && engine->clock.now - conn->route.moved_at < DECIDED;
 
-    if (rail != conn->route.via && btl_ib_rail_usable(rail) && !late && !ours
-        && !is_refused(conn, rail, from)) {
+    if (rail == conn->route.via || !btl_ib_rail_usable(rail) || late || ours) {
+        return;
+    }
+    /* What we send by that rail may be refused although the peer's datagrams come by it. */
+    const btl_ib_conn_t *pair =
+        rail == conn->rail ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
+    if (pair == NULL || !btl_ib_validation_refuses(pair)) {
         go_by(conn, rail, from);
     }
 }
 
-/* Ask by its own two rails, without going there: if the peer gets that it follows, and so do we when it
- * answers. */
-static void ask_home(btl_ib_conn_t *conn)
+void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
+    if (conn->route.via == conn->rail || !btl_ib_route_has_own(conn)) {
+        return;
+    }
+    /* Only this datagram takes its own route. If the peer gets it, it follows, and so do we when it
+     * answers. */
     const btl_ib_route_t before = conn->route;
-
     btl_ib_route_by_own(conn);
     btl_ib_validation_asked(conn);
     btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
     btl_ib_route_restore(conn, &before);
-}
-
-void btl_ib_failover_home(btl_ib_conn_t *conn)
-{
-    if (conn->route.via != conn->rail && btl_ib_route_has_own(conn)) {
-        ask_home(conn);
-    }
 }
 
 void btl_ib_failover_ask(btl_ib_conn_t *conn)

@@ -20,8 +20,8 @@
 
 #include <string.h>
 
-/* Does it come from where the peer said it is, as far as the transport can tell? What was collected
- * in one batch with a first contact came before its address was known. */
+/* Does it come from the peer's published address, as far as the transport can tell? Datagrams
+ * polled in one batch with a first contact came before its address was known. */
 static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     const bool knows = rail->transport->attr.knows_source;
@@ -40,7 +40,7 @@ static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     return true;
 }
 
-/* Does this key open it? Only now all of the datagram can be looked at. True if no key is needed. */
+/* Does this key open it? Only then can all of the datagram be parsed. True if no key is needed. */
 static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
                   btl_ib_replay_t *replay)
 {
@@ -48,7 +48,7 @@ static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_gua
            && btl_ib_input_parse(engine, arrival);
 }
 
-/* Is this datagram, which comes with a good token, the peer's next? */
+/* Is this datagram, which has a good token, from the peer, and no replay? */
 static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     btl_ib_guard_keys_t *keys = conn->identity.keys;
@@ -56,8 +56,8 @@ static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
     return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
 }
 
-/* Does it open with the key of a life that is new to us, of a sender who published `key`? Changes
- * nothing: bind_peer() keeps the key. */
+/* Does it open with the key of an incarnation that is new to us, of a sender who published `key`?
+ * Changes nothing: bind_peer() keeps the key. */
 static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                        const btl_ib_auth_key_t *key)
 {
@@ -89,8 +89,8 @@ static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
            || introduces(conn->engine, arrival, &conn->identity.keys->peer);
 }
 
-/* From now on the peer is known by its id and token. If an earlier life of it saw something of our
- * present one, that life is over for both. */
+/* From now on the peer is known by its id and token. If an earlier incarnation of the peer saw
+ * something of our present one, ours ends as well. */
 static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
     const btl_ib_view_t *view = &arrival->view;
@@ -99,7 +99,7 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
         btl_ib_conn_reset(conn);
     }
     btl_ib_identity_bind(conn, arrival);
-    /* It may have had no room for a stranger's data: no long pause before they go again. */
+    /* It may have had no room for data of an unknown sender: they go again without a long pause. */
     btl_ib_recovery_begin_row(&conn->recovery);
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
@@ -107,8 +107,8 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     return conn;
 }
 
-/* Ask the runtime who that is. True if token and key prove it, and this is the beginning of a life;
- * else counted. */
+/* Ask the runtime who the sender is. True if token and key prove it, and this begins an
+ * incarnation; else it is counted. */
 static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
                         btl_ib_peer_info_t *info)
 {
@@ -125,18 +125,16 @@ static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
         engine->count.dropped_token++;
         return false;
     }
-    if (btl_ib_identity_is_late(engine, view, &info->secret)) {
-        engine->count.dropped_stale++;
-        return false;
-    }
-    if (btl_ib_identity_is_impossible(engine, view)) {
+    if (btl_ib_identity_is_late(engine, view, &info->secret)
+        || btl_ib_identity_is_impossible(engine, view)) {
         engine->count.dropped_stale++;
         return false;
     }
     return introduces(engine, arrival, &info->key);
 }
 
-/* By another rail than it names only somebody comes who has a connection with us by that one. */
+/* May it come by this rail? If it names another one, only a sender that has a connection with us by
+ * this rail may. */
 static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     if (arrival->view.connect.to_rail == rail->index
@@ -147,8 +145,8 @@ static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriv
     return false;
 }
 
-/* Look a sender up, and make the connection if it is who it says. It takes the place of `old`, which is
- * then of a process that is no more; NULL: of none. */
+/* Look a sender up, and make the connection if it is who it says. It replaces `old`, whose process
+ * has ended then; NULL: none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -156,7 +154,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_peer_info_t info;
     btl_ib_conn_t *conn;
 
-    if (engine->turn.async && !engine->admission.closed) { /* the runtime cannot be asked now */
+    /* the progress thread cannot ask the runtime */
+    if (engine->turn.async && !engine->admission.closed) {
         if (btl_ib_admission_keep(rail, arrival)) {
             btl_ib_path_response_send(rail, arrival);
         }
@@ -165,7 +164,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     if (!btl_ib_admission_looks_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
         if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
-            btl_ib_path_response_send(rail, arrival); /* it is to wait, and not to give us up */
+            /* so that it waits, and does not give us up */
+            btl_ib_path_response_send(rail, arrival);
         }
         return NULL;
     }
@@ -175,7 +175,8 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     if (old != NULL) {
         btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
         if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != NULL) {
-            engine->count.dropped_stale++; /* made by the callback; what came will come again */
+            /* made by the callback; the datagram will come again */
+            engine->count.dropped_stale++;
             return NULL;
         }
     }
@@ -192,13 +193,13 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     return conn;
 }
 
-/* The peer is heard for the first time, or its part of the connection ended without our being told,
- * and begins anew. */
+/* The peer is heard for the first time; or its incarnation ended without our being told, and it
+ * begins a new one. */
 static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
 {
     if (conn->identity.bound) {
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->identity.name));
-        if (conn->identity.peer_knows) { /* then it had data of this life of ours */
+        if (conn->identity.peer_knows) { /* then it had data of this incarnation of ours */
             btl_ib_conn_reset(conn);
         } else {
             btl_ib_conn_lose_peer(conn);
@@ -207,7 +208,8 @@ static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *ar
     return bind_peer(conn, arrival);
 }
 
-/* It is of a life that has ended here, and we have a new one: our CONNECT tells the sender. */
+/* It belongs to an incarnation that ended here, and we have a new one: our CONNECT tells the
+ * sender. */
 static void answer_late(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
 {
     if (!introduces_peer(conn, arrival)) {
@@ -219,7 +221,7 @@ static void answer_late(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
     }
 }
 
-/* A CONNECT that is not of a connection as we know it: found by the sender's name. */
+/* A CONNECT that does not fit a connection as we know it: found by the sender's name. */
 static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -228,7 +230,7 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
                                                view->connect.to_rail, view->connect.from_rail);
 
     if (conn == NULL) {
-        if (view->type == BTL_IB_TYPE_CLOSE) { /* leaves before it came */
+        if (view->type == BTL_IB_TYPE_CLOSE) { /* it closes what was never opened here */
             engine->count.dropped_unknown++;
             return NULL;
         }
@@ -258,14 +260,16 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
     return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
-/* Does it name a connection of ours, and show its token? All datagrams do, but the first ones of a life. */
+/* Does it name a connection of ours, and have its token? All datagrams do but the first of an
+ * incarnation. */
 static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->identity.bound
            && view->token == conn->identity.rx_token;
 }
 
-/* What is not known has to say who sends it. `named`: the connection that it names, NULL: none of ours. */
+/* A datagram that is not known must tell its sender. `named`: the connection that it names, NULL:
+ * none of ours. */
 static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
                                  const btl_ib_conn_t *named)
 {
@@ -285,8 +289,8 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     return by_name(rail, arrival);
 }
 
-/* Its sender has not heard of this life of ours: what it acknowledges, and the stamp that it echoes, are of an
- * earlier one, if of any. Returns the connection if there is more in it. */
+/* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
+ * echoes, are of an earlier one, if any. Returns the connection if the datagram has more in it. */
 static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
                                       btl_ib_arrival_t *arrival)
 {
@@ -296,7 +300,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
         view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
         return conn;
     }
-    conn->engine->count.dropped_stale++;     /* but its CONNECT was of use */
+    conn->engine->count.dropped_stale++;     /* its CONNECT was used, though */
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
         btl_ib_ack_send(conn, 0);
@@ -304,7 +308,8 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
     return NULL;
 }
 
-/* A datagram of this connection got to the peer, who cannot find out now who sent it. */
+/* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now who
+ * sent it. */
 static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
                      const btl_ib_arrival_t *arrival)
 {
@@ -314,8 +319,7 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
         count->dropped_unknown++;
     } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
         count->dropped_token++;
-    } else if (conn->identity
-                   .peer_knows) { /* a late copy, or somebody repeats it: there is better news */
+    } else if (conn->identity.peer_knows) { /* a late or repeated copy: the peer knows us by now */
         count->dropped_stale++;
     } else if (is_source(conn, rail, arrival->from)) {
         count->received_responses++;

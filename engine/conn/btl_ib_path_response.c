@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What tells the sender of a datagram that it got here. NULL: memory is short. */
+/* The response to a datagram. NULL: memory is short. */
 static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view)
 {
     const btl_ib_engine_t *engine = rail->engine;
@@ -24,32 +24,13 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
         return NULL;
     }
     memcpy(segment->wire, &header, size);
-    if (engine->guard.ops->keyed) { /* there is no key for whoever is not known */
+    if (engine->guard.ops->keyed) { /* an unknown sender has no key */
         memset(segment->wire + size, 0, engine->guard.ops->trailer);
     } else if (engine->guard.ops->trailer > 0) {
         (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
     }
     segment->size = size + engine->guard.ops->trailer;
     return segment;
-}
-
-static void send_response(btl_ib_rail_t *rail, btl_ib_addr_t to, btl_ib_segment_t *segment)
-{
-    btl_ib_transport_t *transport = rail->transport;
-    const btl_ib_tx_t tx = {
-        .to = to,
-        .niov = 1,
-        .size = segment->size,
-        .iov = {{.iov_base = segment->wire, .iov_len = segment->size}},
-        .mem = segment->mem,
-        .context = segment,
-    };
-    int error;
-
-    if (transport->ops->send(transport, &tx, 1, &error) == 1) {
-        segment->busy = tx.size > transport->attr.inline_size;
-        rail->engine->count.sent_responses++;
-    }
 }
 
 void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
@@ -67,7 +48,19 @@ void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arri
     }
     btl_ib_segment_t *segment = make_response(rail, &arrival->view);
     if (segment != NULL) {
-        send_response(rail, to, segment);
+        const btl_ib_tx_t tx = {
+            .to = to,
+            .niov = 1,
+            .size = segment->size,
+            .iov = {{.iov_base = segment->wire, .iov_len = segment->size}},
+            .mem = segment->mem,
+            .context = segment,
+        };
+        int error;
+        if (transport->ops->send(transport, &tx, 1, &error) == 1) {
+            segment->busy = tx.size > transport->attr.inline_size;
+            rail->engine->count.sent_responses++;
+        }
         btl_ib_pool_put(segment);
     }
     if (arrival->from == BTL_IB_ADDR_UNKNOWN) {

@@ -17,23 +17,16 @@
 #include "btl_ib_validation.h"
 
 enum {
-    DEATH_PROBES = 4,     /* silence is only believed after this many questions */
-    INTRODUCE_PROBES = 4, /* then every second one says who asks */
-    ASK_PROBES = 10,      /* without an answer: then the peer is asked by another rail, */
+    DEATH_PROBES = 4,     /* probes until silence is believed */
+    INTRODUCE_PROBES = 4, /* from so many on every second one says who asks */
+    ASK_PROBES = 10,      /* probes without an answer until the peer is asked by other rails, */
     ASK_EACH = 5,         /* at every fifth */
-    ASK_SOON = 2,         /* the same of a way that never led there, and then at each */
-    STUCK_PROBES = 40,    /* answered or not, of which no news came */
+    ASK_SOON = 2,         /* the same for a route that was never validated, and then at each */
+    STUCK_PROBES = 40,    /* probes, answered or not, that brought no progress */
 };
 
-/* One way says that nobody is there, and by this one nobody answers who does so even while it computes. */
-static bool is_gone(const btl_ib_conn_t *conn)
-{
-    return conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
-           && conn->engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_GAP
-           && btl_ib_validation_any_refused(conn);
-}
-
-/* Has the silence limit passed? Pauses of our own do not count. In a kick nobody can be told. */
+/* Has the silence limit passed? Pauses of our own do not count. The progress thread cannot report
+ * it. */
 static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -41,7 +34,11 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     if (conn->recovery.probes < DEATH_PROBES || engine->turn.async) {
         return false;
     }
-    if (is_gone(conn)) {
+    /* A route says that nobody is there, and a process that answers even while it computes does not
+     * answer by this one. */
+    if (conn->validation.promised && conn->recovery.unheard >= ASK_PROBES
+        && engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_GAP
+        && btl_ib_validation_any_refused(conn)) {
         *reason = BTL_IB_DEATH_REFUSED;
         return true;
     }
@@ -54,28 +51,17 @@ static bool is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     }
     uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
     if (!conn->identity.bound && conn->recovery.heard_at > lately) {
-        return false; /* it lives, and says only that (PATH_RESPONSE) while its owner computes */
+        /* it is alive, and says only that (PATH_RESPONSE) while its application computes */
+        return false;
     }
-    if (conn->recovery.heard_at <= lately) {
-        *reason = BTL_IB_DEATH_SILENCE;
-    } else {
-        *reason =
-            conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG : BTL_IB_DEATH_NO_PROGRESS;
-    }
+    *reason = conn->recovery.heard_at <= lately   ? BTL_IB_DEATH_SILENCE
+              : conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG
+                                                  : BTL_IB_DEATH_NO_PROGRESS;
     return true;
 }
 
-/* Perhaps the peer closed, nobody told us, and its new life does not know us: it can answer only if we
- * say who we are. */
-static void introduce(btl_ib_conn_t *conn)
-{
-    btl_ib_identity_introduce(conn, true);
-    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    btl_ib_identity_introduce(conn, false);
-}
-
-/* Ask with a copy of a segment, or if there is none, or it cannot be sent, without. False if it travels in parts, and
- * the transport had room for some of them only. */
+/* Probe with a copy of a segment; without one if there is none, or it cannot be sent. False if it
+ * travels in parts, and the transport took only some of them. */
 static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t parted = segment != NULL ? segment->parted : 0;
@@ -103,23 +89,28 @@ static void probe(btl_ib_conn_t *conn)
     }
     btl_ib_failover_introduce(conn);
     if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
-        introduce(conn);
+        /* Perhaps the peer closed without our being told, and its new incarnation does not know us:
+         * it can answer only if we say who we are. */
+        btl_ib_identity_introduce(conn, true);
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        btl_ib_identity_introduce(conn, false);
         btl_ib_recovery_probed(conn, true);
     } else {
         btl_ib_recovery_probed(conn, ask_with(conn, btl_ib_recovery_probe_with(conn)));
     }
 }
 
-/* Silence alone moves nothing: the peer may compute. But if its process answers by another rail, it is the
- * way that is broken. Who answers by this way has no need of another, as a rule: what does not get through is too
- * large (btl_ib_pmtud.h), or was refused. */
+/* Silence alone is no reason to move: the peer may compute. But if its process answers by another
+ * rail, this route is broken. A peer that answers by this route needs no other as a rule: what does
+ * not get through is too large (btl_ib_pmtud.h), or was deferred. */
 static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
     const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
 
     if (!btl_ib_validation_is_valid(conn)) {
-        /* Who is not there yet answers by none; who is answers by those that lead there. */
+        /* A process that is not there yet answers by no rail, one that is by those that lead
+         * there. */
         const bool closed = conn->route.via != conn->rail || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {
             btl_ib_failover_ask(conn);
@@ -133,18 +124,6 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
     return asked > ASK_PROBES && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
 }
 
-/* Nothing of ours ever got there, as far as we know. True if that ended the connection, or who was told of it did. */
-static bool is_unanswered(btl_ib_conn_t *conn)
-{
-    if (conn->engine->turn.async || !btl_ib_validation_overdue(conn)) {
-        return false;
-    }
-    if (btl_ib_conn_alive(conn)) {
-        btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
-    }
-    return true;
-}
-
 void btl_ib_probe_timer(btl_ib_conn_t *conn)
 {
     btl_ib_death_t reason;
@@ -156,7 +135,11 @@ void btl_ib_probe_timer(btl_ib_conn_t *conn)
         btl_ib_conn_kill(conn, reason);
         return;
     }
-    if (!conn->validation.answered && is_unanswered(conn)) {
+    if (!conn->validation.answered && !conn->engine->turn.async
+        && btl_ib_validation_overdue(conn)) {
+        if (btl_ib_conn_alive(conn)) { /* a callback may have ended it */
+            btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
+        }
         return;
     }
     if (conn->recovery.half_probed || !goes_elsewhere(conn)) {

@@ -4,11 +4,11 @@
  */
 
 /*
- * What transports say of peers and of themselves, beside datagrams.
+ * What transports say of peers and of themselves, besides datagrams.
  *
- * A device that failed is gone for good. A port that is down may come back: its connections go on by other rails, or,
- * where there is none, wait, as behind a network that loses everything. When it is up again they take it back.
- * Only a port that stays down for `down_limit` counts as failed.
+ * A device that failed is gone for good. A port that is down may come up again: its connections go
+ * on by other rails or, where there is none, wait, as behind a network that loses everything. When
+ * it is up they go back. A port that stays down for `down_limit` counts as failed.
  */
 
 #include "btl_ib_rail.h"
@@ -25,8 +25,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* The next living connection that goes by a rail, to any address if `from` is unknown. Whoever gives one up
- * must ask again from the start: the callback may have changed everything. */
+/* The next connection after `after` that is open and goes by a rail, to any address if `from` is
+ * unknown. After one was killed the search must begin from the start: the callback may have changed
+ * everything. */
 static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
@@ -43,8 +44,8 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
     return NULL;
 }
 
-/* A process of another job may leave when it likes, and nobody waits for anything of it: that is no death. But it may as
- * well be there, and have something for us on the way: all is kept for that. */
+/* Is it of another job, with nothing to wait for? It may leave when it likes: that is no death. It
+ * may also be there still and have something for us, so its connection stays. */
 static bool may_leave(const btl_ib_conn_t *conn)
 {
     return conn->identity.name >> 32 != conn->engine->config.name >> 32
@@ -52,9 +53,9 @@ static bool may_leave(const btl_ib_conn_t *conn)
 }
 
 /*
- * The way of a connection is refused. Who has another way takes that: at once if this one never led anywhere, else when
- * refusals are believed. Only who is refused by all is dead. Returns false if it is: the callback may have
- * changed everything.
+ * The route of a connection is refused. It takes another route if there is one: at once if this one
+ * was never validated, else when refusals are believed. Only a peer that is refused by all routes
+ * is dead. Returns false if it is: the callback may have changed everything.
  */
 static bool refused_one(btl_ib_conn_t *conn)
 {
@@ -74,7 +75,7 @@ static bool refused_one(btl_ib_conn_t *conn)
     return false;
 }
 
-/* Those that left this way for it, and have asked by it again. */
+/* Connections that left this route because of refusals, and have probed it again. */
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
@@ -103,26 +104,6 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
-/* A connection of the transport's to `from` ended. */
-static void broken(btl_ib_rail_t *rail, btl_ib_addr_t from)
-{
-    btl_ib_conn_t *conn = NULL;
-
-    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
-        btl_ib_recovery_broken(conn);
-    }
-}
-
-/* The path to `from` carries less than the rails at its ends. */
-static void narrowed(btl_ib_rail_t *rail, btl_ib_addr_t from, uint32_t size)
-{
-    btl_ib_conn_t *conn = NULL;
-
-    while ((conn = living(rail, from, conn != NULL ? &conn->all : NULL)) != NULL) {
-        btl_ib_pmtud_narrowed(conn, size);
-    }
-}
-
 static bool has_atomics(const btl_ib_conn_t *conn)
 {
     const btl_ib_list_t *running = &conn->offload.running;
@@ -135,8 +116,9 @@ static bool has_atomics(const btl_ib_conn_t *conn)
     return item != NULL;
 }
 
-/* What the device was to do by itself, for whatever connection. Where it may come back (`down`) only for those that go
- * by others, and not if that would make errors of atomics, of which nobody knows whether they were executed. */
+/* Give up the one-sided operations of the device, of whatever connection. If the device may come
+ * back (`down`) only those of connections that go by other rails, and not if there are atomics
+ * among them: nobody would know whether they were executed, so they would fail. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 {
     const btl_ib_list_t *conns = &rail->engine->conns;
@@ -151,8 +133,8 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
     }
 }
 
-/* The device cannot be used. Its connections go on by others, as far as there are any. Returns how many do, in *left how many
- * cannot. One with the own process is for this device only, and leads to no peer. */
+/* The device cannot be used: move its connections to others. Returns how many moved, in *left how
+ * many cannot. Connections with the own process are bound to this device and lead to no peer. */
 static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
 {
     uint32_t moved = 0;
@@ -186,7 +168,7 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
     }
 }
 
-/* Returns as btl_ib_rail_event(). */
+/* The device failed. Returns as btl_ib_rail_event(). */
 static bool failed(btl_ib_rail_t *rail, int error)
 {
     const uint32_t before = rail->health.down ? rail->health.moved : 0;
@@ -205,7 +187,7 @@ static bool failed(btl_ib_rail_t *rail, int error)
 
 /* ---- ports ---- */
 
-/* Who has no other way waits, and may wait for long: he is told by a line that nobody has to ask for. */
+/* If some connections have to wait, perhaps for long, the log says so at level 0. */
 static void went_down(btl_ib_rail_t *rail, int error)
 {
     if (rail->health.down) {
@@ -221,8 +203,9 @@ static void went_down(btl_ib_rail_t *rail, int error)
                rail->transport->name, strerror(error), rail->health.moved, rail->health.left);
 }
 
-/* Those that were on their way by it when it went down have lost what they sent since; those that could go nowhere
- * may go by it; those whose own it is ask for it. */
+/* The port is up again. Connections that still go by it have lost what they sent since it went
+ * down; those whose present rail is not usable may go by it; those whose own rail it is probe
+ * it. */
 static void take_back(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
 {
     if (conn->route.via == rail) {
@@ -262,25 +245,27 @@ bool btl_ib_rail_check_down(btl_ib_rail_t *rail)
            && failed(rail, rail->health.error);
 }
 
-static bool is_of_a_peer(const btl_ib_event_t *event)
-{
-    return event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH_MTU;
-}
-
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
-    if (is_of_a_peer(event) && !btl_ib_icmp_is_genuine(rail, event)) {
+    btl_ib_conn_t *conn = NULL;
+
+    if ((event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH_MTU)
+        && !btl_ib_icmp_is_genuine(rail, event)) {
         return false;
     }
     switch (event->type) {
     case BTL_IB_EVENT_REFUSED:
         refused(rail, event->from);
         break;
-    case BTL_IB_EVENT_BROKEN:
-        broken(rail, event->from);
-        break;
+    case BTL_IB_EVENT_BROKEN: /* a connection of the transport's to that address ended */
     case BTL_IB_EVENT_PATH_MTU:
-        narrowed(rail, event->from, event->size);
+        while ((conn = living(rail, event->from, conn != NULL ? &conn->all : NULL)) != NULL) {
+            if (event->type == BTL_IB_EVENT_BROKEN) {
+                btl_ib_recovery_broken(conn);
+            } else {
+                btl_ib_pmtud_narrowed(conn, event->size);
+            }
+        }
         break;
     case BTL_IB_EVENT_DOWN:
         went_down(rail, event->error);

@@ -3,21 +3,23 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What transports say of peers, and of the device itself. */
+/* Handles what transports say of peers, and of the device itself. Writes rail->health. */
 
 #ifndef BTL_IB_RAIL_H
 #define BTL_IB_RAIL_H
 
 #include "btl_ib_state.h"
 
-/* Neither a datagram nor the end of a send or operation, but news of a peer, or of the device. True if
- * the device failed and the owner is still to be told (btl_ib_rail_report_failure()), because this is a kick. */
+/* Handle an event that is neither a datagram nor the end of a send or operation. True if the device
+ * failed and btl_ib_rail_report_failure() is still to be called, because this is progress by the
+ * thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
-/* A port that is down: has it been for too long? Then the device failed. Returns as above. */
+/* Has a port been down for too long? Then the device counts as failed. Returns as above. */
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
 
-/* A device failed: the owner is told, and the connections that could not go on are dead. Not in a kick. */
+/* A device failed: report it, and end the connections that could not go on. Not in progress by the
+ * thread. */
 void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
 
 #endif

@@ -134,7 +134,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
 }
 
 /* Where to write the payload of a message that leaves at once, or NULL if it cannot. */
-static void *begin_now(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 {
     if (size > btl_ib_conn_segment_max(conn)) {
         return NULL;
@@ -170,7 +170,7 @@ void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
         || !btl_ib_conn_alive(conn) || conn->draining || size > conn->engine->config.eager_max) {
         return NULL;
     }
-    return begin_now(conn, tag, size);
+    return reserve_segment(conn, tag, size);
 }
 
 void btl_ib_sendi_abort(btl_ib_conn_t *conn)
@@ -251,7 +251,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
         bursts = btl_ib_coalesce_fills_burst(conn, size);
     } else {
         uint8_t *body =
-            msg->ordered && size > 0 ? NULL : begin_now(conn, msg->tag, (uint32_t) size);
+            msg->ordered && size > 0 ? NULL : reserve_segment(conn, msg->tag, (uint32_t) size);
         if (body != NULL) {
             btl_ib_packet_copy_message(msg, body);
             if (btl_ib_sendi_commit(conn, now) == 0) {

@@ -21,8 +21,8 @@ enum {
 };
 
 /* Send one ACK segment with what is due of *spaces, and remove from *spaces what it told. False if
- * memory or the transport did not allow it; *all as btl_ib_ack_tx_fill() sets it. A segment that was
- * deferred here, and may be sent again, is named in each ACK until it is there. */
+ * memory or the transport did not allow it; *all as btl_ib_ack_tx_fill() sets it. A segment that
+ * was deferred here, and may be sent again, is named in each ACK until it is there. */
 static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
 {
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
@@ -66,7 +66,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     /* An ACK travels on the first channel, in a small buffer. */
     room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
-    const bool refused_apart =
+    const bool deferred_apart =
         spaces != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
     while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
         sent++;
@@ -74,7 +74,7 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     if (sent == 0) {
         return false;
     }
-    if (refused_apart) {
+    if (deferred_apart) {
         spaces = 0;
         (void) send_one(conn, flags, room, &spaces, &all);
     }

@@ -54,8 +54,8 @@ static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     btl_ib_sentmap_withdraw(conn, segment);
 }
 
-/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is left out if
- * its region is gone. */
+/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is left out
+ * if its region is gone. */
 static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
 {
     btl_ib_list_t *item;
@@ -140,7 +140,7 @@ static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t 
 {
     btl_ib_tx_space_t *tx = &conn->tx[space];
     const int largest = btl_ib_transmit_max(conn);
-    const int most = btl_ib_latency_short_ones_are_about(conn)
+    const int most = btl_ib_latency_wants_short_bursts(conn)
                          ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
                          : largest;
     btl_ib_out_t *out;
@@ -260,8 +260,10 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
     btl_ib_verdict_t verdict = BTL_IB_GO;
     batch_t batch;
 
-    /* In latency mode bulk waits in this turn, so that the answer to a short message leaves before
-     * it. What is less than a burst, what was lost and short messages do not wait: they cost little. */
+    /* In latency mode the application gets a short message received in this turn before a burst of
+     * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
+     * call again for long. What is less than a burst, what was lost and short messages do not wait:
+     * they cost little. */
     if (btl_ib_latency_holds_bulk(conn) && bulk_is_next(conn, tx)) {
         btl_ib_conn_ready(conn);
         return BTL_IB_GO;
@@ -281,7 +283,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
             btl_ib_conn_active(conn);
             take_turns(tx);
             /* In latency mode short messages are polled for between any two bursts of bulk. */
-            if (conn->engine->turn.sending && btl_ib_latency_short_ones_are_about(conn)
+            if (conn->engine->turn.sending && btl_ib_latency_wants_short_bursts(conn)
                 && btl_ib_segment_is_bulk(batch.segments[0])) {
                 btl_ib_conn_ready(conn);
                 break;

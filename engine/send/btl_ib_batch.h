@@ -17,8 +17,8 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
 /* Send again what was lost, within the limits. It goes before anything new. Returns as above. */
 btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full);
 
-/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport cannot
- * take it now. */
+/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
+ * cannot take it now. */
 bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
 #endif

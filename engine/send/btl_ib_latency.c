@@ -15,9 +15,9 @@ enum {
     LANE_WITHIN = 1000,  /* us since the last turn but one: bulk has its own lane */
 };
 
-/* Does the transport have a lane for bulk, have enough turns with short messages followed each other,
- * and were the last two within `time` us? A few short messages do not count: they announce bulk, or say
- * that it is complete. */
+/* Does the transport have a lane for bulk, have enough turns with short messages followed each
+ * other, and were the last two within `time` us? A few short messages do not count: they announce
+ * bulk, or say that it is complete. */
 static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -26,12 +26,12 @@ static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
            && engine->clock.now - engine->latency.before < time;
 }
 
-bool btl_ib_latency_short_ones_come(const btl_ib_conn_t *conn)
+bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn)
 {
     return is_within(conn, LANE_WITHIN);
 }
 
-bool btl_ib_latency_short_ones_are_about(const btl_ib_conn_t *conn)
+bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn)
 {
     return is_within(conn, BURSTS_WITHIN);
 }
@@ -50,9 +50,9 @@ static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
     return messages - now;
 }
 
-/* If this turn received only short messages, the next turn sends their answers before bulk: a burst
- * of bulk takes as long as a short message's whole way. Not two turns in a row. btl_ib_batch.c says
- * what waits. */
+/* If this turn received only short messages, bulk waits for the next turn: the application has the
+ * messages first, because a burst of bulk takes as long as a short message's whole way. Bulk does
+ * not wait two turns in succession. btl_ib_batch.c says what waits. */
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
 {
     messages = engine->count.received_messages - messages;
@@ -75,7 +75,7 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn)
     return engine->turn.sending && engine->latency.hold_bulk && is_within(conn, LANE_WITHIN);
 }
 
-void btl_ib_latency_nobody_waits(btl_ib_engine_t *engine)
+void btl_ib_latency_release_bulk(btl_ib_engine_t *engine)
 {
     engine->latency.hold_bulk = false;
 }

@@ -14,13 +14,14 @@
 #include "btl_ib_state.h"
 
 /* Is latency mode on, where the transport has a lane for bulk? Then bulk leaves by that lane. */
-bool btl_ib_latency_short_ones_come(const btl_ib_conn_t *conn);
+bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn);
 
 /* The same with a shorter time limit: short messages follow each other so soon that bulk is to
  * leave in short bursts, one in a turn. */
-bool btl_ib_latency_short_ones_are_about(const btl_ib_conn_t *conn);
+bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn);
 
-/* Is bulk to wait in this turn, so that the answer to a short message leaves before it? */
+/* Is bulk to wait in this turn, so that the application has the short message that came before bulk
+ * leaves? */
 bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 
 /* A turn has received. `messages` and `bytes` are what the engine's counters received_messages and
@@ -28,6 +29,6 @@ bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn);
 void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes);
 
 /* Bulk need not wait: this is a turn of the progress thread. */
-void btl_ib_latency_nobody_waits(btl_ib_engine_t *engine);
+void btl_ib_latency_release_bulk(btl_ib_engine_t *engine);
 
 #endif

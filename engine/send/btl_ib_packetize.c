@@ -338,8 +338,8 @@ static bool counts_segments(const btl_ib_segment_t *segment)
     return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
 }
 
-/* The segment has the next bytes of `out`. Its last one asks for its acknowledgement if somebody waits
- * for that. */
+/* The segment has the next bytes of `out`. Its last one asks for its acknowledgement if somebody
+ * waits for that. */
 static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment)
 {
     segment->out = out;

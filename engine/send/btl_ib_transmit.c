@@ -259,16 +259,16 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
 }
 
 /*
- * Does bulk leave by its own lane? Only in latency mode: without it the common lane is faster, because
- * it is polled anyway. It changes back when all bulk has arrived, so that none overtakes what was sent
- * before it.
+ * Does bulk leave by its own lane? Only in latency mode: without it the common lane is faster,
+ * because it is polled anyway. It changes back when all bulk has arrived, so that none overtakes
+ * what was sent before it.
  */
 static void choose_lane(btl_ib_conn_t *conn)
 {
     if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
         conn->transmit.bulk_lane = false;
     }
-    conn->transmit.bulk_lane = conn->transmit.bulk_lane || btl_ib_latency_short_ones_come(conn);
+    conn->transmit.bulk_lane = conn->transmit.bulk_lane || btl_ib_latency_wants_lane(conn);
 }
 
 static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)

@@ -20,9 +20,9 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
 static inline int btl_ib_transmit_max(const btl_ib_conn_t *conn)
 {
     const uint32_t most = btl_ib_min_u32(conn->route.via->transport->attr.max_batch, BTL_IB_BATCH);
-    const uint32_t train = btl_ib_min_u32(conn->cc.gso_segments, most);
+    const uint32_t burst = btl_ib_min_u32(conn->cc.gso_segments, most);
 
-    return (int) (most - most % train);
+    return (int) (most - most % burst);
 }
 
 #endif

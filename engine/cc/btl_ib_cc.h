@@ -5,8 +5,8 @@
 
 /*
  * Congestion control: how many segments a connection may have in flight, and how far apart they
- * leave. An algorithm is a table of functions over a small state that each connection holds; it
- * hears what was acknowledged, how long the network took, and what was lost, and sets `window` and
+ * leave. An algorithm is a table of functions over a small state that each connection has. It is
+ * told what was acknowledged, how long the network took, and what was lost, and sets `window` and
  * `pace`. It knows neither clocks nor connections.
  *
  *   none    lossless fabrics, which hold senders back by themselves: the window is always open
@@ -96,17 +96,17 @@ typedef struct btl_ib_cc_ops {
     /* Begin; `max` and `gso_segments` are set, all else zero. */
     void (*init)(btl_ib_cc_t *cc);
 
-    /* News arrived. */
+    /* Segments were acknowledged. */
     void (*acked)(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack);
 
     /* A segment last sent at `sent_at` (us) was found lost at `now`. */
     void (*lost)(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now);
 
-    /* A segment that was taken for lost was not. */
+    /* A segment that was found lost was not. */
     void (*undo)(btl_ib_cc_t *cc);
 
-    /* Nothing was in flight, or nothing was answered, for longer than a timeout: what was known of
-     * the path is old. */
+    /* Nothing was in flight, or nothing was answered, for longer than a timeout: what is known of
+     * the path is out of date. */
     void (*restart)(btl_ib_cc_t *cc);
 } btl_ib_cc_ops_t;
 
@@ -114,15 +114,15 @@ extern const btl_ib_cc_ops_t btl_ib_cc_none;
 extern const btl_ib_cc_ops_t btl_ib_cc_swift;
 extern const btl_ib_cc_ops_t btl_ib_cc_cubic;
 
-/* By the name that a user writes: auto, none, swift or cubic (NULL or empty: auto). False if there is
- * no such. */
+/* The algorithm of that name: auto, none, swift or cubic (NULL or empty: auto). False if there is
+ * none. */
 bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 
 /* The algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
-/* Begin, with windows of up to `max` segments, of which up to `gso_segments` go through hosts as one; both at least
- * 1. */
+/* Begin, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
+ * segmentation offload (GSO); both at least 1. */
 void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
                     uint32_t gso_segments);
 

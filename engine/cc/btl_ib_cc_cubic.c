@@ -92,7 +92,7 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         begin_epoch(cc, ack->now);
     }
     befriend(cc, ack->count);
-    /* Where the curve will be in one round trip, at most half as much again (4.2). */
+    /* The value of the curve one round trip from now, at most 1.5 windows (4.2). */
     uint32_t target = curve(cubic, ack->now - cubic->epoch + cubic->rtt);
     target = btl_ib_min_u32(btl_ib_max_u32(target, cc->window), cc->window + cc->window / 2);
     cubic->acked += ack->count;

@@ -16,7 +16,8 @@ static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
                                             : transport->attr.rx_depth;
 }
 
-/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in parts of the whole. */
+/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
+ * 1/WHOLE. */
 static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
 {
     const uint32_t depth = rx_depth(transport, size);
@@ -47,8 +48,8 @@ uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue
     return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
 }
 
-/* The grant is another: watermark and window of one that is smaller than the queue are so in proportion, the watermark
- * below the grant. Divided here, and not for each segment. */
+/* The grant changed: if it is smaller than the queue, low watermark and window shrink in
+ * proportion, the watermark below the grant. Computed here, not for each segment. */
 static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
     const uint64_t grant = credit->grant;
@@ -57,7 +58,7 @@ static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
     credit->bank = (uint32_t) (queue->window * grant / queue->num);
 }
 
-/* What each busy peer may have of the pool. */
+/* The credits that each busy peer may have of the pool. */
 static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
                          const btl_ib_queue_t *queue)
 {
@@ -67,7 +68,7 @@ static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool
     return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;
 }
 
-/* How many credits of that peer's. */
+/* The credits that are left in the pool, in units of this peer's cost. */
 static uint32_t left_in(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool)
 {
     if (pool->depth == 0) {
@@ -77,7 +78,7 @@ static uint32_t left_in(const btl_ib_credit_t *credit, const btl_ib_credit_pool_
     return (uint32_t) (left / credit->cost);
 }
 
-/* What is above the share of a peer becomes free as it is used. */
+/* Credits above the peer's share return to the pool as they are used. */
 static void shrink(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
 {
     const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
@@ -87,7 +88,7 @@ static void shrink(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t
     pool->granted -= (uint64_t) less * credit->cost;
 }
 
-/* Twice as much, as far as share and pool go. */
+/* Double the grant, as far as share and pool allow. */
 static void grow(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
 {
     const uint32_t more =
@@ -172,7 +173,7 @@ bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, boo
     uint32_t enough = credit->bank;
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
     const uint32_t banked = credit->limit + more - credit->told;
-    /* The peer is out of them once all that is outstanding is what it was not told of. */
+    /* The peer has no credit left once all that it holds is what it was not told of. */
     const uint32_t outstanding = credit->grant - credit->used + more;
 
     if (!credit->over) {

@@ -10,17 +10,13 @@
 /* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
 enum { WHOLE = 1 << 24 };
 
-static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
-{
-    return transport->ops->rx_depth != NULL ? transport->ops->rx_depth(transport, size)
-                                            : transport->attr.rx_depth;
-}
-
 /* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
  * 1/WHOLE. */
 static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
 {
-    const uint32_t depth = rx_depth(transport, size);
+    const uint32_t depth = transport->ops->rx_depth != NULL
+                               ? transport->ops->rx_depth(transport, size)
+                               : transport->attr.rx_depth;
 
     return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
 }
@@ -66,37 +62,6 @@ static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool
     const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
 
     return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;
-}
-
-/* The credits that are left in the pool, in units of this peer's cost. */
-static uint32_t left_in(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool)
-{
-    if (pool->depth == 0) {
-        return UINT32_MAX;
-    }
-    const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
-    return (uint32_t) (left / credit->cost);
-}
-
-/* Credits above the peer's share return to the pool as they are used. */
-static void shrink(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
-{
-    const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
-
-    credit->grant -= less;
-    credit->used -= less;
-    pool->granted -= (uint64_t) less * credit->cost;
-}
-
-/* Double the grant, as far as share and pool allow. */
-static void grow(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
-{
-    const uint32_t more =
-        btl_ib_min_u32(left_in(credit, pool), btl_ib_min_u32(credit->grant, share - credit->grant));
-
-    credit->grant += more;
-    credit->limit += more;
-    pool->granted += (uint64_t) more * credit->cost;
 }
 
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
@@ -147,11 +112,23 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
     credit->busy = true;
     const uint32_t share = share_of(credit, pool, queue);
     if (credit->grant > share && !gap) {
-        shrink(credit, pool, share);
+        /* Credits above the share return to the pool as they are used. */
+        const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
+        credit->grant -= less;
+        credit->used -= less;
+        pool->granted -= (uint64_t) less * credit->cost;
     }
     repost(credit);
     if (credit->grant < share) {
-        grow(credit, pool, share);
+        /* Double the grant, as far as share and pool allow. */
+        uint32_t more = btl_ib_min_u32(credit->grant, share - credit->grant);
+        if (pool->depth != 0) {
+            const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
+            more = btl_ib_min_u32((uint32_t) (left / credit->cost), more);
+        }
+        credit->grant += more;
+        credit->limit += more;
+        pool->granted += (uint64_t) more * credit->cost;
     }
     credit->over = credit->grant > share;
     proportion(credit, queue);

@@ -7,18 +7,18 @@
  * The receiver's side of one P channel with one peer: how many buffers the peer may use.
  *
  * A credit is the right to use one sequence. What was granted is told as an absolute limit, "every
- * sequence below this one", which only grows: losing, repeating or reordering the news neither
+ * sequence below this one", which only grows: losing, repeating or reordering updates neither
  * leaks nor invents a credit.
  *
  *     sequences:  ....received....|...outstanding...|
  *                                                limit
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
- * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told something anyway; that is
- * when their credits come free and the limit moves on. A new or idle peer has a small grant; one that uses it up is busy, and
- * gets twice as much, up to `num` and to an equal share of the pool for each busy peer. Who has more than
- * that, because others were not busy before, is given fewer credits back than it used: a limit that does
- * not move as far is all that it takes.
+ * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told
+ * something anyway: then their credits become free and the limit moves on. A new or idle peer has a
+ * small grant. A peer that uses it up is busy, and gets twice as much, up to `num` and to an equal
+ * share of the pool for each busy peer. A peer that holds more, because others were not busy before,
+ * gets fewer credits back than it used: its limit only moves less far.
  */
 
 #ifndef BTL_IB_CREDIT_H

@@ -42,7 +42,7 @@ typedef struct btl_ib_region {
     uint64_t size;
     uint32_t access; /* only BTL_IB_ACCESS_WINDOW: retired */
     uint32_t lent;   /* segments in flight that are sent from it */
-    /* In the list of free slots, of windows, or of retired ones: slot + 1 of neighbours; 0: none. */
+    /* Neighbours in the list of free slots, of windows, or of retired ones: slot + 1; 0: none. */
     uint32_t next;
     uint32_t previous; /* of windows only */
 } btl_ib_region_t;

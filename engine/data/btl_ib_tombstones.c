@@ -31,18 +31,14 @@ int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones)
     return tombstones->list == NULL ? -ENOMEM : 0;
 }
 
-static bool same_peer(const btl_ib_tombstone_t *a, const btl_ib_tombstone_t *b)
-{
-    return a->name == b->name && a->secret == b->secret && a->rail == b->rail
-           && a->remote_rail == b->remote_rail;
-}
-
 static btl_ib_tombstone_t *find(const btl_ib_tombstones_t *tombstones,
                                 const btl_ib_tombstone_t *peer)
 {
     for (uint32_t i = 0; i < tombstones->count; i++) {
-        if (same_peer(&tombstones->list[i], peer)) {
-            return &tombstones->list[i];
+        btl_ib_tombstone_t *of = &tombstones->list[i];
+        if (of->name == peer->name && of->secret == peer->secret && of->rail == peer->rail
+            && of->remote_rail == peer->remote_rail) {
+            return of;
         }
     }
     return NULL;

@@ -12,25 +12,20 @@
 
 enum {
     ACK_EVERY =
-        16, /* segments received, or a train: acknowledge in this turn, the peer's window may be
+        16, /* segments received, or a GSO burst: acknowledge in this turn, the peer's window may be
                       * small. Many that come at once are one turn, hence one acknowledgement */
     ACK_EVERY_ANSWERED = 64, /* if the next message to the peer is expected to carry it */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
-/* Is a message likely to be answered at once, as the one before was? Then the answer carries its
- * acknowledgement. One of its own would only delay the answer: a datagram costs as much as a tenth
- * of a message of 64 KiB. */
-static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return !conn->ack.unanswered
-           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
-               || view->type == BTL_IB_TYPE_BUNDLE);
-}
-
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    const bool answered = is_answered(conn, view);
+    /* Is a message likely to be answered at once, as the one before was? Then the answer carries its
+     * acknowledgement. One of its own would only delay the answer: a datagram costs as much as a
+     * tenth of a message of 64 KiB. */
+    const bool answered = !conn->ack.unanswered
+                          && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
+                              || view->type == BTL_IB_TYPE_BUNDLE);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.gso_segments);
 
     if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
@@ -378,16 +373,6 @@ static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Keep that this segment was a retransmission: if its first copy still comes, the retransmission
- * was unnecessary. */
-static void keep_retransmission(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
-
-    conn->ack.repaired_seq[at] = view->seq;
-    conn->ack.repaired_space[at] = view->space;
-}
-
 /* A copy of this segment was accepted before: did the sender retransmit it, or did the network
  * duplicate it? Only the former is counted. */
 static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -436,7 +421,10 @@ void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     keep_newest_range(conn, view);
     if (view->flags & BTL_IB_FLAG_AGAIN) {
-        keep_retransmission(conn, view);
+        /* If its first copy still comes this retransmission was unnecessary. */
+        uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
+        conn->ack.repaired_seq[at] = view->seq;
+        conn->ack.repaired_space[at] = view->space;
     }
 }
 

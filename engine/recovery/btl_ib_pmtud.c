@@ -79,24 +79,19 @@ void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 /* ---- smaller ---- */
 
 /* Segments in flight that are too large are sent again, in parts, before they are found lost. */
-static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
-{
-    btl_ib_list_t *item = btl_ib_list_first(sent);
-
-    while (item != NULL) {
-        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        item = btl_ib_list_next(sent, item);
-        if (size_of(conn, segment) > conn->pmtud.datagram_max
-            && !btl_ib_segment_is_mtu_probe(segment)) {
-            btl_ib_sentmap_lost(conn, segment);
-        }
-    }
-}
-
 static void lose_large(btl_ib_conn_t *conn)
 {
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        lose_large_of(conn, &conn->sentmap.sent[kind]);
+        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+        btl_ib_list_t *item = btl_ib_list_first(sent);
+        while (item != NULL) {
+            btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+            item = btl_ib_list_next(sent, item);
+            if (size_of(conn, segment) > conn->pmtud.datagram_max
+                && !btl_ib_segment_is_mtu_probe(segment)) {
+                btl_ib_sentmap_lost(conn, segment);
+            }
+        }
     }
     btl_ib_conn_ready(conn);
 }
@@ -245,11 +240,13 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- larger again ---- */
 
-/* The next size to try; 0: there is nothing to find now. */
-static uint32_t next_size(btl_ib_conn_t *conn)
+uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
+    if (sizes->probing || !conn->identity.peer_knows || conn->draining) {
+        return 0;
+    }
     if (sizes->next > conn->pmtud.datagram_max) {
         return sizes->next;
     }
@@ -263,14 +260,6 @@ static uint32_t next_size(btl_ib_conn_t *conn)
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
     return 0;
-}
-
-uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
-{
-    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
-        return 0;
-    }
-    return next_size(conn);
 }
 
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)

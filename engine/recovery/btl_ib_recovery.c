@@ -131,24 +131,16 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
     }
 }
 
-/* Did an earlier copy arrive? The echo shows it, or the last copy had no time to get there and be
- * acknowledged (RFC 8985, 6.2, step 2). */
-static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                         bool echo_valid, uint32_t echo)
-{
-    if (segment->copies < 2) {
-        return false;
-    }
-    return conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
-           || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
-}
-
-/* The same for a segment that was retransmitted, or is about to be. If it was wrongly taken for
- * lost that is undone. */
+/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive? The
+ * echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2, step
+ * 2). If the segment was wrongly found lost that is undone. */
 static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                             uint32_t echo)
 {
-    const bool earlier = came_earlier(conn, segment, echo_valid, echo);
+    const bool earlier =
+        segment->copies > 1
+        && (conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
+            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
     /* A segment that was made void waits for retransmission too, but was not taken for lost. */
     const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
 
@@ -328,16 +320,12 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-/* Nothing is in flight, so nothing can be lost that is not known to be. */
-static bool all_arrived(const btl_ib_conn_t *conn)
-{
-    return btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
-           && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
-}
-
 void btl_ib_recovery_detect(btl_ib_conn_t *conn)
 {
-    if (all_arrived(conn) && btl_ib_list_empty(&conn->sentmap.lost)) {
+    /* If nothing is in flight nothing can be lost that is not known to be. */
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
+        && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+        && btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_recovery_arm(conn);
         return;
     }
@@ -440,32 +428,26 @@ static bool waits(const btl_ib_conn_t *conn)
     return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
 }
 
-/* A lower bound of patience(). */
-static uint64_t patience_least(const btl_ib_engine_config_t *config)
-{
-    const uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
-
-    return least < config->idle_after ? least : config->idle_after;
-}
-
 void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 {
-    btl_ib_hotel_t *hotel = &conn->engine->hotel;
-    const btl_ib_guest_t *guest = &conn->recovery.timer.guest;
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_guest_t *guest = &conn->recovery.timer.guest;
 
     if (!waits(conn)) { /* a timer that is set may expire */
         return;
     }
     uint64_t check = check_at(conn);
-    uint64_t soonest = conn->recovery.probe_base + patience_least(&conn->engine->config);
+    /* patience() is at least the shortest of these three. */
+    uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
+    least = least < config->idle_after ? least : config->idle_after;
+    uint64_t soonest = conn->recovery.probe_base + least;
     if (btl_ib_hotel_staying(guest) && guest->due <= (check < soonest ? check : soonest)) {
         return; /* mostly: it was set for something that was sent earlier */
     }
     uint64_t due = conn->recovery.probe_base + patience(conn);
     due = check < due ? check : due;
-    if (!btl_ib_hotel_staying(&conn->recovery.timer.guest)
-        || due < conn->recovery.timer.guest.due) {
-        btl_ib_hotel_check_in(hotel, &conn->recovery.timer.guest, due);
+    if (!btl_ib_hotel_staying(guest) || due < guest->due) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, guest, due);
     }
 }
 
@@ -501,17 +483,6 @@ uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
     return oldest_of(&conn->sentmap.lost, since);
 }
 
-/* The segment of `item` (NULL: none) or `other` (NULL: none), whichever was sent last (`newest`) or
- * first. */
-static btl_ib_segment_t *which_of(btl_ib_list_t *item, btl_ib_segment_t *other, bool newest)
-{
-    if (item == NULL) {
-        return other;
-    }
-    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    return other == NULL || (segment->order > other->order) == newest ? segment : other;
-}
-
 /* The newest or the oldest segment in flight; NULL: there is none. */
 static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
 {
@@ -519,7 +490,12 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
-        found = which_of(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent), found, newest);
+        btl_ib_list_t *item = newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent);
+        btl_ib_segment_t *segment =
+            item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment != NULL && (found == NULL || (segment->order > found->order) == newest)) {
+            found = segment;
+        }
     }
     return found;
 }

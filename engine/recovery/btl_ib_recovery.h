@@ -62,8 +62,8 @@ static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
 
 /* ---- what was sent ---- */
 
-/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but SKIPs
- * waited for an acknowledgement the next probe is the first of a row. */
+/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
+ * SKIPs waited for an acknowledgement the next probe is the first of a row. */
 static inline void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
 {
     if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
@@ -84,8 +84,8 @@ static inline void btl_ib_recovery_sent(btl_ib_conn_t *conn)
     conn->recovery.blocked_since = 0;
 }
 
-/* Segments are stopped by credit, window or validation, with nothing in flight whose acknowledgement
- * would change that: probes ask, the first one timed from `base` (us) on. */
+/* Segments are stopped by credit, window or validation, with nothing in flight whose
+ * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
 static inline void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
 {
     conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
@@ -131,15 +131,15 @@ static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
     recovery->no_tag_at = 0;
 }
 
-/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space, so
- * that more may have arrived than it says. */
+/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space,
+ * so that more may have arrived than it says. */
 static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
 {
     recovery->rack_partly = partly;
 }
 
-/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress, and
- * the next probe is timed from now on. */
+/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
+ * and the next probe is timed from now on. */
 static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
 {
     btl_ib_op_answered(conn);
@@ -183,7 +183,7 @@ void btl_ib_recovery_arm(btl_ib_conn_t *conn);
 /* What the timer asks for when it goes off. */
 typedef enum btl_ib_recovery_action {
     BTL_IB_RECOVERY_NOTHING, /* what there was to do was done */
-    BTL_IB_RECOVERY_PROBE, /* nothing was heard for long enough: ask, or give up. btl_ib_recovery_probed() hears the result */
+    BTL_IB_RECOVERY_PROBE,   /* probe, or give up; report by btl_ib_recovery_probed() */
 } btl_ib_recovery_action_t;
 
 btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);

@@ -14,24 +14,6 @@ enum {
     CHECKS = 64, /* connections checked in one turn */
 };
 
-/* ---- all that were refused ---- */
-
-static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (conn->rnr.runs == NULL) {
-        conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
-    }
-    if (conn->rnr.runs != NULL) {
-        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
-        conn->rnr.runs->last_seq = view->seq;
-        conn->rnr.runs->last_space = view->space;
-        btl_ib_ack_tx_owe(conn, view->space,
-                          false); /* the sender may wait for its place in the window */
-    }
-}
-
-/* ---- those to be named ---- */
-
 static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
 {
     return btl_ib_rx_window_classify(&conn->rx[refusal->space].window, refusal->seq)
@@ -43,7 +25,16 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
 {
     btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
 
-    keep_all(conn, view);
+    if (conn->rnr.runs == NULL) {
+        conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
+    }
+    if (conn->rnr.runs != NULL) {
+        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
+        conn->rnr.runs->last_seq = view->seq;
+        conn->rnr.runs->last_space = view->space;
+        /* The sender may wait for its place in the window. */
+        btl_ib_ack_tx_owe(conn, view->space, false);
+    }
     if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
         && is_missing(conn, refusal)) {
         return;

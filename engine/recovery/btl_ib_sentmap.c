@@ -247,16 +247,6 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     keep(conn, segment, +1);
 }
 
-/* The contents of a segment need not arrive any more. */
-static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    if (!segment->lost || segment->deferred) {
-        btl_ib_sentmap_lost(conn, segment);
-    }
-    btl_ib_sentmap_cut_off(conn, segment);
-    conn->engine->count.voided++;
-}
-
 /* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */
 static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
 {
@@ -267,7 +257,11 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
         bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
         next = btl_ib_list_next(segments, item);
         if (out != NULL ? segment->out == out : answer) {
-            make_void(conn, segment);
+            if (!segment->lost || segment->deferred) {
+                btl_ib_sentmap_lost(conn, segment);
+            }
+            btl_ib_sentmap_cut_off(conn, segment);
+            conn->engine->count.voided++;
         }
     }
 }

@@ -36,7 +36,7 @@ typedef struct btl_ib_cc_ack {
     uint64_t sent_at; /* when the newest segment known to have arrived was (last) sent */
     uint32_t count;   /* segments that it acknowledges, at least 1 */
     uint32_t rtt;     /* a round trip, without what the peer says it held it; 0: no sample came */
-    uint32_t delay;   /* of it, what was certainly the network's and no host's that did not look */
+    uint32_t delay;   /* of it, the part that was certainly the network's, not a host's */
     bool limited;     /* the window was what held the sender back */
 } btl_ib_cc_ack_t;
 
@@ -51,12 +51,12 @@ typedef struct btl_ib_cc_swift {
     uint32_t delay;      /* us: the shortest of this round; UINT32_MAX: none */
     uint32_t whole;   /* us: shortest round trip of this round, hosts and all; UINT32_MAX: none */
     uint32_t samples; /* of the delay in this round */
-    uint32_t cuts;    /* for delay; wraps */
+    uint32_t cuts;    /* reductions for delay; wraps */
     uint32_t calm;    /* rounds in a row that were limited and saw no queue */
     uint32_t seen, lost; /* segments since losses were last judged */
-    uint32_t share;      /* of losses, 1/256, that the window was last cut for */
+    uint32_t share;      /* of losses, 1/256, that the window was last reduced for */
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */
-    uint32_t undo;       /* the window before it was last cut for losses; 0: nothing to undo */
+    uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
     bool limited;        /* in this round */
     bool queued;         /* a queue was seen since losses were last judged */
 } btl_ib_cc_swift_t;
@@ -71,7 +71,7 @@ typedef struct btl_ib_cc_cubic {
     uint32_t rtt;      /* us: smoothed */
     uint64_t epoch;    /* us: start of this epoch; 0: none */
     uint64_t k;        /* us: from there until the curve is back at `top` */
-    uint64_t recovery; /* us: losses of what was sent before belong to the last cut */
+    uint64_t recovery; /* us: losses of what was sent before belong to the last reduction */
     uint32_t undo;     /* the window, threshold and top before it; 0: nothing to undo */
     uint32_t undo_threshold;
     uint32_t undo_top;

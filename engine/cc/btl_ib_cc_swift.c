@@ -13,15 +13,15 @@
  *   round trip seen lately plus an allowance for the queue, not a constant. The shortest is
  *   forgotten after a while, as routes change.
  * - Delays are measured by processes that share processors. What may have been a host that did not
- *   look is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
+ *   poll is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
  *   the network delays all, a pause of a host some.
  * - Many flows in one queue: instead of a target that is higher for small windows (Swift's flow
  *   scaling), each may have a few segments in it, as in Vegas (L. Brakmo and L. Peterson, "TCP
- *   Vegas", JSAC 1995): whoever has more of the path has more of the queue, and gives way first.
+ *   Vegas", JSAC 1995): a sender with more of the path has more of the queue, and backs off first.
  * - The increase grows while no queue shows (hyperactive increase, R. Mittal et al., "TIMELY",
  *   SIGCOMM 2015), and starts by doubling: one segment a round trip fills no long path.
- * - Losses. Swift cuts for each. Here a link may lose 1 or 5 % at random, and a smaller window
- *   would cure nothing. But a queue may overflow without a delay that anybody sees (a receiver's
+ * - Losses. Swift reduces the window for each. Here a link may lose 1 or 5 % at random, and a
+ *   smaller window would cure nothing. But a queue may overflow without a delay that anybody sees (a receiver's
  *   small socket buffer, a shallow switch): then a good part of a window is lost, and only a
  *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
  *   window by that share, to what evidently got through. If such a cut does not lower the share
@@ -46,8 +46,8 @@ enum {
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
     QUEUE_TRAINS = 2,        /* or so much of what goes through hosts as one */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
-    HOST_LEAST = 128,  /* and segments that may always be on their way: enough for a short path */
-    SAMPLES_START = 8, /* that end the doubling within a round (RFC 9406) */
+    HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path */
+    SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
     BASE_PERIOD = 5000000, /* us */
 
     INCREASE_LEAST = SEGMENT / 4,
@@ -262,7 +262,7 @@ static void undo(btl_ib_cc_t *cc)
 
     if (swift->lost > 0) {
         swift->lost--;
-    } else if (swift->undo != 0) { /* it was among those that the window was cut for */
+    } else if (swift->undo != 0) { /* the window was reduced for it, too */
         set_window(cc, btl_ib_max_u32(swift->undo, swift->window));
         swift->undo = 0;
         swift->share = 0;

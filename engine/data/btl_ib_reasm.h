@@ -45,7 +45,7 @@ typedef struct btl_ib_reasm_pool {
 /* The unfinished fragments of one peer. */
 typedef struct btl_ib_reasm_peer {
     btl_ib_list_t fragments;
-    btl_ib_list_t left;          /* complete ones of lives that ended, in the order of sending */
+    btl_ib_list_t left;          /* complete, of ended incarnations, in the order of sending */
     btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
     bool busy;                   /* one is being handed up */
 } btl_ib_reasm_peer_t;

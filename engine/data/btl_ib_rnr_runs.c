@@ -79,7 +79,7 @@ void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
     }
 }
 
-/* The sender waits for news of the last refused segment: it may have been a probe. */
+/* The sender waits to be told of the segment that was refused last: it may have been a probe. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
 {
     uint32_t need = 0;

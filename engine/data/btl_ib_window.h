@@ -89,7 +89,7 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
 /* Free the ring if nothing is in flight. */
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Free the ring in any case: its segments belong to somebody else. */
+/* Free the ring in any case: its segments are freed elsewhere. */
 void btl_ib_tx_window_drop(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
 /* ---- the receiving side: what arrived ahead of a gap, as a ring of bits ---- */

@@ -20,9 +20,9 @@ enum {
 
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    /* Is a message likely to be answered at once, as the one before was? Then the answer carries its
-     * acknowledgement. One of its own would only delay the answer: a datagram costs as much as a
-     * tenth of a message of 64 KiB. */
+    /* Is a message likely to be answered at once, as the one before was? Then the answer carries
+     * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
+     * a tenth of a message of 64 KiB. */
     const bool answered = !conn->ack.unanswered
                           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
                               || view->type == BTL_IB_TYPE_BUNDLE);
@@ -47,7 +47,7 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 
     conn->ack.due |= 1u << space;
     conn->ack.space = space;
-    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be news */
+    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be new to it */
     conn->ack.count++;
     if (btl_ib_list_empty(&conn->ack.link)) {
         conn->ack.at = engine->clock.now + engine->config.ack_delay;

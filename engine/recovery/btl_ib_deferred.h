@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments that the peer refused (RNR): neither lost nor on their way. */
+/* Segments that the peer refused (RNR): neither lost nor in flight. */
 
 #ifndef BTL_IB_DEFERRED_H
 #define BTL_IB_DEFERRED_H

@@ -131,9 +131,9 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
     }
 }
 
-/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive? The
- * echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2, step
- * 2). If the segment was wrongly found lost that is undone. */
+/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive?
+ * The echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2,
+ * step 2). If the segment was wrongly found lost that is undone. */
 static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                             uint32_t echo)
 {

@@ -6,8 +6,8 @@
 /*
  * CUBIC (RFC 9438): after a loss the window grows along a cubic curve of time, flat around where
  * the loss was, so that it does not depend on the round trip. Losses reduce it to 7/10, once
- * for each round trip; random losses cost it accordingly. Undone when they turn out to have been none
- * (RFC 9438, 4.9). Windows are in segments, times in us.
+ * for each round trip; random losses cost it accordingly. Undone when they turn out to have
+ * been none (RFC 9438, 4.9). Windows are in segments, times in us.
  */
 
 #include "btl_ib_cc.h"

@@ -5,8 +5,8 @@
 
 /*
  * Congestion control: how many segments a connection may have in flight, and how far apart they
- * leave. An algorithm is a table of functions over a small state that each connection holds; it
- * hears what was acknowledged, how long the network took, and what was lost, and sets `window` and
+ * leave. An algorithm is a table of functions over a small state that each connection has. It is
+ * told what was acknowledged, how long the network took, and what was lost, and sets `window` and
  * `pace`. It knows neither clocks nor connections.
  *
  *   none    lossless fabrics, which hold senders back by themselves: the window is always open
@@ -36,7 +36,7 @@ typedef struct btl_ib_cc_ack {
     uint64_t sent_at; /* when the newest segment known to have arrived was (last) sent */
     uint32_t count;   /* segments that it acknowledges, at least 1 */
     uint32_t rtt;     /* a round trip, without what the peer says it held it; 0: no sample came */
-    uint32_t delay;   /* of it, what was certainly the network's and no host's that did not look */
+    uint32_t delay;   /* of it, the part that was certainly the network's, not a host's */
     bool limited;     /* the window was what held the sender back */
 } btl_ib_cc_ack_t;
 
@@ -51,12 +51,12 @@ typedef struct btl_ib_cc_swift {
     uint32_t delay;      /* us: the shortest of this round; UINT32_MAX: none */
     uint32_t whole;   /* us: shortest round trip of this round, hosts and all; UINT32_MAX: none */
     uint32_t samples; /* of the delay in this round */
-    uint32_t cuts;    /* for delay; wraps */
+    uint32_t cuts;    /* reductions for delay; wraps */
     uint32_t calm;    /* rounds in a row that were limited and saw no queue */
     uint32_t seen, lost; /* segments since losses were last judged */
-    uint32_t share;      /* of losses, 1/256, that the window was last cut for */
+    uint32_t share;      /* of losses, 1/256, that the window was last reduced for */
     uint32_t bearable;   /* share that cutting did not cure, 1/256 */
-    uint32_t undo;       /* the window before it was last cut for losses; 0: nothing to undo */
+    uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
     bool limited;        /* in this round */
     bool queued;         /* a queue was seen since losses were last judged */
 } btl_ib_cc_swift_t;
@@ -71,7 +71,7 @@ typedef struct btl_ib_cc_cubic {
     uint32_t rtt;      /* us: smoothed */
     uint64_t epoch;    /* us: start of this epoch; 0: none */
     uint64_t k;        /* us: from there until the curve is back at `top` */
-    uint64_t recovery; /* us: losses of what was sent before belong to the last cut */
+    uint64_t recovery; /* us: losses of what was sent before belong to the last reduction */
     uint32_t undo;     /* the window, threshold and top before it; 0: nothing to undo */
     uint32_t undo_threshold;
     uint32_t undo_top;
@@ -96,17 +96,17 @@ typedef struct btl_ib_cc_ops {
     /* Begin; `max` and `gso_segments` are set, all else zero. */
     void (*init)(btl_ib_cc_t *cc);
 
-    /* News arrived. */
+    /* Segments were acknowledged. */
     void (*acked)(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack);
 
     /* A segment last sent at `sent_at` (us) was found lost at `now`. */
     void (*lost)(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now);
 
-    /* A segment that was taken for lost was not. */
+    /* A segment that was found lost was not. */
     void (*undo)(btl_ib_cc_t *cc);
 
-    /* Nothing was in flight, or nothing was answered, for longer than a timeout: what was known of
-     * the path is old. */
+    /* Nothing was in flight, or nothing was answered, for longer than a timeout: what is known of
+     * the path is out of date. */
     void (*restart)(btl_ib_cc_t *cc);
 } btl_ib_cc_ops_t;
 
@@ -114,15 +114,15 @@ extern const btl_ib_cc_ops_t btl_ib_cc_none;
 extern const btl_ib_cc_ops_t btl_ib_cc_swift;
 extern const btl_ib_cc_ops_t btl_ib_cc_cubic;
 
-/* By the name that a user writes: auto, none, swift or cubic (NULL or empty: auto). False if there is
- * no such. */
+/* The algorithm of that name: auto, none, swift or cubic (NULL or empty: auto). False if there is
+ * none. */
 bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
 
 /* The algorithm for a rail whose transport is `reliable` or not. */
 const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 
-/* Begin, with windows of up to `max` segments, of which up to `gso_segments` go through hosts as one; both at least
- * 1. */
+/* Begin, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
+ * segmentation offload (GSO); both at least 1. */
 void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
                     uint32_t gso_segments);
 

@@ -5,9 +5,9 @@
 
 /*
  * CUBIC (RFC 9438): after a loss the window grows along a cubic curve of time, flat around where
- * the loss was, so that it does not depend on the round trip. Losses cut it to 7/10, once for each
- * round trip; random losses cost it accordingly. Undone when they turn out to have been none
- * (RFC 9438, 4.9). Windows are in segments, times in us.
+ * the loss was, so that it does not depend on the round trip. Losses reduce it to 7/10, once
+ * for each round trip; random losses cost it accordingly. Undone when they turn out to have
+ * been none (RFC 9438, 4.9). Windows are in segments, times in us.
  */
 
 #include "btl_ib_cc.h"
@@ -63,11 +63,11 @@ static uint32_t curve(const btl_ib_cc_cubic_t *cubic, uint64_t t)
     uint64_t ms = (below ? cubic->k - t : t - cubic->k) / (CURVE_TIME / 1000);
 
     ms = ms < 1000000 ? ms : 1000000;
-    uint64_t way = ms * ms * ms / 2500000000u;
+    uint64_t gap = ms * ms * ms / 2500000000u;
     if (below) {
-        return way < cubic->top ? cubic->top - (uint32_t) way : 0;
+        return gap < cubic->top ? cubic->top - (uint32_t) gap : 0;
     }
-    return cubic->top + (uint32_t) (way < INT32_MAX ? way : INT32_MAX);
+    return cubic->top + (uint32_t) (gap < INT32_MAX ? gap : INT32_MAX);
 }
 
 /* The window of a Reno sender in our place: + 3 (1 - beta) / (1 + beta) = 9/17 for each window
@@ -92,7 +92,7 @@ static void avoid(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
         begin_epoch(cc, ack->now);
     }
     befriend(cc, ack->count);
-    /* Where the curve will be in one round trip, at most half as much again (4.2). */
+    /* The value of the curve one round trip from now, at most 1.5 windows (4.2). */
     uint32_t target = curve(cubic, ack->now - cubic->epoch + cubic->rtt);
     target = btl_ib_min_u32(btl_ib_max_u32(target, cc->window), cc->window + cc->window / 2);
     cubic->acked += ack->count;
@@ -116,7 +116,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->rtt != 0) {
         cubic->rtt = cubic->rtt == 0 ? ack->rtt : (7 * cubic->rtt + ack->rtt) / 8;
     }
-    if (!ack->limited) { /* who does not use the window learns nothing about it (RFC 9438, 5.8) */
+    if (!ack->limited) { /* an unused window says nothing about the path (RFC 9438, 5.8) */
         cubic->epoch = 0;
     } else if (cc->window < cubic->threshold) {
         set_window(cc, cc->window + ack->count);
@@ -136,7 +136,7 @@ static void lost(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now)
     cubic->undo = cc->window;
     cubic->undo_threshold = cubic->threshold;
     cubic->undo_top = cubic->top;
-    /* Fast convergence (4.7): who had more before leaves room for others. */
+    /* Fast convergence (4.7): a sender that had more before leaves room for others. */
     cubic->top = cc->window < cubic->top ? cc->window * 17 / 20 : cc->window;
     set_window(cc, cc->window * 7 / 10);
     cubic->threshold = cc->window;

@@ -13,16 +13,16 @@
  *   round trip seen lately plus an allowance for the queue, not a constant. The shortest is
  *   forgotten after a while, as routes change.
  * - Delays are measured by processes that share processors. What may have been a host that did not
- *   look is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
+ *   poll is taken off, and the shortest delay of a round counts (as in CoDel, RFC 8289): a queue in
  *   the network delays all, a pause of a host some.
  * - Many flows in one queue: instead of a target that is higher for small windows (Swift's flow
  *   scaling), each may have a few segments in it, as in Vegas (L. Brakmo and L. Peterson, "TCP
- *   Vegas", JSAC 1995): whoever has more of the path has more of the queue, and gives way first.
+ *   Vegas", JSAC 1995): a sender with more of the path has more of the queue, and backs off first.
  * - The increase grows while no queue shows (hyperactive increase, R. Mittal et al., "TIMELY",
  *   SIGCOMM 2015), and starts by doubling: one segment a round trip fills no long path.
- * - Losses. Swift cuts for each. Here a link may lose 1 or 5 % at random, and a smaller window
- *   would cure nothing. But a queue may overflow without a delay that anybody sees (a receiver's
- *   small socket buffer, a shallow switch): then a good part of a window is lost, and only a
+ * - Losses. Swift reduces the window for each. Here a link may lose 1 or 5 % at random, and a
+ *   smaller window would cure nothing. But a queue may overflow without a delay that anybody
+ *   sees (a receiver's small socket buffer, a shallow switch): then a good part of a window is lost, and only a
  *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
  *   window by that share, to what evidently got through. If such a cut does not lower the share
  *   and no queue shows, the losses do not come from us: half as much again, up to 3/8, is borne
@@ -46,8 +46,8 @@ enum {
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
     QUEUE_TRAINS = 2,        /* or so much of what goes through hosts as one */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
-    HOST_LEAST = 128,  /* and segments that may always be on their way: enough for a short path */
-    SAMPLES_START = 8, /* that end the doubling within a round (RFC 9406) */
+    HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path */
+    SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
     BASE_PERIOD = 5000000, /* us */
 
     INCREASE_LEAST = SEGMENT / 4,
@@ -69,8 +69,9 @@ enum {
 
 /* ---- window and pace ---- */
 
-/* Twice the rate that the window stands for while it doubles, 5/4 of it else; without a head start below
- * one segment. Bounded while it has 64 bits: a long path and a small window need more than 32. */
+/* ns between segments: twice the rate of the window while it doubles, else 5/4 of it; exactly its
+ * rate below one segment. Clipped in 64 bits: a long path with a small window needs more than 32.
+ * */
 static uint32_t pace_of(const btl_ib_cc_swift_t *swift)
 {
     uint64_t pace = (uint64_t) swift->base * 1000 * SEGMENT / swift->window;
@@ -135,13 +136,13 @@ static uint32_t allowance(const btl_ib_cc_swift_t *swift)
     return btl_ib_max_u32(ALLOWANCE_MIN, swift->base / ALLOWANCE_SHARE);
 }
 
-/* Was all of this round longer than the path by more than `by`? */
+/* Were all delays of this round longer than the base by more than `by` us? */
 static bool delayed(const btl_ib_cc_swift_t *swift, uint32_t by)
 {
     return swift->delay != UINT32_MAX && swift->delay > swift->base + by;
 }
 
-/* Is there a queue, and is it ours? */
+/* Is there a queue, with more than our part in it? */
 static bool queueing(const btl_ib_cc_t *cc)
 {
     const btl_ib_cc_swift_t *swift = &cc->swift;
@@ -154,9 +155,10 @@ static bool queueing(const btl_ib_cc_t *cc)
 }
 
 /*
- * A queue: half of our part of it goes, and with each DRAIN_CUTS-th cut all of it and a bit more. If all
- * do so who are in it, it is gone for a moment, and all see how long the path really is: who came
- * when it was there already takes it for a part of the path until then, and has more than its share.
+ * A queue: halve our part of it, and with each DRAIN_CUTS-th cut remove all of it and a bit more.
+ * If all senders do so the queue is empty for a moment, and all measure the true base. Until then a
+ * sender that began when the queue was there takes it for a part of the path, and has more than its
+ * share.
  */
 static void cut_for_delay(btl_ib_cc_t *cc)
 {
@@ -173,7 +175,7 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     set_window(cc, btl_ib_min_u32(window, swift->window));
 }
 
-/* Does more than enough of what is in flight lie at a receiver that is slower than its network? */
+/* Do more segments than HOST_LEAST wait at a receiver that is slower than its network? */
 static bool lies_at_host(const btl_ib_cc_swift_t *swift)
 {
     if (swift->whole == UINT32_MAX || swift->whole <= swift->base + HOST_ALLOWANCE) {
@@ -183,8 +185,8 @@ static bool lies_at_host(const btl_ib_cc_swift_t *swift)
            > HOST_LEAST * SEGMENT;
 }
 
-/* Swift has a second window for that. Here it is a bound: what lies there makes nothing faster, but small
- * messages wait behind it. */
+/* Swift has a second window for that. Here it is a bound: more segments at the host make nothing
+ * faster, but small messages wait behind them. */
 static void cut_for_host(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
@@ -194,8 +196,8 @@ static void cut_for_host(btl_ib_cc_t *cc)
     set_window(cc, path + HOST_LEAST * SEGMENT);
 }
 
-/* One segment more; the longer there is no sign of a queue the more. Windows below one segment grow by
- * their own measure, or many that share a queue would overflow it again at once. */
+/* Add one segment; more, the longer there is no sign of a queue. Windows below one segment grow in
+ * proportion to themselves, or many senders that share a queue would overflow it again at once. */
 static void increase(btl_ib_cc_t *cc)
 {
     btl_ib_cc_swift_t *swift = &cc->swift;
@@ -215,7 +217,7 @@ static uint32_t borne(const btl_ib_cc_swift_t *swift)
     return btl_ib_max_u32(LOSS_BORNE, swift->bearable);
 }
 
-/* Would the window be cut if it were judged now? Then it had better not grow until it is. */
+/* Would the window be reduced if losses were judged now? Then it must not grow until they are. */
 static bool losing(const btl_ib_cc_swift_t *swift)
 {
     return (uint64_t) swift->lost * SEGMENT > (uint64_t) swift->seen * borne(swift);
@@ -260,7 +262,7 @@ static void undo(btl_ib_cc_t *cc)
 
     if (swift->lost > 0) {
         swift->lost--;
-    } else if (swift->undo != 0) { /* it was among those that the window was cut for */
+    } else if (swift->undo != 0) { /* the window was reduced for it, too */
         set_window(cc, btl_ib_max_u32(swift->undo, swift->window));
         swift->undo = 0;
         swift->share = 0;
@@ -269,9 +271,9 @@ static void undo(btl_ib_cc_t *cc)
 
 /* ---- rounds ---- */
 
-/* Was this round held back by the window? Who sends one message at a time never is, but a late answer
- * takes for a queue what was a busy host, and small windows ask for acknowledgements at once: he wins
- * back what he began with. */
+/* Was this round limited by the window? A sender of one message at a time never is. But a late
+ * answer may be a busy host and not a queue, and small windows ask for immediate acknowledgements:
+ * so any sender may grow back to its initial window. */
 static bool may_grow(const btl_ib_cc_t *cc)
 {
     return cc->swift.limited || cc->window < btl_ib_min_u32(BTL_IB_CC_INIT, cc->max);
@@ -313,7 +315,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     }
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
-        /* Doubling for a whole round more would be once too often. */
+        /* Doubling until the end of the round would overshoot. */
         if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(swift))) {
             end_round(cc, ack->now);
             return;

@@ -4,9 +4,9 @@
  */
 
 /*
- * Messages of one segment that arrived in a kick (btl_ib_engine_async_progress): acknowledged, but not delivered
- * yet. The next progress call delivers them, in the order of their arrival. Their bytes are bounded by
- * the configuration's store_max. What comes in chunks waits where it is reassembled.
+ * Messages of one segment that arrived in btl_ib_engine_async_progress(): acknowledged, but not
+ * delivered yet. The next progress call delivers them in the order of their arrival. Their memory
+ * is bounded by the configuration's store_max. Messages in chunks wait where they are reassembled.
  */
 
 #ifndef BTL_IB_BACKLOG_H
@@ -29,35 +29,36 @@ typedef struct btl_ib_backlog_entry {
     uint8_t data[] __attribute__((aligned(8)));
 } btl_ib_backlog_entry_t;
 
-typedef struct btl_ib_store {
+typedef struct btl_ib_backlog {
     const btl_ib_mem_t *mem;
     uint64_t bytes_max;
     uint64_t bytes; /* of memory that the messages in it take */
     btl_ib_list_t messages;
 } btl_ib_backlog_t;
 
-void btl_ib_backlog_init(btl_ib_backlog_t *store, const btl_ib_mem_t *mem, uint64_t bytes_max);
+void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uint64_t bytes_max);
+
 /* Free all that is in it. */
-void btl_ib_backlog_fini(btl_ib_backlog_t *store);
+void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 
 /*
- * A place for a message of `size` bytes. NULL if there is no room or no memory: then the message must
- * come again. Becomes part of the store by btl_ib_backlog_add().
+ * Memory for a message of `size` bytes. NULL if there is no room or no memory: then the message
+ * must be sent again. It becomes part of the backlog by btl_ib_backlog_add().
  */
-btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *store, uint32_t size);
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, uint32_t size);
 
-void btl_ib_backlog_add(btl_ib_backlog_t *store, btl_ib_backlog_entry_t *stored);
+void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
 
-/* Add all messages of `from`, which is of the same memory and then empty. */
-void btl_ib_backlog_take_over(btl_ib_backlog_t *store, btl_ib_backlog_t *from);
+/* Add all messages of `from`, which uses the same memory and is empty then. */
+void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from);
 
-/* Take the oldest message out, NULL if there is none. */
-btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *store);
+/* Remove the oldest message; NULL if there is none. */
+btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog);
 
-/* Free a message that is not, or no longer, part of the store. */
-void btl_ib_backlog_put(btl_ib_backlog_t *store, btl_ib_backlog_entry_t *stored);
+/* Free a message that is not part of the backlog, or no longer. */
+void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
 
 /* Free all that came from `conn`. */
-void btl_ib_backlog_drop(btl_ib_backlog_t *store, const struct btl_ib_conn *conn);
+void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn);
 
 #endif

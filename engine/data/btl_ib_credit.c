@@ -10,16 +10,13 @@
 /* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
 enum { WHOLE = 1 << 24 };
 
-static uint32_t rx_depth(const btl_ib_transport_t *transport, uint32_t size)
-{
-    return transport->ops->rx_depth != NULL ? transport->ops->rx_depth(transport, size)
-                                            : transport->attr.rx_depth;
-}
-
-/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in parts of the whole. */
+/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
+ * 1/WHOLE. */
 static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
 {
-    const uint32_t depth = rx_depth(transport, size);
+    const uint32_t depth = transport->ops->rx_depth != NULL
+                               ? transport->ops->rx_depth(transport, size)
+                               : transport->attr.rx_depth;
 
     return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
 }
@@ -47,8 +44,8 @@ uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue
     return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
 }
 
-/* The grant is another: watermark and window of one that is smaller than the queue are so in proportion, the watermark
- * below the grant. Divided here, and not for each segment. */
+/* The grant changed: if it is smaller than the queue, low watermark and window shrink in
+ * proportion, the watermark below the grant. Computed here, not for each segment. */
 static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 {
     const uint64_t grant = credit->grant;
@@ -57,7 +54,7 @@ static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
     credit->bank = (uint32_t) (queue->window * grant / queue->num);
 }
 
-/* What each busy peer may have of the pool. */
+/* The credits that each busy peer may have of the pool. */
 static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
                          const btl_ib_queue_t *queue)
 {
@@ -65,37 +62,6 @@ static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool
     const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
 
     return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;
-}
-
-/* How many credits of that peer's. */
-static uint32_t left_in(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool)
-{
-    if (pool->depth == 0) {
-        return UINT32_MAX;
-    }
-    const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
-    return (uint32_t) (left / credit->cost);
-}
-
-/* What is above the share of a peer becomes free as it is used. */
-static void shrink(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
-{
-    const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
-
-    credit->grant -= less;
-    credit->used -= less;
-    pool->granted -= (uint64_t) less * credit->cost;
-}
-
-/* Twice as much, as far as share and pool go. */
-static void grow(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, uint32_t share)
-{
-    const uint32_t more =
-        btl_ib_min_u32(left_in(credit, pool), btl_ib_min_u32(credit->grant, share - credit->grant));
-
-    credit->grant += more;
-    credit->limit += more;
-    pool->granted += (uint64_t) more * credit->cost;
 }
 
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
@@ -146,11 +112,23 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
     credit->busy = true;
     const uint32_t share = share_of(credit, pool, queue);
     if (credit->grant > share && !gap) {
-        shrink(credit, pool, share);
+        /* Credits above the share return to the pool as they are used. */
+        const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
+        credit->grant -= less;
+        credit->used -= less;
+        pool->granted -= (uint64_t) less * credit->cost;
     }
     repost(credit);
     if (credit->grant < share) {
-        grow(credit, pool, share);
+        /* Double the grant, as far as share and pool allow. */
+        uint32_t more = btl_ib_min_u32(credit->grant, share - credit->grant);
+        if (pool->depth != 0) {
+            const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
+            more = btl_ib_min_u32((uint32_t) (left / credit->cost), more);
+        }
+        credit->grant += more;
+        credit->limit += more;
+        pool->granted += (uint64_t) more * credit->cost;
     }
     credit->over = credit->grant > share;
     proportion(credit, queue);
@@ -172,7 +150,7 @@ bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, boo
     uint32_t enough = credit->bank;
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
     const uint32_t banked = credit->limit + more - credit->told;
-    /* The peer is out of them once all that is outstanding is what it was not told of. */
+    /* The peer has no credit left once all that it holds is what it was not told of. */
     const uint32_t outstanding = credit->grant - credit->used + more;
 
     if (!credit->over) {

@@ -7,18 +7,18 @@
  * The receiver's side of one P channel with one peer: how many buffers the peer may use.
  *
  * A credit is the right to use one sequence. What was granted is told as an absolute limit, "every
- * sequence below this one", which only grows: losing, repeating or reordering the news neither
+ * sequence below this one", which only grows: losing, repeating or reordering updates neither
  * leaks nor invents a credit.
  *
  *     sequences:  ....received....|...outstanding...|
  *                                                limit
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
- * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told something anyway; that is
- * when their credits come free and the limit moves on. A new or idle peer has a small grant; one that uses it up is busy, and
- * gets twice as much, up to `num` and to an equal share of the pool for each busy peer. Who has more than
- * that, because others were not busy before, is given fewer credits back than it used: a limit that does
- * not move as far is all that it takes.
+ * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told
+ * something anyway: then their credits become free and the limit moves on. A new or idle peer has a
+ * small grant. A peer that uses it up is busy, and gets twice as much, up to `num` and to an equal
+ * share of the pool for each busy peer. A peer that holds more, because others were not busy then,
+ * gets fewer credits back than it used: its limit only moves less far.
  */
 
 #ifndef BTL_IB_CREDIT_H
@@ -30,8 +30,8 @@
 #include "btl_ib_queues.h"
 #include "transport.h"
 
-/* What all peers of one queue hold together. A credit counts by what its datagrams take of the receive buffers,
- * which may be less for one peer than for another. */
+/* What all peers of one queue hold together. A credit counts by what its datagrams take of the
+ * receive buffers, which may differ between peers. */
 typedef struct btl_ib_credit_pool {
     uint64_t depth; /* most that may be granted in all; 0: as much as every peer may have */
     uint64_t granted;
@@ -51,25 +51,26 @@ typedef struct btl_ib_credit {
     bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
 
-/* What a peer that was never heard of holds: both ends compute it alike. */
+/* The initial grant of a peer that was never heard of: both ends compute it alike. */
 static inline uint32_t btl_ib_credit_initial(const btl_ib_queue_t *queue, uint32_t init)
 {
     uint32_t most = queue->num < init ? queue->num : init;
     return most == 0 ? 1 : most;
 }
 
-/* Credits are promises of buffers. Sets the depth of each queue's pool: as many as the transport can hold if all queues are full,
- * with the largest datagrams; or all that are a queue's own, where the transport has buffers of its own for each. */
+/* Set the depth of each queue's pool. A credit promises a buffer, so the depth is how many of the
+ * largest datagrams the transport can hold if all queues are full; or, if the transport has buffers
+ * for each queue, all that are that queue's own. */
 void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
                          const btl_ib_transport_t *transport);
 
-/* What a credit of a queue counts in its pool, with datagrams of up to `largest` bytes, so that no more than `most` (0: any number)
- * are granted in all. */
+/* The cost of one credit of a queue in its pool, with datagrams of up to `largest` bytes, such that
+ * no more than `most` (0: any number) are granted in all. */
 uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
                             const btl_ib_transport_t *transport, uint32_t most, uint32_t largest);
 
-/* Start with the initial grant, which the pool must bear even if it is spent. `cost`: of the pool for each, at
- * least 1. */
+/* Start with the initial grant, which the pool must bear even if it is used up. `cost` of the pool
+ * for each credit, at least 1. */
 void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                         const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq,
                         uint32_t cost);
@@ -77,12 +78,13 @@ void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
 /* Give everything back to the pool: the connection ends. */
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
-/* One buffer was used: a new sequence arrived. `gap`: one before it is missing. That may be a SKIP, which gives back
- * credits of what the grant was: it must not become smaller meanwhile. */
+/* One buffer was used: a new sequence arrived. `gap`: one before it is missing. That may be a SKIP,
+ * which gives credits of the present grant back, so the grant must not shrink meanwhile. */
 void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                        const btl_ib_queue_t *queue, bool gap);
 
-/* The peer is about to be told the limit: let it be as high as it can, unless it is to hold less. */
+/* The peer is about to be told the limit: raise it as far as possible, unless the peer is to hold
+ * less. */
 static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
 {
     if (!credit->over) {
@@ -97,16 +99,18 @@ static inline void btl_ib_credit_told(btl_ib_credit_t *credit, uint32_t limit)
     credit->told = limit;
 }
 
-/* The peer is idle: its share is the others'. What it holds it may keep, or give up. */
+/* The peer is idle: its share goes to the others. It may keep the credits that it holds, or give
+ * them back. */
 void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
-/* The peer gave `count` credits up (they were outstanding). */
+/* The peer gave `count` outstanding credits back. */
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* Is it time for an explicit return: is a batch complete and are `window` credits banked, or is the peer out of them? If
- * it is likely to be told `soon` anyway only the latter counts. It sends `gso_segments` segments at once if it can: less are
- * not worth telling, while it has a quarter of its grant left. */
+/* Is an explicit credit update due: is a batch complete and are `window` credits banked, or has the
+ * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. The
+ * peer sends `gso_segments` at once if it can: fewer are not worth an update while it has a quarter
+ * of its grant left. */
 bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon);
 
 #endif

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Pacing: when the next segment may leave, where congestion control sets a pace (cc.pace, ns for each
- * segment; cc.burst segments may leave at once). */
+/* Pacing: when the next segment may leave, if the congestion control sets a pace (cc.pace: ns
+ * between segments; cc.burst: segments that may leave at once). */
 
 #ifndef BTL_IB_PACER_H
 #define BTL_IB_PACER_H
@@ -26,21 +26,21 @@ static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *
     btl_ib_timer_init(&pacer->timer, BTL_IB_TIMER_PACE, conn);
 }
 
-/* Nothing was sent by the present route yet. */
+/* A new route: nothing was sent by it yet. */
 void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
 
 /* `count` segments leave; or: the last one did not. `now` in us. */
 void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
 void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
 
-/* Must a segment behind `ahead` others, which have not been spent yet, wait? */
+/* Must a segment wait that follows `ahead` others, which have not been spent yet? */
 bool btl_ib_pacer_too_soon(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
                            uint32_t ahead);
 
-/* Set the timer to when a whole burst may leave. */
+/* Set the timer for when a whole burst may leave. */
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);
 
-/* A slower pace that was set before is no debt: what it holds back leaves at the present one. */
+/* The pace may have become faster: what waits by a slower one leaves at the present one. */
 void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
                           uint64_t now);
 

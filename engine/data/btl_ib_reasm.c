@@ -65,7 +65,7 @@ static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
     return NULL;
 }
 
-/* Has one of them the peer's own buffer? */
+/* Does one of them use the peer's own buffer? */
 static bool has_own(const btl_ib_list_t *fragments)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
@@ -77,7 +77,7 @@ static bool has_own(const btl_ib_list_t *fragments)
     return false;
 }
 
-/* Is the peer's own buffer free, and this fragment the one to have it? */
+/* May this fragment have the peer's own buffer: is it free, and the fragment the oldest? */
 static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
 {
     return fragment == peer->finished.next && !has_own(&peer->fragments) && !has_own(&peer->left);
@@ -177,7 +177,7 @@ void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
     peer->busy = false;
 }
 
-/* The one that was cut first, NULL if there is none. */
+/* The oldest fragment; NULL if there is none. */
 static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
 {
     btl_ib_reasm_t *first = NULL;
@@ -192,7 +192,7 @@ static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
     return first;
 }
 
-/* `busy` stays: what is being handed up has not come back. */
+/* `busy` stays: the fragment that is being delivered was not returned yet. */
 void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
 {
     btl_ib_reasm_t *reasm;

@@ -4,19 +4,21 @@
  */
 
 /*
- * Fragments that arrive in chunks. Chunks come in any order; a fragment's buffer is taken whole at its
- * first chunk, so that whoever began can finish. Memory is bounded: each peer has one buffer to
- * itself, and there is a number of further ones for all.
+ * Reassembly of fragments that arrive in chunks.
  *
- * The peer's own buffer is kept for the oldest of its fragments. Would a younger one get it, the
- * older one's chunks could fill the window, refused again and again, and the rest of the younger one
- * would never be sent. Fragments are numbered from 0 in the order in which they are cut.
+ * Chunks come in any order. A buffer for the whole fragment is taken with its first chunk, so that
+ * a fragment that was begun can be finished. Memory is bounded: each peer has one buffer of its
+ * own, and all peers share a number of further ones.
  *
- * They are handed up in that order, one after the other has come back: Open MPI's convertor (4.1)
- * cannot unpack the pieces of one message in another order if one ends inside a basic datatype. What
- * is complete before its turn waits in its buffer. It is acknowledged, so it outlives the life of the
- * connection that it came in: what is missing before it will never come then, and it is handed up
- * without that.
+ * The peer's own buffer is reserved for the oldest of its fragments. If a younger one got it the
+ * older one's chunks could fill the window, refused again and again, and the rest of the younger
+ * one would never be sent. Fragments are numbered from 0 in the order of sending.
+ *
+ * They are delivered in that order, the next one after the last was returned: Open MPI's convertor
+ * (4.1) cannot unpack the pieces of one message in another order if one ends inside a basic
+ * datatype. A fragment that is complete before its turn waits in its buffer. It was acknowledged,
+ * so it outlives the incarnation of the connection: what is missing before it will never arrive
+ * then, and it is delivered without that.
  */
 
 #ifndef BTL_IB_REASM_H
@@ -43,7 +45,7 @@ typedef struct btl_ib_reasm_pool {
 /* The unfinished fragments of one peer. */
 typedef struct btl_ib_reasm_peer {
     btl_ib_list_t fragments;
-    btl_ib_list_t left;          /* complete ones of lives that ended, in the order of sending */
+    btl_ib_list_t left;          /* complete, of ended incarnations, in the order of sending */
     btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
     bool busy;                   /* one is being handed up */
 } btl_ib_reasm_peer_t;
@@ -74,7 +76,7 @@ void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
 
-/* Has a fragment a buffer, or could it get one, if memory is there? */
+/* Does a fragment have a buffer, or could it get one, if there is memory? */
 bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
                        uint32_t fragment);
 
@@ -82,14 +84,14 @@ bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view);
 
-/* The fragment whose turn it is, if it is complete and none is being handed up, taken off its list
- * (btl_ib_reasm_put() when done with it); else NULL. */
+/* The fragment whose turn it is, if it is complete and none is being delivered, removed from its
+ * list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
 
 /* Give a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 
-/* A life of the connection ended: give up what is not complete, and begin to count anew. */
+/* An incarnation of the connection ended: give up what is not complete, and number from 0 again. */
 void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
 
 /* The same, and give up all else. */

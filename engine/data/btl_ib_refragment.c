@@ -34,8 +34,8 @@ static btl_ib_refragment_t *find(const btl_ib_list_t *list, uint32_t space, uint
     return NULL;
 }
 
-/* Make room for a segment: the youngest of its space gives way, if it is younger than that. False if there
- * is no room. */
+/* Make room for a segment: the youngest of its space is dropped, if it is younger than this one.
+ * False if there is no room. */
 static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib_view_t *part)
 {
     btl_ib_refragment_t *youngest = NULL;

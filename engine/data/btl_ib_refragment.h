@@ -4,10 +4,10 @@
  */
 
 /*
- * Segments that arrive in parts, because they were cut before their sender knew that the path carries
- * less. Parts come in any order, several times, and of copies that were divided otherwise. A segment
- * whose parts are not all there is not taken in: nothing is promised, and what is kept of it may be
- * forgotten.
+ * Segments that arrive in parts, because they were packetized before the sender knew that the path
+ * carries less. Parts come in any order, several times, and from copies that were divided
+ * differently. A segment of which parts are missing is not accepted: nothing is promised, and its
+ * parts may be dropped.
  */
 
 #ifndef BTL_IB_REFRAGMENT_H
@@ -19,8 +19,8 @@
 #include "btl_ib_mem.h"
 #include "btl_ib_wire.h"
 
-/* Segments of one peer that may be there in part. The oldest have the places: they are what the peer
- * repeats first, so that it gets somewhere. */
+/* Segments of one peer of which some parts are kept. The oldest have the places: the peer repeats
+ * them first, so it makes progress. */
 #define BTL_IB_PARTS_KEPT 8
 
 /* One of them. */
@@ -42,16 +42,16 @@ typedef enum btl_ib_refragment_result {
     BTL_IB_PARTS_REFUSED,  /* no room, or no memory */
 } btl_ib_refragment_result_t;
 
-/* Add a PART to those of a peer, which are on `list`. */
+/* Add a PART to those of a peer, which are in `list`. */
 btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
                                                  const btl_ib_view_t *part,
                                                  btl_ib_refragment_t **whole);
 
-/* A segment was taken in otherwise: forget what there is of it. */
+/* A segment was accepted otherwise, or is given up: drop its parts. */
 void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint32_t space,
                               uint32_t seq);
 
-/* Forget all. */
+/* Drop all. */
 void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem);
 
 #endif

@@ -215,8 +215,8 @@ static bool allows(const btl_ib_region_t *region, uint64_t offset, uint64_t size
 }
 
 /*
- * The bytes are not all in `named`. If that is, or was, of a window: the region of a window that
- * they are all in, and that is open to `access`; or NULL.
+ * The bytes are not all in `named`. If that is, or was, a region of a window: the region of a
+ * window that holds them all and allows `access`; else NULL.
  */
 static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
                                          const btl_ib_region_t *named, uint64_t offset,
@@ -232,7 +232,7 @@ static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
     for (uint32_t slot = regions->windows; slot != 0; slot = regions->slots[slot - 1].next) {
         const btl_ib_region_t *region = &regions->slots[slot - 1];
 
-        /* Bytes before it: the difference wraps to more than any region has. */
+        /* For bytes before it the difference wraps to more than the size of any region. */
         if (allows(region, base + offset - (uintptr_t) region->base, size, access)) {
             return region;
         }
@@ -240,14 +240,15 @@ static const btl_ib_region_t *find_other(const btl_ib_regions_t *regions,
     return NULL;
 }
 
-/* Of the same bytes, in the other region. */
+/* The offset of the same bytes in the other region. */
 static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *named,
                           uint64_t offset)
 {
     return (uintptr_t) named->base + offset - (uintptr_t) other->base;
 }
 
-/* `named` does not do. Rare, and out of the way of those that name the right region. */
+/* `named` does not allow the access. Rare, and kept out of the way of requests that name the right
+ * region. */
 static __attribute__((noinline)) btl_ib_region_result_t
 look_elsewhere(const btl_ib_regions_t *regions, const btl_ib_region_t *named, uint64_t offset,
                uint64_t size, uint32_t access, uint8_t **memory)

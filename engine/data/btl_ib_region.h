@@ -4,18 +4,19 @@
  */
 
 /*
- * Memory that peers may use: a table of regions, found by id. All operations take constant time
+ * Memory that peers may access: a table of regions, found by id. All operations take constant time
  * (adding: on average).
  *
- *   id      = number of the registration (40 bits) | slot (24 bits): none ever comes again
- *   secret  = SipHash of the id, under a key that no other process knows
+ * id = number of the registration (40 bits) | slot (24 bits): never used again.
+ *
+ * secret = SipHash of the id, with a key that no other process knows.
  *
  * A request names id, secret and offset. Only what this table holds becomes an address.
  *
- * Regions of windows (BTL_IB_ACCESS_WINDOW) are also in a list. An offset that leads out of the one
- * that is named may lead into another of them (btl_ib_rdma.h); only such a request has that list
- * searched, which takes time in proportion to their number. One that was removed is remembered for
- * a while as a name for others: it is "retired", with no byte and no right of its own.
+ * Regions of windows (BTL_IB_ACCESS_WINDOW) are also in a list. An offset outside of the region
+ * that is named may be inside another one of them (btl_ib_rdma.h). Only such a request searches the
+ * list, in time proportional to its length. A removed one stays for a while as a name for others:
+ * it is "retired", with no bytes and no rights of its own.
  */
 
 #ifndef BTL_IB_REGION_H
@@ -31,7 +32,7 @@
 #define BTL_IB_REGION_SLOT_BITS 24
 
 /* How many removed regions of windows are remembered. A process that attaches and detaches memory
- * for all of another's time slice (some ms; each takes 2 us) comes to so many. */
+ * during a whole time slice of another one (some ms; each takes 2 us) reaches this number. */
 #define BTL_IB_REGIONS_RETIRED_MAX 4096u
 
 typedef struct btl_ib_region {
@@ -41,7 +42,7 @@ typedef struct btl_ib_region {
     uint64_t size;
     uint32_t access; /* only BTL_IB_ACCESS_WINDOW: retired */
     uint32_t lent;   /* segments in flight that are sent from it */
-    /* In the list of free slots, of windows, or of retired ones: slot + 1 of neighbours; 0: none. */
+    /* Neighbours in the list of free slots, of windows, or of retired ones: slot + 1; 0: none. */
     uint32_t next;
     uint32_t previous; /* of windows only */
 } btl_ib_region_t;
@@ -77,11 +78,11 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
                        btl_ib_region_key_t *key);
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
-/* A segment is sent from a region (which there is), or is not any more. */
+/* A segment is sent from a region (which exists), or is not any more. */
 void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id);
 void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id);
 
-/* Are any? */
+/* Are segments sent from it? */
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
 /*
@@ -93,13 +94,12 @@ btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
                                             const btl_ib_region_key_t *key, uint64_t offset,
                                             uint64_t size, uint32_t access, uint8_t **memory);
 
-/* The same, and *key and *offset then name the region that the bytes are in, whichever they named
- * before. */
+/* The same; and *key and *offset then name the region that holds the bytes. */
 btl_ib_region_result_t btl_ib_regions_resolve(const btl_ib_regions_t *regions,
                                               btl_ib_region_key_t *key, uint64_t *offset,
                                               uint64_t size, uint32_t access, uint8_t **memory);
 
-/* Is what a peer asked for allowed? If not, or if it is elsewhere, that is counted. */
+/* Is the access of a peer allowed? If not, or if it is elsewhere, that is counted. */
 static inline bool btl_ib_region_judge(btl_ib_counters_t *count, btl_ib_region_result_t result)
 {
     count->served_elsewhere += result == BTL_IB_REGION_ELSEWHERE;

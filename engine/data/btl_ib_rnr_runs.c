@@ -10,7 +10,7 @@
 #include "btl_ib_window.h"
 #include "btl_ib_wire.h"
 
-/* The first run of a space that ends at `seq` or behind it; `count` if there is none. */
+/* The first run of a space that ends at `seq` or after it; `count` if there is none. */
 static uint32_t find_run(const btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
 {
     uint32_t at = 0;
@@ -30,7 +30,7 @@ static void remove_run(btl_ib_rnr_runs_t *runs, uint32_t at)
     memmove(&runs->run[at], &runs->run[at + 1], (runs->count - at) * sizeof(runs->run[0]));
 }
 
-/* At `at`, if there is room. */
+/* Insert a run at `at`, if there is room. */
 static void insert_run(btl_ib_rnr_runs_t *runs, uint32_t at, const btl_ib_rnr_run_t *run)
 {
     if (runs->count < BTL_IB_RNR_RUNS) {
@@ -42,7 +42,6 @@ static void insert_run(btl_ib_rnr_runs_t *runs, uint32_t at, const btl_ib_rnr_ru
     }
 }
 
-/* It is in none. */
 void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
 {
     uint32_t at = find_run(runs, space, seq);
@@ -80,7 +79,7 @@ void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
     }
 }
 
-/* The last one is what the sender is waiting to hear of: it may have sent it to ask. */
+/* The sender waits to be told of the segment that was refused last: it may have been a probe. */
 uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room)
 {
     uint32_t need = 0;

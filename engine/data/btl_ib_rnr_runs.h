@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What came, was refused, and is still missing: what ACKs name, so that its sender does not take it for lost. */
+/* Runs of sequences that arrived, were refused, and are still missing. ACKs name them, so that the
+ * sender does not take them for lost. */
 
 #ifndef BTL_IB_RNR_RUNS_H
 #define BTL_IB_RNR_RUNS_H
@@ -11,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Runs of sequences [from, end), ascending in each space. A
- * run more than fit is not kept: its sender takes it for lost. */
+/* Most runs that are kept. A further one is not: the sender takes it for lost. */
 #define BTL_IB_RNR_RUNS 32
 
 typedef struct btl_ib_rnr_run {
@@ -29,10 +29,10 @@ typedef struct btl_ib_rnr_runs {
     btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
 } btl_ib_rnr_runs_t;
 
-/* A sequence that is in none was refused. */
+/* A sequence that is in no run was refused. */
 void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
 
-/* One that may be in one is not missing any more. */
+/* A sequence that may be in a run is not missing any more. */
 void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
 
 /* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */

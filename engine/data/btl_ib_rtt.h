@@ -23,7 +23,8 @@ typedef struct btl_ib_rtt {
 /* The variance term never counts for less than this, us: the granularity G of RFC 6298. */
 #define BTL_IB_RTT_TICK 50u
 
-/* Note a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most `bound`. */
+/* Add a sample of `us` microseconds; 0 counts as 1. In the averages it counts for at most `bound`.
+ * */
 void btl_ib_rtt_sample(btl_ib_rtt_t *rtt, uint32_t us, uint32_t bound);
 
 /* SRTT in us, or `initial` before the first sample. */

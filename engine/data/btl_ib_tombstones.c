@@ -10,75 +10,73 @@
 
 #include "btl_ib_window.h"
 
-enum { GRAVES = 512 };
+enum { TOMBSTONES = 512 };
 
-void btl_ib_tombstones_init(btl_ib_tombstones_t *graves, const btl_ib_mem_t *mem)
+void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem)
 {
-    *graves = (btl_ib_tombstones_t){.mem = mem};
+    *tombstones = (btl_ib_tombstones_t){.mem = mem};
 }
 
-void btl_ib_tombstones_fini(btl_ib_tombstones_t *graves)
+void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
 {
-    btl_ib_free(graves->mem, graves->list);
-    btl_ib_tombstones_init(graves, graves->mem);
+    btl_ib_free(tombstones->mem, tombstones->list);
+    btl_ib_tombstones_init(tombstones, tombstones->mem);
 }
 
-int btl_ib_tombstones_prepare(btl_ib_tombstones_t *graves)
+int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones)
 {
-    if (graves->list == NULL) {
-        graves->list = btl_ib_zalloc(graves->mem, GRAVES * sizeof(*graves->list));
+    if (tombstones->list == NULL) {
+        tombstones->list = btl_ib_zalloc(tombstones->mem, TOMBSTONES * sizeof(*tombstones->list));
     }
-    return graves->list == NULL ? -ENOMEM : 0;
+    return tombstones->list == NULL ? -ENOMEM : 0;
 }
 
-static bool same_peer(const btl_ib_tombstone_t *a, const btl_ib_tombstone_t *b)
+static btl_ib_tombstone_t *find(const btl_ib_tombstones_t *tombstones,
+                                const btl_ib_tombstone_t *peer)
 {
-    return a->name == b->name && a->secret == b->secret && a->rail == b->rail
-           && a->remote_rail == b->remote_rail;
-}
-
-static btl_ib_tombstone_t *find(const btl_ib_tombstones_t *graves, const btl_ib_tombstone_t *peer)
-{
-    for (uint32_t i = 0; i < graves->count; i++) {
-        if (same_peer(&graves->list[i], peer)) {
-            return &graves->list[i];
+    for (uint32_t i = 0; i < tombstones->count; i++) {
+        btl_ib_tombstone_t *of = &tombstones->list[i];
+        if (of->name == peer->name && of->secret == peer->secret && of->rail == peer->rail
+            && of->remote_rail == peer->remote_rail) {
+            return of;
         }
     }
     return NULL;
 }
 
-/* An empty place, or that of the peer whose last burial was longest ago. */
-static btl_ib_tombstone_t *place(btl_ib_tombstones_t *graves)
+/* A free place, or that of the peer whose last connection ended longest ago. */
+static btl_ib_tombstone_t *place(btl_ib_tombstones_t *tombstones)
 {
-    btl_ib_tombstone_t *oldest = &graves->list[0];
+    btl_ib_tombstone_t *oldest = &tombstones->list[0];
 
-    if (graves->count < GRAVES) {
-        return &graves->list[graves->count++];
+    if (tombstones->count < TOMBSTONES) {
+        return &tombstones->list[tombstones->count++];
     }
-    for (uint32_t i = 1; i < graves->count; i++) {
-        if (graves->list[i].order < oldest->order) {
-            oldest = &graves->list[i];
+    for (uint32_t i = 1; i < tombstones->count; i++) {
+        if (tombstones->list[i].order < oldest->order) {
+            oldest = &tombstones->list[i];
         }
     }
     return oldest;
 }
 
-void btl_ib_tombstones_add(btl_ib_tombstones_t *graves, const btl_ib_tombstone_t *grave)
+void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *tombstone)
 {
-    btl_ib_tombstone_t *old = find(graves, grave);
+    btl_ib_tombstone_t *old = find(tombstones, tombstone);
 
     if (old == NULL) {
-        old = place(graves);
-        *old = *grave;
-    } else if (btl_ib_seq_before(old->epoch, grave->epoch)) {
-        old->epoch = grave->epoch;
+        old = place(tombstones);
+        *old = *tombstone;
+    } else if (btl_ib_seq_before(old->epoch, tombstone->epoch)) {
+        old->epoch = tombstone->epoch;
     }
-    old->order = ++graves->order;
+    old->order = ++tombstones->order;
 }
 
-uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *graves, const btl_ib_tombstone_t *peer)
+uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
+                                 const btl_ib_tombstone_t *peer)
 {
-    const btl_ib_tombstone_t *grave = find(graves, peer);
+    const btl_ib_tombstone_t *tombstone = find(tombstones, peer);
 
-    return grave == NULL ? 0 : grave->epoch + 1;
+    return tombstone == NULL ? 0 : tombstone->epoch + 1;
 }

@@ -60,11 +60,6 @@ void btl_ib_rx_window_init(btl_ib_rx_window_t *window, uint32_t first)
     *window = (btl_ib_rx_window_t){.next = first, .top = first, .bits = RX_BITS_FIRST};
 }
 
-static uint64_t *map_of(btl_ib_rx_window_t *window)
-{
-    return window->map != NULL ? window->map : &window->small;
-}
-
 static bool is_set(const btl_ib_rx_window_t *window, uint32_t seq)
 {
     const uint64_t *map = window->map != NULL ? window->map : &window->small;
@@ -115,7 +110,7 @@ int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl
 
 void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq)
 {
-    uint64_t *map = map_of(window);
+    uint64_t *map = window->map != NULL ? window->map : &window->small;
 
     assert(seq - window->next < window->bits);
     if (seq != window->next) {

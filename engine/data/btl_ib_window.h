@@ -36,8 +36,8 @@ void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first);
 /* The part of btl_ib_tx_window_reserve() that needs memory. */
 int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Make sure that the next `count` sequences have a place. All but the last of them have one already. Returns 0 or
- * -ENOMEM. */
+/* Reserve places for the next `count` sequences, all but the last of which have one already.
+ * Returns 0 or -ENOMEM. */
 static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t count,
                                            const btl_ib_mem_t *mem)
 {
@@ -57,7 +57,7 @@ static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *s
 /* Take the newest sequence back: it was never sent. */
 void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window);
 
-/* Leave `count` sequences out for good (negative: take that back). Only while nothing is in flight. */
+/* Skip `count` sequences for good (negative: take that back). Only while nothing is in flight. */
 static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t count)
 {
     assert(window->first == window->next);
@@ -65,7 +65,7 @@ static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t cou
     window->next += (uint32_t) count;
 }
 
-/* Who is in flight under `seq`, or NULL (acknowledged, or never sent). */
+/* The segment that is in flight under `seq`, or NULL (acknowledged, or never sent). */
 static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32_t seq)
 {
     return seq - window->first < window->next - window->first
@@ -73,7 +73,7 @@ static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32
                : NULL;
 }
 
-/* `seq` was acknowledged, selectively or not: forget its segment. */
+/* `seq` was acknowledged, selectively or not: remove its segment. */
 static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq)
 {
     void **ring = window->ring;
@@ -86,10 +86,10 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
     window->first = first;
 }
 
-/* Drop the ring's memory if nothing is in flight. */
+/* Free the ring if nothing is in flight. */
 void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Drop the ring's memory in any case: what is in flight belongs to somebody else. */
+/* Free the ring in any case: its segments are freed elsewhere. */
 void btl_ib_tx_window_drop(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
 
 /* ---- the receiving side: what arrived ahead of a gap, as a ring of bits ---- */
@@ -113,10 +113,10 @@ void btl_ib_rx_window_init(btl_ib_rx_window_t *window, uint32_t first);
 
 btl_ib_seq_class_t btl_ib_rx_window_classify(const btl_ib_rx_window_t *window, uint32_t seq);
 
-/* Make room to note a NEW `seq`. Returns 0 or -ENOMEM (the segment must then be refused). */
+/* Reserve a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then be refused). */
 int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl_ib_mem_t *mem);
 
-/* Note a NEW `seq`, for which room was reserved. */
+/* Mark a NEW `seq`, for which a place was reserved, as received. */
 void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
 
 /*
@@ -125,10 +125,10 @@ void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
  */
 bool btl_ib_rx_window_range(const btl_ib_rx_window_t *window, uint32_t *from, uint32_t *to);
 
-/* Drop the memory of a large map if nothing is ahead of a gap. */
+/* Free a large map if nothing is ahead of a gap. */
 void btl_ib_rx_window_shrink(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 
-/* Drop a large map in any case. */
+/* Free a large map in any case. */
 void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
 
 #endif

@@ -91,7 +91,8 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint32_t first = view->seq - view->skip + 1;
     uint32_t received = first, end;
 
-    /* Later traffic may have overtaken it, but nothing of what it gives up can have arrived. */
+    /* Later traffic may have overtaken it, but none of the sequences that it gives up can have
+     * arrived. */
     bool clash = first == rx->window.next && btl_ib_rx_window_range(&rx->window, &received, &end)
                  && !btl_ib_seq_before(view->seq, received);
     if (!is_per_peer(conn, view->space) || first != rx->window.next || clash

@@ -4,8 +4,8 @@
  */
 
 /*
- * A new sequence is accepted: it is noted in the window of its channel, uses a credit, and is to be
- * acknowledged. Whoever accepts it has placed it, or does so within the same call.
+ * A new sequence is accepted: it is marked in the window of its channel, uses a credit, and is to
+ * be acknowledged. The caller has placed its contents, or does so within the same call.
  */
 
 #ifndef BTL_IB_ACCEPT_H
@@ -13,18 +13,19 @@
 
 #include "btl_ib_state.h"
 
-/* The receiving side of an incarnation of the connection begins, ends; or nobody uses it for now. */
+/* The receiving side of an incarnation begins or ends; or the connection becomes idle. */
 void btl_ib_accept_begin(btl_ib_conn_t *conn);
 void btl_ib_accept_end(btl_ib_conn_t *conn);
 void btl_ib_accept_rest(btl_ib_conn_t *conn);
 
-/* Is there memory to accept that one? Else it is counted. */
+/* Is there memory to accept this sequence? If not that is counted. */
 bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Accept it. There is room. */
+/* Accept a sequence for which there is room. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* A SKIP: the idle peer gives up the sequences that end with this one. No traffic, and no buffer used. */
+/* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
+ * uses no buffer. */
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

@@ -12,24 +12,20 @@
 
 enum {
     ACK_EVERY =
-        16, /* segments received, or a train: acknowledge in this turn, the peer's window may be
+        16, /* segments received, or a GSO burst: acknowledge in this turn, the peer's window may be
                       * small. Many that come at once are one turn, hence one acknowledgement */
-    ACK_EVERY_ANSWERED = 64, /* where our own next message is expected to carry it */
+    ACK_EVERY_ANSWERED = 64, /* if the next message to the peer is expected to carry it */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
-/* Is a message likely to be answered at once, as the one before was? Then its acknowledgement goes along, and one of
- * its own would only delay the answer: a datagram costs as much as a tenth of a message of 64 KiB. */
-static bool is_answered(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return !conn->ack.unanswered
-           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
-               || view->type == BTL_IB_TYPE_BUNDLE);
-}
-
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    const bool answered = is_answered(conn, view);
+    /* Is a message likely to be answered at once, as the one before was? Then the answer carries
+     * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
+     * a tenth of a message of 64 KiB. */
+    const bool answered = !conn->ack.unanswered
+                          && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
+                              || view->type == BTL_IB_TYPE_BUNDLE);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.gso_segments);
 
     if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
@@ -51,7 +47,7 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 
     conn->ack.due |= 1u << space;
     conn->ack.space = space;
-    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be news */
+    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be new to it */
     conn->ack.count++;
     if (btl_ib_list_empty(&conn->ack.link)) {
         conn->ack.at = engine->clock.now + engine->config.ack_delay;
@@ -64,7 +60,7 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
     }
 }
 
-/* `spaces` were acknowledged: what is still due? */
+/* `spaces` were acknowledged. If nothing else is due the connection leaves the engine's list. */
 static void settled(btl_ib_conn_t *conn, uint32_t spaces)
 {
     conn->ack.due &= ~spaces;
@@ -98,7 +94,7 @@ void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space)
         btl_ib_credit_told(&rx->credit,
                            rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
     }
-    /* Ranges and what came again go in an ACK only. */
+    /* Ranges and counts of duplicates travel in ACKs only. */
     if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
         settled(conn, 1u << space);
     }
@@ -147,7 +143,7 @@ static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
     return true;
 }
 
-/* All ranges. False if they do not fit. */
+/* Put all ranges of a window. False if they do not fit. */
 static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
 {
     uint32_t from = window->next, end;
@@ -161,8 +157,8 @@ static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
     return true;
 }
 
-/* Those in which the newest arrivals are, as far as half of the room goes. */
-static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
+/* Put the ranges that hold the newest arrivals, using at most half of the room. */
+static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_rx_window_t *window = &conn->rx[space].window;
     uint32_t seq = conn->rx[space].ack.run, end;
@@ -177,7 +173,7 @@ static void put_news(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space
     }
 }
 
-/* As many as fit, from where they ended the last time on, and so on in a circle. */
+/* Put as many other ranges as fit. They take turns: begin where the last ACK ended. */
 static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
@@ -219,10 +215,10 @@ static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space
 }
 
 /*
- * What is due of one space. If not all ranges fit they take turns: those with the newest arrivals
- * always go, because what is missing longer than the news of what was sent after it counts as lost,
- * and of the others as many as fit, the next ones in the next ACK, until all went. False if there is no
- * room; *whole: nothing is left.
+ * Write the block of one space. If not all ranges fit, those with the newest arrivals always go: a
+ * gap that is not acknowledged longer than what was sent after it counts as lost. Of the others as
+ * many go as fit, the next ones in the next ACK, until all were told. False if there is no room;
+ * *whole: nothing is left.
  */
 static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *whole)
 {
@@ -241,7 +237,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     *whole = put_all(&ranges, &rx->window);
     if (!*whole) {
         ranges.count = 0;
-        put_news(&ranges, conn, space);
+        put_newest(&ranges, conn, space);
         put_in_turn(&ranges, rx);
         *whole = rx->ack.untold == 0;
     }
@@ -254,7 +250,8 @@ bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn)
     return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
 }
 
-/* All that was refused and is still missing; if there is no room for all, from the last one that was. */
+/* Write the runs that were refused and are still missing. If they do not all fit begin with the run
+ * of the last refusal. */
 static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
 {
     const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
@@ -283,12 +280,10 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
     return room >= 2 * BLOCK_LEAST;
 }
 
-/* Fill one ACK segment with what is due of `spaces`. Returns those that are told; *all: there is
- * nothing left that another segment could tell now. */
 uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
                             uint32_t spaces, bool *all)
 {
-    /* Some of its room is for what was refused. */
+    /* Some of its room is kept for what was refused. */
     const uint32_t kept =
         btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
     writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
@@ -309,7 +304,6 @@ uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
     return told;
 }
 
-/* P limits that the peer does not know yet go along with whatever else is due. */
 uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
 {
     uint32_t spaces = conn->ack.due;
@@ -335,7 +329,6 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces)
     settled(conn, spaces);
 }
 
-/* What was written did not leave: all ranges are still to be told. */
 void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
 {
     for (; spaces != 0; spaces &= spaces - 1) {
@@ -343,7 +336,6 @@ void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
     }
 }
 
-/* What is still due after a row of segments waits for the next: others want to send as well. */
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -356,7 +348,7 @@ void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
     }
 }
 
-static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+static void keep_newest(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
 {
     uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWEST_KEPT;
 
@@ -364,34 +356,26 @@ static void keep_news(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
     conn->ack.newest_space[at] = space;
 }
 
-/* The ranges that the newest arrivals belong to: the one at the top, those where a gap was filled, and
- * the one that was at the top before, whose last segments may not have been told of. */
-static void keep_ranges(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Keep the sequences whose ranges ACKs must tell first: the highest range, a range in which a gap
+ * was filled, and the range that was the highest before, whose last segments may not have been
+ * told. */
+static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_rx_space_t *rx = &conn->rx[view->space];
 
     if (btl_ib_seq_before(view->seq, rx->window.top)) {
-        keep_news(conn, view->space, view->seq);
+        keep_newest(conn, view->space, view->seq);
     } else if (view->seq != rx->window.top) {
-        keep_news(conn, view->space, rx->ack.run);
+        keep_newest(conn, view->space, rx->ack.run);
         rx->ack.run = view->seq;
     } else if (rx->window.above == 0) {
         rx->ack.run = view->seq;
     }
 }
 
-/* What is taken in now was sent again: was that for nothing, its first copy is still to come. */
-static void keep_again(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
-
-    conn->ack.repaired_seq[at] = view->seq;
-    conn->ack.repaired_space[at] = view->space;
-}
-
-/* A segment of which a copy was taken in before: did the sender send it again, or the network repeat
- * it? Repeated by the network it is none of the sender's doing. */
-static bool was_sent_again(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* A copy of this segment was accepted before: did the sender retransmit it, or did the network
+ * duplicate it? Only the former is counted. */
+static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     uint32_t kept = conn->ack.repaired_next < BTL_IB_REPAIRED_KEPT ? conn->ack.repaired_next
                                                                    : BTL_IB_REPAIRED_KEPT;
@@ -435,16 +419,19 @@ void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
 
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    keep_ranges(conn, view);
+    keep_newest_range(conn, view);
     if (view->flags & BTL_IB_FLAG_AGAIN) {
-        keep_again(conn, view);
+        /* If its first copy still comes this retransmission was unnecessary. */
+        uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
+        conn->ack.repaired_seq[at] = view->seq;
+        conn->ack.repaired_space[at] = view->space;
     }
 }
 
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    /* Of a copy in parts the first counts. */
+    /* Of a copy in parts only the first part counts. */
     conn->rx[view->space].ack.duplicates +=
-        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_sent_again(conn, view);
+        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_retransmitted(conn, view);
     btl_ib_ack_tx_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
 }

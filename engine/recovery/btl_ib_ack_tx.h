@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Acknowledgements and credit limits that we owe the peer: what is due, and how an ACK tells it. */
+/* Acknowledgements and credit limits that are due to the peer, and how an ACK encodes them. Owns
+ * struct btl_ib_ack_tx. */
 
 #ifndef BTL_IB_ACK_TX_H
 #define BTL_IB_ACK_TX_H
@@ -16,14 +17,15 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
     btl_ib_list_init(&ack->link);
 }
 
-/* Is so much due with this segment, which was taken in and is about to be owed for, that it should not wait? */
+/* Is so much due with this segment, which is about to be accepted, that its acknowledgement must
+ * not wait? */
 bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* The receiving side of an incarnation of the connection begins, or ends. */
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
-/* The peer's clock, as this datagram tells it, is what we echo, if it is its newest. */
+/* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
 static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -38,47 +40,50 @@ static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t 
     }
 }
 
-/* A new segment is about to be marked in its window: keep what ACKs are to tell of it. */
+/* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* A copy of what was accepted before came. */
+/* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* A message was refused because nobody listens to its tag: what is sent next says so. */
+/* A message was refused because there is no receiver for its tag: the next datagram says so. */
 static inline void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
 {
     conn->ack.no_tag = true;
 }
 
-/* A message was handed up. */
+/* A message was delivered. */
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
 
-/* Something in `space` is to be acknowledged, `now` or soon. */
+/* Something in `space` is to be acknowledged: in this turn if `now`, else within the ACK delay. */
 void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
 
-/* The space that a datagram now leaving is to acknowledge. */
+/* The space that a datagram which is about to leave acknowledges in its header. */
 uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
 
-/* A datagram that acknowledged `space` by piggyback has left. */
+/* A datagram whose header acknowledges `space` has left. */
 void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space);
 
-/* The P limits that the peer does not know yet go along with whatever else is due: all spaces that an explicit ACK tells. */
+/* The spaces that an explicit ACK covers: those that are due, and those whose credit limit the peer
+ * does not know yet. */
 uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn);
 
-/* Is something refused that ACKs name? And does one with `room` bytes hold a block of that beside another? */
+/* Was something refused that ACKs must name? And has an ACK of `room` bytes room for a block of
+ * that beside another? */
 bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 
-/* Fill an ACK segment of `room` bytes of body with what is due of `spaces`. Returns those that are told; *all: there is nothing
- * left that another segment could tell now. */
+/* Fill an ACK segment, whose body has `room` bytes, with what is due of `spaces`. Returns the
+ * spaces that it tells; *all: nothing is left that another segment could tell now. */
 uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
                             uint32_t spaces, bool *all);
 
-/* It has left, and told `spaces`; or it could not leave: all ranges are still to be told. */
+/* The ACK has left, and told `spaces`. Or it could not leave: all ranges are still to be told. */
 void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces);
 void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces);
 
-/* What is still due after a row of segments waits for the next: others want to send as well. */
+/* What is still due after a batch of segments waits for the next ACK: other connections have to
+ * send too. */
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
 
 #endif

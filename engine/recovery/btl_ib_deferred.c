@@ -4,12 +4,13 @@
  */
 
 /*
- * What the peer refused: it came, but cannot be taken in now (nobody listens to its tag, no buffer). Its ACKs
- * say so. It is not lost, so it must not shrink the window, nor be sent again each round trip; and it is
- * not on its way, so it must not fill the window. So it is parked. It comes again when the peer names it
- * (READY); when another that was refused is taken in at last, because the cause may have been the same;
- * and all of it now and then, because the peer names one of several only. While nothing else goes
- * probes do that, one at a time.
+ * Segments that the peer refused (like an RNR NAK of InfiniBand): they arrived, but cannot be
+ * accepted now (no receiver for the tag, no buffer). Its ACKs say so. They are not lost, so they
+ * must neither shrink the window nor be retransmitted each round trip; and they are not in flight,
+ * so they must not fill the window. So they are deferred. They are sent again when the peer names
+ * them (READY); when another deferred segment was accepted, because the cause may have been the
+ * same; and all together now and then, because the peer names only some. While nothing else is sent
+ * probes do that, one segment at a time.
  */
 
 #include "btl_ib_deferred.h"
@@ -19,10 +20,10 @@
 #include "btl_ib_state.h"
 
 enum {
-    PARKED_MAX = 256, /* segments: they count in the limits on all connections */
+    DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
 };
 
-/* Which copy was refused shows in the peer's clock reading, as for READY. */
+/* The echoed stamp shows which copy was refused, as for READY. */
 void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
                          const btl_ib_view_t *view)
 {
@@ -34,8 +35,8 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
     from = btl_ib_seq_before(from, window->first) ? window->first : from;
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
         btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
-        if (segment == NULL || segment->refused == segment->copies /* an old story */
-            || conn->sentmap.deferred_count == PARKED_MAX
+        if (segment == NULL || segment->refused == segment->copies /* known already */
+            || conn->sentmap.deferred_count == DEFERRED_MAX
             || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
             continue;
         }
@@ -43,15 +44,16 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
             conn->sentmap.deferred_at = conn->engine->clock.now;
         }
         btl_ib_sentmap_defer(conn, segment);
-        /* Others have its place in the window, and need not wait for the limits on all if nothing is on its way. */
+        /* Others have its place in the window. If nothing is in flight they need not wait for the
+         * limits on all connections. */
         btl_ib_list_remove(&conn->ready);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
     }
 }
 
-/* All go again, before anything new. */
-static void unpark(btl_ib_conn_t *conn)
+/* Send all again, before anything new. */
+static void send_all_again(btl_ib_conn_t *conn)
 {
     btl_ib_list_t *item;
 
@@ -65,7 +67,7 @@ static void unpark(btl_ib_conn_t *conn)
 void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     if (segment->refused > 0 && conn->sentmap.deferred_count > 0) {
-        unpark(conn);
+        send_all_again(conn);
     }
 }
 
@@ -73,6 +75,6 @@ void btl_ib_deferred_retry(btl_ib_conn_t *conn)
 {
     if (conn->sentmap.deferred_count > 0
         && conn->engine->clock.now >= conn->sentmap.deferred_at + conn->engine->config.rto_max) {
-        unpark(conn);
+        send_all_again(conn);
     }
 }

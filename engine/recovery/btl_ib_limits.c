@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What keeps a new segment from leaving, and what is waited for then. */
+/* The limits that may stop a new segment, and what is waited for then. */
 
 #include "btl_ib_limits.h"
 
@@ -15,12 +15,13 @@
 #include "btl_ib_validation.h"
 
 enum {
-    COMMAND_SHARE = 8, /* of the window goes beside it */
-    BESIDE_DEPTH = 48, /* segments: most of the buffers beyond depth_total; ACKs need the others */
+    COMMAND_SHARE = 8,    /* that part of the window is added for it */
+    EXCESS_DEPTH = 48,    /* segments: most of the buffers beyond depth_total; ACKs need the rest */
     SEGMENT_MOST = 65536, /* bytes */
 };
 
-/* What is on the command channel goes beside a window that long messages fill: it is little, and somebody waits for it. */
+/* The command channel may exceed the window, even if long messages fill it: it is little, and
+ * somebody waits for it. */
 static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
 {
     const uint32_t window = conn->cc.window;
@@ -28,12 +29,13 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
     return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
-/* All that it has out was refused. What is still to be sent may be what the peer needs to take that in, so it does
- * not wait for the room that only this would give back. */
-static bool goes_beside_depth(const btl_ib_conn_t *conn)
+/* All segments of the connection that are not acknowledged were refused. What is still to be sent
+ * may be what the peer needs to accept them, so it does not wait for room that only their
+ * acknowledgement would free. */
+static bool may_exceed_depth(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
-           && conn->engine->budget.unacked < conn->engine->config.depth_total + BESIDE_DEPTH;
+           && conn->engine->budget.unacked < conn->engine->config.depth_total + EXCESS_DEPTH;
 }
 
 static inline uint32_t rest(uint32_t most, uint32_t used)
@@ -41,7 +43,7 @@ static inline uint32_t rest(uint32_t most, uint32_t used)
     return most > used ? most - used : 0;
 }
 
-/* What the peer's buffers for a channel let go. */
+/* How many segments the peer's buffers for a channel allow. */
 static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_tx_space_t *tx = &conn->tx[space];
@@ -55,7 +57,8 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
     return rest(btl_ib_sentmap_pending_max(conn, queue), tx->sentmap.in_flight);
 }
 
-/* What the windows let go. A SKIP may rest there for long, and does not count; there is one at most. */
+/* How many segments the windows allow. A SKIP may stay in the ring for long and does not count;
+ * there is one at most. */
 static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
@@ -72,8 +75,8 @@ uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
     return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
 }
 
-/* How many segments the limits on all connections let go. How long these will be is not known yet: of the bytes that are
- * left each is taken to need as many as a segment can have at most, and the last one may exceed the limit. */
+/* How many segments the limits on all connections allow. Their sizes are not known yet: each counts
+ * as the largest possible one, and the last may exceed the limit. */
 static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -81,7 +84,7 @@ static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 
     if (engine->budget.unacked >= config->depth_total
         || engine->budget.bytes_unacked >= config->depth_bytes) {
-        return goes_beside_depth(conn);
+        return may_exceed_depth(conn);
     }
     const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
     const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
@@ -112,8 +115,9 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
     return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, btl_ib_min_u32(there, windows));
 }
 
-/* Nothing is on its way whose acknowledgement would change that: no credit, or a SKIP that nobody
- * answers fills the window, and must not rest then; or all waits for the answer to a question. */
+/* Nothing is in flight whose acknowledgement would free the connection: there is no credit; or a
+ * SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
+ * validation. */
 static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
 {
     return conn->sentmap.in_flight == 0
@@ -133,7 +137,7 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
     } else if (verdict == BTL_IB_NO_DEPTH && btl_ib_list_empty(&conn->ready)) {
         btl_ib_list_push_tail(&engine->starved, &conn->ready);
     } else if (verdict == BTL_IB_TOO_SOON) {
-        /* When a whole burst may go, and not one by one. */
+        /* The timer is set for a whole burst, not for each segment. */
         btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
     } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
         /* 0: ask at once */

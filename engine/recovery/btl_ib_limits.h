@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What keeps a new segment from leaving, and what is waited for then. */
+/* The limits that may stop a new segment, and what is waited for then. */
 
 #ifndef BTL_IB_LIMITS_H
 #define BTL_IB_LIMITS_H
@@ -16,15 +16,16 @@ typedef enum btl_ib_verdict {
     BTL_IB_NO_CREDIT,
     BTL_IB_NO_WINDOW,
     BTL_IB_NO_DEPTH,  /* a limit on all connections together */
-    BTL_IB_TOO_SOON,  /* congestion control sets a pace */
-    BTL_IB_NO_ANSWER, /* the way is not validated yet, and there is one that is */
+    BTL_IB_TOO_SOON,  /* the congestion control paces */
+    BTL_IB_NO_ANSWER, /* the route is not validated yet, but another one is */
 } btl_ib_verdict_t;
 
-/* How many new segments the windows and the peer's buffers for a channel let go. */
+/* How many new segments the windows and the peer's buffers for a channel allow. */
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
 
-/* How many new segments may leave on a channel. It may be fewer than all limits allow (one at a time where the congestion control
- * sets a pace), so whoever has sent them asks again. 0: none may, and *verdict says why. */
+/* How many new segments may leave on a channel. It may be fewer than the limits allow (one at a
+ * time where the congestion control paces), so the caller asks again when they have left. 0: none
+ * may, and *verdict says why. */
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
 
 /* May a new segment leave on a channel? */
@@ -36,8 +37,9 @@ static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, ui
     return verdict;
 }
 
-/* Wait for the right thing: the transport or memory (try again in the next turn), the other
- * connections, or an acknowledgement, which makes the connection ready again by itself. */
+/* Wait for what stopped the connection: the transport or memory (`full`: try again in the next
+ * turn), the other connections, or an acknowledgement, which makes the connection ready again by
+ * itself. */
 void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full);
 
 #endif

@@ -17,15 +17,15 @@
 #include <string.h>
 
 enum {
-    LOSSES = 5, /* in a row, at different times: at 5 % loss one row in 3 million */
+    LOSSES = 5, /* in a row, at different times: by chance once in 3 million at 5 % loss */
     ROW_LEAST =
-        20 * 1000,       /* us: a queue that overflows for a moment has room for small ones only */
-    BASE = 1200,         /* bytes: what every path carries that anybody uses (RFC 9000, 14) */
-    LEAST = 512,         /* or nearly (RFC 791: 576); what is smaller is never suspected */
-    ASK_SILENT = 4,      /* every so many probes who did not answer is asked again */
-    SEARCH_SOON = 1000,  /* us: after a black hole was found */
-    SEARCH_STEP = 32,    /* bytes: what is left between the two ends is not worth a probe */
-    SEARCH_FAILURES = 3, /* probes of a size that were lost: it is too large */
+        20 * 1000, /* us: a queue that overflows briefly has room for small datagrams only */
+    BASE = 1200,   /* bytes: what every path carries that anybody uses (RFC 9000, 14) */
+    LEAST = 512,   /* bytes, nearly what RFC 791 asks for (576); smaller ones are never suspected */
+    ASK_SILENT = 4,           /* one probe in so many asks a peer again that did not answer */
+    SEARCH_SOON = 1000,       /* us: after a black hole was found */
+    SEARCH_STEP = 32,         /* bytes: a smaller interval is not worth a probe */
+    SEARCH_FAILURES = 3,      /* probes of a size that were lost: it is too large */
     SEARCH_LATER = 600000000, /* us: paths change (RFC 8899, 5.1.1: PMTU_RAISE_TIMER) */
 };
 
@@ -34,21 +34,21 @@ static uint32_t size_of(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
     return segment->size + segment->outside + conn->engine->guard.ops->trailer;
 }
 
-/* The largest datagram that it travels in. */
+/* Bytes of the largest datagram that a segment travels in. */
 static uint32_t on_wire(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     return btl_ib_min_u32(size_of(conn, segment), conn->pmtud.datagram_max);
 }
 
-/* Is it the one whose end the search waits for? Others were sent by another way, or before the
- * sizes were set back: what becomes of them says nothing. */
+/* Is it the probe that the search waits for? Others were sent by another route, or before the sizes
+ * were reset: what becomes of them says nothing. */
 static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segment)
 {
     return sizes->probing && segment->space == sizes->probe_space
            && segment->seq == sizes->probe_seq;
 }
 
-/* What is sent from now on is no larger. */
+/* Datagrams are no larger than `size` from now on. */
 static void resize(btl_ib_conn_t *conn, uint32_t size)
 {
     if (size != conn->pmtud.datagram_max) {
@@ -78,30 +78,25 @@ void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 
 /* ---- smaller ---- */
 
-/* What is on its way and too large goes again, in parts: nobody has to wait until it is found lost. */
-static void lose_large_of(btl_ib_conn_t *conn, const btl_ib_list_t *sent)
-{
-    btl_ib_list_t *item = btl_ib_list_first(sent);
-
-    while (item != NULL) {
-        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        item = btl_ib_list_next(sent, item);
-        if (size_of(conn, segment) > conn->pmtud.datagram_max
-            && !btl_ib_segment_is_mtu_probe(segment)) {
-            btl_ib_sentmap_lost(conn, segment);
-        }
-    }
-}
-
+/* Segments in flight that are too large are sent again, in parts, before they are found lost. */
 static void lose_large(btl_ib_conn_t *conn)
 {
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
-        lose_large_of(conn, &conn->sentmap.sent[kind]);
+        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+        btl_ib_list_t *item = btl_ib_list_first(sent);
+        while (item != NULL) {
+            btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+            item = btl_ib_list_next(sent, item);
+            if (size_of(conn, segment) > conn->pmtud.datagram_max
+                && !btl_ib_segment_is_mtu_probe(segment)) {
+                btl_ib_sentmap_lost(conn, segment);
+            }
+        }
     }
     btl_ib_conn_ready(conn);
 }
 
-/* From now on segments are cut for `size` bytes, and the search begins at `search_at`. */
+/* Packetize for datagrams of `size` bytes from now on, and begin to search at `search_at`. */
 static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
@@ -162,7 +157,7 @@ static void found_hole(btl_ib_conn_t *conn)
     shrink(conn, size, conn->engine->clock.now + SEARCH_SOON);
 }
 
-/* Could the path be the reason that a segment of that size is lost? */
+/* Could the path MTU be the reason that a segment of that size was lost? */
 static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
 {
     return size > LEAST && !conn->route.via->transport->attr.reliable
@@ -198,8 +193,9 @@ bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
     return true;
 }
 
-/* What answers to questions showed stays true, and what this one shows: what the peer refused last it names. Else one
- * whose refusals wait for what the hole swallows would hide it for ever. */
+/* Losses that answers to questions showed stay valid, and what this answer shows stays valid: the
+ * peer names what it refused last. Otherwise a peer whose refusals wait for what the black hole
+ * drops would hide it for ever. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
 {
     conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
@@ -244,11 +240,13 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- larger again ---- */
 
-/* The next size to be tried, or 0: nothing is left to be found now. */
-static uint32_t next_size(btl_ib_conn_t *conn)
+uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
+    if (sizes->probing || !conn->identity.peer_knows || conn->draining) {
+        return 0;
+    }
     if (sizes->next > conn->pmtud.datagram_max) {
         return sizes->next;
     }
@@ -262,14 +260,6 @@ static uint32_t next_size(btl_ib_conn_t *conn)
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
     return 0;
-}
-
-uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
-{
-    if (conn->pmtud.probing || !conn->identity.peer_knows || conn->draining) {
-        return 0;
-    }
-    return next_size(conn);
 }
 
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
@@ -300,7 +290,7 @@ void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-/* The probe that was awaited got through. */
+/* The probe that the search waits for arrived. */
 static void grow(btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;

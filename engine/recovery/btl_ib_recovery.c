@@ -4,19 +4,20 @@
  */
 
 /*
- * What was lost, when to probe, when to give up.
+ * Loss detection, probes and timeouts.
  *
- * Loss is found by time, not by counting: once a segment is known to have arrived, those sent
- * clearly earlier should have, too (RACK, RFC 8985). If nothing comes back a probe is sent, first
- * soon (a tail loss probe), then after a timeout that doubles each time, one segment at a time:
- * a peer that computes is silent without having lost anything. Where short segments overtake long messages those
- * are judged by what arrived of such only. A retransmission is a segment like
- * any other: what is sent after it shows that it was lost.
+ * Loss is found by time, not by counting: once a segment is known to have arrived, those that were
+ * sent clearly earlier should have arrived too (RACK, RFC 8985). If nothing comes back a probe is
+ * sent: the first one soon (a tail loss probe), the next ones after a timeout that doubles each
+ * time. Each probe is one segment only, because a peer that computes is silent without having lost
+ * anything. Where short segments may overtake bulk, bulk is judged only by bulk that arrived. A
+ * retransmission is a segment like any other: what is sent after it shows whether it was lost.
  *
- * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious (Eifel,
- * RFC 3522): what the congestion control did for it is undone at once. Not all are seen that way,
- * as one acknowledgement echoes one stamp. So the receiver counts what came again (as DSACK does,
- * RFC 2883): that is the count in the statistics, and what adapts the time that reordering is given.
+ * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
+ * (Eifel, RFC 3522): the reaction of the congestion control is undone at once. Not all are seen
+ * that way, because one acknowledgement echoes one stamp only. So the receiver counts duplicates
+ * (as DSACK does, RFC 2883): that count goes into the statistics, and adapts the time allowed for
+ * reordering.
  */
 
 #include "btl_ib_recovery.h"
@@ -35,12 +36,12 @@ enum {
     REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
     REORDER_MOST = 500,     /* us, or one round trip if that is longer */
     REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
-    REORDER_CALM = 16,      /* real losses in a row after which none is expected any more */
+    REORDER_CALM = 16,      /* real losses in a row after which no reordering is expected */
     SKIP_PROBES = 5,
-    DOUBT_PROBES = 12,  /* after the end of a connection of the transport's: 0.6 s by default */
-    PARKED_TURN = 4,    /* probes, of which one is for what is parked */
-    CALM_DOUBLINGS = 4, /* of rto_max, where nothing can be lost */
-    DOUBLINGS_MAX = 20, /* of a timeout elsewhere: more are cut to rto_max anyway */
+    DOUBT_PROBES = 12,      /* after a connection of the transport ended: 0.6 s by default */
+    DEFERRED_TURN = 4,      /* one probe in so many is for what is deferred */
+    RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
+    DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
 };
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -56,8 +57,8 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     if (elapsed < view->hold || elapsed > INT32_MAX) {
         return;
     }
-    /* One answer that is late by far says that the peer's process was away, not that the network is
-     * slow; if all are late the bound grows along. */
+    /* One answer that is very late says that the peer's process was away, not that the network is
+     * slow. If all answers are late the bound grows along. */
     uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
     bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
     uint32_t sample = elapsed - view->hold;
@@ -65,12 +66,12 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     conn->recovery.sample_at = conn->engine->clock.now;
     btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
     conn->recovery.sample = sample == 0 ? 1 : sample;
-    /* How long a datagram lay there before it was looked at nobody knows, but at most as long as
-     * nobody looked. */
+    /* How long a datagram waited at a host before it was polled is not known, but it was at most
+     * the time since the poll before. */
     uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
     conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
     uint32_t network = sample - conn->recovery.sample_hosts;
-    /* Where hosts were away for most of the time nothing is known of the network. */
+    /* If hosts were away for most of the time the sample says nothing about the network. */
     if (network >= sample / 2 && network < conn->recovery.network_rtt) {
         conn->recovery.network_rtt = network;
     }
@@ -93,8 +94,9 @@ void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     take_sample(conn, view);
 }
 
-/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it, but not more
- * than once in a round trip, all of which may have been late for one reason (RFC 8985, 6.2). */
+/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. But grow that
+ * time only once in a round trip, because all segments of one may have been late for one reason
+ * (RFC 8985, 6.2). */
 static void allow_more_time(btl_ib_conn_t *conn)
 {
     uint64_t now = conn->engine->clock.now;
@@ -111,42 +113,35 @@ static void allow_more_time(btl_ib_conn_t *conn)
 void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
 {
     btl_ib_counters_t *count = &conn->engine->count;
-    uint32_t news = (uint16_t) (again - conn->tx[space].recovery.duplicates);
+    uint32_t more = (uint16_t) (again - conn->tx[space].recovery.duplicates);
 
-    if (news == 0 || news > INT16_MAX) { /* an old acknowledgement that was overtaken */
+    if (more == 0 || more > INT16_MAX) { /* an old acknowledgement that was overtaken */
         return;
     }
     conn->tx[space].recovery.duplicates = again;
-    if (news > count->retransmits - count->retransmits_spurious) {
-        news = (uint32_t) (count->retransmits - count->retransmits_spurious);
+    if (more > count->retransmits - count->retransmits_spurious) {
+        more = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
-    count->retransmits_spurious += news;
-    /* Probes ask; that there was no need does not say that anything was late. */
-    uint32_t asked = news < conn->recovery.probed ? news : conn->recovery.probed;
+    count->retransmits_spurious += more;
+    /* An unnecessary probe does not say that anything was late. */
+    uint32_t asked = more < conn->recovery.probed ? more : conn->recovery.probed;
     conn->recovery.probed -= asked;
-    if (news > asked) {
+    if (more > asked) {
         allow_more_time(conn);
     }
 }
 
-/* Is it an earlier copy that arrived? By the echo, or because there was no time for the last one to
- * come there and for the news of it to come back (RFC 8985, 6.2, step 2). */
-static bool came_earlier(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
-                         bool echo_valid, uint32_t echo)
-{
-    if (segment->copies < 2) {
-        return false;
-    }
-    return conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
-           || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent));
-}
-
-/* The same, with what follows from it, of a segment that was sent again or is about to be. */
+/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive?
+ * The echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2,
+ * step 2). If the segment was wrongly found lost that is undone. */
 static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                             uint32_t echo)
 {
-    const bool earlier = came_earlier(conn, segment, echo_valid, echo);
-    /* What was made void waits to be sent again, too, but nobody took it for lost. */
+    const bool earlier =
+        segment->copies > 1
+        && (conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
+            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
+    /* A segment that was made void waits for retransmission too, but was not taken for lost. */
     const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
 
     if (lost) { /* and about to be sent again */
@@ -219,15 +214,17 @@ static uint64_t reorder_window(const btl_ib_conn_t *conn)
 }
 
 /*
- * How long what was overtaken may still be told of by a peer that has told only a part. Its ACK is
- * under way, or its process waits for a processor: that shows in the variance.
+ * How long a peer that has acknowledged only a part may take to acknowledge the rest of what was
+ * overtaken. Its ACK is on its way, or its process waits for a processor: that shows in the
+ * variance.
  */
 static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
 {
     return reorder_window(conn) + conn->identity.peer_ack_delay + conn->recovery.rtt.rttvar4;
 }
 
-/* By what a segment that is in flight is judged: where others overtake bulk, bulk by bulk only. */
+/* What arrived that a segment in flight is compared with: where others overtake bulk, bulk is
+ * compared with bulk only. */
 static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     const bool overtaken =
@@ -236,9 +233,10 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
     return &conn->recovery.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
 }
 
-/* The oldest in flight of a kind (BTL_IB_RACK_), if something overtook it. Each kind has one: bulk that waits in a queue
- * hides no short one that is lost. Where nothing is lost only what one channel's later segments passed was refused;
- * channels may overtake each other. */
+/* The oldest segment in flight of a kind (BTL_IB_RACK_), if something overtook it, else NULL. Each
+ * kind has its own list, so bulk that waits in a queue does not hide a lost short segment. On a
+ * reliable transport what later segments of the same channel passed was refused; channels may
+ * overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.sent[kind]);
@@ -252,8 +250,8 @@ static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int k
     return segment->order < newest ? segment : NULL;
 }
 
-/* When the oldest segment of a kind in flight is to be taken for lost, given what arrived; UINT64_MAX: never
- * for this reason. */
+/* When the oldest segment of a kind in flight is to be taken for lost (us), given what arrived;
+ * UINT64_MAX: never for this reason. */
 static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
 {
     const btl_ib_segment_t *segment = oldest_overtaken(conn, kind);
@@ -265,14 +263,15 @@ static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
     if (conn->recovery.rack_partly) {
         return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
     }
-    /* It was sent `ahead` before one that took until rack->at to be known of. */
+    /* It was sent `ahead` us before a segment that was known to have arrived at rack->at. */
     uint64_t ahead = rack->sent - segment->last_sent;
     uint64_t window = reorder_window(conn);
     return rack->at + (window > ahead ? window - ahead : 0);
 }
 
-/* When to look again: as lost_at(), or when a new mark is to be set for what came after the last. */
-static uint64_t look_at(const btl_ib_conn_t *conn)
+/* When to check for losses again (us): at lost_at(), or when a new mark is to be set for what
+ * arrived after the last one. */
+static uint64_t check_at(const btl_ib_conn_t *conn)
 {
     uint64_t soonest = UINT64_MAX;
 
@@ -290,7 +289,8 @@ static uint64_t look_at(const btl_ib_conn_t *conn)
     return soonest;
 }
 
-/* Its peer tells what became of what was in flight, if it lives; else who asks is refused. */
+/* If the peer lives its acknowledgements say what became of the segments in flight; if it does not,
+ * the probe is refused. */
 void btl_ib_recovery_broken(btl_ib_conn_t *conn)
 {
     conn->engine->count.losses += btl_ib_sentmap_lose_all(conn);
@@ -320,16 +320,12 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
-/* Nothing is in flight: nothing can have been lost that is not known to be. */
-static bool all_arrived(const btl_ib_conn_t *conn)
-{
-    return btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
-           && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
-}
-
 void btl_ib_recovery_detect(btl_ib_conn_t *conn)
 {
-    if (all_arrived(conn) && btl_ib_list_empty(&conn->sentmap.lost)) {
+    /* If nothing is in flight nothing can be lost that is not known to be. */
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
+        && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+        && btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_recovery_arm(conn);
         return;
     }
@@ -354,29 +350,32 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn)
     btl_ib_recovery_arm(conn);
 }
 
-/* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
 bool btl_ib_recovery_only_answers(const btl_ib_conn_t *conn)
 {
     return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
            && conn->ops.answers > 0;
 }
 
-/* Where nothing is lost who does not answer computes, or waits for a processor, and may for long: each question is a
- * copy that he has to look at in vain. Who does not know us yet may have had no room for a stranger, and said nothing. */
-static uint64_t calm_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+/* The patience on a reliable transport. A peer that does not answer there computes or waits for a
+ * processor, maybe for long, and each probe is a copy that it polls in vain. A peer that does not
+ * know us yet may have had no room for an unknown sender, and have said nothing: it is asked at a
+ * fixed interval. */
+static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const uint64_t least = conn->engine->config.rto_max;
-    const uint64_t most = least << CALM_DOUBLINGS;
+    const uint64_t most = least << RELIABLE_DOUBLINGS;
 
     if (!conn->identity.bound) {
         return least;
     }
     uint64_t wait = timeout > least ? timeout : least;
-    wait <<= conn->recovery.probes < CALM_DOUBLINGS ? conn->recovery.probes : CALM_DOUBLINGS;
+    wait <<=
+        conn->recovery.probes < RELIABLE_DOUBLINGS ? conn->recovery.probes : RELIABLE_DOUBLINGS;
     return wait < most ? wait : most;
 }
 
-/* Where segments get lost: first a tail loss probe after two round trips, then timeouts that double. */
+/* The patience on a lossy transport: a tail loss probe after two round trips, then timeouts that
+ * double. */
 static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -394,7 +393,7 @@ static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
     return timeout < config->rto_max ? timeout : config->rto_max;
 }
 
-/* How long to wait for an answer before the next probe. */
+/* How long to wait for an answer before the next probe (us). */
 static uint64_t patience(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -408,16 +407,16 @@ static uint64_t patience(const btl_ib_conn_t *conn)
         return lossy_patience(conn, timeout);
     }
     if (btl_ib_recovery_only_answers(conn)) {
-        return config->rto_max; /* the peer repeats them by itself: only, does it live? */
+        return config->rto_max; /* the peer repeats them itself; probes only ask whether it lives */
     }
     if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
         return config->idle_after << conn->recovery.probes;
     }
-    return is_reliable(conn) ? calm_patience(conn, timeout) : lossy_patience(conn, timeout);
+    return is_reliable(conn) ? reliable_patience(conn, timeout) : lossy_patience(conn, timeout);
 }
 
-/* Is there anything to wait for? Unanswered SKIPs are let rest after a while: they go again with the
- * next traffic. */
+/* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
+ * SKIPs are sent again with the next traffic. */
 static bool waits(const btl_ib_conn_t *conn)
 {
     if (conn->recovery.doubtful && conn->recovery.probes < DOUBT_PROBES) {
@@ -429,32 +428,26 @@ static bool waits(const btl_ib_conn_t *conn)
     return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
 }
 
-/* How long patience() is at least. */
-static uint64_t patience_least(const btl_ib_engine_config_t *config)
-{
-    const uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
-
-    return least < config->idle_after ? least : config->idle_after;
-}
-
 void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 {
-    btl_ib_hotel_t *hotel = &conn->engine->hotel;
-    const btl_ib_guest_t *guest = &conn->recovery.timer.guest;
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_guest_t *guest = &conn->recovery.timer.guest;
 
-    if (!waits(conn)) { /* the guest leaves by itself when its time comes */
+    if (!waits(conn)) { /* a timer that is set may expire */
         return;
     }
-    uint64_t look = look_at(conn);
-    uint64_t soonest = conn->recovery.probe_base + patience_least(&conn->engine->config);
-    if (btl_ib_hotel_staying(guest) && guest->due <= (look < soonest ? look : soonest)) {
-        return; /* as mostly: one that stays was set for something sent before */
+    uint64_t check = check_at(conn);
+    /* patience() is at least the shortest of these three. */
+    uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
+    least = least < config->idle_after ? least : config->idle_after;
+    uint64_t soonest = conn->recovery.probe_base + least;
+    if (btl_ib_hotel_staying(guest) && guest->due <= (check < soonest ? check : soonest)) {
+        return; /* mostly: it was set for something that was sent earlier */
     }
     uint64_t due = conn->recovery.probe_base + patience(conn);
-    due = look < due ? look : due;
-    if (!btl_ib_hotel_staying(&conn->recovery.timer.guest)
-        || due < conn->recovery.timer.guest.due) {
-        btl_ib_hotel_check_in(hotel, &conn->recovery.timer.guest, due);
+    due = check < due ? check : due;
+    if (!btl_ib_hotel_staying(guest) || due < guest->due) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, guest, due);
     }
 }
 
@@ -463,7 +456,8 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
     for (const btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
          item = btl_ib_list_next(segments, item)) {
         const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        /* Nobody dies for not having been told of credits that an idle peer does not need. */
+        /* A peer is not given up because a credit limit that it does not need while idle was not
+         * acknowledged. */
         if (segment->type != BTL_IB_TYPE_SKIP && segment->first_sent < since) {
             since = segment->first_sent;
         }
@@ -471,13 +465,12 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
     return since;
 }
 
-/* When the oldest thing that still waits was first sent, or began to wait for credit. */
 uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
     if (conn->ops.answers > 0) {
-        /* Who took our request in and lives will answer, when other peers of its let it. */
+        /* A peer that accepted the request and lives will answer, when its other peers let it. */
         uint64_t answer = conn->ops.answer_since > conn->recovery.heard_at
                               ? conn->ops.answer_since
                               : conn->recovery.heard_at;
@@ -490,30 +483,26 @@ uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
     return oldest_of(&conn->sentmap.lost, since);
 }
 
-/* The first or the last of a list of segments in flight, if it left before or after `other`; else that. */
-static btl_ib_segment_t *which_of(btl_ib_list_t *item, btl_ib_segment_t *other, bool newest)
-{
-    if (item == NULL) {
-        return other;
-    }
-    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    return other == NULL || (segment->order > other->order) == newest ? segment : other;
-}
-
-/* Of all that is in flight; NULL: nothing is. */
+/* The newest or the oldest segment in flight; NULL: there is none. */
 static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
 {
     btl_ib_segment_t *found = NULL;
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
-        found = which_of(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent), found, newest);
+        btl_ib_list_t *item = newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent);
+        btl_ib_segment_t *segment =
+            item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment != NULL && (found == NULL || (segment->order > found->order) == newest)) {
+            found = segment;
+        }
     }
     return found;
 }
 
-/* The oldest of a space, of each in turn: of those that travel in parts the peer has room for the lowest sequences
- * only, so who asks with others may wait for ever. NULL: there is none that is not parked. */
+/* The lowest segment of a space that is not deferred, of each space in turn; NULL: there is none.
+ * Of segments that travel in parts the peer has room for the lowest sequences only, so that probes
+ * with others could be refused for ever. */
 static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
 {
     const uint32_t spaces = conn->peer_queues->count;
@@ -529,9 +518,9 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
     return NULL;
 }
 
-/* The newest segment in flight first: its acknowledgement tells of all before it. Then the oldest
- * that waits, again and again, also what is lost and cannot go for want of window; and what is parked has its
- * turn, because what makes it ready may have been told in vain. */
+/* First the newest segment in flight: its acknowledgement covers all before it. Then the oldest
+ * that waits, again and again, also if it is lost and cannot leave for want of window. A deferred
+ * one has its turn too, because the READY that names it may have been lost. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
@@ -546,7 +535,7 @@ btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
         }
         item = btl_ib_list_first(&conn->sentmap.deferred);
         if (item != NULL
-            && (segment == NULL || conn->recovery.probes % PARKED_TURN == PARKED_TURN - 1)) {
+            && (segment == NULL || conn->recovery.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
             segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         }
     }
@@ -561,7 +550,7 @@ btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
     if (!waits(conn)) {
         return BTL_IB_RECOVERY_NOTHING;
     }
-    if (look_at(conn) <= conn->engine->clock.now) {
+    if (check_at(conn) <= conn->engine->clock.now) {
         btl_ib_recovery_detect(conn);
         return BTL_IB_RECOVERY_NOTHING;
     }

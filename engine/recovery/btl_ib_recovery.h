@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What was lost, and when to ask the peer (RFC 8985). */
+/* Loss detection and probes (RACK-TLP, RFC 8985): owns struct btl_ib_recovery. It uses the sent map
+ * and the path MTU search, which do not know it. */
 
 #ifndef BTL_IB_RECOVERY_H
 #define BTL_IB_RECOVERY_H
@@ -61,8 +62,8 @@ static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
 
 /* ---- what was sent ---- */
 
-/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but SKIPs
- * waited for an acknowledgement the next probe is the first of a row. */
+/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
+ * SKIPs waited for an acknowledgement the next probe is the first of a row. */
 static inline void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
 {
     if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
@@ -83,8 +84,8 @@ static inline void btl_ib_recovery_sent(btl_ib_conn_t *conn)
     conn->recovery.blocked_since = 0;
 }
 
-/* Segments are stopped by credit, window or validation, with nothing in flight whose acknowledgement
- * would change that: probes ask, the first one timed from `base` (us) on. */
+/* Segments are stopped by credit, window or validation, with nothing in flight whose
+ * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
 static inline void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
 {
     conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
@@ -130,15 +131,15 @@ static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
     recovery->no_tag_at = 0;
 }
 
-/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space, so
- * that more may have arrived than it says. */
+/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space,
+ * so that more may have arrived than it says. */
 static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
 {
     recovery->rack_partly = partly;
 }
 
-/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress, and
- * the next probe is timed from now on. */
+/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
+ * and the next probe is timed from now on. */
 static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
 {
     btl_ib_op_answered(conn);
@@ -154,22 +155,23 @@ static inline void btl_ib_recovery_init(btl_ib_conn_t *conn)
     btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
 }
 
-/* A datagram of the connection came: its peer is there. Perhaps it echoes a clock reading of ours, which
- * is an answer and a round-trip sample. */
+/* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
+ * an answer, and a round-trip sample. */
 void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
 void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
                              uint32_t echo);
 
-/* The peer says that so many segments of a space came again although a copy had come before. */
+/* The peer has counted `again` duplicates in a space so far. */
 void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
 
-/* All news of a datagram, `count` segments, were taken in; `limited`: the window was what held us
- * back. For the congestion control. */
+/* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
+ * Informs the congestion control. */
 void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
 
-/* The transport's connection ended: all in flight may be lost, and the peer may be gone. */
+/* The transport's connection ended: all segments in flight may be lost, and the peer may be gone.
+ * */
 void btl_ib_recovery_broken(btl_ib_conn_t *conn);
 
 /* After acknowledgements were taken in: find what is lost, set the timer. */
@@ -181,24 +183,26 @@ void btl_ib_recovery_arm(btl_ib_conn_t *conn);
 /* What the timer asks for when it goes off. */
 typedef enum btl_ib_recovery_action {
     BTL_IB_RECOVERY_NOTHING, /* what there was to do was done */
-    BTL_IB_RECOVERY_PROBE, /* nothing was heard for long enough: ask, or give up. btl_ib_recovery_probed() hears the result */
+    BTL_IB_RECOVERY_PROBE,   /* probe, or give up; report by btl_ib_recovery_probed() */
 } btl_ib_recovery_action_t;
 
 btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);
 
-/* Is everything of ours acknowledged, and only the peer's answer to an operation still to come? */
+/* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
 bool btl_ib_recovery_only_answers(const btl_ib_conn_t *conn);
 
-/* A probe is about to leave; a copy of a segment went as one; and: it has left, if `whole` all of it, else for want of
- * room in the transport only some parts of a segment that travels in parts. */
+/* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
+ * all of it, else, for want of room in the transport, only some parts of a segment that travels in
+ * parts. */
 void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn);
 void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn);
 void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole);
 
-/* Which segment to probe with; NULL: there is none. */
+/* The segment to probe with; NULL: there is none. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn);
 
-/* When the oldest thing that still waits was first sent, or began to wait for credit; UINT64_MAX: nothing waits. */
+/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
+ * awake clock); UINT64_MAX: nothing waits. */
 uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
 
 #endif

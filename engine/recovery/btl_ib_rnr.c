@@ -11,26 +11,8 @@
 #include <string.h>
 
 enum {
-    LOOKS = 64, /* connections in one turn */
+    CHECKS = 64, /* connections checked in one turn */
 };
-
-/* ---- all that were refused ---- */
-
-static void keep_all(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (conn->rnr.runs == NULL) {
-        conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
-    }
-    if (conn->rnr.runs != NULL) {
-        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
-        conn->rnr.runs->last_seq = view->seq;
-        conn->rnr.runs->last_space = view->space;
-        btl_ib_ack_tx_owe(conn, view->space,
-                          false); /* others may wait for its place in the window */
-    }
-}
-
-/* ---- those to be named ---- */
 
 static bool is_missing(const btl_ib_conn_t *conn, const btl_ib_refusal_t *refusal)
 {
@@ -43,7 +25,16 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
 {
     btl_ib_refusal_t *refusal = &conn->rnr.refusals[cause];
 
-    keep_all(conn, view);
+    if (conn->rnr.runs == NULL) {
+        conn->rnr.runs = btl_ib_zalloc(&conn->engine->mem, sizeof(*conn->rnr.runs));
+    }
+    if (conn->rnr.runs != NULL) {
+        btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
+        conn->rnr.runs->last_seq = view->seq;
+        conn->rnr.runs->last_space = view->space;
+        /* The sender may wait for its place in the window. */
+        btl_ib_ack_tx_owe(conn, view->space, false);
+    }
     if (refusal->kept && refusal->space == view->space && btl_ib_seq_before(refusal->seq, view->seq)
         && is_missing(conn, refusal)) {
         return;
@@ -61,8 +52,8 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     }
 }
 
-/* What becomes of this copy counts: told of an earlier refusal its sender would repeat it without end if it is
- * refused again for another reason. */
+/* Only the outcome of this copy counts: if the peer were told that an earlier refusal is over, and
+ * this copy is refused for another reason, it would repeat the segment without end. */
 void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (conn->rnr.runs != NULL) {
@@ -76,7 +67,7 @@ void btl_ib_rnr_here(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-/* Could it be taken in now? */
+/* Could a segment that was refused for `cause` be accepted now? */
 static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -92,7 +83,8 @@ static bool is_over(btl_ib_conn_t *conn, btl_ib_refusal_cause_t cause)
     }
 }
 
-/* One that the peer was not told of comes first, or two of them would never both be told. */
+/* A refusal that the peer was not told of comes first, or two of them could keep each other from
+ * being told. */
 btl_ib_refusal_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
 {
     btl_ib_refusal_t *told = NULL;
@@ -113,8 +105,9 @@ btl_ib_refusal_t *btl_ib_rnr_pick(btl_ib_conn_t *conn)
     return told;
 }
 
-/* Is there one that the peer is still to be told of? */
-static bool look(btl_ib_conn_t *conn)
+/* Is there a refusal whose end the peer is still to be told of? If its cause is gone an ACK becomes
+ * due. */
+static bool check(btl_ib_conn_t *conn)
 {
     bool waits = false;
 
@@ -136,9 +129,9 @@ void btl_ib_rnr_turn(btl_ib_engine_t *engine)
     const btl_ib_list_t *last = btl_ib_list_last(&engine->refused);
     btl_ib_list_t *item = NULL;
 
-    for (uint32_t looks = 0; looks < LOOKS && item != last; looks++) {
+    for (uint32_t checks = 0; checks < CHECKS && item != last; checks++) {
         item = btl_ib_list_pop(&engine->refused);
-        if (look(BTL_IB_CONTAINER(item, btl_ib_conn_t, rnr.link))) {
+        if (check(BTL_IB_CONTAINER(item, btl_ib_conn_t, rnr.link))) {
             btl_ib_list_push_tail(&engine->refused, item);
         }
     }

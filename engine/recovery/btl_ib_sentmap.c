@@ -3,8 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments between the moment that gives them a sequence and their acknowledgement, and the accounts that
- * count them. */
+/* The sent map: see btl_ib_sentmap.h. */
 
 #include "btl_ib_sentmap.h"
 
@@ -17,7 +16,7 @@
 enum {
     PENDING_TIME = 50, /* us */
     WINDOW_SMALL =
-        32, /* segments, or a train: for more, an ACK for each 16 or each train is often enough */
+        32, /* segments, or a GSO burst: above, an ACK for each 16 or each burst is often enough */
 };
 
 static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
@@ -29,8 +28,8 @@ static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int 
     conn->tx[segment->space].sentmap.in_flight += (uint32_t) sign;
 }
 
-/* A segment is kept until it is acknowledged, also while it is lost and waits to go again: that is
- * what limits memory, and what leaves the pool something for acknowledgements. */
+/* A segment is kept until it is acknowledged, also while it is lost and waits to be sent again.
+ * That bounds memory, and leaves the pool segments for acknowledgements. */
 static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -46,10 +45,11 @@ static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, in
     }
 }
 
-/* A row is cut before its first segment ends a silence; it must fit the window that is left then. */
-_Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a row is longer than the window after a silence");
+/* A batch is packetized before its first segment ends a silence; it must fit the window that
+ * remains then. */
+_Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
 
-/* After a silence that is longer than a timeout what was known of the path is old. */
+/* After a silence longer than a timeout what is known of the path is out of date. */
 static void notice_silence(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -64,7 +64,8 @@ static void notice_silence(btl_ib_conn_t *conn)
     }
 }
 
-/* Of a small window, which an acknowledgement held back would leave empty: how many segments. UINT32_MAX: it is none. */
+/* The window in segments, if it is so small that a delayed acknowledgement would leave it empty;
+ * else UINT32_MAX. */
 static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
@@ -77,8 +78,8 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
     return window < small ? window : UINT32_MAX;
 }
 
-/* Has so much of a small window been used that the peer had better not hold its acknowledgement back? Who
- * had nothing else in flight has all of the window left, whatever went before. */
+/* Ask for an immediate acknowledgement when a quarter of a small window was used. If nothing else
+ * is in flight the whole window is left, whatever was sent before. */
 static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small)
 {
     conn->sentmap.unasked = conn->sentmap.in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
@@ -109,8 +110,8 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     }
 }
 
-/* It is not sent from a region any more. */
-static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+/* The segment is not sent from a region any more. */
+static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (segment->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, segment->region);
@@ -120,7 +121,7 @@ static void settle(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    settle(conn, segment);
+    return_region(conn, segment);
     keep(conn, segment, -1);
     in_flight(conn, segment, -1);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
@@ -211,7 +212,7 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     conn->sentmap.deferred_count -= segment->deferred;
     btl_ib_list_remove(&segment->link);
-    settle(conn, segment);
+    return_region(conn, segment);
     btl_ib_pool_put(segment);
     if (out == NULL || --out->pending > 0 || out->offset < out->size) {
         return NULL;
@@ -236,7 +237,7 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     keep(conn, segment, -1); /* what follows makes it shorter */
-    settle(conn, segment);
+    return_region(conn, segment);
     segment->type = BTL_IB_TYPE_VOID;
     segment->out = NULL;
     segment->outside = 0;
@@ -246,17 +247,7 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     keep(conn, segment, +1);
 }
 
-/* Its contents are not to be sent any more. */
-static void make_void(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
-{
-    if (!segment->lost || segment->deferred) {
-        btl_ib_sentmap_lost(conn, segment);
-    }
-    btl_ib_sentmap_cut_off(conn, segment);
-    conn->engine->count.voided++;
-}
-
-/* Make those segments void that are pieces of `out`, or answers if it is NULL. */
+/* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */
 static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
 {
     btl_ib_list_t *next;
@@ -266,7 +257,11 @@ static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib
         bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
         next = btl_ib_list_next(segments, item);
         if (out != NULL ? segment->out == out : answer) {
-            make_void(conn, segment);
+            if (!segment->lost || segment->deferred) {
+                btl_ib_sentmap_lost(conn, segment);
+            }
+            btl_ib_sentmap_cut_off(conn, segment);
+            conn->engine->count.voided++;
         }
     }
 }
@@ -281,7 +276,7 @@ void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
     btl_ib_conn_ready(conn);
 }
 
-static void own_some(btl_ib_list_t *segments, uint64_t region)
+static void copy_bytes_of(btl_ib_list_t *segments, uint64_t region)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
          item = btl_ib_list_next(segments, item)) {
@@ -298,17 +293,17 @@ void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
         for (int i = 0; i < BTL_IB_RACKS; i++) {
-            own_some(&conn->sentmap.sent[i], region);
+            copy_bytes_of(&conn->sentmap.sent[i], region);
         }
-        own_some(&conn->sentmap.lost, region);
-        own_some(&conn->sentmap.deferred, region);
+        copy_bytes_of(&conn->sentmap.lost, region);
+        copy_bytes_of(&conn->sentmap.deferred, region);
     }
 }
 
 /*
- * S: how many segments of a channel may be on the way. `max_pending_sends` is about the buffers of the
- * receiver; where the way is long most of them are in the network, so it counts for each PENDING_TIME
- * of the shortest round trip, without what hosts may have had their part in.
+ * How many segments of an S channel may be in flight. `max_pending_sends` stands for buffers of the
+ * receiver. On a long path most of those segments are in the network, so it counts once for each
+ * PENDING_TIME of the shortest round trip, without the time that hosts may have added.
  */
 uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
 {

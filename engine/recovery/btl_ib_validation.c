@@ -7,7 +7,7 @@
 
 #include "btl_ib_route.h"
 
-enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions of who has nothing queued */
+enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions */
 
 void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
 {
@@ -20,7 +20,8 @@ void btl_ib_validation_begin(btl_ib_conn_t *conn)
     conn->validation.refused_row = 0;
 }
 
-/* Does `is_so` hold for any connection with the same process whose rail can be used, or for `conn` itself? */
+/* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is usable?
+ * */
 static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 {
     const btl_ib_engine_t *engine = conn->engine;
@@ -69,8 +70,9 @@ void btl_ib_validation_probed(btl_ib_conn_t *conn)
     }
 }
 
-/* What comes in says nothing of the way out. An answer does: to anything that was sent by the connection's own rails
- * after they refused; while it goes by others, to the question that goes there now and then. */
+/* What arrives says nothing about the way out. An answer does: while the connection uses its own
+ * rails, to anything that was sent after they were refused; while it uses others, only to the
+ * question that its own rails carry now and then. */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_validation_t *validation = &conn->validation;
@@ -164,8 +166,7 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
         return false;
     }
     if (any(conn, is_answered)) {
-        validation->asked_at =
-            engine->clock.awake; /* should that rail fail, what waits begins anew */
+        validation->asked_at = engine->clock.awake; /* if that rail fails the wait begins again */
         return false;
     }
     if (!validation->told) {

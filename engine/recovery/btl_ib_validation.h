@@ -4,11 +4,12 @@
  */
 
 /*
- * Does a pair of rails lead to the peer? (RFC 9000, 8.2: path validation.) An address that a peer
- * published may be another host's, too, or behind a bridge or a firewall that lets nothing through. So
- * what came under the peer's token validates a pair, and nothing else does. Until then, if another pair
- * of the same two processes is validated, no data go by it, only the question. A refusal, or a few
- * questions without an answer, close it, and it alone.
+ * Path validation: does a pair of rails lead to the peer (RFC 9000, 8.2)? Owns struct
+ * btl_ib_validation. An address that a peer published may also belong to another host, or be behind
+ * a bridge or a firewall that drops everything. So only what arrived under the peer's token
+ * validates a pair. Until then, if another pair of the same two processes is validated, this one
+ * carries no data, only the question. A refusal, or a few questions without an answer, close this
+ * pair only.
  */
 
 #ifndef BTL_IB_VALIDATION_H
@@ -16,14 +17,15 @@
 
 #include "btl_ib_state.h"
 
-/* A connection is made; `promised`: the peer answers a first contact also while its owner computes. */
+/* A connection is made; `promised`: the peer answers a first contact even while its application
+ * computes. */
 void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised);
 
 /* A new incarnation of the connection. What is known of its rails stays. */
 void btl_ib_validation_begin(btl_ib_conn_t *conn);
 
-/* Something of the peer's came by the connection's own two rails. That what is sent by them gets there
- * it proves only where it is an answer. True if it is the first time. */
+/* Something from the peer arrived by the connection's own two rails. That datagrams get there by
+ * them it proves only if it is an answer. True if it is the first time. */
 static inline bool btl_ib_validation_heard(btl_ib_conn_t *conn)
 {
     const bool first = !conn->validation.valid;
@@ -34,37 +36,41 @@ static inline bool btl_ib_validation_heard(btl_ib_conn_t *conn)
     return first;
 }
 
-/* After refusals: does it show that something gets there by the present way? */
+/* After refusals: does this datagram show that something gets there by the present route? */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* The present way was refused once more: is it to be left, because nothing got there for BTL_IB_REFUSED_LONG? */
+/* The present route was refused once more. True if the connection should leave it, because nothing
+ * got there for BTL_IB_REFUSED_LONG. */
 bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
 
-/* The connection takes another way; and: a question goes by its own two rails. */
+/* The connection takes another route; and: a question is sent by its own two rails. */
 void btl_ib_validation_moved(btl_ib_conn_t *conn);
 void btl_ib_validation_asked(btl_ib_conn_t *conn);
 
-/* It is believed that nobody is there, by them; and was that said lately, with nothing getting there since? */
+/* Refusals by its own two rails are believed. And: were they believed lately, with nothing getting
+ * there since? */
 void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
-/* Something showed that what we send gets there. */
+/* An answer showed that what is sent gets there. */
 void btl_ib_validation_answered(btl_ib_conn_t *conn);
 
-/* A probe is due, not in a kick. If the peer never answered for long that is told. True if it is to be given up. */
+/* A probe is due, in a call that may run callbacks. If the peer has not answered for long that is
+ * reported. True if the connection is to be given up. */
 bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 
-/* Something would be sent by them if the peer had answered. True if it is to be asked now (noted as done), which is
- * not too often. */
+/* Something would be sent by its own two rails if they were validated. True if a question is to be
+ * sent now, which is then noted; questions are at least ASK_PAUSE apart. */
 bool btl_ib_validation_asks(btl_ib_conn_t *conn);
 
-/* A probe went by them, while they are not validated. */
+/* A probe was sent by its own two rails, which are not validated. */
 void btl_ib_validation_probed(btl_ib_conn_t *conn);
 
-/* Do data wait until the peer has answered by them? Only where another connection with it is validated. */
+/* Must data wait until the peer has answered by its own two rails? Only if another connection with
+ * it is validated. */
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
 
-/* Is what carries it now validated? */
+/* Is the connection whose route it uses validated? */
 bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn);
 
 /* Was any connection with the same process refused lately? */

@@ -11,9 +11,9 @@
  *
  * While nothing is due it sleeps and never wakes up. When something is, it checks every
  * btl_ib_progress_thread_ms whether progress was called meanwhile. If not, it runs the engine
- * quietly (btl_ib_engine_async_progress()), as often as the engine's timers want, until progress is called.
- * It goes back to sleep only after a while with nothing due, so that the fast path need not wake
- * it. It only ever tries the lock, and never runs a callback of the PML.
+ * quietly (btl_ib_engine_async_progress()), as often as the engine's timers want, until progress
+ * is called. It goes back to sleep only after a while with nothing due, so that the fast path need
+ * not wake it. It only ever tries the lock, and never runs a callback of the PML.
  *
  * Where transports allow it (udp) it starts with the component and answers first contacts: once
  * nothing was due for a second, it checks each second whether the application makes progress. If

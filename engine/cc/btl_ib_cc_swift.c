@@ -21,12 +21,12 @@
  * - The increase grows while no queue shows (hyperactive increase, R. Mittal et al., "TIMELY",
  *   SIGCOMM 2015), and starts by doubling: one segment a round trip fills no long path.
  * - Losses. Swift reduces the window for each. Here a link may lose 1 or 5 % at random, and a
- *   smaller window would cure nothing. But a queue may overflow without a delay that anybody
- *   sees (a receiver's small socket buffer, a shallow switch): then a good part of a window is lost, and only a
- *   smaller window helps. So the share of losses decides: up to an eighth is borne, more cuts the
- *   window by that share, to what evidently got through. If such a cut does not lower the share
- *   and no queue shows, the losses do not come from us: half as much again, up to 3/8, is borne
- *   from then on.
+ *   smaller window would cure nothing. But a queue may overflow without a delay that anybody sees
+ *   (a receiver's small socket buffer, a shallow switch): then a good part of a window is lost, and
+ *   only a smaller window helps. So the share of losses decides: up to an eighth is borne, more
+ *   cuts the window by that share, to what evidently got through. If such a cut does not lower the
+ *   share and no queue shows, the losses do not come from us: half as much again, up to 3/8, is
+ *   borne from then on.
  * - Delay alone takes the window to four segments, not below: on a slow link the time that segments
  *   themselves take would look like a queue, and a loss is found by what was sent after it. Losses
  *   take it lower.

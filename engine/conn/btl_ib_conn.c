@@ -348,8 +348,8 @@ const char *btl_ib_death_string(btl_ib_death_t reason)
 {
     static const char *const texts[] = {
         [BTL_IB_DEATH_SILENCE] = "nothing was heard from it for the silence limit",
-        [BTL_IB_DEATH_NO_PROGRESS] = "it answers, but some data were never acknowledged (do large "
-                                     "datagrams get lost on the way?)",
+        [BTL_IB_DEATH_NO_PROGRESS] =
+            "it answers, but some data were never acknowledged (are large datagrams lost?)",
         [BTL_IB_DEATH_NO_TAG] = "it answers, but has no receiver for the tag of some message",
         [BTL_IB_DEATH_REFUSED] = "its host says that nobody is there any more",
         [BTL_IB_DEATH_RESTARTED] = "a new process has taken its place",

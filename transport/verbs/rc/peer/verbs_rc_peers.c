@@ -37,7 +37,8 @@ static void put_in_bucket(const btl_ib_rc_peers_t *peers, btl_ib_rc_peer_t *peer
 
 static bool grow(btl_ib_rc_peers_t *peers)
 {
-    btl_ib_addr_table_t room = {.count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+    btl_ib_addr_table_t room = {
+        .count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
 
     if (!btl_ib_addr_table_grow(&room, sizeof(*peers->peer), sizeof(*peers->bucket))) {
         return false;

@@ -138,10 +138,19 @@ configure_in() {
     fi
 }
 
-make_in() { # DIR TARGET...
-    local dir=$1
+# make_in DIR TARGET...: automake's `all` is a second make; beside it the first would build the same objects at
+# the same time. So `all`, which comes first, ends before the others begin.
+make_in() {
+    local dir=$1 make
     shift
-    make -C "$dir" -j"$(nproc)" --no-print-directory "$@" >"$dir/make.log" 2>&1 || {
+    make=(make -C "$dir" -j"$(nproc)" --no-print-directory)
+    {
+        if [[ ${1-all} == all ]]; then
+            "${make[@]}" all && shift $(($# > 0))
+        fi && if (($# > 0)); then
+            "${make[@]}" "$@"
+        fi
+    } >"$dir/make.log" 2>&1 || {
         grep -E -A3 'error:|undefined reference|\*\*\*' "$dir/make.log" | head -n 40 >&2 || :
         die "make failed (all of it: $dir/make.log)"
     }

@@ -17,7 +17,7 @@
 #include "udp_rail.h"
 #ifdef BTL_IB_HAVE_VERBS
 #include "verbs_rc_addr.h"
-#include "verbs_rc_cm_params.h"
+#include "verbs_rc_private_data.h"
 #include "verbs_ud_addr.h"
 #endif
 

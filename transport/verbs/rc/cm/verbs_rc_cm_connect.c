@@ -9,6 +9,7 @@
 
 #include "verbs_diagnostics.h"
 #include "verbs_rc_cm_lifecycle.h"
+#include "verbs_rc_qp.h"
 
 enum {
     RESOLVE_MS = 2000,
@@ -16,12 +17,12 @@ enum {
     BY_CONSUMER = 28, /* IB_CM_REJ_CONSUMER_DEFINED */
 };
 
-static void set_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, int option,
-                       uint8_t value, const char *what)
+/* An option of the queue pair could not be set, which leaves the default. */
+static void log_option(const btl_ib_rc_t *rc, const btl_ib_rc_conn_t *conn, const char *what,
+                       int error)
 {
-    if (value != 0
-        && rdma_set_option(conn->id, RDMA_OPTION_ID, option, &value, sizeof(value)) != 0) {
-        btl_ib_rc_cm_log(rc, conn->peer, conn->channel, what, strerror(errno));
+    if (error != 0) {
+        btl_ib_rc_cm_log(rc, conn->peer, conn->channel, what, strerror(error));
     }
 }
 
@@ -52,7 +53,8 @@ static void begin(btl_ib_rc_t *rc, btl_ib_rc_peer_t *peer, uint8_t channel)
         btl_ib_rc_cm_failed(rc, conn, false, "rdma_create_id", error);
         return;
     }
-    set_option(rc, conn, RDMA_OPTION_ID_TOS, rc->port.tos, "its traffic class cannot be set");
+    log_option(rc, conn, "its traffic class cannot be set",
+               btl_ib_rc_qp_set_traffic_class(&rc->port, conn->id));
     btl_ib_rc_address_set_port(&from, 0);
     if (rdma_resolve_addr(conn->id, &from.any, &peer->addr.any, RESOLVE_MS) != 0) {
         btl_ib_rc_cm_no_route(rc, conn, "rdma_resolve_addr", errno);
@@ -79,10 +81,8 @@ void btl_ib_rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
         return;
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ROUTING);
-    if (!rc->port.iwarp) { /* which has TCP's */
-        set_option(rc, conn, RDMA_OPTION_ID_ACK_TIMEOUT, rc->port.ack_timeout,
-                   "its timeout cannot be set");
-    }
+    log_option(rc, conn, "its timeout cannot be set",
+               btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id));
     if (rdma_resolve_route(conn->id, RESOLVE_MS) != 0) {
         btl_ib_rc_cm_failed(rc, conn, false, "rdma_resolve_route", errno);
     }

@@ -11,11 +11,11 @@
 
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
+#include "verbs_rc_qp.h"
 
 enum {
     FIRST_SLOTS = 16,
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
-    RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
     DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
     SUSPECT_US =
         200 * 1000,  /* from a failed send to the event that the port is down, on slow hosts */
@@ -202,23 +202,11 @@ static int make_qp(btl_ib_rc_conn_t *conn)
     const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
     const bool shared = conn->rx.count == 0;
     struct ibv_srq *srq = shared ? conn->all->rxqs->queue[conn->channel].rx.pool.srq : NULL;
-    struct ibv_qp_init_attr attr = {
-        .send_cq = conn->cq->cq,
-        .recv_cq = conn->cq->cq,
-        .srq = srq,
-        .qp_type = IBV_QPT_RC,
-        .cap =
-            {
-                .max_send_wr = conn->sq.ring.depth,
-                .max_recv_wr = conn->rx.count,
-                .max_send_sge = 1,
-                .max_recv_sge = shared ? 0 : 1,
-                .max_inline_data = verbs->base.attr.inline_size,
-            },
-    };
+    const int made = btl_ib_rc_qp_create(conn->all->port, conn->id, conn->cq->cq, srq,
+                                         conn->sq.ring.depth, conn->rx.count);
 
-    if (rdma_create_qp(conn->id, verbs->pd, &attr) != 0) {
-        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
+    if (made != 0) {
+        return made;
     }
     conn->qp = conn->id->qp;
     btl_ib_rc_sq_attach(&conn->sq, conn->qp, verbs->base.attr.inline_size);
@@ -268,14 +256,11 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         params.eager_slot = (uint16_t) conn->all->eagers->slot;
     }
     btl_ib_rc_params_pack(&params, bytes);
-    return (struct rdma_conn_param){
-        .private_data = bytes,
-        .private_data_len = BTL_IB_RC_PRIVATE_MAX,
-        .initiator_depth = known ? (uint8_t) conn->rdma->reads_max : reads,
-        .responder_resources = reads,
-        .retry_count = port->retry,
-        .rnr_retry_count = port->rnr_retry,
-    };
+    struct rdma_conn_param offer =
+        btl_ib_rc_qp_conn_param(port, known ? (uint8_t) conn->rdma->reads_max : reads, reads);
+    offer.private_data = bytes;
+    offer.private_data_len = BTL_IB_RC_PRIVATE_MAX;
+    return offer;
 }
 
 void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params)
@@ -293,11 +278,8 @@ void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *param
 
 void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
 {
-    struct ibv_qp_attr attr = {.min_rnr_timer = RNR_TIMER};
-
-    if (conn->rx.count == 0 && !conn->all->port->iwarp
-        && ibv_modify_qp(conn->qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
-        (void) btl_ib_verbs_failed(&conn->all->port->verbs, "ibv_modify_qp", errno);
+    if (conn->rx.count == 0) {
+        btl_ib_rc_qp_set_rnr_timer(conn->all->port, conn->qp);
     }
     conn->stage = BTL_IB_RC_OPEN;
     conn->opened_at = btl_ib_rc_now_us();

@@ -26,7 +26,7 @@
 
 #include "verbs_async_events.h"
 #include "verbs_rc_addr.h"
-#include "verbs_rc_cm_params.h"
+#include "verbs_rc_private_data.h"
 #include "verbs_rc_cq.h"
 #include "verbs_rc_credit.h"
 #include "verbs_rc_eager.h"

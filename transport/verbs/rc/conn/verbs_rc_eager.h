@@ -32,7 +32,7 @@
 #define BTL_IB_VERBS_RC_EAGER_H
 
 #include "verbs_rc_addr.h"
-#include "verbs_rc_cm_params.h"
+#include "verbs_rc_private_data.h"
 #include "verbs_rc_credit.h"
 #include "verbs_rc_rx.h"
 

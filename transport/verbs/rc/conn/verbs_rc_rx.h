@@ -8,7 +8,7 @@
 #ifndef BTL_IB_VERBS_RC_RX_H
 #define BTL_IB_VERBS_RC_RX_H
 
-#include "verbs_rc_cm_params.h"
+#include "verbs_rc_private_data.h"
 #include "verbs_rc_port.h"
 #include "verbs_rx_pool.h"
 

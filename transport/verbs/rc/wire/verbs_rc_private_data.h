@@ -17,8 +17,8 @@
  *      | magic | version | reason |      of a rejection
  */
 
-#ifndef BTL_IB_VERBS_RC_CM_PARAMS_H
-#define BTL_IB_VERBS_RC_CM_PARAMS_H
+#ifndef BTL_IB_VERBS_RC_PRIVATE_DATA_H
+#define BTL_IB_VERBS_RC_PRIVATE_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "verbs_rc_cm_params.h"
+#include "verbs_rc_private_data.h"
 
 #include <assert.h>
 #include <endian.h>

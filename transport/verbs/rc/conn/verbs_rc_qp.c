@@ -1,0 +1,77 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc_qp.h"
+
+#include <errno.h>
+
+#include "verbs_diagnostics.h"
+
+enum {
+    RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
+};
+
+/* 0: the default. */
+static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
+{
+    const int level = RDMA_OPTION_ID;
+
+    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
+}
+
+int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
+}
+
+int btl_ib_rc_qp_create(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_cq *cq,
+                        struct ibv_srq *srq, uint32_t tx_depth, uint32_t rx_depth)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .srq = srq,
+        .qp_type = IBV_QPT_RC,
+        .cap =
+            {
+                .max_send_wr = tx_depth,
+                .max_recv_wr = rx_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = rx_depth > 0,
+                .max_inline_data = verbs->base.attr.inline_size,
+            },
+    };
+
+    if (rdma_create_qp(id, verbs->pd, &attr) != 0) {
+        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
+    }
+    return 0;
+}
+
+struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uint8_t asked,
+                                               uint8_t served)
+{
+    return (struct rdma_conn_param){
+        .initiator_depth = asked,
+        .responder_resources = served,
+        .retry_count = port->retry,
+        .rnr_retry_count = port->rnr_retry,
+    };
+}
+
+void btl_ib_rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.min_rnr_timer = RNR_TIMER};
+
+    if (!port->iwarp && ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
+        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);
+    }
+}

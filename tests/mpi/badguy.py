@@ -311,9 +311,9 @@ CLASSES = {
     "token": (token, "drop", False, ()),
     "source": (same, "source", True, ()),
     "sequence": (sequence, "token", False, ()),
-    "connection": (connection, "stranger token", False, ()),
+    "connection": (connection, "unknown token", False, ()),
     "close": (close, "token", False, ()),
-    "contact": (contact, "stranger lookup", False, ()),
+    "contact": (contact, "unknown lookup", False, ()),
     "replay": (same, "duplicate replay sequence", False, ()),  # by age
     "earlier": (same, "drop", False, ()),
     "acks": (acks, "ack", False, ()),

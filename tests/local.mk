@@ -88,6 +88,7 @@ unit_tests = \
     tests/unit/test_modex \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
+    tests/unit/test_pending \
     tests/unit/test_poll_throttle \
     tests/unit/test_refragment \
     tests/unit/test_registration_limit \

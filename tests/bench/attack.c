@@ -16,16 +16,16 @@
 
 bench_forgery_t bench_forge(bench_t *bench, uint32_t to, uint32_t from, btl_ib_type_t type)
 {
-    const btl_ib_conn_t *victim = bench_conn(bench, to, from);
+    const bench_peer_t victim = bench_peer(bench, to, from);
+    const bench_space_t space = bench_space(bench, to, from, 0);
     bench_forgery_t forgery = {.size = sizeof(btl_ib_wire_header_t)};
 
-    BENCH_REQUIRE(victim != NULL);
     forgery.header = (btl_ib_wire_header_t){
         .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | type),
-        .connection = BTL_IB_LE32(victim->identity.id),
-        .token = BTL_IB_LE64(victim->identity.rx_token),
-        .seq = BTL_IB_LE32(victim->rx[0].window.next),
-        .ack = BTL_IB_LE32(victim->tx[0].sentmap.window.first),
+        .connection = BTL_IB_LE32(victim.id),
+        .token = BTL_IB_LE64(victim.token),
+        .seq = BTL_IB_LE32(space.expected),
+        .ack = BTL_IB_LE32(space.first),
         .stamp = BTL_IB_LE32((uint32_t) bench->now),
     };
     return forgery;
@@ -41,25 +41,35 @@ void bench_append(bench_forgery_t *forgery, const void *data, uint32_t size)
     forgery->header.length = BTL_IB_LE16(used + size);
 }
 
+/* Where datagrams for that host have a checksum, put it behind the `size` bytes at `data`. Returns
+ * the bytes of any trailer. */
+static uint32_t seal(const bench_host_t *host, uint8_t *data, uint32_t size)
+{
+    btl_ib_guard_t guard;
+
+    btl_ib_guard_init(&guard, host->config.guard, NULL, NULL);
+    if (!guard.ops->keyed) {
+        (void) guard.ops->seal(&guard, NULL, 0, data, data, size);
+    }
+    return guard.ops->trailer;
+}
+
 void bench_throw_forgery(bench_t *bench, uint32_t to, uint32_t from, const bench_forgery_t *forgery)
 {
     uint8_t data[sizeof(*forgery) + BTL_IB_TRAILER_MAX] = {0};
-    const btl_ib_guard_t *guard = &bench->hosts[to].engine->guard;
 
     memcpy(data, forgery, forgery->size);
-    if (!guard->ops->keyed) {
-        (void) guard->ops->seal(guard, NULL, 0, data, data, forgery->size);
-    }
-    bench_throw(bench, to, bench_address(from, 0), data, forgery->size + guard->ops->trailer);
+    const uint32_t trailer = seal(&bench->hosts[to], data, forgery->size);
+    bench_throw(bench, to, bench_address(from, 0), data, forgery->size + trailer);
 }
 
 void bench_reseal(const bench_t *bench, bench_datagram_t *datagram)
 {
-    const btl_ib_guard_t *guard = &bench->hosts[datagram->to / BENCH_RAILS].engine->guard;
+    const bench_host_t *host = &bench->hosts[datagram->to / BENCH_RAILS];
+    const uint32_t trailer = btl_ib_guard_ops(host->config.guard)->trailer;
 
-    if (!guard->ops->keyed && datagram->size >= guard->ops->trailer) {
-        (void) guard->ops->seal(guard, NULL, 0, datagram->data, datagram->data,
-                                datagram->size - guard->ops->trailer);
+    if (datagram->size >= trailer) {
+        (void) seal(host, datagram->data, datagram->size - trailer);
     }
 }
 

@@ -439,11 +439,11 @@ static bool moves(const bench_t *bench)
     for (uint32_t i = 0; i < BENCH_HOSTS; i++) {
         for (uint32_t r = 0; r < bench->rails && bench->hosts[i].engine != NULL; r++) {
             const bench_rail_t *rail = &bench->hosts[i].rails[r];
-            if (bench->hosts[i].engine->rails[r]->health.failed) { /* never polled again */
+            if (bench_rail_failed(&bench->hosts[i], r)) { /* never polled again */
                 continue;
             }
-            if (rail->arrived.count > 0 || rail->reading != NULL || rail->failure
-                || rail->refusal || rail->news) {
+            if (rail->arrived.count > 0 || rail->reading != NULL || rail->failure || rail->refusal
+                || rail->news) {
                 return true;
             }
         }

@@ -19,7 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "btl_ib_state.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_wire.h"
 
 enum {
     BENCH_HOSTS = 4,
@@ -97,9 +98,9 @@ typedef struct bench_rail {
     bool by_icmp;     /* REFUSED and `news` are of the network, and quote: */
     uint8_t quoted[BTL_IB_QUOTED_MAX];
     uint32_t quoted_size;
-    bool broken;      /* a BROKEN event waits, of the same */
-    bool failure;     /* a FAILED event waits */
-    bool news;        /* an event waits: */
+    bool broken;  /* a BROKEN event waits, of the same */
+    bool failure; /* a FAILED event waits */
+    bool news;    /* an event waits: */
     btl_ib_event_type_t what;
     uint32_t about; /* of this address, which was added */
     uint32_t size;
@@ -235,7 +236,74 @@ void bench_deliver(bench_t *bench, bench_datagram_t *datagram);
 /* Hand a datagram to host `to`'s rail 0 as if it came from address `source`, and let it look. */
 void bench_throw(bench_t *bench, uint32_t to, uint32_t source, const void *data, uint32_t size);
 
-/* ---- state.c ---- */
+/* ---- state.c: the only file that sees what is private in an engine ---- */
+
+/* A channel of a connection, as its host has it. Sequences but where it says else. */
+typedef struct bench_space {
+    uint32_t first, next; /* sent: the oldest not acknowledged, and the next new one */
+    uint32_t limit;       /* the first that the peer gave no credit for */
+    uint32_t in_flight;   /* segments */
+    uint32_t expected;    /* received: the first that is missing */
+    uint32_t granted;     /* the first that the peer has no credit for */
+    uint32_t grant, used; /* credits that the peer holds, and those of them that were used */
+    uint64_t pool_granted, pool_depth; /* what all peers' credits take, and what there is */
+} bench_space_t;
+
+/* A connection, as its host has it. */
+typedef struct bench_peer {
+    uint32_t id;                 /* that its peer names in datagrams */
+    uint64_t token;              /* that is expected in them */
+    uint32_t epoch, peer_epoch;  /* of its incarnation: of ours, of the peer's */
+    uint32_t rail;               /* of ours that it goes by */
+    uint32_t in_flight, unacked; /* segments; the latter with all that have to be sent again */
+    uint32_t deferred;           /* of these, the ones that the peer refused */
+    uint32_t refused;            /* runs of segments that we refused */
+    uint32_t fragment;           /* number of the oldest message in chunks that is not finished */
+    uint32_t replies;            /* that we owe for one-sided operations... */
+    uint32_t datagram_max;       /* bytes on its path */
+    uint32_t gso_segments;       /* datagrams that are joined for one call, at most */
+    uint32_t srtt, network_rtt;  /* us; network_rtt: of the path alone */
+    uint32_t reorder_scale;      /* of the reordering window */
+    uint32_t away;               /* us that the newest datagram may have waited here */
+    bool answers;                /* ...and there is room for replies */
+    bool no_tag;                 /* the peer lately had no receiver for a tag */
+    bool doubtful;               /* the transport said that it is broken */
+    bool shrunk;                 /* it was idle, and gave memory back */
+} bench_peer_t;
+
+/* Zeros for a channel that is not. */
+bench_space_t bench_space(bench_t *bench, uint32_t i, uint32_t peer, uint32_t space);
+bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer);
+/* Bytes of the largest datagram on the path to that peer. */
+uint32_t bench_datagram_max(bench_t *bench, uint32_t i, uint32_t peer);
+
+/* Of all connections of a host: segments not acknowledged and their bytes, reassembly buffers that
+ * they share, and the newest epoch. */
+typedef struct bench_totals {
+    uint32_t unacked;
+    uint64_t bytes_unacked;
+    uint32_t reassemblies;
+    uint32_t epoch;
+} bench_totals_t;
+
+bench_totals_t bench_totals(const bench_host_t *host);
+
+/* Are bytes of that region of the host on their way? */
+bool bench_region_lent(const bench_host_t *host, const btl_ib_region_key_t *key);
+
+/* Has the engine given that rail up? */
+bool bench_rail_failed(const bench_host_t *host, uint32_t rail);
+
+/* What would take long, or much luck, to come about by datagrams alone: a window of congestion
+ * control, a smoothed and a shortest round trip (us), and that it is time to search for a larger
+ * path MTU. */
+void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments);
+void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
+void bench_set_network_rtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
+void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
+/* Count from now on how often congestion control of that connection, the only one so counted, takes
+ * a loss back that was none. */
+const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer);
 
 /*
  * Write down all that can be seen of an engine, a line for each connection and channel. Without

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What can be seen of an engine, and what must agree in it. */
+/* What can be seen of an engine, and what must agree in it. No other file of the tests of whole
+ * engines includes its private headers. */
 
 #include "bench.h"
 
@@ -11,7 +12,135 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "btl_ib_sched.h"
+#include "btl_ib_state.h"
 #include "counted.h"
+
+/* ---- what tests ask for ---- */
+
+bench_space_t bench_space(bench_t *bench, uint32_t i, uint32_t peer, uint32_t space)
+{
+    const btl_ib_conn_t *conn = bench_conn(bench, i, peer);
+
+    bench_space_t seen = {0};
+
+    BENCH_REQUIRE(conn != NULL);
+    if (space < conn->peer_queues->count) {
+        seen.first = conn->tx[space].sentmap.window.first;
+        seen.next = conn->tx[space].sentmap.window.next;
+        seen.limit = conn->tx[space].limit;
+        seen.in_flight = conn->tx[space].sentmap.in_flight;
+    }
+    if (space < conn->rail->queues.count) {
+        seen.expected = conn->rx[space].window.next;
+        seen.granted = conn->rx[space].credit.limit;
+        seen.grant = conn->rx[space].credit.grant;
+        seen.used = conn->rx[space].credit.used;
+        seen.pool_granted = conn->rail->credit[space].granted;
+        seen.pool_depth = conn->rail->credit[space].depth;
+    }
+    return seen;
+}
+
+bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    const btl_ib_conn_t *conn = bench_conn(bench, i, peer);
+
+    BENCH_REQUIRE(conn != NULL);
+    return (bench_peer_t){
+        .id = conn->identity.id,
+        .token = conn->identity.rx_token,
+        .epoch = conn->identity.epoch,
+        .peer_epoch = conn->identity.peer_epoch,
+        .rail = conn->route.via->index,
+        .in_flight = conn->sentmap.in_flight,
+        .unacked = conn->sentmap.unacked,
+        .deferred = conn->sentmap.deferred_count,
+        .refused = conn->rnr.runs == NULL ? 0 : conn->rnr.runs->count,
+        .fragment = conn->input.fragments.finished.next,
+        .replies = conn->answers.streams,
+        .datagram_max = conn->pmtud.datagram_max,
+        .gso_segments = conn->cc.gso_segments,
+        .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
+        .network_rtt = conn->recovery.network_rtt,
+        .reorder_scale = conn->recovery.reorder_scale,
+        .away = conn->ack.echo_away,
+        .answers = conn->answers.replies != NULL,
+        .no_tag = conn->recovery.no_tag_at != 0,
+        .doubtful = conn->recovery.doubtful,
+        .shrunk = conn->idle.shrunk,
+    };
+}
+
+uint32_t bench_datagram_max(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    return bench_peer(bench, i, peer).datagram_max;
+}
+
+bench_totals_t bench_totals(const bench_host_t *host)
+{
+    return (bench_totals_t){
+        .unacked = host->engine->budget.unacked,
+        .bytes_unacked = host->engine->budget.bytes_unacked,
+        .reassemblies = host->engine->reasm.extra,
+        .epoch = host->engine->incarnations.newest,
+    };
+}
+
+bool bench_region_lent(const bench_host_t *host, const btl_ib_region_key_t *key)
+{
+    return btl_ib_regions_lent(&host->engine->regions, key);
+}
+
+bool bench_rail_failed(const bench_host_t *host, uint32_t rail)
+{
+    return host->engine->rails[rail]->health.failed;
+}
+
+/* ---- what tests bring about ---- */
+
+void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments)
+{
+    btl_ib_conn_t *conn = bench_conn(bench, i, peer);
+
+    conn->cc.window = segments;
+    btl_ib_conn_ready(conn);
+}
+
+void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
+{
+    bench_conn(bench, i, peer)->recovery.rtt.srtt8 = 8 * us;
+}
+
+void bench_set_network_rtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
+{
+    bench_conn(bench, i, peer)->recovery.network_rtt = us;
+}
+
+void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    bench_conn(bench, i, peer)->pmtud.search_at = bench->now;
+}
+
+static uint32_t undone;
+
+static void count_undo(btl_ib_cc_t *cc)
+{
+    (void) cc;
+    undone++;
+}
+
+const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer)
+{
+    static btl_ib_cc_ops_t counting;
+    btl_ib_conn_t *conn = bench_conn(bench, i, peer);
+
+    counting = *conn->cc.ops;
+    counting.undo = count_undo;
+    conn->cc.ops = &counting;
+    undone = 0;
+    return &undone;
+}
 
 /* ---- writing it down ---- */
 

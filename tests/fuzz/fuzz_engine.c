@@ -35,12 +35,34 @@ static uint32_t peer_of(uint32_t host, uint8_t byte)
 
 /* ---- forging ---- */
 
+/* To whom, and in whose name. */
+typedef struct route {
+    uint32_t to, from;
+} route_t;
+
+/* The connection with that victim, or zeros. */
+static bench_peer_t peer(script_t *script, const route_t *route)
+{
+    return bench_conn(&script->bench, route->to, route->from) == NULL
+               ? (bench_peer_t){0}
+               : bench_peer(&script->bench, route->to, route->from);
+}
+
+/* A channel of it, or zeros. */
+static bench_space_t channel(script_t *script, const route_t *route, uint32_t space)
+{
+    return bench_conn(&script->bench, route->to, route->from) == NULL
+               ? (bench_space_t){0}
+               : bench_space(&script->bench, route->to, route->from, space);
+}
+
 static void add_connect(script_t *script, bench_forgery_t *forgery, uint32_t to, uint32_t from)
 {
     const bench_host_t *sender = &script->bench.hosts[from];
     const btl_ib_conn_t *conn = bench_conn(&script->bench, to, from);
-    uint32_t epoch = (conn != NULL ? conn->identity.peer_epoch : 1) + script_near(script);
-    uint32_t ours = conn != NULL ? conn->identity.epoch : 1;
+    uint32_t epoch =
+        (conn != NULL ? bench_peer(&script->bench, to, from).peer_epoch : 1) + script_near(script);
+    uint32_t ours = conn != NULL ? bench_peer(&script->bench, to, from).epoch : 1;
     btl_ib_wire_connect_t connect = {
         .name = BTL_IB_LE64(sender->config.name),
         .connection = BTL_IB_LE32(1 + script_u8(script)),
@@ -55,25 +77,23 @@ static void add_connect(script_t *script, bench_forgery_t *forgery, uint32_t to,
     bench_append(forgery, &connect, sizeof(connect));
 }
 
-static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+static void add_acks(script_t *script, bench_forgery_t *forgery, const route_t *route)
 {
     uint8_t what = script_u8(script);
 
     if (what & 0x80) { /* names something that may come again */
         forgery->header.flags |= BTL_IB_FLAG_READY;
         forgery->header.spaces = what >> 4 & 3;
-        forgery->header.seq = BTL_IB_LE32((conn != NULL ? conn->tx[0].sentmap.window.first : 0)
-                                          + script_near(script));
+        forgery->header.seq = BTL_IB_LE32(channel(script, route, 0).first + script_near(script));
     }
     for (uint32_t n = what % 5; n > 0; n--) {
         uint8_t space = script_u8(script) % 8;
-        const btl_ib_tx_space_t *tx =
-            conn != NULL && space < conn->peer_queues->count ? &conn->tx[space] : NULL;
+        const bench_space_t sent = channel(script, route, space);
         btl_ib_wire_ack_t block = {
             .space = space,
             .ranges = script_u8(script) % 4,
-            .ack = BTL_IB_LE32((tx != NULL ? tx->sentmap.window.first : 0) + script_near(script)),
-            .limit = BTL_IB_LE32((tx != NULL ? tx->limit : 0) + script_near(script)),
+            .ack = BTL_IB_LE32(sent.first + script_near(script)),
+            .limit = BTL_IB_LE32(sent.limit + script_near(script)),
         };
         bench_append(forgery, &block, sizeof(block));
         for (uint32_t i = 0; i < block.ranges; i++) {
@@ -83,12 +103,11 @@ static void add_acks(script_t *script, bench_forgery_t *forgery, const btl_ib_co
     }
 }
 
-static void add_chunk(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+static void add_chunk(script_t *script, bench_forgery_t *forgery, const route_t *route)
 {
     static const uint8_t zeros[1400];
-    uint32_t next = conn != NULL ? conn->input.fragments.finished.next : 0;
     btl_ib_wire_chunk_t chunk = {
-        .fragment = BTL_IB_LE32(next + script_near(script)),
+        .fragment = BTL_IB_LE32(peer(script, route).fragment + script_near(script)),
         .total = BTL_IB_LE32(script_u16(script)),
         .index = script_u8(script),
         .unit = BTL_IB_LE16(script_u16(script) % 1400),
@@ -102,13 +121,13 @@ static void add_chunk(script_t *script, bench_forgery_t *forgery, const btl_ib_c
 }
 
 /* Whose regions are named: mostly those of the one it goes to. */
-static btl_ib_region_key_t a_key(script_t *script, const btl_ib_conn_t *conn)
+static btl_ib_region_key_t a_key(script_t *script, const route_t *route)
 {
     uint8_t choice = script_u8(script);
     uint32_t host = choice % SCRIPT_HOSTS;
 
-    for (uint32_t i = 0; i < SCRIPT_HOSTS && conn != NULL && choice < 0x80; i++) {
-        host = script->bench.hosts[i].engine == conn->engine ? i : host;
+    if (choice < 0x80 && bench_conn(&script->bench, route->to, route->from) != NULL) {
+        host = route->to;
     }
     btl_ib_region_key_t key = script->bench.hosts[host].key;
     if (choice & 0x40) {
@@ -118,10 +137,10 @@ static btl_ib_region_key_t a_key(script_t *script, const btl_ib_conn_t *conn)
     return key;
 }
 
-static void add_target(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+static void add_target(script_t *script, bench_forgery_t *forgery, const route_t *route)
 {
     static const uint8_t zeros[256];
-    btl_ib_region_key_t key = a_key(script, conn);
+    btl_ib_region_key_t key = a_key(script, route);
     uint64_t offset = script_near(script);
     btl_ib_wire_target_t target = {
         .region = BTL_IB_LE64(key.id),
@@ -135,9 +154,9 @@ static void add_target(script_t *script, bench_forgery_t *forgery, const btl_ib_
     bench_append(forgery, zeros, script_u8(script));
 }
 
-static void add_atomic(script_t *script, bench_forgery_t *forgery, const btl_ib_conn_t *conn)
+static void add_atomic(script_t *script, bench_forgery_t *forgery, const route_t *route)
 {
-    btl_ib_region_key_t key = a_key(script, conn);
+    btl_ib_region_key_t key = a_key(script, route);
     btl_ib_wire_atomic_t atomic = {
         .region = BTL_IB_LE64(key.id),
         .secret = BTL_IB_LE64(key.secret),
@@ -194,24 +213,24 @@ static void add_bundle(script_t *script, bench_forgery_t *forgery)
 }
 
 static void add_body(script_t *script, bench_forgery_t *forgery, uint32_t type,
-                     const btl_ib_conn_t *conn)
+                     const route_t *route)
 {
     uint64_t rest;
     uint32_t count;
 
     switch (type) {
     case BTL_IB_TYPE_ACK:
-        add_acks(script, forgery, conn);
+        add_acks(script, forgery, route);
         break;
     case BTL_IB_TYPE_CHUNK:
-        add_chunk(script, forgery, conn);
+        add_chunk(script, forgery, route);
         break;
     case BTL_IB_TYPE_PUT:
     case BTL_IB_TYPE_GET:
-        add_target(script, forgery, conn);
+        add_target(script, forgery, route);
         break;
     case BTL_IB_TYPE_ATOMIC:
-        add_atomic(script, forgery, conn);
+        add_atomic(script, forgery, route);
         break;
     case BTL_IB_TYPE_GOT:
         add_got(script, forgery);
@@ -274,7 +293,7 @@ static void step_forge(script_t *script, sins_t *sins)
     uint8_t who = script_u8(script);
     uint32_t to = host_of(who), from = peer_of(to, who);
     uint32_t type = script_u8(script) % 16;
-    const btl_ib_conn_t *conn = bench_conn(bench, to, from);
+    const route_t route = {.to = to, .from = from};
     bench_forgery_t forgery = {
         .header.version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | type),
         .size = sizeof(forgery.header),
@@ -282,14 +301,14 @@ static void step_forge(script_t *script, sins_t *sins)
 
     sins->forged = true;
     sins->ended = true; /* a CLOSE, or a floor */
-    if (conn != NULL) {
+    if (bench_conn(bench, to, from) != NULL) {
         forgery = bench_forge(bench, to, from, (btl_ib_type_t) type);
     }
     bend(script, &forgery);
     if (who & 8 || forgery.header.flags & BTL_IB_FLAG_CONNECT) {
         add_connect(script, &forgery, to, from);
     }
-    add_body(script, &forgery, type, conn);
+    add_body(script, &forgery, type, &route);
     bench_throw_forgery(bench, to, from, &forgery);
 }
 

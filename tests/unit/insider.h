@@ -27,9 +27,15 @@ static inline void in_vain(bench_t *bench, const bench_forgery_t *forgery, const
     bench_unchanged(&watch, cause, 1);
 }
 
-static inline const btl_ib_conn_t *victim(bench_t *bench)
+static inline bench_peer_t victim(bench_t *bench)
 {
-    return bench_conn(bench, 0, 1);
+    return bench_peer(bench, 0, 1);
+}
+
+/* Of the one lied to. */
+static inline bench_space_t channel(bench_t *bench, uint32_t space)
+{
+    return bench_space(bench, 0, 1, space);
 }
 
 /* A DATA segment that would be delivered if nothing else were wrong with it. */
@@ -51,8 +57,7 @@ static inline bench_t *job_in_flight(void)
         bench_send(bench, 0, 1, 1400, 1);
     }
     bench_turn(bench, 0); /* what waited for company */
-    assert_int_equal(
-        victim(bench)->tx[2].sentmap.window.next - victim(bench)->tx[2].sentmap.window.first, 20);
+    assert_int_equal(channel(bench, 2).next - channel(bench, 2).first, 20);
     return bench;
 }
 

@@ -116,7 +116,7 @@ static void smaller_than_a_train(void **state)
 
     (void) state;
     bench_run(bench, 1000);
-    bench_conn(bench, 0, 1)->cc.window = bench_conn(bench, 0, 1)->cc.gso_segments - 1;
+    bench_set_window(bench, 0, 1, bench_peer(bench, 0, 1).gso_segments - 1);
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
     each_delivered_once(bench);
     end(bench);
@@ -131,7 +131,7 @@ static void answers_carry_them(void **state)
     get_used_to_answers(bench);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(acks_of_exchange(bench, LONG), 0);
-        assert_int_equal(bench_conn(bench, 0, 1)->sentmap.unacked, 0); /* the answer told */
+        assert_int_equal(bench_peer(bench, 0, 1).unacked, 0); /* the answer told */
     }
     each_delivered_once(bench);
     end(bench);
@@ -145,11 +145,11 @@ static void no_answer(void **state)
     (void) state;
     get_used_to_answers(bench);
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
-    assert_true(bench_conn(bench, 0, 1)->sentmap.unacked > 0);
+    assert_true(bench_peer(bench, 0, 1).unacked > 0);
     bench->now += bench->hosts[1].config.ack_delay;
     bench_turn(bench, 1);
     bench_flow(bench);
-    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.unacked, 0);
+    assert_int_equal(bench_peer(bench, 0, 1).unacked, 0);
     for (int i = 0; i < 5; i++) {
         assert_true(acks_for(bench, 0, 1, LONG) > 0);
     }

@@ -80,8 +80,8 @@ static void each_path_is_used(void **state)
     assert_in_range(largest(bench, 1, 0), WIDE - 500, WIDE);
     assert_in_range(largest(bench, 0, 2), NARROW - 100, NARROW);
     assert_in_range(largest(bench, 2, 0), NARROW - 100, NARROW);
-    assert_int_equal(bench_conn(bench, 0, 1)->cc.gso_segments, 65487 / WIDE);
-    assert_int_equal(bench_conn(bench, 0, 2)->cc.gso_segments, 65487 / NARROW);
+    assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
+    assert_int_equal(bench_peer(bench, 0, 2).gso_segments, 65487 / NARROW);
     each_delivered_once(bench);
     end(bench);
 }
@@ -98,7 +98,7 @@ static void trains_have_bounds(void **state)
         bench_start(bench, 0);
         bench_start(bench, 2);
         (void) largest(bench, 0, 2);
-        assert_int_equal(bench_conn(bench, 0, 2)->cc.gso_segments, joins == 0 ? 1 : 64);
+        assert_int_equal(bench_peer(bench, 0, 2).gso_segments, joins == 0 ? 1 : 64);
         end(bench);
     }
 }
@@ -130,7 +130,7 @@ static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
     }
     assert_true(bench_settle(bench, 10 * SECOND));
     bench_check_accounts(&bench->hosts[0]);
-    return bench_conn(bench, 0, from)->rx[DATA].credit.grant;
+    return bench_space(bench, 0, from, DATA).grant;
 }
 
 /* A peer whose datagrams are small gets as many credits as the receiver has room for those, and not for the
@@ -138,14 +138,12 @@ static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
 static void credits_by_size(void **state)
 {
     bench_t *bench = network();
-    const btl_ib_credit_pool_t *pool = &bench->hosts[0].engine->rails[0]->credit[DATA];
 
     (void) state;
     const uint32_t wide = grant_after_stream(bench, 1);
     assert_in_range(wide, 16, HELD / (WIDE + 256));
     end(bench);
     bench = network();
-    pool = &bench->hosts[0].engine->rails[0]->credit[DATA];
     const uint32_t narrow = grant_after_stream(bench, 2);
     assert_in_range(narrow, 2 * wide, HELD / (NARROW + 256));
     /* Who comes later gets his share of the room, which is in bytes, once the first uses his credits. */
@@ -153,7 +151,8 @@ static void credits_by_size(void **state)
         (void) grant_after_stream(bench, 1);
         (void) grant_after_stream(bench, 2);
     }
-    assert_in_range(pool->granted, 1, pool->depth);
+    const bench_space_t held = bench_space(bench, 0, 1, DATA);
+    assert_in_range(held.pool_granted, 1, held.pool_depth);
     assert_in_range(grant_after_stream(bench, 1), 16, wide / 2 + 1);
     assert_in_range(grant_after_stream(bench, 2), wide, narrow / 2 + 1);
     end(bench);
@@ -211,20 +210,19 @@ static void narrow(bench_t *bench, uint32_t rail, uint32_t size)
 static void trains_follow_the_path(void **state)
 {
     bench_t *bench = two_rails(WIDE);
-    btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
 
     (void) state;
-    assert_int_equal(conn->cc.gso_segments, 65487 / WIDE);
+    assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
     narrow(bench, 0, NARROW);
-    assert_int_equal(conn->cc.gso_segments, 65487 / NARROW);
-    conn->pmtud.search_at = bench->now;
+    assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / NARROW);
+    bench_search_mtu(bench, 0, 1);
     for (int i = 0; i < 10; i++) {
         bench_send(bench, 0, 1, 100, 1);
         assert_true(bench_settle(bench, SECOND));
         bench_run(bench, 1000);
     }
-    assert_int_equal(conn->pmtud.datagram_max, WIDE);
-    assert_int_equal(conn->cc.gso_segments, 65487 / WIDE);
+    assert_int_equal(bench_datagram_max(bench, 0, 1), WIDE);
+    assert_int_equal(bench_peer(bench, 0, 1).gso_segments, 65487 / WIDE);
     end(bench);
 }
 
@@ -233,8 +231,8 @@ static void trains_follow_the_path(void **state)
 static bench_datagram_t *answer_to_probe(bench_t *bench)
 {
     narrow(bench, 0, NARROW);
-    assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
-    bench_conn(bench, 0, 1)->pmtud.search_at = bench->now;
+    assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
+    bench_search_mtu(bench, 0, 1);
     bench_send(bench, 0, 1, 100, 1);
     for (int i = 0; i < 100 && (bench->wire.count == 0 || bench->wire.first->size < WIDE); i++) {
         if (bench->wire.count > 0) {
@@ -261,7 +259,7 @@ static void fail_over(bench_t *bench, bench_datagram_t *answer)
     bench->hosts[0].rails[0].failure = true;
     bench_deliver(bench, answer);
     bench_turn(bench, 0);
-    assert_int_equal(bench_conn(bench, 0, 1)->route.via->index, 1);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
     assert_int_equal(bench->hosts[0].rails[1].arrived.count, 0);
 }
 
@@ -276,7 +274,7 @@ static void probes_count_for_their_way(void **state)
             narrow(bench, 1, NARROW);
         }
         fail_over(bench, answer_to_probe(bench));
-        assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
+        assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
         assert_in_range(largest(bench, 0, 1), NARROW - 100, NARROW);
         each_delivered_once(bench);
         end(bench);

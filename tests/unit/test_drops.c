@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_pmtud.h"
 #include "hostile.h"
 
 enum { LINES = 512, SHOWN = 20 };
@@ -152,7 +151,7 @@ static void dropped_in_a_kick(void **state)
     }
     free(forgery);
     (void) btl_ib_engine_async_progress(host->engine, bench->now, 1000);
-    assert_int_equal(host->engine->count.dropped_token, SHOWN + 7);
+    assert_int_equal(bench_counters(bench, 1)->dropped_token, SHOWN + 7);
     assert_int_equal(line_count, 0);
     bench->now += 2 * SECOND;
     (void) btl_ib_engine_progress(host->engine, bench->now, 16);
@@ -177,8 +176,12 @@ static void what_becomes_of_a_connection(void **state)
     bench_connect(bench, 1, 0);
     assert_int_equal(count_of("peer 7.0: added"), 1);
     btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
-    const uint32_t before = conn->pmtud.datagram_max;
-    btl_ib_pmtud_narrowed(conn, 1000);
+    const uint32_t before = bench_datagram_max(bench, 1, 0);
+    bench->hosts[1].rails[0].what = BTL_IB_EVENT_PATH_MTU;
+    bench->hosts[1].rails[0].about = bench_address(0, 0);
+    bench->hosts[1].rails[0].size = 1000;
+    bench->hosts[1].rails[0].news = true;
+    bench_turn(bench, 1);
     char text[80];
     snprintf(text, sizeof(text), "peer 7.0: datagrams of at most 1000 bytes, before of %u", before);
     assert_int_equal(count_of(text), 1);

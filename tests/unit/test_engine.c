@@ -73,9 +73,7 @@ static void a_probe_for_credit(void **state)
 
     use_queues(bench, "P,200,4,2,1");
     acquaint(bench);
-    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
-    const btl_ib_tx_space_t *tx = &conn->tx[0];
-    uint32_t limit = tx->limit;
+    uint32_t limit = bench_space(bench, 0, 1, 0).limit;
     bench->loses = loses_all_from_1;
     for (int i = 0; i < 20; i++) {
         bench_send(bench, 0, 1, 20, 1);
@@ -83,13 +81,13 @@ static void a_probe_for_credit(void **state)
     bench_flow(bench);
     bench_clear(&bench->wire);
     bench_forgery_t ack = bench_forge(bench, 0, 1, BTL_IB_TYPE_ACK); /* with no news of credit */
-    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(tx->sentmap.window.next),
+    btl_ib_wire_ack_t block = {.ack = BTL_IB_LE32(bench_space(bench, 0, 1, 0).next),
                                .limit = BTL_IB_LE32(limit)};
     bench_append(&ack, &block, sizeof(block));
     bench_throw_forgery(bench, 0, 1, &ack);
-    assert_int_equal(conn->sentmap.unacked, 0);
-    assert_int_equal(tx->sentmap.window.next, tx->limit);
-    assert_false(btl_ib_list_empty(&tx->submit.pending));
+    assert_int_equal(bench_peer(bench, 0, 1).unacked, 0);
+    assert_int_equal(bench_space(bench, 0, 1, 0).next, bench_space(bench, 0, 1, 0).limit);
+    assert_false(btl_ib_conn_drained(bench_conn(bench, 0, 1))); /* others wait to be sent */
     bench->loses = NULL;
     assert_true(bench_settle(bench, bench->hosts[0].config.rto_max));
     each_delivered_once(bench);
@@ -261,7 +259,7 @@ static void behind_a_tag_without_a_receiver(void **state)
         }
         bench_run(bench, SECOND);
         assert_int_equal(bench->messages[bench->scratch[NEXT]].delivered, 0);
-        assert_int_equal(bench->hosts[1].engine->reasm.extra, buffers);
+        assert_int_equal(bench_totals(&bench->hosts[1]).reassemblies, buffers);
         bench->hosts[1].deaf[200] = false;
         /* Probes take turns with all that waits, each second one 200 ms after the other. */
         assert_true(bench_settle(bench, 36 * 400 * 1000));
@@ -341,7 +339,7 @@ static void a_close_while_fragments_wait(void **state)
         assert_true(bench->ops[i].done);
     }
     bench_check_accounts(&bench->hosts[0]);
-    assert_int_equal(bench->hosts[0].engine->budget.unacked, 0);
+    assert_int_equal(bench_totals(&bench->hosts[0]).unacked, 0);
     bench_send(bench, 0, 1, 12000, 1); /* and there is a next life */
     assert_true(bench_settle(bench, SECOND));
     end(bench);
@@ -501,12 +499,11 @@ static void losses_to_others(void **state)
     }
     bench_run(bench, 500);
     bench->scratch[1] = 1;
-    assert_true(bench_conn(bench, 0, 1)->sentmap.unacked
-                > bench_conn(bench, 0, 1)->sentmap.in_flight);
+    assert_true(bench_peer(bench, 0, 1).unacked > bench_peer(bench, 0, 1).in_flight);
     uint32_t message = bench_send(bench, 3, 0, 100, 1);
     bench_run(bench, 5000);
     assert_int_equal(bench->messages[message].delivered, 1);
-    assert_int_equal(bench_conn(bench, 3, 0)->sentmap.unacked, 0);
+    assert_int_equal(bench_peer(bench, 3, 0).unacked, 0);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 60 * SECOND));
     end(bench);
@@ -514,7 +511,7 @@ static void losses_to_others(void **state)
 }
 
 /* What the limits on all connections leave of long messages to two peers, none of which answers. */
-static const btl_ib_engine_t *fill_depth(bench_t *bench, uint32_t segments, uint64_t bytes)
+static bench_totals_t fill_depth(bench_t *bench, uint32_t segments, uint64_t bytes)
 {
     bench->hosts[0].config.depth_total = segments;
     bench->hosts[0].config.depth_bytes = bytes;
@@ -530,7 +527,7 @@ static const btl_ib_engine_t *fill_depth(bench_t *bench, uint32_t segments, uint
         bench_send(bench, 0, peer, 60000, 1);
     }
     bench_run(bench, 1000);
-    return bench_conn(bench, 0, 1)->engine;
+    return bench_totals(&bench->hosts[0]);
 }
 
 /* Rows of segments are cut no longer than the limits on all connections let go. */
@@ -538,7 +535,7 @@ static void depth_in_segments(void **state)
 {
     bench_t *bench = new_bench();
 
-    assert_int_equal(fill_depth(bench, 7, 1u << 20)->budget.unacked, 7);
+    assert_int_equal(fill_depth(bench, 7, 1u << 20).unacked, 7);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
@@ -549,10 +546,10 @@ static void depth_in_segments(void **state)
 static void depth_in_bytes(void **state)
 {
     bench_t *bench = new_bench();
-    const btl_ib_engine_t *engine = fill_depth(bench, 1000, 4000);
+    const bench_totals_t totals = fill_depth(bench, 1000, 4000);
 
-    assert_true(engine->budget.bytes_unacked >= 4000);
-    assert_true(engine->budget.bytes_unacked < 4000 + 1472);
+    assert_true(totals.bytes_unacked >= 4000);
+    assert_true(totals.bytes_unacked < 4000 + 1472);
     bench->loses = NULL;
     assert_true(bench_settle(bench, 10 * SECOND));
     end(bench);
@@ -596,13 +593,13 @@ static void a_pause_on_a_long_path(void **state)
         bench_send(bench, 0, 1, 100, 1);
         look_often(bench, &path, 20000);
     }
-    uint32_t known = bench_conn(bench, 0, 1)->recovery.network_rtt;
+    uint32_t known = bench_peer(bench, 0, 1).network_rtt;
     assert_in_range(known, 9000, 11000);
     bench_send(bench, 0, 1, 100, 1);
     look_often(bench, &path, 1000);
     bench->now += 50000; /* nobody looks */
     look_often(bench, &path, 20000);
-    assert_int_equal(bench_conn(bench, 0, 1)->recovery.network_rtt, known);
+    assert_int_equal(bench_peer(bench, 0, 1).network_rtt, known);
     end(bench);
     (void) state;
 }

@@ -35,17 +35,17 @@ static void a_path_gets_narrower(void **state)
 
     (void) state;
     acquaint(bench);
-    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
-    const uint32_t before = conn->pmtud.datagram_max;
+    const uint32_t before = bench_datagram_max(bench, 0, 1);
     tell(bench, BTL_IB_EVENT_PATH_MTU, before + 100);
-    assert_int_equal(conn->pmtud.datagram_max, before);
+    assert_int_equal(bench_datagram_max(bench, 0, 1), before);
     tell(bench, BTL_IB_EVENT_PATH_MTU, 600);
-    assert_int_equal(conn->pmtud.datagram_max, 600);
+    assert_int_equal(bench_datagram_max(bench, 0, 1), 600);
     bench->hosts[0].path[1] = 600;
     bench_send(bench, 0, 1, 20000, 1);
     assert_true(bench_settle(bench, SECOND));
     tell(bench, BTL_IB_EVENT_PATH_MTU, 1);
-    assert_int_equal(conn->pmtud.datagram_max, btl_ib_engine_datagram_min(BTL_IB_GUARD_NONE));
+    assert_int_equal(bench_datagram_max(bench, 0, 1),
+                     btl_ib_engine_datagram_min(BTL_IB_GUARD_NONE));
     bench_send(bench, 0, 1, 2000, 1);
     assert_true(bench_settle(bench, SECOND));
     end(bench);

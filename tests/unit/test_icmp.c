@@ -113,7 +113,7 @@ static void genuine(void **state)
         acquaint(bench);
         quote_t q = sent_to(bench, 1);
         tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 0, &q);
-        assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
+        assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
         q.bytes[TOKEN_AT] ^= 1;
         in_vain(bench, 1, &q, "rejected_icmp");
         q.bytes[TOKEN_AT] ^= 1;
@@ -171,10 +171,10 @@ static void by_another_rail(void **state)
     bench_turn(bench, 0);
     assert_true(bench_settle(bench, SECOND));
     const quote_t q = sent_to(bench, 1);
-    assert_int_equal(bench_conn(bench, 0, 1)->route.via->index, 1);
+    assert_int_equal(bench_peer(bench, 0, 1).rail, 1);
     tell(bench, BTL_IB_EVENT_PATH_MTU, 1, 1, &q);
     assert_int_equal(bench_counters(bench, 0)->rejected_icmp, 0);
-    assert_int_equal(bench_conn(bench, 0, 1)->pmtud.datagram_max, NARROW);
+    assert_int_equal(bench_datagram_max(bench, 0, 1), NARROW);
     end(bench);
 }
 

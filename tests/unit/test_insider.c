@@ -55,20 +55,18 @@ static void acks_of_what_was_never_sent(void **state)
     bench_t *bench = job_in_flight();
 
     for (uint32_t space = 0; space < 3; space++) {
-        const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
+        const bench_space_t tx = channel(bench, space);
         for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
-            uint32_t ack = tx->sentmap.window.next + ahead[i];
-            ack_in_vain(bench, space, ack, tx->limit, NULL, 0, "dropped_ack");
+            uint32_t ack = tx.next + ahead[i];
+            ack_in_vain(bench, space, ack, tx.limit, NULL, 0, "dropped_ack");
             bench_forgery_t forgery = data(bench, 8); /* its message is not taken either */
             forgery.header.flags = BTL_IB_FLAG_ACK;
             forgery.header.spaces = (uint8_t) (space << 4);
             forgery.header.ack = BTL_IB_LE32(ack);
             in_vain(bench, &forgery, "dropped_ack");
         }
-        uint16_t one_more[1][2] = {
-            {1, (uint16_t) (tx->sentmap.window.next - tx->sentmap.window.first)}};
-        one_more[0][1] += one_more[0][1] == 0;
-        ack_in_vain(bench, space, tx->sentmap.window.first, tx->limit, one_more, 1, "dropped_ack");
+        uint16_t one_more[1][2] = {{1, (uint16_t) (tx.next == tx.first ? 1 : tx.next - tx.first)}};
+        ack_in_vain(bench, space, tx.first, tx.limit, one_more, 1, "dropped_ack");
     }
     still_works(bench);
     end(bench);
@@ -82,10 +80,9 @@ static void acks_of_long_ago(void **state)
     bench_t *bench = job_in_flight();
 
     for (uint32_t space = 0; space < 3; space++) {
-        const btl_ib_tx_space_t *tx = &victim(bench)->tx[space];
+        const bench_space_t tx = channel(bench, space);
         for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
-            ack_in_vain(bench, space, tx->sentmap.window.first - behind[i],
-                        tx->sentmap.window.first, NULL, 0, "received_acks");
+            ack_in_vain(bench, space, tx.first - behind[i], tx.first, NULL, 0, "received_acks");
         }
     }
     still_works(bench);
@@ -98,17 +95,13 @@ static void lies_of_refusals(void **state)
 {
     static const uint16_t first[1][2] = {{0, 1}}, beyond[1][2] = {{0, 100}};
     bench_t *bench = job_in_flight();
-    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+    const bench_space_t tx = channel(bench, 2);
 
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, beyond, 1,
-                "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 1, first, 1,
-                "dropped_ack");
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, NULL, 0,
-                "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, beyond, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 1, first, 1, "dropped_ack");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, NULL, 0, "dropped_ack");
     /* Without an echo nobody knows of which copy it speaks. */
-    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx->sentmap.window.first, 0, first, 1,
-                "received_acks");
+    ack_in_vain(bench, 2 | BTL_IB_SPACE_REFUSED, tx.first, 0, first, 1, "received_acks");
     still_works(bench);
     end(bench);
     (void) state;
@@ -128,13 +121,13 @@ static void absurd_ranges(void **state)
         {{2, 1}, {4, 1}, {20, 1}},        /* by one */
     };
     bench_t *bench = job_in_flight();
-    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+    const bench_space_t tx = channel(bench, 2);
 
     for (size_t i = 0; i < sizeof(absurd) / sizeof(absurd[0]); i++) {
-        ack_in_vain(bench, 2, tx->sentmap.window.first, tx->limit, absurd[i], 3, "dropped_ack");
+        ack_in_vain(bench, 2, tx.first, tx.limit, absurd[i], 3, "dropped_ack");
     }
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, absurd[4], 3);
+    add_block(&forgery, 2, tx.first, tx.limit, absurd[4], 3);
     forgery.size -= 4; /* the last range is missing */
     forgery.header.length = BTL_IB_LE16(forgery.size - sizeof(forgery.header));
     in_vain(bench, &forgery, "dropped_ack");
@@ -148,16 +141,16 @@ static void floods_of_ranges(void **state)
 {
     static const uint16_t all[1][2] = {{1, 19}};
     bench_t *bench = job_in_flight();
-    const btl_ib_tx_space_t *tx = &victim(bench)->tx[2];
+    const bench_space_t tx = channel(bench, 2);
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
     for (int i = 0; i < 80; i++) {
-        add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, all, 1);
+        add_block(&forgery, 2, tx.first, tx.limit, all, 1);
     }
     in_vain(bench, &forgery, "dropped_ack");
     forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, all, 1);
-    add_block(&forgery, 1, victim(bench)->tx[1].sentmap.window.first, 0, NULL, 0);
+    add_block(&forgery, 2, tx.first, tx.limit, all, 1);
+    add_block(&forgery, 1, channel(bench, 1).first, 0, NULL, 0);
     in_vain(bench, &forgery, "dropped_ack");
 
     /* The lawful most: what it says is believed once, and is no news after that. */
@@ -167,9 +160,9 @@ static void floods_of_ranges(void **state)
         odd[i][1] = 1;
     }
     forgery = lie(bench, BTL_IB_TYPE_ACK);
-    add_block(&forgery, 2, tx->sentmap.window.first, tx->limit, odd, 9);
+    add_block(&forgery, 2, tx.first, tx.limit, odd, 9);
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(victim(bench)->sentmap.unacked, 11);
+    assert_int_equal(victim(bench).unacked, 11);
     for (int i = 0; i < 1000; i++) {
         in_vain(bench, &forgery, "received_acks");
     }
@@ -202,23 +195,21 @@ static void floods_of_questions(void **state)
 static void limits_beyond_the_queue(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
-    uint32_t most = tx->sentmap.window.next + victim(bench)->peer_queues->q[0].num;
+    const bench_space_t tx = channel(bench, 0);
+    uint32_t most = tx.next + bench_info(bench, 1, 0).queues.q[0].num;
     static const uint32_t beyond[] = {1, 2, 100000, (1u << 31) - 300};
 
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
-        ack_in_vain(bench, 0, tx->sentmap.window.first, most + beyond[i], NULL, 0,
-                    "dropped_credit");
+        ack_in_vain(bench, 0, tx.first, most + beyond[i], NULL, 0, "dropped_credit");
     }
     bench_forgery_t forgery = data(bench, 8);
     forgery.header.flags = BTL_IB_FLAG_ACK;
-    forgery.header.ack = BTL_IB_LE32(tx->sentmap.window.first);
-    forgery.header.credits = BTL_IB_LE16(most + 1 - tx->sentmap.window.first);
+    forgery.header.ack = BTL_IB_LE32(tx.first);
+    forgery.header.credits = BTL_IB_LE16(most + 1 - tx.first);
     in_vain(bench, &forgery, "dropped_credit");
     forgery.header.credits = UINT16_MAX;
     in_vain(bench, &forgery, "dropped_credit");
-    ack_in_vain(bench, 0, tx->sentmap.window.first, tx->limit - 1, NULL, 0,
-                "received_acks"); /* late news */
+    ack_in_vain(bench, 0, tx.first, tx.limit - 1, NULL, 0, "received_acks"); /* late news */
     still_works(bench);
     end(bench);
     (void) state;
@@ -228,13 +219,13 @@ static void limits_beyond_the_queue(void **state)
 static void credit_that_was_never_granted(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_tx_space_t *tx = &victim(bench)->tx[0];
-    uint32_t most = tx->sentmap.window.next + victim(bench)->peer_queues->q[0].num;
+    const bench_space_t tx = channel(bench, 0);
+    uint32_t most = tx.next + bench_info(bench, 1, 0).queues.q[0].num;
     bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_ACK);
 
-    add_block(&forgery, 0, tx->sentmap.window.first, most, NULL, 0);
+    add_block(&forgery, 0, tx.first, most, NULL, 0);
     bench_throw_forgery(bench, 0, 1, &forgery);
-    assert_int_equal(tx->limit, most);
+    assert_int_equal(channel(bench, 0).limit, most);
     for (int i = 0; i < 300; i++) {
         bench_send(bench, 0, 1, 10, 1);
         bench_turn(bench, 0); /* each in a segment of its own */
@@ -257,8 +248,8 @@ static void credit_that_was_never_granted(void **state)
 static void false_returns_of_credit(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_rx_space_t *rx = &victim(bench)->rx[0];
-    uint32_t grant = rx->credit.grant - rx->credit.used;
+    const bench_space_t rx = channel(bench, 0);
+    uint32_t grant = rx.grant - rx.used;
 
     static const struct {
         uint32_t space, count;
@@ -276,7 +267,7 @@ static void false_returns_of_credit(void **state)
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
         uint32_t count = BTL_IB_LE32(lies[i].count);
-        uint32_t next = victim(bench)->rx[lies[i].space % 3].window.next;
+        uint32_t next = channel(bench, lies[i].space % 3).expected;
         forgery.header.spaces = (uint8_t) lies[i].space;
         forgery.header.seq = BTL_IB_LE32(next + lies[i].count - 1 + (uint32_t) lies[i].seq);
         bench_append(&forgery, &count, sizeof(count));
@@ -285,9 +276,9 @@ static void false_returns_of_credit(void **state)
     for (uint32_t count = grant; count <= grant + 1; count++) { /* all of them, and one more */
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_SKIP);
         uint32_t wire = BTL_IB_LE32(count);
-        forgery.header.seq = BTL_IB_LE32(rx->window.next + count - 1);
+        forgery.header.seq = BTL_IB_LE32(rx.expected + count - 1);
         bench_append(&forgery, &wire, sizeof(wire));
-        if (rx->credit.used == 0 || count > grant) {
+        if (rx.used == 0 || count > grant) {
             in_vain(bench, &forgery, "dropped_sequence");
         }
     }
@@ -309,7 +300,7 @@ static void sequences_outside_the_window(void **state)
             bench_start(bench, k);
         }
         talk(bench, 10); /* across the wrap */
-        uint32_t next = victim(bench)->rx[1].window.next;
+        uint32_t next = channel(bench, 1).expected;
         const struct {
             uint32_t seq;
             const char *cause;
@@ -329,7 +320,7 @@ static void sequences_outside_the_window(void **state)
             in_vain(bench, &forgery, tries[k].cause);
         }
         bench_forgery_t forgery = data(bench, 8);
-        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[0].credit.limit);
+        forgery.header.seq = BTL_IB_LE32(channel(bench, 0).granted);
         in_vain(bench, &forgery, "dropped_sequence"); /* the first without a credit */
         still_works(bench);
         end(bench);
@@ -449,7 +440,7 @@ static void fragments_that_disagree(void **state)
         {id - 1, 5000, 0, unit, unit},     /* finished long ago */
         {id + 2 * BTL_IB_WINDOW_LIMIT, 5000, 0, unit, unit}, /* of a far future */
     };
-    uint32_t seq = victim(bench)->rx[2].window.next;
+    uint32_t seq = channel(bench, 2).expected;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         btl_ib_wire_chunk_t fields = {.fragment = lies[i].fragment,
                                       .total = lies[i].total,
@@ -470,10 +461,9 @@ static void reassembly_exhausted(void **state)
 {
     bench_t *bench = job();
     bench_host_t *host = &bench->hosts[0];
-    btl_ib_wire_chunk_t fields = {.fragment = victim(bench)->input.fragments.finished.next,
-                                  .total = host->config.eager_max,
-                                  .unit = 1000};
-    uint32_t seq = victim(bench)->rx[2].window.next;
+    btl_ib_wire_chunk_t fields = {
+        .fragment = victim(bench).fragment, .total = host->config.eager_max, .unit = 1000};
+    uint32_t seq = channel(bench, 2).expected;
     size_t before = host->bytes;
     size_t each = host->config.eager_max + host->config.eager_max / 32 + 256;
 
@@ -484,7 +474,7 @@ static void reassembly_exhausted(void **state)
     }
     assert_int_equal(btl_ib_engine_counters(host->engine)->refused_no_reassembly,
                      1000 - 1 - host->config.reassembly_max);
-    assert_int_equal(host->engine->reasm.extra, host->config.reassembly_max);
+    assert_int_equal(bench_totals(host).reassemblies, host->config.reassembly_max);
     assert_true(host->bytes - before <= (host->config.reassembly_max + 1) * each + 65536);
 
     for (int i = 0; i < 3; i++) { /* who has nothing to do with it is not held up */
@@ -493,7 +483,7 @@ static void reassembly_exhausted(void **state)
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
     btl_ib_conn_kill(bench_conn(bench, 0, 1), BTL_IB_DEATH_SILENCE);
-    assert_int_equal(host->engine->reasm.extra, 0);
+    assert_int_equal(bench_totals(host).reassemblies, 0);
     assert_true(host->bytes - before <= 20 * each + 65536); /* a few are kept for the next */
     end(bench);
     (void) state;
@@ -530,7 +520,7 @@ static void bundles_that_lie(void **state)
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         bench_forgery_t forgery = lie(bench, BTL_IB_TYPE_BUNDLE);
         forgery.header.spaces = 2;
-        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+        forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
         add_message(&forgery, 8, 8, 1, 0);
         add_message(&forgery, 0, 0, 254, 0);
         add_message(&forgery, lies[i].says, lies[i].has, lies[i].tag, lies[i].zero);

@@ -31,7 +31,7 @@ static bench_forgery_t one_sided(bench_t *bench, btl_ib_type_t type, const btl_i
     };
 
     forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
     bench_append(&forgery, &target, sizeof(target));
     bench_append(&forgery, zeros, type == BTL_IB_TYPE_PUT ? size : 0);
     return forgery;
@@ -197,7 +197,7 @@ static bench_forgery_t atomic(bench_t *bench, const btl_ib_region_key_t *key, ui
     };
 
     forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
     bench_append(&forgery, &body, sizeof(body));
     return forgery;
 }
@@ -260,7 +260,7 @@ static void answers_to_nothing(void **state)
                                              : id % 3 == 1 ? BTL_IB_TYPE_REPLY
                                                            : BTL_IB_TYPE_REFUSED);
         forgery.header.spaces = 2;
-        forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+        forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
         if (id % 3 == 0) {
             bench_append(&forgery, &got, sizeof(got));
             bench_append(&forgery, "12345678", 8);

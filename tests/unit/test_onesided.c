@@ -19,7 +19,6 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_pending.h"
 #include "hostile.h"
 
 enum { SIZE = 256 };
@@ -82,24 +81,6 @@ static void test_impossible_operations(void **state)
     }
     assert_int_equal(btl_ib_conn_ops(bench_conn(bench, 1, 0)), 0);
     still_works(bench);
-    end(bench);
-}
-
-/* What has no end goes on the channel of the largest segments, like what is merely long. */
-static void test_endless(void **state)
-{
-    bench_t *bench = registered();
-    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
-    uint32_t last = conn->peer_queues->count - 1;
-
-    (void) state;
-    for (uint64_t i = 0; i < 200; i++) {
-        btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
-        btl_ib_list_init(&out.link);
-        btl_ib_pending_add(conn, &out, 40);
-        assert_ptr_equal(btl_ib_list_last(&conn->tx[last].submit.pending), &out.link);
-        btl_ib_list_remove(&out.link);
-    }
     end(bench);
 }
 
@@ -290,8 +271,7 @@ static void test_lying_put(void **state)
 static void test_too_many_requests(void **state)
 {
     bench_t *bench = registered();
-    const btl_ib_conn_t *conn = bench_conn(bench, 0, 1);
-    uint32_t seq = conn->rx[1].window.next;
+    uint32_t seq = bench_space(bench, 0, 1, 1).expected;
     uint64_t before = bench_counters(bench, 0)->served_gets;
 
     (void) state;
@@ -304,7 +284,7 @@ static void test_too_many_requests(void **state)
     }
     assert_int_equal(bench_counters(bench, 0)->served_gets, before + BTL_IB_OPS_MAX);
     assert_int_equal(bench_counters(bench, 0)->refused_no_room, 10);
-    assert_int_equal(conn->answers.streams, BTL_IB_OPS_MAX);
+    assert_int_equal(bench_peer(bench, 0, 1).replies, BTL_IB_OPS_MAX);
     end(bench);
 }
 
@@ -317,8 +297,8 @@ static void test_no_memory_for_a_stream(void **state)
 
     (void) state;
     bench_run(bench, 5 * SECOND);
-    assert_true(bench_conn(bench, 0, 1)->idle.shrunk);
-    assert_null(bench_conn(bench, 0, 1)->answers.replies);
+    assert_true(bench_peer(bench, 0, 1).shrunk);
+    assert_false(bench_peer(bench, 0, 1).answers);
     size_t bytes = host->bytes;
     forgery = request(bench, BTL_IB_TYPE_GET, 0, SIZE);
     host->fail_in = 2; /* the first is for the room */
@@ -420,14 +400,6 @@ static void test_lying_answers(void **state)
 
 /* ---- refused half way ---- */
 
-static int undone;
-
-static void count_undo(btl_ib_cc_t *cc)
-{
-    (void) cc;
-    undone++;
-}
-
 /* A refusal overtakes the acknowledgement of what was placed before the region went. So a segment is
  * made void that arrived: that is no loss that was none. */
 static void test_void_that_arrived(void **state)
@@ -435,13 +407,9 @@ static void test_void_that_arrived(void **state)
     bench_t *bench = registered();
     uint8_t local[SIZE] = {0};
     bench_op_t op = {.op = {.kind = BTL_IB_OP_PUT, .key = key, .local = local, .size = SIZE}};
-    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
-    btl_ib_cc_ops_t spy = *conn->cc.ops;
+    const uint32_t *undone = bench_count_undo(bench, 1, 0);
 
     (void) state;
-    spy.undo = count_undo;
-    conn->cc.ops = &spy;
-    undone = 0;
     assert_int_equal(begin(bench, &op), 0);
     to_host_0(bench);
     bench_queue_t late = bench->wire;
@@ -451,14 +419,14 @@ static void test_void_that_arrived(void **state)
     bench_throw_forgery(bench, 1, 0, &news);
     assert_int_equal(op.status, -EACCES);
     assert_int_equal(bench_counters(bench, 1)->voided, 1);
-    uint32_t scale = conn->recovery.reorder_scale;
+    uint32_t scale = bench_peer(bench, 1, 0).reorder_scale;
     while (late.count > 0) {
         bench_deliver(bench, bench_pop(&late));
     }
     bench_turn(bench, 1);
-    assert_int_equal(conn->sentmap.unacked, 0);
-    assert_int_equal(conn->recovery.reorder_scale, scale);
-    assert_int_equal(undone, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).unacked, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).reorder_scale, scale);
+    assert_int_equal(*undone, 0);
     end(bench);
 }
 
@@ -561,7 +529,7 @@ static void test_removed_in_flight(void **state)
     bench->scratch[0] = 1;
     assert_int_equal(begin(bench, &get), 0);
     bench_run(bench, 100);
-    assert_true(btl_ib_regions_lent(&target->regions, &key));
+    assert_true(bench_region_lent(&bench->hosts[0], &key));
     assert_false(get.done);
 
     btl_ib_region_remove(target, &key);
@@ -580,7 +548,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_impossible_operations),
-        cmocka_unit_test(test_endless),
         cmocka_unit_test(test_zero_bytes),
         cmocka_unit_test(test_draining),
         cmocka_unit_test(test_destroyed),

@@ -97,7 +97,7 @@ static void patient_with_the_slow(void **state)
     const uint64_t longest = bench->hosts[0].config.rto_max;
 
     (void) state;
-    bench_conn(bench, 0, 1)->recovery.rtt.srtt8 = (uint32_t) (8 * 3 * longest);
+    bench_set_srtt(bench, 0, 1, (uint32_t) (3 * longest));
     const uint64_t probes = bench_counters(bench, 0)->sent_probes;
     bench->loses = loses_from_0;
     bench_send(bench, 0, 1, 20, 1);
@@ -168,7 +168,7 @@ static void broken_with_segments_in_flight(void **state)
     assert_true(bench->now - begun < 10000);
     assert_true(bench_counters(bench, 0)->retransmits >= 5);
     each_delivered_once(bench);
-    assert_int_equal(bench_conn(bench, 0, 1)->recovery.doubtful, false);
+    assert_false(bench_peer(bench, 0, 1).doubtful);
     end(bench);
 }
 
@@ -180,10 +180,10 @@ static void broken_while_waiting(void **state)
 
     (void) state;
     break_connection(bench, 0, 1);
-    assert_true(bench_conn(bench, 0, 1)->recovery.doubtful);
+    assert_true(bench_peer(bench, 0, 1).doubtful);
     bench_run(bench, 20000);
     assert_in_range(bench_counters(bench, 0)->sent_probes - probes, 1, 2);
-    assert_false(bench_conn(bench, 0, 1)->recovery.doubtful);
+    assert_false(bench_peer(bench, 0, 1).doubtful);
     end(bench);
 }
 

@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_ack_send.h"
 #include "hostile.h"
 
 enum { DEAF = 200 }; /* the tag that host 1 does not listen to at first */
@@ -44,7 +43,7 @@ static bool is_ready(const bench_datagram_t *datagram)
 static void all_come_at_once(void **state)
 {
     bench_t *bench = refusing(50);
-    uint32_t seq = bench_conn(bench, 0, 1)->tx[2].sentmap.window.first;
+    uint32_t seq = bench_space(bench, 0, 1, 2).first;
 
     bench->hosts[1].deaf[DEAF] = false;
     bench_turn(bench, 1);
@@ -65,17 +64,25 @@ static void all_come_at_once(void **state)
     (void) state;
 }
 
+/* Host 0 asks host 1 for an ACK. */
+static void ask(bench_t *bench)
+{
+    bench_forgery_t question = bench_forge(bench, 1, 0, BTL_IB_TYPE_ACK);
+
+    question.header.flags = BTL_IB_FLAG_ACK_NOW;
+    bench_throw_forgery(bench, 1, 0, &question);
+}
+
 /* Until the first is there every ACK names it, and only the first of them sends it again. */
 static void told_until_it_is_there(void **state)
 {
     bench_t *bench = refusing(3);
-    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
 
     bench->hosts[1].deaf[DEAF] = false;
     uint64_t again = bench_counters(bench, 0)->retransmits;
     for (int i = 0; i < 5; i++) {
         bench_turn(bench, 1);
-        assert_true(btl_ib_ack_send(conn, 0));
+        ask(bench);
         bench->now++;
     }
     uint32_t acks = bench->wire.count;
@@ -90,7 +97,8 @@ static void told_until_it_is_there(void **state)
     }
     assert_int_equal(bench_counters(bench, 0)->retransmits, again + 1);
     assert_true(bench_settle(bench, SECOND));
-    assert_true(btl_ib_ack_send(conn, 0));
+    ask(bench);
+    assert_int_equal(bench->wire.count, 1);
     assert_false(is_ready(bench->wire.first));
     each_delivered_once(bench);
     end(bench);
@@ -197,14 +205,22 @@ static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 /* Two whose causes are gone are told once each while nobody answers, and not one of them in every turn. */
 static void two_are_told_once_each(void **state)
 {
-    bench_t *bench = refusing(2);
-    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
-    const btl_ib_refusal_t *first = &conn->rnr.refusals[BTL_IB_REFUSAL_TAG];
+    bench_t *bench = new_bench();
 
     (void) state;
-    conn->rnr.refusals[BTL_IB_REFUSAL_BACKLOG] = (btl_ib_refusal_t){
-        .seq = first->seq + 1, .space = first->space, .tag = first->tag, .kept = true};
+    bench->hosts[1].config.store_max = 1;
+    acquaint(bench);
+    bench->hosts[1].deaf[DEAF] = true;
+    bench_send(bench, 0, 1, 1000, DEAF);
+    bench_run(bench, SECOND);
+    assert_true(bench_counters(bench, 1)->refused_no_tag > 0);
+    bench_send(bench, 0, 1, 1000, 1); /* for this there is no room while the application computes */
+    bench_deliver(bench, bench_pop(&bench->wire));
+    btl_ib_engine_async_progress(bench->hosts[1].engine, bench->now, 16);
+    assert_int_equal(bench_counters(bench, 1)->refused_no_backlog, 1);
+    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
     bench->hosts[1].deaf[DEAF] = false;
+    bench_clear(&bench->wire);
     bench->loses = loses_all;
     for (int i = 0; i < 50; i++) {
         bench_turn(bench, 1);
@@ -237,17 +253,14 @@ static void ends_with_its_life(void **state)
 static void a_liar_names(void **state)
 {
     bench_t *bench = refusing(5);
-    const btl_ib_tx_space_t *tx = &bench_conn(bench, 0, 1)->tx[2];
+    const bench_space_t tx = bench_space(bench, 0, 1, 2);
     const struct {
         uint32_t space, seq;
         const char *cause;
     } lies[] = {
-        {3, tx->sentmap.window.first, "dropped_channel"},
-        {15, tx->sentmap.window.first, "dropped_channel"},
-        {2, tx->sentmap.window.next, "dropped_ack"},
-        {2, tx->sentmap.window.next + 70000, "dropped_ack"},
-        {1, tx->sentmap.window.next + 100, "dropped_ack"},
-        {2, tx->sentmap.window.first - 1, "received_ready"},
+        {3, tx.first, "dropped_channel"},  {15, tx.first, "dropped_channel"},
+        {2, tx.next, "dropped_ack"},       {2, tx.next + 70000, "dropped_ack"},
+        {1, tx.next + 100, "dropped_ack"}, {2, tx.first - 1, "received_ready"},
     };
 
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -275,20 +288,19 @@ static void a_liar_names(void **state)
 static void all_are_parked(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
 
     bench->hosts[1].deaf[DEAF] = true;
     for (uint32_t i = 0; i < 15; i++) { /* one by one: none are bundled */
         bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(to->rnr.runs->count, 5);
-    assert_int_equal(from->sentmap.deferred_count, 10);
-    assert_int_equal(from->sentmap.in_flight, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).refused, 5);
+    assert_int_equal(bench_peer(bench, 0, 1).deferred, 10);
+    assert_int_equal(bench_peer(bench, 0, 1).in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
-    assert_int_equal(to->rnr.runs->count, 0);
-    assert_int_equal(from->sentmap.deferred_count, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).refused, 0);
+    assert_int_equal(bench_peer(bench, 0, 1).deferred, 0);
     each_delivered_once(bench);
     end(bench);
     (void) state;
@@ -298,16 +310,15 @@ static void all_are_parked(void **state)
 static void all_are_told_in_time(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
 
     bench->hosts[1].deaf[DEAF] = true;
     for (uint32_t i = 0; i < 60; i++) {
         bench_send(bench, 0, 1, 1000, i % 2 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(to->rnr.runs->count, 30);
-    assert_int_equal(from->sentmap.deferred_count, 30);
-    assert_int_equal(from->sentmap.in_flight, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).refused, 30);
+    assert_int_equal(bench_peer(bench, 0, 1).deferred, 30);
+    assert_int_equal(bench_peer(bench, 0, 1).in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -334,9 +345,9 @@ static void told_in_small_buffers(void **state)
         bench_send(bench, 0, 1, 1000, i % 3 == 0 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_int_equal(bench_conn(bench, 1, 0)->rnr.runs->count, 5);
-    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 10);
-    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.in_flight, 0);
+    assert_int_equal(bench_peer(bench, 1, 0).refused, 5);
+    assert_int_equal(bench_peer(bench, 0, 1).deferred, 10);
+    assert_int_equal(bench_peer(bench, 0, 1).in_flight, 0);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -360,7 +371,7 @@ static void limits_hold_up_nobody(void **state)
     uint32_t heard = bench_send(bench, 0, 1, 1000, 1);
     bench_run(bench, 10000);
     assert_int_equal(bench->messages[heard].delivered, 1);
-    assert_int_equal(bench_conn(bench, 0, 1)->sentmap.deferred_count, 12);
+    assert_int_equal(bench_peer(bench, 0, 1).deferred, 12);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -372,15 +383,14 @@ static void limits_hold_up_nobody(void **state)
 static void too_many_to_park(void **state)
 {
     bench_t *bench = job();
-    const btl_ib_conn_t *from = bench_conn(bench, 0, 1), *to = bench_conn(bench, 1, 0);
 
     bench->hosts[1].deaf[DEAF] = true;
     for (uint32_t i = 0; i < 400; i++) {
         bench_send(bench, 0, 1, 1000, i % 2 == 0 && i < 100 ? 1 : DEAF);
         bench_run(bench, 1000);
     }
-    assert_true(to->rnr.runs->count <= BTL_IB_RNR_RUNS);
-    assert_true(from->sentmap.deferred_count <= 256);
+    assert_in_range(bench_peer(bench, 1, 0).refused, 1, 32);
+    assert_in_range(bench_peer(bench, 0, 1).deferred, 1, 256);
     bench->hosts[1].deaf[DEAF] = false;
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -399,7 +409,7 @@ static void a_reason_of_long_ago(void **state)
     bench->hosts[1].deaf[DEAF] = true;
     bench_send(bench, 0, 1, 100, DEAF);
     bench_run(bench, SECOND);
-    assert_true(bench_conn(bench, 0, 1)->recovery.no_tag_at != 0);
+    assert_true(bench_peer(bench, 0, 1).no_tag);
     bench_stop(bench, 1);
     bench_run(bench, 8 * SECOND);
     assert_int_equal(bench->hosts[0].deaths[BTL_IB_DEATH_SILENCE], 1);

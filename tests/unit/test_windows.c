@@ -239,8 +239,8 @@ static void removed_in_flight(int gone)
     bench->scratch[0] = 1;
     assert_int_equal(btl_ib_op_start(bench_connect(bench, 1, 0), &op.op, bench->now), 0);
     bench_run(bench, 100);
-    assert_false(btl_ib_regions_lent(&target->regions, &keys[LOW]));
-    assert_true(btl_ib_regions_lent(&target->regions, &keys[HIGH]));
+    assert_false(bench_region_lent(&bench->hosts[0], &keys[LOW]));
+    assert_true(bench_region_lent(&bench->hosts[0], &keys[HIGH]));
     btl_ib_region_remove(target, &keys[gone]);
     memset(memory + parts[gone].at, 0xee, parts[gone].size);
     bench->scratch[0] = 0;
@@ -303,7 +303,7 @@ static void forged(bench_t *bench, btl_ib_type_t type, uint64_t offset, uint64_t
     };
 
     forgery.header.spaces = 2;
-    forgery.header.seq = BTL_IB_LE32(victim(bench)->rx[2].window.next);
+    forgery.header.seq = BTL_IB_LE32(channel(bench, 2).expected);
     bench_append(&forgery, &target, sizeof(target));
     bench_append(&forgery, "12345678", type == BTL_IB_TYPE_PUT ? 8 : 0);
     bench_throw_forgery(bench, 0, 1, &forgery);

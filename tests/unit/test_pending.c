@@ -1,0 +1,42 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* On which channel waits what is to be sent. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_pending.h"
+#include "hostile.h"
+
+/* What has no end goes on the channel of the largest segments, like what is merely long. */
+static void what_has_no_end(void **state)
+{
+    bench_t *bench = job();
+    btl_ib_conn_t *conn = bench_conn(bench, 1, 0);
+    uint32_t last = conn->peer_queues->count - 1;
+
+    (void) state;
+    for (uint64_t i = 0; i < 200; i++) {
+        btl_ib_out_t out = {.conn = conn, .size = UINT64_MAX - i, .kind = BTL_IB_OUT_STREAM};
+        btl_ib_list_init(&out.link);
+        btl_ib_pending_add(conn, &out, 40);
+        assert_ptr_equal(btl_ib_list_last(&conn->tx[last].submit.pending), &out.link);
+        btl_ib_list_remove(&out.link);
+    }
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_has_no_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -138,7 +138,9 @@ unit_tests += \
     tests/unit/test_rc_traffic \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
-    tests/unit/test_ud_traffic
+    tests/unit/test_ud_traffic \
+    tests/unit/test_verbs_devices \
+    tests/unit/test_verbs_gid
 endif
 
 EXTRA_DIST += \
@@ -149,13 +151,16 @@ EXTRA_DIST += \
     tests/unit/hostile.h \
     tests/unit/insider.h \
     tests/unit/own_network.h \
+    tests/unit/rc_inside.h \
     tests/unit/rc_sides.h \
     tests/unit/rdma_sides.h \
     tests/unit/said.h \
     tests/unit/support.h \
     tests/unit/transports.h \
+    tests/unit/ud_inside.h \
     tests/unit/ud_pair.h \
     tests/unit/udp_calls.h \
+    tests/unit/udp_inside.h \
     tests/unit/wire_bytes.h \
     tests/unit/with_aead.h
 
@@ -205,7 +210,7 @@ tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
-    tests/unit/fake_rdma_ops.c tests/unit/rc_sides.c tests/unit/said.c
+    tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
@@ -216,11 +221,15 @@ tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sour
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h
-ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/said.c tests/unit/ud_pair.c
+ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/said.c \
+    tests/unit/ud_inside.c tests/unit/ud_pair.c
 tests_unit_test_ud_devices_SOURCES = tests/unit/test_ud_devices.c $(ud_test_sources)
 tests_unit_test_ud_peers_SOURCES = tests/unit/test_ud_peers.c $(ud_test_sources)
 tests_unit_test_ud_traffic_SOURCES = tests/unit/test_ud_traffic.c $(ud_test_sources)
-udp_test_sources = tests/unit/own_network.c tests/unit/transports.c tests/unit/udp_calls.c
+tests_unit_test_verbs_gid_SOURCES = tests/unit/test_verbs_gid.c tests/unit/fake_device.c \
+    tests/unit/fake_verbs.c
+udp_test_sources = tests/unit/own_network.c tests/unit/transports.c tests/unit/udp_calls.c \
+    tests/unit/udp_inside.c
 tests_unit_test_udp_SOURCES = tests/unit/test_udp.c $(udp_test_sources)
 tests_unit_test_udp_devices_SOURCES = tests/unit/test_udp_devices.c $(udp_test_sources)
 tests_unit_test_udp_errors_SOURCES = tests/unit/test_udp_errors.c $(udp_test_sources)

@@ -17,27 +17,27 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "said.h"
-#include "verbs.h"
-#include "verbs_devices.h"
 
 side_t sides[SIDES];
 btl_ib_open_params_t params;
 int look_at_most = 32;
 
-btl_ib_rc_t *rc_of(int i)
+rc_conn_t conn_of(int i, int j, uint8_t channel)
 {
-    return (btl_ib_rc_t *) sides[i].t;
+    return rc_conn(sides[i].t, sides[i].to[j], channel);
+}
+
+uint32_t qp_of(int i, int j, uint8_t channel)
+{
+    const rc_conn_t conn = conn_of(i, j, channel);
+
+    assert_non_null(conn.qp);
+    return conn.qp->qp_num;
 }
 
 int try_open(int i)
 {
-    btl_ib_verbs_device_t handle = {.name = "fake0", .port = 1};
-    btl_ib_device_t device = {.name = "fake0", .handle = &handle};
-    struct sockaddr_in *ip = (struct sockaddr_in *) (void *) &device.ip;
-
-    ip->sin_family = AF_INET;
-    ip->sin_addr.s_addr = htonl(0x0a000001);
-    return btl_ib_verbs_rc_type.open(&device, &params, &sides[i].t);
+    return rc_open(&params, &sides[i].t);
 }
 
 void open_side(int i)
@@ -192,7 +192,7 @@ uint8_t *slot(const side_t *side, uint32_t number)
 int send_row(int i, int j, uint32_t size, uint8_t channel, int n, int *error)
 {
     side_t *side = &sides[i];
-    btl_ib_tx_t tx[BTL_IB_RC_BATCH];
+    btl_ib_tx_t tx[RC_BATCH];
 
     for (int k = 0; k < n; k++) {
         const uint32_t number = side->next + (uint32_t) k;

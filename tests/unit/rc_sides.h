@@ -14,7 +14,7 @@
 
 #include "fake_device.h"
 #include "fake_rdma.h"
-#include "verbs_rc_rail.h"
+#include "rc_inside.h"
 
 enum {
     SIDES = 3,
@@ -56,7 +56,9 @@ extern side_t sides[SIDES];
 extern int look_at_most;            /* events of one look, up to 32 */
 extern btl_ib_open_params_t params; /* of the next one to be opened */
 
-btl_ib_rc_t *rc_of(int i);
+/* The connection of `i` with `j`; the queue pair of one that there is. */
+rc_conn_t conn_of(int i, int j, uint8_t channel);
+uint32_t qp_of(int i, int j, uint8_t channel);
 
 /* What open() of a side returns; a side that is open has its memory registered. */
 int try_open(int i);

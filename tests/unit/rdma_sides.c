@@ -144,11 +144,6 @@ void join(void)
     fake.hold_ops = hold;
 }
 
-const btl_ib_rc_conn_t *conn_of(int i)
-{
-    return rc_of(i)->peers.peer[sides[i].to[1 - i]]->channel[BTL_IB_RC_RDMA_CHANNEL].conn;
-}
-
 void fill(uint8_t *at, uint32_t size, uint32_t seed)
 {
     for (uint32_t i = 0; i < size; i++) {

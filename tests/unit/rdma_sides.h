@@ -17,7 +17,7 @@
 enum {
     OPS_MAX = 256,
     ALL = 0x7fffffff, /* work requests */
-    COPIED = BTL_IB_RC_BOUNCE_MAX,
+    COPIED = RC_BOUNCE_MAX,
 };
 
 /* Memory of side 1 that side 0 works on, and side 0's own; both registered. NULL: a test has
@@ -55,9 +55,6 @@ int start_read(op_t *op, uint64_t offset, uint64_t size);
 
 /* Connected: the first operation only asks for a connection. */
 void join(void);
-
-/* The connection of side `i` that operations go over. */
-const btl_ib_rc_conn_t *conn_of(int i);
 
 void fill(uint8_t *at, uint32_t size, uint32_t seed);
 

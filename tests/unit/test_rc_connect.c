@@ -16,7 +16,6 @@
 
 #include "rc_sides.h"
 #include "said.h"
-#include "verbs.h"
 
 /* ---- connecting ---- */
 
@@ -97,8 +96,7 @@ static void cross_both_ways(void)
 static void both_at_once(void **state)
 {
     (void) state;
-    rc_of(0)->self.cookie = 1; /* published already: told again below */
-    btl_ib_rc_address_pack(&rc_of(0)->self, sides[0].t->address);
+    rc_set_cookie(sides[0].t, 1); /* published already: told again below */
     forget(1, 0);
     add(1, 0);
     cross_both_ways();
@@ -107,8 +105,7 @@ static void both_at_once(void **state)
 static void both_at_once_the_other_way(void **state)
 {
     (void) state;
-    rc_of(1)->self.cookie = 1;
-    btl_ib_rc_address_pack(&rc_of(1)->self, sides[1].t->address);
+    rc_set_cookie(sides[1].t, 1);
     forget(0, 1);
     add(0, 1);
     cross_both_ways();
@@ -132,13 +129,13 @@ static void late_request_is_stale(void **state)
 {
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
     btl_ib_rc_params_t theirs = {
-        .to = rc_of(1)->self.cookie, .from = rc_of(0)->self.cookie, .attempt = 1};
+        .to = rc_address(sides[1].t).cookie, .from = rc_address(sides[0].t).cookie, .attempt = 1};
 
     (void) state;
     connect_sides(0, 1, 0);
     btl_ib_rc_params_pack(&theirs, bytes);
     struct rdma_cm_id *late = fake_rdma_intrude(
-        rc_of(0)->cm.events, ntohs(rc_of(1)->self.v4.sin_port), bytes, sizeof(bytes));
+        rc_cm_events(sides[0].t), ntohs(rc_address(sides[1].t).v4.sin_port), bytes, sizeof(bytes));
     for (int i = 0; i < 100; i++) {
         look(1);
     }
@@ -153,15 +150,16 @@ static void late_request_is_stale(void **state)
 /* Who does not know our cookie, or speaks otherwise, is refused. */
 static void intruders_are_refused(void **state)
 {
-    const uint16_t port = ntohs(rc_of(1)->self.v4.sin_port);
-    btl_ib_rc_params_t theirs = {.to = rc_of(1)->self.cookie + 1, .from = 4711, .attempt = 1};
+    const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
+    btl_ib_rc_params_t theirs = {
+        .to = rc_address(sides[1].t).cookie + 1, .from = 4711, .attempt = 1};
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
 
     (void) state;
     for (int i = 0; i < 4; i++) {
         btl_ib_rc_params_pack(&theirs, bytes);
         if (i == 1) { /* ourselves */
-            theirs.to = rc_of(1)->self.cookie;
+            theirs.to = rc_address(sides[1].t).cookie;
             theirs.from = theirs.to;
             btl_ib_rc_params_pack(&theirs, bytes);
         }
@@ -169,7 +167,7 @@ static void intruders_are_refused(void **state)
             bytes[5] = BTL_IB_RC_CHANNELS;
         }
         struct rdma_cm_id *id =
-            fake_rdma_intrude(rc_of(0)->cm.events, port, bytes, i == 3 ? 0 : sizeof(bytes));
+            fake_rdma_intrude(rc_cm_events(sides[0].t), port, bytes, i == 3 ? 0 : sizeof(bytes));
         for (int k = 0; k < 100; k++) {
             look(1);
         }
@@ -197,7 +195,7 @@ static void strangers_are_limited(void **state)
 {
     (void) state;
     forget(1, 0);
-    rc_of(1)->port.unknown_max = 0;
+    rc_set_unknown_max(sides[1].t, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), EHOSTUNREACH);
@@ -262,7 +260,7 @@ static void refused_while_nobody_listens(void **state)
 static void another_process_at_that_port(void **state)
 {
     (void) state;
-    const uint16_t port = ntohs(rc_of(1)->self.v4.sin_port);
+    const uint16_t port = ntohs(rc_address(sides[1].t).v4.sin_port);
     close_side(1);
     params.port_min = port;
     params.port_count = 1;
@@ -283,8 +281,8 @@ static void last_ports(void **state)
     params.port_count = 8;
     open_side(0);
     open_side(1);
-    assert_int_equal(ntohs(rc_of(0)->self.v4.sin_port), 65534);
-    assert_int_equal(ntohs(rc_of(1)->self.v4.sin_port), 65535);
+    assert_int_equal(ntohs(rc_address(sides[0].t).v4.sin_port), 65534);
+    assert_int_equal(ntohs(rc_address(sides[1].t).v4.sin_port), 65535);
     assert_int_equal(try_open(2), -EADDRINUSE);
 }
 
@@ -292,7 +290,7 @@ static void last_ports(void **state)
 /* The request that goes first is on its way: nobody asks meanwhile. If it is lost, then. */
 static void crossing_request_is_lost(void **state)
 {
-    const int winner = rc_of(0)->self.cookie < rc_of(1)->self.cookie ? 0 : 1;
+    const int winner = rc_address(sides[0].t).cookie < rc_address(sides[1].t).cookie ? 0 : 1;
 
     (void) state;
     fake.lose_requests = true;
@@ -311,7 +309,7 @@ static void crossing_request_is_lost(void **state)
     assert_int_equal(fake.requests, 2);
     fake.now += 50000;
     assert_int_equal(send_one(1 - winner, winner, SMALL, 0), EAGAIN);
-    assert_int_equal(rc_of(1 - winner)->conns.attempts, 2);
+    assert_int_equal(rc_inside(sides[1 - winner].t).attempts, 2);
     settle();
 }
 
@@ -382,15 +380,13 @@ static void connection_refused(void **state)
  * 10 ms. */
 static void patience_has_an_end(void **state)
 {
-    const btl_ib_rc_t *rc = rc_of(0);
-
     (void) state;
     fake.way_error = EHOSTUNREACH;
     for (uint32_t i = 1; i < 80; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
-        assert_int_equal(rc->conns.attempts, i);
-        assert_int_equal(rc->conns.pending, 0);
+        assert_int_equal(rc_inside(sides[0].t).attempts, i);
+        assert_int_equal(rc_inside(sides[0].t).pending, 0);
         fake.now += 1280000;
     }
     fake.way_error = 0;
@@ -399,11 +395,11 @@ static void patience_has_an_end(void **state)
     fake_rdma_break(fake_rdma_last_qp(), IBV_WC_RETRY_EXC_ERR);
     settle();
     fake.way_error = EHOSTUNREACH;
-    const uint32_t before = rc->conns.attempts;
+    const uint32_t before = rc_inside(sides[0].t).attempts;
     for (uint32_t i = 1; i < 3; i++) {
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
-        assert_int_equal(rc->conns.attempts, before + i);
+        assert_int_equal(rc_inside(sides[0].t).attempts, before + i);
         fake.now += 10000;
     }
 }
@@ -552,7 +548,7 @@ static void broken_by_an_error(void **state)
 
     (void) state;
     connect_sides(0, 1, 1);
-    const uint32_t qp = rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn->qp->qp_num;
+    const uint32_t qp = qp_of(0, 1, 1);
     assert_int_equal(send_row(0, 1, LONG, 1, 5, &error), 5);
     fake_rdma_break(qp, IBV_WC_RETRY_EXC_ERR);
     settle();
@@ -578,9 +574,8 @@ static void pause_after_short_lives(void **state)
     connect_sides(0, 1, 1);
     before = fake.requests;
     for (int i = 0; i < 20000; i++) { /* 200 ms */
-        const btl_ib_rc_conn_t *conn = rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn;
-        if (conn != NULL && conn->stage == BTL_IB_RC_OPEN) {
-            fake_rdma_break(conn->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+        if (conn_of(0, 1, 1).open) {
+            fake_rdma_break(qp_of(0, 1, 1), IBV_WC_RETRY_EXC_ERR);
         }
         look(0);
         look(1);
@@ -592,8 +587,7 @@ static void pause_after_short_lives(void **state)
     settle();
     fake.now += 2000000;
     before = fake.requests;
-    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->channel[1].conn->qp->qp_num,
-                    IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, 1), IBV_WC_RETRY_EXC_ERR);
     settle();
     (void) send_one(0, 1, SMALL, 1);
     settle();
@@ -630,7 +624,7 @@ static void buffers_held_over_the_end(void **state)
     assert_int_equal(side->held_data[4], (uint8_t) (5 + 4));
     side->t->ops->repost(side->t, side->held, 3);
     side->t->ops->repost(side->t, side->held + 3, 2);
-    assert_null(rc_of(1)->conns.closed);
+    assert_false(rc_inside(sides[1].t).closed);
     settle();
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(fake.qps, 0);
@@ -688,7 +682,7 @@ static void addresses(void **state)
     memset(bytes + 4, 0, 2); /* port */
     assert_int_equal(t->ops->addr_add(t, bytes, len, &addr), -EINVAL);
     open_side(2);
-    rc_of(2)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_set_log(sides[2].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
     memcpy(bytes, sides[1].t->address, len);
     bytes[2] = 6; /* of IPv6, to an address of IPv4 */
     bytes[8] = 0xfd;

@@ -20,7 +20,6 @@
 #include "rc_sides.h"
 #include "said.h"
 #include "verbs.h"
-#include "verbs_devices.h"
 
 /* ---- shortage ---- */
 
@@ -63,7 +62,7 @@ static void limit_of_locked_memory(void **state)
     (void) state;
     forget_said();
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
     }
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
     const rlim_t before = limit.rlim_cur;
@@ -86,18 +85,18 @@ static void other_mtu(void **state)
     btl_ib_addr_t addr;
 
     (void) state;
-    rc_of(0)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
     memcpy(bytes, sides[1].t->address, sides[1].t->address_len);
     for (int i = 0; i < 3; i++) {
         forget_said();
         bytes[3] = i == 0 ? IBV_MTU_4096 : IBV_MTU_1024;
-        rc_of(0)->port.iwarp = i == 2;
+        rc_set_iwarp(sides[0].t, i == 2);
         assert_int_equal(
             sides[0].t->ops->addr_add(sides[0].t, bytes, sides[1].t->address_len, &addr), 0);
         assert_int_equal(troubles, i == 1 ? 1u << BTL_IB_DIAG_MTU : 0);
         sides[0].t->ops->addr_remove(sides[0].t, addr);
     }
-    rc_of(0)->port.iwarp = false;
+    rc_set_iwarp(sides[0].t, false);
 }
 
 /* More connections than one completion queue has room for: there are more queues, and none
@@ -112,12 +111,12 @@ static void many_completion_queues(void **state)
     add(0, 1);
     add(1, 0);
     connect_sides(0, 1, 0);
-    assert_int_equal(rc_of(0)->cqs.count, 1);
+    assert_int_equal(rc_inside(sides[0].t).cqs, 1);
     open_side(2);
     add(0, 2);
     add(2, 0);
     connect_sides(0, 2, 0);
-    assert_int_equal(rc_of(0)->cqs.count, 2);
+    assert_int_equal(rc_inside(sides[0].t).cqs, 2);
     for (int i = 0; i < 12; i++) { /* the place of a connection that ended is another's */
         forget(0, 2);
         settle();
@@ -126,7 +125,7 @@ static void many_completion_queues(void **state)
         sides[2].received = 0;
         connect_sides(0, 2, 0);
     }
-    assert_int_equal(rc_of(0)->cqs.count, 2);
+    assert_int_equal(rc_inside(sides[0].t).cqs, 2);
 }
 
 /* Who asks for no queues gets one. */
@@ -227,7 +226,7 @@ static void device_is_removed(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    fake_rdma_remove(rc_of(0)->cm.listener);
+    fake_rdma_remove(rc_listener(sides[0].t));
     settle();
     assert_int_equal(sides[0].failed, 1);
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
@@ -244,8 +243,7 @@ static void port_comes_back(void **state)
     assert_int_equal(sides[0].down, 1);
     assert_int_equal(sides[1].down, 1);
     assert_int_equal(send_one(0, 1, SMALL, 0), ENETDOWN);
-    fake_rdma_break(rc_of(1)->peers.peer[sides[1].to[0]]->channel[0].conn->qp->qp_num,
-                    IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(1, 0, 0), IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].up + sides[0].broken + sides[1].broken, 0);
     assert_int_equal(sides[0].t->ops->wait_fd(sides[0].t), -1);
@@ -269,8 +267,7 @@ static void error_before_the_port_s_event(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     fake.port_down = true;
-    fake_rdma_break(rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp->qp_num,
-                    IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].down, 1);
     assert_int_equal(sides[1].down, 1);
@@ -291,8 +288,7 @@ static void error_before_the_port_s_event(void **state)
 /* A send of side 0 to side 1 fails in its own device. */
 static void device_cannot_send(void)
 {
-    fake_rdma_fail(rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp->qp_num,
-                   IBV_WC_LOC_QP_OP_ERR);
+    fake_rdma_fail(qp_of(0, 1, 0), IBV_WC_LOC_QP_OP_ERR);
 }
 
 /* It is known even before the port's state changes: so what the device could not send is no end for
@@ -319,7 +315,7 @@ static void error_before_the_port_s_state(void **state)
     assert_int_equal(sides[0].up, 1);
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(sides[1].broken, 1);
-    assert_int_equal(rc_of(0)->conns.suspected + rc_of(1)->conns.suspected, 0);
+    assert_int_equal(rc_inside(sides[0].t).suspected + rc_inside(sides[1].t).suspected, 0);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -338,7 +334,7 @@ static void error_without_the_port(void **state)
     settle();
     assert_int_equal(sides[0].broken, 1);
     assert_int_equal(sides[0].down + sides[1].down, 0);
-    assert_int_equal(rc_of(0)->conns.suspected + rc_of(1)->conns.suspected, 0);
+    assert_int_equal(rc_inside(sides[0].t).suspected + rc_inside(sides[1].t).suspected, 0);
     (void) send_one(0, 1, SMALL, 0);
     settle();
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
@@ -353,10 +349,10 @@ static void accepted_while_the_port_goes_down(void **state)
         look(0);
         look(1);
     }
-    const btl_ib_rc_conn_t *conn = rc_of(1)->peers.peer[sides[1].to[0]]->channel[0].conn;
-    assert_int_equal(conn->stage, BTL_IB_RC_ACCEPTED);
+    const rc_conn_t conn = conn_of(1, 0, 0);
+    assert_true(conn.accepted);
     fake.port_down = true;
-    fake_rdma_break(conn->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
+    fake_rdma_break(conn.qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
     settle();
     assert_int_equal(sides[1].down, 1);
     fake.port_down = false;
@@ -402,7 +398,7 @@ static void address_goes_with_the_port(void **state)
 {
     (void) state;
     fake.ethernet = true;
-    rc_of(0)->port.verbs.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    rc_set_link_layer(sides[0].t, IBV_LINK_LAYER_ETHERNET);
     connect_sides(0, 1, 0);
     fake.gid_gone = true;
     fake.port_down = true;
@@ -429,11 +425,11 @@ static void path_migrates(void **state)
     (void) state;
     connect_sides(0, 1, 0);
     for (int i = 0; i < 2; i++) {
-        rc_of(i)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+        rc_set_log(sides[i].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
     }
     for (size_t i = 0; i < 2; i++) {
         forget_said();
-        device_says(said_of_it[i], rc_of(0)->peers.peer[sides[0].to[1]]->channel[0].conn->qp);
+        device_says(said_of_it[i], conn_of(0, 1, 0).qp);
         assert_int_equal(troubles, 1u << BTL_IB_DIAG_MIGRATED);
         assert_string_equal(trouble_detail, ibv_event_type_str(said_of_it[i]));
         assert_null(strstr(strstr(said, "the device says") + 1, "the device says")); /* one rail */
@@ -452,7 +448,7 @@ static void told_what_happened(void **state)
 {
     (void) state;
     forget_said();
-    rc_of(0)->port.verbs.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    rc_set_log(sides[0].t, (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble});
     fake.port_down = true;
     device_says(IBV_EVENT_PORT_ERR, NULL);
     assert_int_equal(troubles, 1u << BTL_IB_DIAG_PORT_ERROR);
@@ -466,7 +462,7 @@ static void told_what_happened(void **state)
 static void rails_share_events(void **state)
 {
     (void) state;
-    rc_of(0)->port.verbs.port = 2;
+    rc_set_port(sides[0].t, 2);
     device_says(IBV_EVENT_PORT_ACTIVE, NULL);
     device_says(IBV_EVENT_GID_CHANGE, NULL);
     assert_int_equal(sides[0].failed + sides[1].failed, 0);
@@ -487,10 +483,10 @@ static void shared_things_fail(void **state)
     for (int i = 0; i < SIDES; i++) {
         open_side(i);
     }
-    device_says(IBV_EVENT_CQ_ERR, rc_of(1)->cqs.cq[0].cq);
+    device_says(IBV_EVENT_CQ_ERR, rc_cq(sides[1].t));
     assert_int_equal(sides[0].failed, 0);
     assert_int_equal(sides[1].failed, 1);
-    device_says(IBV_EVENT_SRQ_ERR, rc_of(0)->rxqs.queue[1].rx.pool.srq);
+    device_says(IBV_EVENT_SRQ_ERR, rc_srq(sides[0].t, 1));
     assert_int_equal(sides[0].failed, 1);
     look(2);
     assert_int_equal(sides[2].failed, 0);
@@ -512,11 +508,11 @@ static void devices(void **state)
     assert_int_equal(list[0].prefix_bits, 24);
     assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], &attr), 0);
     assert_int_equal(attr.connections_max, 5000); /* queue pairs of the device */
-    btl_ib_verbs_devices_free(list, 1);
+    btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_string_equal(said, "");
     search.gid_index = 3;
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
-    btl_ib_verbs_devices_free(list, 1);
+    btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_non_null(strstr(said, "btl_ib_gid_index 3"));
     fake.port_down = true;
     said[0] = '\0';

@@ -62,14 +62,16 @@ static int end_eager(void **state)
     return tear_down(state);
 }
 
-static const btl_ib_rc_conn_t *conn_of(int i, int j)
+/* The ring that `i` writes to and `j` reads. */
+static rc_ring_t ring(int i, int j)
 {
-    return rc_of(i)->peers.peer[sides[i].to[j]]->channel[0].conn;
+    return (rc_ring_t){
+        .from = sides[i].t, .to = sides[j].t, .from_at = sides[j].to[i], .to_at = sides[i].to[j]};
 }
 
 static bool may_write(int i, int j)
 {
-    return conn_of(i, j)->credit.line->in.eager_on != 0;
+    return conn_of(i, j, 0).may_write;
 }
 
 /* So many datagrams, each looked at before the next. */
@@ -97,16 +99,16 @@ static void busy_peers_write(void **state)
 {
     (void) state;
     promote(0, 1);
-    const uint32_t heard = conn_of(1, 0)->eager->sends;
-    const uint32_t reposted = conn_of(1, 0)->credit.reposted;
+    const uint32_t heard = conn_of(1, 0, 0).ring_sends;
+    const uint32_t reposted = conn_of(1, 0, 0).reposted;
     const int before = sides[1].received;
     send_slowly(0, 1, 100);
     assert_int_equal(sides[1].received, before + 100);
     assert_int_equal(sides[1].disorder, 0);
     assert_int_equal(sides[1].from, sides[1].to[0]);
-    assert_int_equal(conn_of(1, 0)->eager->sends, heard);
-    assert_int_equal(conn_of(1, 0)->credit.reposted, reposted);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, 100);
+    assert_int_equal(conn_of(1, 0, 0).ring_sends, heard);
+    assert_int_equal(conn_of(1, 0, 0).reposted, reposted);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, 100);
 }
 
 /* All sizes that fit, and that they come as they are. */
@@ -121,7 +123,7 @@ static void sizes(void **state)
         assert_int_equal(sides[1].received, before + 1);
     }
     assert_int_equal(sides[1].disorder, 0);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, 240 - 4 + 1);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, 240 - 4 + 1);
 }
 
 /* Both ways are one stream: nothing passes anything else, however little room there is for
@@ -146,8 +148,8 @@ static void one_stream(void **state)
     settle();
     assert_int_equal(sides[1].received, before + sent);
     assert_int_equal(sides[1].disorder, 0);
-    assert_true(conn_of(0, 1)->eager_tx.used > 300);
-    assert_true(conn_of(1, 0)->eager->sends > 300);
+    assert_true(conn_of(0, 1, 0).eager_used > 300);
+    assert_true(conn_of(1, 0, 0).ring_sends > 300);
 }
 
 /* Who does not look gets no more than there is room for. Slots that the engine holds stay what they
@@ -164,7 +166,7 @@ static void full_ring(void **state)
         look(0);
     }
     assert_in_range(taken, SLOTS + NUM, SLOTS + NUM + RESERVE + 1);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, SLOTS);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, SLOTS);
     sides[1].keeps = true;
     settle();
     assert_int_equal(sides[1].received, before + taken);
@@ -173,23 +175,23 @@ static void full_ring(void **state)
     void *first = sides[1].held[0]; /* the oldest is given back last */
     sides[1].t->ops->repost(sides[1].t, sides[1].held + 1, sides[1].held_count - 1);
     settle();
-    const uint32_t filled = conn_of(0, 1)->eager_tx.used;
+    const uint32_t filled = conn_of(0, 1, 0).eager_used;
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
     sides[1].keeps = false;
     sides[1].t->ops->repost(sides[1].t, &first, 1);
     settle();
     send_slowly(0, 1, 3);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled + 3);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled + 3);
     assert_int_equal(sides[1].disorder, 0);
     sides[1].keeps = true; /* in a slot that was given back before */
     sides[1].held_count = 0;
     send_slowly(0, 1, 2);
-    assert_int_equal(conn_of(1, 0)->eager->taken - conn_of(1, 0)->eager->freed, 2);
+    assert_int_equal(conn_of(1, 0, 0).ring_held, 2);
     sides[1].t->ops->repost(sides[1].t, sides[1].held + 1, 1);
-    assert_int_equal(conn_of(1, 0)->eager->taken - conn_of(1, 0)->eager->freed, 2);
+    assert_int_equal(conn_of(1, 0, 0).ring_held, 2);
     sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
-    assert_int_equal(conn_of(1, 0)->eager->taken - conn_of(1, 0)->eager->freed, 0);
+    assert_int_equal(conn_of(1, 0, 0).ring_held, 0);
 }
 
 /* What the engine holds stays when the connection ends. */
@@ -201,10 +203,10 @@ static void held_over_the_end(void **state)
     send_slowly(0, 1, 1);
     assert_int_equal(sides[1].held_count, 1);
     forget(1, 0);
-    assert_non_null(rc_of(1)->conns.closed);
-    assert_int_equal(rc_of(1)->eagers.count, 0);
+    assert_true(rc_inside(sides[1].t).closed);
+    assert_int_equal(rc_inside(sides[1].t).eagers, 0);
     sides[1].t->ops->repost(sides[1].t, sides[1].held, 1);
-    assert_null(rc_of(1)->conns.closed);
+    assert_false(rc_inside(sides[1].t).closed);
 }
 
 /* A row finds fewer slots than it is long; and one of which only the last fits. */
@@ -220,7 +222,7 @@ static void rows_in_part(void **state)
         assert_int_equal(send_one(0, 1, SMALL, 0), 0);
     }
     assert_int_equal(send_row(0, 1, SMALL, 0, 3, &error), 3);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, SLOTS);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, SLOTS);
     settle();
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t size = i == 0 ? NOT_EAGER : 4;
@@ -239,7 +241,7 @@ static void rows_in_part(void **state)
     }
     const int before = sides[1].received;
     assert_int_equal(side->t->ops->send(side->t, tx, 2, &error), 2);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, SLOTS + 1);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, SLOTS + 1);
     settle();
     assert_int_equal(sides[1].received, before + 2);
     assert_int_equal(sides[1].disorder, 0);
@@ -258,11 +260,11 @@ static void smaller_slots(void **state)
     add(0, 1);
     add(1, 0);
     promote(0, 1);
-    assert_int_equal(conn_of(0, 1)->eager_tx.slot, 128);
+    assert_int_equal(conn_of(0, 1, 0).eager_slot, 128);
     assert_int_equal(send_one(0, 1, 113, 0), 0); /* which a slot of 128 does not hold */
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, 0);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, 0);
     assert_int_equal(send_one(0, 1, 112, 0), 0);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, 1);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, 1);
     settle();
     assert_int_equal(sides[1].disorder, 0);
 }
@@ -270,32 +272,17 @@ static void smaller_slots(void **state)
 /* Written into the ring of side 1 as a peer would who keeps to no rule. */
 static void forge(uint32_t number, uint32_t size)
 {
-    const btl_ib_rc_rx_t *store = &conn_of(1, 0)->eager->rx;
-    uint64_t staged[BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
-    uint8_t datagram[BTL_IB_RC_EAGER_SLOT] = {0};
-    struct ibv_sge sge;
-    struct ibv_send_wr wr = {.sg_list = &sge};
-    const btl_ib_tx_t tx = {.size = size, .iov = {{datagram, size}}};
+    const rc_ring_t forged = ring(0, 1);
 
-    btl_ib_rc_eager_fill(&conn_of(0, 1)->eager_tx, &tx, number, conn_of(1, 0)->eager->sends, staged,
-                         &wr);
-    uint8_t *end = btl_ib_verbs_rx_data(&store->buffer[0])
-                   + (size_t) (number % SLOTS + 1) * (store->size + BTL_IB_RC_EAGER_TRAILER);
-    memcpy(end - sge.length, staged, sge.length);
+    rc_eager_forge(&forged, number, size);
 }
 
 /* As if so many had been written before. */
 static void count_from(int i, int j, uint32_t number)
 {
-    btl_ib_rc_eager_t *eager = conn_of(j, i)->eager;
-    btl_ib_rc_credit_word_t *word = &conn_of(i, j)->credit.line->in;
+    const rc_ring_t counted = ring(i, j);
 
-    eager->taken = number;
-    eager->freed = number;
-    eager->credit->freed = number;
-    eager->credit->freed_told = number;
-    word->eager_freed = htobe32(number);
-    rc_of(i)->peers.peer[sides[i].to[j]]->channel[0].conn->eager_tx.used = number;
+    rc_eager_count_from(&counted, number);
 }
 
 /* A ring is a power of two of slots, whatever was asked for, and stays whole when the numbers of
@@ -309,14 +296,14 @@ static void numbers_wrap(void **state)
         fake_rdma_reset();
         open_all_with(1, asked[i][0]);
         promote(0, 1);
-        assert_int_equal(conn_of(1, 0)->eager->rx.count, asked[i][1]);
-        assert_int_equal(conn_of(0, 1)->eager_tx.slots, asked[i][1]);
+        assert_int_equal(conn_of(1, 0, 0).ring_slots, asked[i][1]);
+        assert_int_equal(conn_of(0, 1, 0).eager_slots, asked[i][1]);
         count_from(0, 1, (uint32_t) -24);
         const int before = sides[1].received;
         send_slowly(0, 1, 60);
         assert_int_equal(sides[1].received, before + 60);
         assert_int_equal(sides[1].disorder, 0);
-        assert_int_equal(conn_of(0, 1)->eager_tx.used, 60 - 24);
+        assert_int_equal(conn_of(0, 1, 0).eager_used, 60 - 24);
     }
 }
 
@@ -362,11 +349,10 @@ static void torn_writes(void **state)
 {
     (void) state;
     promote(0, 1);
-    const btl_ib_rc_conn_t *conn = conn_of(1, 0);
-    const btl_ib_rc_rx_t *store = &conn->eager->rx;
+    const rc_ring_t written = ring(0, 1);
     const int before = sides[1].received;
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
-    uint8_t *data = btl_ib_verbs_rx_data(&store->buffer[0]) + store->size - SMALL;
+    uint8_t *data = rc_eager_first(&written, SMALL);
     uint8_t kept[SMALL];
     memcpy(kept, data, SMALL);
     for (uint32_t i = 0; i < SMALL; i += 7) {
@@ -397,10 +383,11 @@ static void demoted(void **state)
     assert_false(may_write(0, 1));
     assert_true(may_write(2, 1));
     const int before = sides[1].received;
-    (&conn_of(0, 1)->credit.line->in)->eager_on = 1;
-    const uint32_t filled = conn_of(0, 1)->eager_tx.used;
+    const rc_ring_t late = ring(0, 1);
+    rc_allow_writes(&late);
+    const uint32_t filled = conn_of(0, 1, 0).eager_used;
     assert_int_equal(send_one(0, 1, SMALL, 0), 0);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled + 1);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled + 1);
     settle();
     assert_int_equal(sides[1].received, before + 1);
 }
@@ -476,19 +463,19 @@ static void off_and_on_again(void **state)
 {
     (void) state;
     promote(0, 1);
-    assert_null(rc_of(1)->eagers.off);
+    assert_false(rc_inside(sides[1].t).eagers_off);
     fall_asleep(1);
-    assert_ptr_equal(rc_of(1)->eagers.off, conn_of(1, 0)->eager);
-    assert_int_equal(rc_of(1)->eagers.fading, 0);
+    assert_true(conn_of(1, 0, 0).ring_off);
+    assert_int_equal(rc_inside(sides[1].t).eagers_fading, 0);
     send_slowly(0, 1, THRESHOLD + 1);
     assert_true(may_write(0, 1));
-    assert_null(rc_of(1)->eagers.off);
-    assert_int_equal(rc_of(1)->eagers.count, 1);
+    assert_false(rc_inside(sides[1].t).eagers_off);
+    assert_int_equal(rc_inside(sides[1].t).eagers, 1);
     assert_int_equal(wait_fd(1), -1);
-    assert_int_equal(rc_of(1)->eagers.fading, 1);
+    assert_int_equal(rc_inside(sides[1].t).eagers_fading, 1);
     forget(1, 0);
-    assert_null(rc_of(1)->eagers.off);
-    assert_int_equal(rc_of(1)->eagers.fading, 0);
+    assert_false(rc_inside(sides[1].t).eagers_off);
+    assert_int_equal(rc_inside(sides[1].t).eagers_fading, 0);
     assert_true(wait_fd(1) >= 0);
 }
 
@@ -499,9 +486,9 @@ static void nobody_writes_to_who_sleeps(void **state)
     promote(0, 1);
     fall_asleep(1);
     assert_false(may_write(0, 1));
-    const uint32_t filled = conn_of(0, 1)->eager_tx.used;
+    const uint32_t filled = conn_of(0, 1, 0).eager_used;
     send_slowly(0, 1, 2);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
 }
 
 static void rows_go_by_sends(void **state)
@@ -510,11 +497,11 @@ static void rows_go_by_sends(void **state)
 
     (void) state;
     promote(0, 1);
-    const uint32_t filled = conn_of(0, 1)->eager_tx.used;
+    const uint32_t filled = conn_of(0, 1, 0).eager_used;
     assert_int_equal(send_row(0, 1, SMALL, 0, 6, &error), 6);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled);
     assert_int_equal(send_row(0, 1, SMALL, 0, 3, &error), 3);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, filled + 3);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, filled + 3);
     settle();
     assert_int_equal(sides[1].disorder, 0);
 }
@@ -523,13 +510,13 @@ static void broken_and_connected_anew(void **state)
 {
     (void) state;
     promote(0, 1);
-    fake_rdma_break(conn_of(0, 1)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, 0), IBV_WC_RETRY_EXC_ERR);
     settle();
-    assert_int_equal(rc_of(1)->eagers.count, 0);
+    assert_int_equal(rc_inside(sides[1].t).eagers, 0);
     sides[1].received = 0; /* numbers of datagrams begin anew */
     promote(0, 1);
     send_slowly(0, 1, 20);
-    assert_int_equal(conn_of(0, 1)->eager_tx.used, 20);
+    assert_int_equal(conn_of(0, 1, 0).eager_used, 20);
 }
 
 /* Not where it is not asked for, nor on iWARP, nor where nothing goes inline. */
@@ -544,7 +531,7 @@ static void without(void **state)
         assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
         settle();
         send_slowly(0, 1, 2 * THRESHOLD);
-        assert_null(conn_of(1, 0)->eager);
+        assert_false(conn_of(1, 0, 0).ring);
         assert_false(may_write(0, 1));
     }
 }
@@ -573,7 +560,7 @@ static void no_ring(void **state)
     settle();
     assert_int_equal(fake.mrs_left, 0);
     send_slowly(0, 1, 2 * THRESHOLD);
-    assert_null(conn_of(1, 0)->eager);
+    assert_false(conn_of(1, 0, 0).ring);
     assert_false(may_write(0, 1));
     send_slowly(1, 0, THRESHOLD + 1); /* the other one has one */
     look(1);

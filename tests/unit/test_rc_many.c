@@ -19,7 +19,6 @@
 
 #include "rc_sides.h"
 #include "said.h"
-#include "verbs.h"
 
 enum {
     MANY = 4000,
@@ -52,11 +51,6 @@ static btl_ib_transport_t *hub;
 static mark_t hub_mark = {.from = UINT32_MAX};
 static bool adds_strangers; /* the hub does, as soon as it hears of them */
 static uint32_t hub_looks, unknown_most;
-
-static const btl_ib_rc_t *hub_rc(void)
-{
-    return (const btl_ib_rc_t *) hub;
-}
 
 static btl_ib_transport_t *open_one(void)
 {
@@ -163,8 +157,8 @@ static void hub_received(const btl_ib_event_t *event)
 
 static void look_hub(void)
 {
-    btl_ib_event_t events[BTL_IB_RC_BATCH];
-    const int n = hub->ops->poll(hub, events, BTL_IB_RC_BATCH);
+    btl_ib_event_t events[RC_BATCH];
+    const int n = hub->ops->poll(hub, events, RC_BATCH);
 
     for (int k = 0; k < n; k++) {
         if (events[k].type == BTL_IB_EVENT_RECV) {
@@ -174,7 +168,8 @@ static void look_hub(void)
         }
     }
     hub_looks++;
-    unknown_most = hub_rc()->peers.unknown > unknown_most ? hub_rc()->peers.unknown : unknown_most;
+    const uint32_t unknown = rc_inside(hub).unknown;
+    unknown_most = unknown > unknown_most ? unknown : unknown_most;
 }
 
 static void look_spoke(spoke_t *spoke)
@@ -221,37 +216,19 @@ static void run(uint32_t rounds)
     assert_true(all_done());
 }
 
-static uint32_t longest_chain(void)
-{
-    const btl_ib_rc_peers_t *peers = &hub_rc()->peers;
-    uint32_t longest = 0;
-
-    for (uint32_t i = 0; i < peers->room; i++) {
-        uint32_t length = 0;
-        for (const btl_ib_rc_peer_t *peer = peers->bucket[i]; peer != NULL; peer = peer->next) {
-            length++;
-        }
-        longest = length > longest ? length : longest;
-    }
-    return longest;
-}
-
 /* What docs/transports.md says of memory: buffers of the queues that were used, and little
  * beside. */
 static void check_memory(size_t registered_before)
 {
-    const btl_ib_rc_t *rc = hub_rc();
+    const rc_inside_t inside = rc_inside(hub);
     const size_t buffers = (NUM + RESERVE + 1) * SIZE_0;
-    const size_t word = BTL_IB_VERBS_LINE + BTL_IB_RC_CREDIT_BYTES;
-    const size_t own = sizeof(btl_ib_rc_peer_t) + sizeof(btl_ib_rc_conn_t)
-                       + rc->port.tx_depth * sizeof(void *)
-                       + (NUM + RESERVE + 1) * sizeof(btl_ib_verbs_rx_buffer_t);
+    const size_t word = RC_LINE + RC_WORD;
 
     assert_int_equal(fake.mr_bytes - registered_before, 2 * count * (buffers + word));
-    assert_true(own <= PEER_BYTES);
-    assert_true(rc->conns.slots < 2 * count);
-    assert_true(rc->peers.room < 2 * count);
-    assert_true(longest_chain() <= CHAIN_MAX);
+    assert_true(rc_peer_bytes(hub, NUM + RESERVE + 1) <= PEER_BYTES);
+    assert_true(inside.slots < 2 * count);
+    assert_true(inside.peer_room < 2 * count);
+    assert_true(inside.longest_chain <= CHAIN_MAX);
 }
 
 /* All at once, each to each: one connection for each two, whoever asked first. */
@@ -281,8 +258,8 @@ static void strangers_all_at_once(void **state)
     begin(LEAST);
     const size_t before = fake.mr_bytes;
     run(3000);
-    assert_int_equal(unknown_most, hub_rc()->port.unknown_max);
-    assert_int_equal(hub_rc()->peers.unknown, 0);
+    assert_int_equal(unknown_most, rc_inside(hub).unknown_max);
+    assert_int_equal(rc_inside(hub).unknown, 0);
     assert_int_equal(fake.qps, 2 * count);
     check_memory(before);
     finish();
@@ -307,8 +284,8 @@ static void all_go_and_come_again(void **state)
             hub->ops->addr_remove(hub, spokes[i].handle);
             spokes[i].known = false;
         }
-        assert_int_equal(hub_rc()->peers.count, 0);
-        assert_null(hub_rc()->conns.closed);
+        assert_int_equal(rc_inside(hub).peers, 0);
+        assert_false(rc_inside(hub).closed);
         for (uint32_t i = 0; i < 64 * count; i++) {
             look_spoke(&spokes[i % count]);
         }

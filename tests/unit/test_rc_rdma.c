@@ -110,7 +110,7 @@ static void beside_messages(void **state)
     join();
     connect_sides(0, 1, 1);
     assert_int_equal(fake.qps, 4);
-    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(sides[0].broken + sides[1].broken, 0);
     assert_int_equal(send_one(0, 1, LONG, 1), 0);
@@ -187,16 +187,15 @@ static void with_oneself(void **state)
         assert_int_equal(ops[0].error, 0);
         assert_int_equal(old, 5 + 3 * i);
         if (i == 0) {
-            fake_rdma_break(
-                rc_of(1)->peers.peer[self]->channel[BTL_IB_RC_RDMA_CHANNEL].conn->qp->qp_num,
-                IBV_WC_RETRY_EXC_ERR);
+            fake_rdma_break(rc_conn(t, self, BTL_IB_RC_RDMA_CHANNEL).qp->qp_num,
+                            IBV_WC_RETRY_EXC_ERR);
             settle();
         }
     }
     t->ops->addr_remove(t, self);
     settle();
     assert_int_equal(fake.qps, 0);
-    assert_int_equal(rc_of(1)->peers.count, 1); /* the other side */
+    assert_int_equal(rc_inside(t).peers, 1); /* the other side */
     assert_int_equal(sides[1].broken + sides[1].refused, 0);
     begin_on_iwarp(state);
     t = sides[1].t;

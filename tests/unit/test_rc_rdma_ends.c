@@ -164,7 +164,7 @@ static void broken(void **state)
         assert_int_equal(i % 3 == 0 ? start_read(&ops[i], 0, 64) : start_write(&ops[i], 0, 64), 0);
     }
     assert_int_equal(fake_rdma_work(3), 3);
-    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_RETRY_EXC_ERR);
     settle();
     for (int i = 0; i < 10; i++) {
         assert_int_equal(ops[i].events, 1);
@@ -188,7 +188,7 @@ static void broken_before_sent(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(start_write(&ops[i], 0, 64), 0);
     }
-    fake_rdma_fail(conn_of(0)->qp->qp_num, IBV_WC_LOC_QP_OP_ERR);
+    fake_rdma_fail(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_LOC_QP_OP_ERR);
     settle();
     fake.now += 300000; /* waited for the port's state, in case it is down */
     settle();
@@ -206,7 +206,7 @@ static void broken_before_confirmed(void **state)
     join();
     assert_int_equal(start_write(&ops[0], 0, 64), 0);
     assert_int_equal(fake_rdma_work(1), 1);
-    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_RETRY_EXC_ERR);
     settle();
     assert_int_equal(ops[0].events, 1);
     assert_int_equal(ops[0].error, EPIPE);
@@ -271,7 +271,7 @@ static void cancelled_when_broken(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(start_write(&ops[i], 0, 64), 0);
     }
-    fake_rdma_break(conn_of(0)->qp->qp_num, IBV_WC_RETRY_EXC_ERR);
+    fake_rdma_break(qp_of(0, 1, BTL_IB_RC_RDMA_CHANNEL), IBV_WC_RETRY_EXC_ERR);
     assert_int_equal(sides[0].t->ops->poll(sides[0].t, &event, 1), 1);
     assert_int_equal(event.type, BTL_IB_EVENT_RDMA);
     cancel_all();

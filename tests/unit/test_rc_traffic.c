@@ -60,8 +60,7 @@ static void word_of_nonsense(void **state)
 {
     (void) state;
     connect_sides(0, 1, 0);
-    const btl_ib_rc_peer_t *peer = rc_of(0)->peers.peer[sides[0].to[1]];
-    uint32_t *word = (uint32_t *) (void *) peer->channel[0].conn->memory;
+    uint32_t *word = conn_of(0, 1, 0).word;
     const uint32_t right = *word;
     *word = htobe32(0x80000000u);
     assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
@@ -244,7 +243,7 @@ static void shared_buffers_come_back(void **state)
         open_side(1);
         add(0, 1);
         add(1, 0);
-        const struct ibv_srq *srq = rc_of(1)->rxqs.queue[1].rx.pool.srq;
+        const struct ibv_srq *srq = rc_srq(sides[1].t, 1);
         const uint32_t all = fake_rdma_posted(srq);
         for (int i = 0; i < 4; i++) {
             sides[1].received = 0;

@@ -44,9 +44,9 @@ static void test_long_row(void **state)
 {
     (void) state;
     pair_t pair = open_pair(usual);
-    send_all(&pair, 0, 2 * BTL_IB_UD_BATCH + 1, SIZE, LARGE);
+    send_all(&pair, 0, 2 * UD_BATCH + 1, SIZE, LARGE);
     assert_int_equal(fake.posts, 3);
-    assert_int_equal(fake.requests, 2 * BTL_IB_UD_BATCH + 1);
+    assert_int_equal(fake.requests, 2 * UD_BATCH + 1);
     close_pair(&pair);
 }
 

@@ -24,7 +24,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_inside.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -103,8 +103,8 @@ static pair_t open_udp(void)
     if (kernel.connected) {
         make_hot(pair.a, pair.b_at_a, pair.b);
         make_hot(pair.b, pair.a_at_b, pair.a);
-        assert_int_equal(btl_ib_udp_of(pair.a)->sockets.count, 2);
-        assert_int_equal(btl_ib_udp_of(pair.b)->sockets.count, 2);
+        assert_int_equal(udp_inside(pair.a).sockets, 2);
+        assert_int_equal(udp_inside(pair.b).sockets, 2);
     }
     return pair;
 }
@@ -324,7 +324,6 @@ static void test_parts(void **state)
     need();
     pair = open_udp();
     for (int part = 1; part < BATCH_MAX; part += 1 + part / 2) {
-        const btl_ib_udp_t *udp = btl_ib_udp_of(pair.b);
         int first = 0;
         int n = 0;
 
@@ -353,14 +352,7 @@ static void test_parts(void **state)
             (void) assert_intact(&held[i]);
             repost(pair.b, &held[i]);
         }
-        uint32_t free = 0;
-        for (const btl_ib_udp_buffer_t *b = udp->rx.free; NULL != b; b = b->next) {
-            free++;
-        }
-        for (int i = 0; i < BTL_IB_UDP_RECV_BATCH; i++) {
-            free += NULL != udp->rx.call.buffer[i]; /* ready for the next call */
-        }
-        assert_int_equal(free, udp->rx.buffers); /* every buffer once */
+        assert_int_equal(udp_inside(pair.b).unused, udp_inside(pair.b).buffers); /* each once */
     }
     assert_idle(pair.b);
     close_pair(&pair);
@@ -446,12 +438,7 @@ static void test_becomes_known(void **state)
 
 static int plain_socket(const btl_ib_transport_t *to)
 {
-    btl_ib_udp_name_t name;
-    uint32_t carries;
-    bool quick;
-
-    assert_int_equal(btl_ib_udp_name_unpack(to->address, to->address_len, &name, &carries, &quick),
-                     0);
+    const btl_ib_udp_name_t name = udp_name(to);
     const int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_in_range(fd, 0, INT32_MAX);
     assert_int_equal(connect(fd, &name.any, btl_ib_udp_name_len(&name)), 0);
@@ -474,7 +461,7 @@ static void test_strange_sizes(void **state)
     params.rx_size = 300;
     pair = open_pair(params);
     const int fd = plain_socket(pair.b);
-    for (size_t i = 0; i < 2 * BTL_IB_UDP_BUFFERS_MAX; i++) {
+    for (size_t i = 0; i < 2 * UDP_BUFFERS_MAX; i++) {
         assert_int_equal(send(fd, data, sizes[i % COUNT(sizes)], 0), sizes[i % COUNT(sizes)]);
         for (int looks = 0; looks < 2; looks++) {
             while (pair.b->ops->poll(pair.b, &event, 1) > 0) {
@@ -492,7 +479,7 @@ static void test_strange_sizes(void **state)
     for (uint32_t size = 290; size <= 300; size++) {
         assert_reaches(pair.a, pair.b_at_a, pair.b, size);
     }
-    assert_in_range(btl_ib_udp_of(pair.b)->rx.buffers, 1, 16);
+    assert_in_range(udp_inside(pair.b).buffers, 1, 16);
     close_pair(&pair);
 }
 
@@ -500,7 +487,7 @@ static void test_strange_sizes(void **state)
  * something. */
 static void test_all_held(void **state)
 {
-    static btl_ib_event_t held[BTL_IB_UDP_BUFFERS_MAX];
+    static btl_ib_event_t held[UDP_BUFFERS_MAX];
     btl_ib_event_t event;
     pair_t pair;
 

@@ -20,7 +20,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_inside.h"
 
 static sa_family_t family;
 
@@ -65,7 +65,7 @@ static void send_one(const pair_t *pair, uint32_t slot, uint32_t size, bool bulk
 static bool has_some(const btl_ib_transport_t *t, uint32_t socket)
 {
     struct pollfd one = {
-        .fd = ((const btl_ib_udp_t *) t)->sockets.socket[socket].fd,
+        .fd = udp_fd(t, socket),
         .events = POLLIN,
     };
 
@@ -90,7 +90,7 @@ static void test_lanes(void **state)
 
     (void) state;
     assert_true(pair.a->attr.bulk_lane);
-    assert_int_equal(btl_ib_udp_of(pair.b)->sockets.shared, 2);
+    assert_int_equal(udp_inside(pair.b).shared, 2);
     send_one(&pair, 0, 100, true);
     assert_true(has_some(pair.b, 0));
     assert_false(has_some(pair.b, 1));
@@ -162,7 +162,7 @@ static void test_bulk_has_its_turn(void **state)
         }
         longest = polls > longest ? polls : longest;
     }
-    assert_in_range(longest, 1, 9 * BTL_IB_UDP_RECV_BATCH); /* those of so many calls */
+    assert_in_range(longest, 1, 9 * UDP_RECV_BATCH); /* those of so many calls */
     close_pair((pair_t *) &pair);
 }
 
@@ -221,18 +221,17 @@ static void test_wait_fd(void **state)
 static void test_hot(void **state)
 {
     const pair_t pair = open_two_lanes(4);
-    const btl_ib_udp_t *a = btl_ib_udp_of(pair.a);
 
     (void) state;
-    for (int i = 0; i < 2 * BTL_IB_UDP_HOT; i++) {
+    for (int i = 0; i < 2 * UDP_HOT; i++) {
         send_one(&pair, 1, 100, true);
         assert_int_equal(take(&pair), 1);
     }
-    assert_int_equal(a->sockets.count, 2);
+    assert_int_equal(udp_inside(pair.a).sockets, 2);
     make_hot(pair.a, pair.b_at_a, pair.b);
     make_hot(pair.b, pair.a_at_b, pair.a);
-    assert_int_equal(a->sockets.count, 3);
-    assert_int_equal(a->peers.peer[pair.b_at_a].socket, 2);
+    assert_int_equal(udp_inside(pair.a).sockets, 3);
+    assert_int_equal(udp_socket_of(pair.a, pair.b_at_a), 2);
     calls.named = 0;
     send_one(&pair, 2, 100, false);
     assert_int_equal(calls.named, 0);
@@ -323,7 +322,7 @@ static void test_ports(void **state)
         t[i] = open_with(params);
         assert_int_equal(port_of(t[i]), params.port_min + 2 * i);
         assert_int_equal(t[i]->attr.bulk_lane, i < 2);
-        assert_int_equal(btl_ib_udp_of(t[i])->sockets.shared, i < 2 ? 2 : 1);
+        assert_int_equal(udp_inside(t[i]).shared, i < 2 ? 2 : 1);
         assert_int_equal(calls.worst, i < 2 ? 10 : 1);
     }
     forget_calls();
@@ -346,7 +345,8 @@ static void test_port_above_taken(void **state)
     btl_ib_transport_t *first = open_with(params);
     params.port_min = (uint16_t) port_of(first);
     params.port_count = 8;
-    name = btl_ib_udp_name_shift(&btl_ib_udp_of(first)->sockets.own, 1);
+    name = udp_name(first);
+    name = btl_ib_udp_name_shift(&name, 1);
     close_transport(first);
     const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, &name.any, btl_ib_udp_name_len(&name)), 0);

@@ -20,7 +20,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_inside.h"
 
 /* One with two peers. */
 typedef struct trio {
@@ -50,18 +50,15 @@ static void close_trio(void)
     close_pair(&trio.pair);
 }
 
-static const btl_ib_udp_t *of_a(void)
+static udp_inside_t of_a(void)
 {
-    return btl_ib_udp_of(trio.pair.a);
+    return udp_inside(trio.pair.a);
 }
 
 /* The place of the socket that sends to a peer. */
 static uint32_t socket_of(btl_ib_addr_t addr)
 {
-    const uint32_t place = of_a()->peers.peer[addr].socket;
-
-    assert_true(0 == place || of_a()->connected.peer[place] == addr);
-    return place;
+    return udp_socket_of(trio.pair.a, addr);
 }
 
 static void send_b(int n)
@@ -98,18 +95,18 @@ static void test_promotion(void **state)
 {
     (void) state;
     open_trio(4);
-    send_b(BTL_IB_UDP_HOT - 1);
+    send_b(UDP_HOT - 1);
     send_c(1);
-    assert_int_equal(of_a()->sockets.count, 1);
+    assert_int_equal(of_a().sockets, 1);
     send_b(1);
-    assert_int_equal(of_a()->sockets.count, 2);
+    assert_int_equal(of_a().sockets, 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_int_equal(socket_of(trio.c_at_a), 0);
     assert_all_reach();
     calls.named = 0;
     send_b(1);
     assert_int_equal(calls.named, 0);
-    send_c(BTL_IB_UDP_HOT);
+    send_c(UDP_HOT);
     assert_int_equal(socket_of(trio.c_at_a), 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_all_reach();
@@ -122,10 +119,10 @@ static void test_none_wanted(void **state)
 {
     (void) state;
     open_trio(0);
-    send_b(2 * BTL_IB_UDP_HOT);
-    assert_int_equal(of_a()->sockets.count, 1);
+    send_b(2 * UDP_HOT);
+    assert_int_equal(of_a().sockets, 1);
     assert_int_equal(calls.connects, 0);
-    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), of_a()->sockets.socket[0].fd);
+    assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), udp_fd(trio.pair.a, 0));
     close_trio();
 }
 
@@ -134,7 +131,7 @@ static void test_too_many_wanted(void **state)
 {
     (void) state;
     open_trio(1000);
-    assert_int_equal(of_a()->connected.vacant, BTL_IB_UDP_CONNECTED_MAX);
+    assert_int_equal(of_a().vacant, UDP_CONNECTED_MAX);
     close_trio();
 }
 
@@ -143,9 +140,9 @@ static void test_first_keeps_it(void **state)
 {
     (void) state;
     open_trio(1);
-    send_c(BTL_IB_UDP_HOT - 1);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(4 * BTL_IB_UDP_HOT);
+    send_c(UDP_HOT - 1);
+    send_b(UDP_HOT);
+    send_c(4 * UDP_HOT);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_int_equal(socket_of(trio.c_at_a), 0);
     assert_int_equal(calls.connects, 1);
@@ -160,7 +157,7 @@ static void test_removed(void **state)
 
     (void) state;
     open_trio(1);
-    send_b(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
     const slots_t slots = make_slots(pair->b);
     for (uint32_t i = 0; i < 20; i++) { /* nobody takes them in meanwhile */
         const btl_ib_tx_t tx = make_tx(pair->b, &slots, i, pair->a_at_b, 100 + i, 1);
@@ -168,7 +165,7 @@ static void test_removed(void **state)
         assert_int_equal(send_all(pair->b, &tx, 1), 0);
     }
     pair->a->ops->addr_remove(pair->a, pair->b_at_a);
-    send_c(BTL_IB_UDP_HOT);
+    send_c(UDP_HOT);
     assert_int_equal(socket_of(trio.c_at_a), 1);
     trio.pair.b_at_a = add(pair->a, pair->b); /* the same handle, another life */
     assert_int_equal(socket_of(pair->b_at_a), 0);
@@ -181,7 +178,7 @@ static void test_removed(void **state)
     }
     free_slots(pair->b, &slots);
     assert_all_reach();
-    assert_int_equal(of_a()->sockets.count, 2);
+    assert_int_equal(of_a().sockets, 2);
     assert_int_equal(calls.connects, 2 + 1); /* one asked for the path */
     close_trio();
 }
@@ -193,8 +190,8 @@ static void test_mixed_call(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
+    send_c(UDP_HOT);
     calls.sends = 0;
     for (uint32_t i = 0; i < 8; i++) {
         batch[i] = make_tx(trio.pair.a, &trio.pair.slots, i,
@@ -225,7 +222,8 @@ static void assert_port_is_ours(void)
         const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
         assert_int_equal(setsockopt(fd, SOL_SOCKET, options[i], &one, sizeof(one)), 0);
-        assert_int_equal(bind(fd, &of_a()->sockets.own.any, sizeof(of_a()->sockets.own.v4)), -1);
+        const btl_ib_udp_name_t own = udp_name(trio.pair.a);
+        assert_int_equal(bind(fd, &own.any, sizeof(own.v4)), -1);
         assert_int_equal(errno, EADDRINUSE);
         close(fd);
     }
@@ -236,9 +234,9 @@ static void test_port(void **state)
     (void) state;
     open_trio(2);
     assert_port_is_ours();
-    send_b(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
     assert_port_is_ours();
-    send_c(BTL_IB_UDP_HOT);
+    send_c(UDP_HOT);
     assert_port_is_ours();
     close_trio();
 }
@@ -270,9 +268,9 @@ static void test_gap(void **state)
     for (int who = 0; who < 2; who++) {
         calls.at_connect = send_in_the_gap;
         if (0 == who) {
-            send_b(BTL_IB_UDP_HOT);
+            send_b(UDP_HOT);
         } else {
-            send_c(BTL_IB_UDP_HOT);
+            send_c(UDP_HOT);
         }
         assert_null(calls.at_connect);
         for (int i = 0; i < 32; i++) {
@@ -302,7 +300,7 @@ static void test_fair(void **state)
 
     (void) state;
     open_trio(1);
-    send_b(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
     const slots_t slots = make_slots(pair->b);
     const btl_ib_tx_t by_b = make_tx(pair->b, &slots, 0, pair->a_at_b, 50, 1);
     const btl_ib_tx_t by_c = make_tx(trio.c, &slots, 1, trio.a_at_c, 60, 1);
@@ -339,8 +337,8 @@ static void test_few_idle(void **state)
 {
     (void) state;
     open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
+    send_c(UDP_HOT);
     poll_in_vain(1000);
     assert_int_equal(calls.receives, 1000);
     assert_int_equal(calls.asks, 0);
@@ -376,8 +374,8 @@ static void test_few_found(void **state)
 {
     (void) state;
     open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
+    send_c(UDP_HOT);
     for (int i = 0; i < 100; i++) {
         assert_all_found();
     }
@@ -407,8 +405,8 @@ static void test_many(void **state)
     open_many();
     /* The peers have one lane, so the port that sockets are connected from is not the one they
      * know; what counts here is how many there are. */
-    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
-    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
+    assert_int_equal(udp_add_socket(trio.pair.a), 0);
+    assert_int_equal(udp_add_socket(trio.pair.a), 0);
     poll_in_vain(100);
     assert_int_equal(calls.receives, 100);
     assert_int_equal(calls.asks, 100);
@@ -424,8 +422,8 @@ static void test_many_without_epoll(void **state)
     (void) state;
     open_many();
     calls.epoll_error = ENOMEM;
-    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
-    assert_int_equal(btl_ib_udp_sockets_add(&btl_ib_udp_of(trio.pair.a)->sockets), 0);
+    assert_int_equal(udp_add_socket(trio.pair.a), 0);
+    assert_int_equal(udp_add_socket(trio.pair.a), 0);
     poll_in_vain(10);
     calls.epoll_error = 0;
     poll_in_vain(10);
@@ -449,10 +447,10 @@ static void test_wait_fd(void **state)
 
     (void) state;
     open_trio(2);
-    send_c(BTL_IB_UDP_HOT);
+    send_c(UDP_HOT);
     const int fd = trio.pair.a->ops->wait_fd(trio.pair.a);
     assert_in_range(fd, 0, INT32_MAX);
-    send_b(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
     btl_ib_transport_t *d = open_with(heard_params());
     const btl_ib_addr_t d_at_a = add(trio.pair.a, d);
     const btl_ib_addr_t a_at_d = add(d, trio.pair.a);
@@ -493,8 +491,8 @@ static void test_refused(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
+    send_c(UDP_HOT);
     close_transport(trio.c);
     const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
     for (int sends = 1; sends < 4; sends++) {
@@ -523,17 +521,17 @@ static void test_refused_asking(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(BTL_IB_UDP_HOT);
-    send_c(BTL_IB_UDP_HOT);
+    send_b(UDP_HOT);
+    send_c(UDP_HOT);
     assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX); /* epoll from now on */
     poll_in_vain(10);
     close_transport(trio.c);
     const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
     assert_int_equal(send_all(trio.pair.a, &to_c, 1), 0);
     socklen_t len = sizeof(error);
-    assert_int_equal(getsockopt(of_a()->sockets.socket[socket_of(trio.c_at_a)].fd, SOL_SOCKET,
-                                SO_ERROR, &error, &len),
-                     0);
+    assert_int_equal(
+        getsockopt(udp_fd(trio.pair.a, socket_of(trio.c_at_a)), SOL_SOCKET, SO_ERROR, &error, &len),
+        0);
     assert_int_equal(error, ECONNREFUSED); /* now only the queue has it */
     for (int i = 0; i < 100; i++) {
         if (trio.pair.a->ops->poll(trio.pair.a, &event, 1) > 0) {
@@ -544,7 +542,7 @@ static void test_refused_asking(void **state)
     }
     assert_int_equal(told, 1);
     uint32_t errors;
-    assert_int_equal(btl_ib_udp_sockets_ready(&of_a()->sockets, &errors), 0);
+    assert_int_equal(udp_ready(trio.pair.a, &errors), 0);
     assert_int_equal(errors, 0);
     trio.c = open_with(heard_params());
     close_trio();
@@ -562,13 +560,13 @@ static void test_errors(void **state)
             open_trio(2);
             assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX);
             if (0 == first) {
-                send_b(BTL_IB_UDP_HOT);
+                send_b(UDP_HOT);
             }
             *errors[i] = EMFILE;
-            send_c(BTL_IB_UDP_HOT);
+            send_c(UDP_HOT);
             *errors[i] = 0;
-            assert_int_equal(of_a()->sockets.count, 2 - first);
-            assert_int_equal(of_a()->connected.vacant, 0);
+            assert_int_equal(of_a().sockets, 2 - first);
+            assert_int_equal(of_a().vacant, 0);
             assert_int_equal(socket_of(trio.c_at_a), 0);
             assert_non_null(strstr(calls.heard, strerror(EMFILE)));
             assert_int_equal(calls.worst, 10);
@@ -585,8 +583,8 @@ static void test_small_buffer(void **state)
     (void) state;
     open_trio(2);
     calls.small_buffers = 10000;
-    send_b(BTL_IB_UDP_HOT);
-    assert_int_equal(of_a()->sockets.count, 1);
+    send_b(UDP_HOT);
+    assert_int_equal(of_a().sockets, 1);
     assert_all_reach();
     close_trio();
 }
@@ -597,12 +595,12 @@ static void test_connect_fails(void **state)
     (void) state;
     open_trio(1);
     calls.connect_error = ENETUNREACH;
-    send_b(BTL_IB_UDP_HOT);
-    assert_int_equal(of_a()->sockets.count, 2);
+    send_b(UDP_HOT);
+    assert_int_equal(of_a().sockets, 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 0);
     assert_all_reach();
     calls.connect_error = 0;
-    send_c(BTL_IB_UDP_HOT);
+    send_c(UDP_HOT);
     assert_int_equal(socket_of(trio.c_at_a), 1);
     assert_all_reach();
     close_trio();

@@ -26,8 +26,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_path_mtu.h"
-#include "udp_rail.h"
+#include "udp_name.h"
 
 /* ---- interfaces that there are ---- */
 
@@ -305,26 +304,13 @@ static void test_describe(void **state)
     assert_string_equal(text, "driver ");
 }
 
-static void test_datagram(void **state)
-{
-    (void) state;
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 1500), 1472);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 1500), 1448);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 9000), 8968);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 9000), 8952);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 65536), 8968);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 65536), 8968);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 28), 0);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 47), 0);
-    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 0), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_devices),    cmocka_unit_test(test_provider),
-        cmocka_unit_test(test_interfaces), cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_datagram),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_provider),
+        cmocka_unit_test(test_interfaces),
+        cmocka_unit_test(test_describe),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

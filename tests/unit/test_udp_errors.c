@@ -29,8 +29,8 @@
 #include "own_network.h"
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_path_mtu.h"
-#include "udp_rail.h"
+#include "udp_errors.h"
+#include "udp_inside.h"
 
 static pair_t open_udp(sa_family_t family)
 {
@@ -205,7 +205,7 @@ static void test_refused_and_removed(void **state)
     send_to(&pair, first, 1);
     send_to(&pair, second, 1);
     exchange(&pair, (btl_ib_tx_t[]){make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 99, 1)}, 1, 1);
-    assert_int_equal(btl_ib_udp_of(pair.a)->errors.count, 2);
+    assert_int_equal(udp_inside(pair.a).errors, 2);
     pair.a->ops->addr_remove(pair.a, first);
     btl_ib_transport_t *c = open_with(heard_params());
     assert_int_equal(add(pair.a, c), first); /* the handle has a new owner */
@@ -517,8 +517,8 @@ static uint16_t internet_checksum(const void *bytes, size_t size)
 /* Throw one that quotes so many bytes, each its own index. */
 static void forge(const pair_t *pair, uint8_t code, uint32_t size)
 {
-    const btl_ib_udp_name_t *from = &btl_ib_udp_of(pair->a)->sockets.own;
-    const btl_ib_udp_name_t *to = &btl_ib_udp_of(pair->b)->sockets.own;
+    const btl_ib_udp_name_t from = udp_name(pair->a);
+    const btl_ib_udp_name_t to = udp_name(pair->b);
     const size_t whole = offsetof(forgery_t, quoted) + size;
     const int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
     forgery_t forgery = {
@@ -528,9 +528,9 @@ static void forge(const pair_t *pair, uint8_t code, uint32_t size)
                .tot_len = htons(1000),
                .ttl = 64,
                .protocol = IPPROTO_UDP,
-               .saddr = from->v4.sin_addr.s_addr,
-               .daddr = to->v4.sin_addr.s_addr},
-        .udp = {.source = from->v4.sin_port, .dest = to->v4.sin_port, .len = htons(980)},
+               .saddr = from.v4.sin_addr.s_addr,
+               .daddr = to.v4.sin_addr.s_addr},
+        .udp = {.source = from.v4.sin_port, .dest = to.v4.sin_port, .len = htons(980)},
     };
 
     assert_in_range(fd, 0, INT32_MAX);
@@ -539,7 +539,7 @@ static void forge(const pair_t *pair, uint8_t code, uint32_t size)
         forgery.quoted[i] = (uint8_t) i;
     }
     forgery.icmp.checksum = internet_checksum(&forgery, whole);
-    assert_int_equal(sendto(fd, &forgery, whole, 0, &from->any, sizeof(from->v4)), whole);
+    assert_int_equal(sendto(fd, &forgery, whole, 0, &from.any, sizeof(from.v4)), whole);
     close(fd);
 }
 
@@ -595,8 +595,9 @@ static void forged(bool connected)
     assert_forged(&pair, BTL_IB_EVENT_REFUSED, BTL_IB_QUOTED_MAX);
     assert_idle(pair.a);
     /* Nor does what the kernel learned from it count for peers that are added later. */
-    const btl_ib_udp_name_t *own = &btl_ib_udp_of(pair.a)->sockets.own;
-    assert_int_equal(btl_ib_udp_path_datagram(own, own, before), before);
+    const btl_ib_addr_t again = add(pair.a, pair.a);
+    assert_int_equal(pair.a->ops->path_datagram(pair.a, again), before);
+    pair.a->ops->addr_remove(pair.a, again);
     close_pair(&pair);
 }
 

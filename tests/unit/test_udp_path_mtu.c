@@ -19,7 +19,6 @@
 #include "transports.h"
 #include "udp_calls.h"
 #include "udp_path_mtu.h"
-#include "udp_rail.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -146,6 +145,21 @@ static void test_published(void **state)
     assert_int_equal(attr.max_datagram, WITHIN);
 }
 
+/* What an interface of that MTU carries. */
+static void test_datagram(void **state)
+{
+    (void) state;
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 1500), 1472);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 1500), 1448);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 9000), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 9000), 8952);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 65536), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 65536), 8968);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 28), 0);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET6, 47), 0);
+    assert_int_equal(btl_ib_udp_mtu_datagram(AF_INET, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,5 +168,10 @@ int main(void)
         cmocka_unit_test(test_published),
     };
 
-    return cmocka_run_group_tests(tests, setup, set_down);
+    const struct CMUnitTest anywhere[] = {
+        cmocka_unit_test(test_datagram),
+    };
+
+    return cmocka_run_group_tests(anywhere, NULL, NULL)
+           + cmocka_run_group_tests(tests, setup, set_down);
 }

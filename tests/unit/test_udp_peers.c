@@ -17,7 +17,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_peers.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -18,7 +18,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_inside.h"
 
 /* ---- ports ---- */
 
@@ -180,7 +180,7 @@ static void test_socket_buffer(void **state)
     btl_ib_transport_t *t = open_with(params);
     const uint32_t half = t->attr.rx_depth;
     assert_null(t->limit.sysctl);
-    assert_int_equal(btl_ib_udp_of(t)->sockets.buffer_bytes, both / 2 * 2);
+    assert_int_equal(udp_inside(t).buffer_bytes, both / 2 * 2);
     close_transport(t);
     params.socket_buffer = both;
     t = open_with(params);

@@ -92,7 +92,7 @@ btl_ib_addr_t add(btl_ib_transport_t *t, const btl_ib_transport_t *peer)
 
 uint32_t qpn_of(const btl_ib_transport_t *t, uint32_t queue)
 {
-    return ((const btl_ib_ud_t *) t)->qps.qp[queue].qp->qp_num;
+    return ud_address(t).qpn[queue];
 }
 
 pair_t open_pair(btl_ib_open_params_t params)

@@ -13,7 +13,7 @@
 
 #include "fake_device.h"
 #include "fake_verbs.h"
-#include "verbs_ud_rail.h"
+#include "ud_inside.h"
 
 enum {
     SIZE = 600,

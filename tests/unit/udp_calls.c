@@ -20,7 +20,7 @@
 
 #include "transports.h"
 #include "udp_calls.h"
-#include "udp_rail.h"
+#include "udp_inside.h"
 
 udp_calls_t calls;
 
@@ -208,7 +208,7 @@ btl_ib_open_params_t heard_params(void)
 
 void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer)
 {
-    for (int i = 0; i < BTL_IB_UDP_HOT; i++) {
+    for (int i = 0; i < UDP_HOT; i++) {
         (void) assert_reaches(t, to, peer, 100);
     }
 }

@@ -36,7 +36,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_outgoing.h"
 #include "btl_ib_queues.h"
-#include "btl_ib_rdma.h"
+#include "btl_ib_rma.h"
 #include "btl_ib_token.h"
 #include "transport.h"
 
@@ -121,7 +121,7 @@ typedef struct btl_ib_engine_ops {
      * connection died or was closed; on_sent may be missing). */
     void (*on_done)(void *context, btl_ib_msg_t *msg, int status);
 
-    /* A one-sided operation is complete: btl_ib_rdma.h says with which status. The engine no longer
+    /* A one-sided operation is complete: btl_ib_rma.h says with which status. The engine no longer
      * needs it nor its memory. May be NULL if none is ever started. */
     void (*op_done)(void *context, btl_ib_op_t *op, int status);
 

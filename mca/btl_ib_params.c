@@ -14,7 +14,7 @@
 
 #include "btl_ib_compat.h"
 #include "btl_ib_param_values.h"
-#include "btl_ib_rdma.h"
+#include "btl_ib_rma.h"
 
 /* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
 #define FLAGS                                                                                      \

@@ -14,7 +14,7 @@
  * A request names id, secret and offset. Only what this table holds becomes an address.
  *
  * Regions of windows (BTL_IB_ACCESS_WINDOW) are also in a list. An offset outside of the region
- * that is named may be inside another one of them (btl_ib_rdma.h). Only such a request searches the
+ * that is named may be inside another one of them (btl_ib_rma.h). Only such a request searches the
  * list, in time proportional to its length. A removed one stays for a while as a name for others:
  * it is "retired", with no bytes and no rights of its own.
  */
@@ -26,7 +26,7 @@
 
 #include "btl_ib_counters.h"
 #include "btl_ib_mem.h"
-#include "btl_ib_rdma.h"
+#include "btl_ib_rma.h"
 #include "btl_ib_token.h"
 
 #define BTL_IB_REGION_SLOT_BITS 24

@@ -130,7 +130,7 @@
 
 #include "aead.h"
 #include "btl_ib_queues.h"
-#include "btl_ib_rdma.h"
+#include "btl_ib_rma.h"
 
 /* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */
 #define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)

@@ -11,8 +11,8 @@
  * that are registered when it arrives; a request that fails changes nothing.
  */
 
-#ifndef BTL_IB_RDMA_H
-#define BTL_IB_RDMA_H
+#ifndef BTL_IB_RMA_H
+#define BTL_IB_RMA_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -48,7 +48,7 @@ enum {
  */
 static uint32_t waited_for(const btl_ib_rail_t *rail)
 {
-    uint64_t busy = rail->engine->clock.now - rail->empty_at;
+    uint64_t busy = rail->engine->clock.now - rail->polled.empty_at;
 
     if (!rail->transport->attr.partial_poll) {
         return rail->engine->clock.gap;
@@ -105,7 +105,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     btl_ib_engine_t *engine = rail->engine;
 
     if (count == 0) {
-        rail->empty_at = engine->clock.now;
+        rail->polled.empty_at = engine->clock.now;
     }
     /* One-sided operations of the device come first: a datagram may end a connection, and then its
      * operations belong to the caller. */
@@ -276,7 +276,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 
     btl_ib_clock_turn(&engine->clock, now);
     btl_ib_engine_enter(engine);
-    uint32_t finished = engine->finished;
+    uint32_t finished = engine->completion.finished;
     if (has_deferred_work(engine)) {
         late = do_deferred_work(engine);
     }
@@ -298,7 +298,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (engine->drops != NULL) {
         btl_ib_drops_turn(engine);
     }
-    finished = engine->finished - finished;
+    finished = engine->completion.finished - finished;
     btl_ib_engine_leave(engine);
     return received + (int) (finished + late);
 }
@@ -365,7 +365,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
-    return btl_ib_hotel_guests(&engine->hotel) != engine->lively
+    return btl_ib_hotel_guests(&engine->hotel) != engine->sched.lively
            || !btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->ready);
 }
 

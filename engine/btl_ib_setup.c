@@ -103,7 +103,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     engine->config = *config;
     engine->ops = ops;
     engine->ops_context = ops_context;
-    engine->clock.awake = 1;
+    btl_ib_clock_init(&engine->clock);
     engine->mem = (btl_ib_mem_t){ops->zalloc, ops->free, ops_context};
     btl_ib_guard_init(&engine->guard, config->guard, config->aead, &engine->count);
     btl_ib_hotel_init(&engine->hotel, 0);
@@ -123,7 +123,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->lifetime.gone);
     btl_ib_list_init(&engine->events);
     btl_ib_list_init(&engine->tables);
-    btl_ib_drops_init(engine);
+    engine->drops = btl_ib_drops_new(engine);
     return engine;
 }
 
@@ -131,7 +131,10 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 {
     btl_ib_list_t *item;
 
-    btl_ib_drops_fini(engine);
+    if (engine->drops != NULL) {
+        btl_ib_drops_end(engine);
+        engine->drops = NULL;
+    }
     for (item = btl_ib_list_first(&engine->conns); item != NULL;
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));

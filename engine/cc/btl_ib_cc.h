@@ -126,4 +126,10 @@ const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
                     uint32_t gso_segments);
 
+/* From now on up to so many segments form one burst: their size changed. */
+static inline void btl_ib_cc_set_gso(btl_ib_cc_t *cc, uint32_t gso_segments)
+{
+    cc->gso_segments = gso_segments;
+}
+
 #endif

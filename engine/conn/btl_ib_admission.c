@@ -73,13 +73,14 @@ bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     btl_ib_backlog_t *unidentified = &engine->unidentified;
     const uint32_t size = arrival->size + engine->guard.ops->trailer;
     btl_ib_backlog_entry_t *stored =
-        is_kept(unidentified, arrival) ? NULL : btl_ib_backlog_get(unidentified, size);
+        is_kept(unidentified, arrival)
+            ? NULL
+            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index, size);
 
     if (stored == NULL) {
         engine->count.dropped_lookup++;
         return btl_ib_admission_responds(engine);
     }
-    stored->tag = (uint8_t) rail->index;
     memcpy(stored->data, arrival->data, size);
     btl_ib_backlog_add(unidentified, stored);
     engine->count.received_unidentified++;

@@ -33,11 +33,11 @@ struct btl_ib_drops {
     char line[LINES_MAX][LINE_SIZE];
 };
 
-void btl_ib_drops_init(btl_ib_engine_t *engine)
+btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine)
 {
-    if (engine->config.log.detailed && engine->config.log.print != NULL) {
-        engine->drops = btl_ib_zalloc(&engine->mem, sizeof(*engine->drops));
-    }
+    const bool wanted = engine->config.log.detailed && engine->config.log.print != NULL;
+
+    return wanted ? btl_ib_zalloc(&engine->mem, sizeof(btl_ib_drops_t)) : NULL;
 }
 
 static void print_waiting(btl_ib_engine_t *engine)
@@ -62,14 +62,11 @@ static void print_hidden(btl_ib_engine_t *engine)
     drops->hidden = 0;
 }
 
-void btl_ib_drops_fini(btl_ib_engine_t *engine)
+void btl_ib_drops_end(btl_ib_engine_t *engine)
 {
-    if (engine->drops != NULL) {
-        print_waiting(engine);
-        print_hidden(engine);
-        btl_ib_free(&engine->mem, engine->drops);
-        engine->drops = NULL;
-    }
+    print_waiting(engine);
+    print_hidden(engine);
+    btl_ib_free(&engine->mem, engine->drops);
 }
 
 void btl_ib_drops_turn(btl_ib_engine_t *engine)

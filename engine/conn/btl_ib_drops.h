@@ -3,20 +3,20 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Shows dropped datagrams in the log, for debugging. Writes engine->drops. */
+/* Shows dropped datagrams in the log, for debugging. */
 
 #ifndef BTL_IB_DROPS_H
 #define BTL_IB_DROPS_H
 
 #include "btl_ib_state.h"
 
-/* Sets engine->drops if config.log wants details. Without memory nothing is shown. */
-void btl_ib_drops_init(btl_ib_engine_t *engine);
-
-/* Prints the lines that wait. */
-void btl_ib_drops_fini(btl_ib_engine_t *engine);
+/* For engine->drops. NULL if config.log wants no details, or without memory: nothing is shown. */
+btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine);
 
 /* The rest may be called only where engine->drops is set. */
+
+/* Prints the lines that wait, and frees engine->drops. */
+void btl_ib_drops_end(btl_ib_engine_t *engine);
 
 /* A datagram was taken in or dropped. Each drop counter that grew since the last call gets a line,
  * 20 a second at most; in progress by the thread it waits for the application's own. Call it before

@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-/* The response to a datagram. NULL: memory is short. */
-static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view)
+/* The response to a datagram, and its size. NULL: memory is short. */
+static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view,
+                                       uint32_t *whole)
 {
     const btl_ib_engine_t *engine = rail->engine;
     const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
@@ -18,8 +19,9 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
         .connection = BTL_IB_LE32(id),
         .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
     };
-    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, size + engine->guard.ops->trailer);
 
+    *whole = size + engine->guard.ops->trailer;
+    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
     if (segment == NULL) {
         return NULL;
     }
@@ -29,7 +31,6 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
     } else if (engine->guard.ops->trailer > 0) {
         (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
     }
-    segment->size = size + engine->guard.ops->trailer;
     return segment;
 }
 
@@ -46,19 +47,20 @@ void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arri
             return;
         }
     }
-    btl_ib_segment_t *segment = make_response(rail, &arrival->view);
+    uint32_t size;
+    btl_ib_segment_t *segment = make_response(rail, &arrival->view, &size);
     if (segment != NULL) {
         const btl_ib_tx_t tx = {
             .to = to,
             .niov = 1,
-            .size = segment->size,
-            .iov = {{.iov_base = segment->wire, .iov_len = segment->size}},
+            .size = size,
+            .iov = {{.iov_base = segment->wire, .iov_len = size}},
             .mem = segment->mem,
             .context = segment,
         };
         int error;
         if (transport->ops->send(transport, &tx, 1, &error) == 1) {
-            segment->busy = tx.size > transport->attr.inline_size;
+            btl_ib_pool_given(segment, size > transport->attr.inline_size);
             rail->engine->count.sent_responses++;
         }
         btl_ib_pool_put(segment);

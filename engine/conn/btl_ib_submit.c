@@ -68,7 +68,7 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
         return;
     }
     memset(btl_ib_packet_body(segment), 0, pad);
-    segment->flags |= BTL_IB_FLAG_ACK_NOW;
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     btl_ib_recovery_sending(conn, segment);
     btl_ib_sentmap_enter(conn, &segment, 1, space);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
@@ -157,10 +157,10 @@ static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
     if (segment == NULL) {
         return NULL;
     }
-    segment->tag = tag;
-    segment->space = (uint8_t) space;
-    segment->payload = size;
-    conn->engine->reserved = segment;
+    btl_ib_packet_set_tag(segment, tag);
+    btl_ib_packet_number(segment, (uint8_t) space, 0); /* it gets a sequence when it is sent */
+    btl_ib_packet_set_payload(segment, size);
+    conn->engine->reserved.segment = segment;
     return btl_ib_packet_body(segment);
 }
 
@@ -175,16 +175,16 @@ void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
 
 void btl_ib_sendi_abort(btl_ib_conn_t *conn)
 {
-    btl_ib_pool_put(conn->engine->reserved);
-    conn->engine->reserved = NULL;
+    btl_ib_pool_put(conn->engine->reserved.segment);
+    conn->engine->reserved.segment = NULL;
 }
 
 int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_segment_t *segment = engine->reserved;
+    btl_ib_segment_t *segment = engine->reserved.segment;
 
-    engine->reserved = NULL;
+    engine->reserved.segment = NULL;
     btl_ib_clock_set(&engine->clock, now);
     btl_ib_recovery_sending(conn, segment);
     btl_ib_sentmap_enter(conn, &segment, 1, segment->space);

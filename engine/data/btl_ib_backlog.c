@@ -20,7 +20,8 @@ void btl_ib_backlog_fini(btl_ib_backlog_t *backlog)
     }
 }
 
-btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, uint32_t size)
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
+                                           uint8_t tag, uint32_t size)
 {
     /* Rounded up to 16 bytes, as a receive buffer is: Open MPI's callbacks copy headers by vector
      * instructions, which read beyond the end of a short one. */
@@ -32,6 +33,8 @@ btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, uint32_t s
     btl_ib_backlog_entry_t *entry = btl_ib_zalloc(backlog->mem, cost);
     if (entry != NULL) {
         btl_ib_list_init(&entry->link);
+        entry->conn = conn;
+        entry->tag = tag;
         entry->size = size;
         entry->cost = (uint32_t) cost;
     }

@@ -42,10 +42,12 @@ void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uin
 void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
 
 /*
- * Memory for a message of `size` bytes. NULL if there is no room or no memory: then the message
- * must be sent again. It becomes part of the backlog by btl_ib_backlog_add().
+ * An entry for a message of `size` bytes from `conn`; the caller copies it to `data`. NULL if there
+ * is no room or no memory: then the message must be sent again. It becomes part of the backlog by
+ * btl_ib_backlog_add().
  */
-btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, uint32_t size);
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
+                                           uint8_t tag, uint32_t size);
 
 void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
 

@@ -88,6 +88,12 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
  * list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
 btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
 
+/* Is one being handed up? No other of this peer is meanwhile. */
+static inline void btl_ib_reasm_set_busy(btl_ib_reasm_peer_t *peer, bool busy)
+{
+    peer->busy = busy;
+}
+
 /* Give a buffer back to the pool. */
 void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
 

@@ -48,6 +48,8 @@ void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq)
     btl_ib_rnr_run_t *run = &runs->run[at];
     bool touches = at < runs->count && run->space == space;
 
+    runs->last_seq = seq;
+    runs->last_space = space;
     if (touches && run->end == seq) {
         run->end++;
         if (at + 1 < runs->count && run[1].space == space && run[1].from == run->end) {

@@ -300,7 +300,7 @@ uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
     *all = spaces == 0 || !whole;
     w.room = room;
     write_refused(conn, &w);
-    segment->size = segment->size - room + w.used;
+    btl_ib_packet_trim(segment, room - w.used);
     return told;
 }
 

@@ -52,6 +52,12 @@ static inline void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
     conn->ack.no_tag = true;
 }
 
+/* A datagram that says so has left. */
+static inline void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = false;
+}
+
 /* A message was delivered. */
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
 

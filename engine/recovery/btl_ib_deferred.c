@@ -41,7 +41,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
             continue;
         }
         if (conn->sentmap.deferred_count == 0) {
-            conn->sentmap.deferred_at = conn->engine->clock.now;
+            conn->deferred.at = conn->engine->clock.now;
         }
         btl_ib_sentmap_defer(conn, segment);
         /* Others have its place in the window. If nothing is in flight they need not wait for the
@@ -60,7 +60,7 @@ static void send_all_again(btl_ib_conn_t *conn)
     while ((item = btl_ib_list_first(&conn->sentmap.deferred)) != NULL) {
         btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
     }
-    conn->sentmap.deferred_at = conn->engine->clock.now;
+    conn->deferred.at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);
 }
 
@@ -74,7 +74,7 @@ void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 void btl_ib_deferred_retry(btl_ib_conn_t *conn)
 {
     if (conn->sentmap.deferred_count > 0
-        && conn->engine->clock.now >= conn->sentmap.deferred_at + conn->engine->config.rto_max) {
+        && conn->engine->clock.now >= conn->deferred.at + conn->engine->config.rto_max) {
         send_all_again(conn);
     }
 }

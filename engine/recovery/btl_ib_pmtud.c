@@ -56,7 +56,7 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
                           BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
     }
     conn->pmtud.datagram_max = size;
-    conn->cc.gso_segments = btl_ib_pmtud_gso_segments(conn);
+    btl_ib_cc_set_gso(&conn->cc, btl_ib_pmtud_gso_segments(conn));
 }
 
 void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)

@@ -47,7 +47,7 @@ static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
 /* The route changed: the round-trip times of the old one say nothing of the new one. */
 static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
 {
-    recovery->rtt = (btl_ib_rtt_t){0};
+    btl_ib_rtt_reset(&recovery->rtt);
     recovery->probe_base = now;
     btl_ib_recovery_begin_row(recovery);
 }

@@ -30,8 +30,6 @@ void btl_ib_rnr_note(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag
     }
     if (conn->rnr.runs != NULL) {
         btl_ib_rnr_runs_add(conn->rnr.runs, view->space, view->seq);
-        conn->rnr.runs->last_seq = view->seq;
-        conn->rnr.runs->last_space = view->space;
         /* The sender may wait for its place in the window. */
         btl_ib_ack_tx_owe(conn, view->space, false);
     }

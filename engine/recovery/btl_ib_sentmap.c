@@ -85,7 +85,7 @@ static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t
     conn->sentmap.unasked = conn->sentmap.in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
     if (small != UINT32_MAX
         && (4 * conn->sentmap.unasked >= small || conn->sentmap.in_flight >= small)) {
-        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
         conn->sentmap.unasked = 0;
@@ -102,8 +102,7 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
-        segment->space = (uint8_t) space;
-        segment->seq = btl_ib_tx_window_push(window, segment);
+        btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
         keep(conn, segment, +1);
         in_flight(conn, segment, +1);
         ask_for_ack(conn, segment, small);
@@ -115,7 +114,7 @@ static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (segment->region != 0) {
         btl_ib_regions_return(&conn->engine->regions, segment->region);
-        segment->region = 0;
+        btl_ib_packet_set_region(segment, 0);
     }
 }
 
@@ -214,10 +213,11 @@ static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_list_remove(&segment->link);
     return_region(conn, segment);
     btl_ib_pool_put(segment);
-    if (out == NULL || --out->pending > 0 || out->offset < out->size) {
+    if (out == NULL) {
         return NULL;
     }
-    return out;
+    btl_ib_out_count(out, -1);
+    return out->pending > 0 || out->offset < out->size ? NULL : out;
 }
 
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -238,12 +238,7 @@ void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     keep(conn, segment, -1); /* what follows makes it shorter */
     return_region(conn, segment);
-    segment->type = BTL_IB_TYPE_VOID;
-    segment->out = NULL;
-    segment->outside = 0;
-    segment->payload = 0;
-    segment->parted = 0;
-    segment->size = (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+    btl_ib_packet_make_void(segment);
     keep(conn, segment, +1);
 }
 

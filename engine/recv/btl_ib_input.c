@@ -102,9 +102,9 @@ static uint32_t deliver_fragments(btl_ib_conn_t *conn)
     uint32_t count = 0;
 
     while ((whole = btl_ib_reasm_next(&conn->input.fragments)) != NULL) {
-        conn->input.fragments.busy = true;
+        btl_ib_reasm_set_busy(&conn->input.fragments, true);
         deliver(conn, whole->tag, whole->data, whole->total);
-        conn->input.fragments.busy = false;
+        btl_ib_reasm_set_busy(&conn->input.fragments, false);
         btl_ib_reasm_put(&conn->engine->reasm, whole);
         count++;
     }
@@ -239,13 +239,11 @@ static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib
     uint32_t offset = 0;
 
     while (next_message(view, &offset, &message)) {
-        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(kept, message.size);
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(kept, conn, message.tag, message.size);
         if (stored == NULL) {
             btl_ib_backlog_fini(kept);
             return false;
         }
-        stored->conn = conn;
-        stored->tag = message.tag;
         memcpy(stored->data, message.data, message.size);
         btl_ib_backlog_add(kept, stored);
     }

@@ -86,7 +86,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     uint8_t *to = (uint8_t *) op->local + view->op.offset;
     memcpy(to, view->payload, view->size);
     btl_ib_prefetch_target(to, op->size - view->op.offset, view->size);
-    op->got += view->size;
+    btl_ib_op_got(op, view->size);
     btl_ib_accept(conn, view);
     btl_ib_recovery_answered(conn);
     if (op->got == op->size) {

@@ -32,11 +32,10 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         return false;
     }
     btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
-    segment->flags |= flags;
+    btl_ib_packet_flag(segment, flags);
     if (refusal != NULL) {
-        segment->flags |= BTL_IB_FLAG_READY;
-        segment->seq = refusal->seq;
-        segment->space = refusal->space;
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
+        btl_ib_packet_number(segment, refusal->space, refusal->seq);
     }
     uint32_t done = btl_ib_ack_tx_fill(conn, segment, room, *spaces, all);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;

@@ -39,12 +39,7 @@ static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
     btl_ib_segment_t *segment = batch->segments[--batch->count];
     btl_ib_out_t *out = segment->out;
 
-    for (uint32_t n = segment->bundled; n > 0; n--) {
-        btl_ib_list_t *item = btl_ib_list_last(&batch->bundled);
-        BTL_IB_CONTAINER(item, btl_ib_out_t, link)->offset = 0;
-        btl_ib_list_remove(item);
-        btl_ib_list_push_head(pending, item);
-    }
+    btl_ib_packetize_unbundle(segment, &batch->bundled, pending);
     if (out != NULL) {
         btl_ib_packetize_undo(segment);
         if (btl_ib_list_empty(&out->link)) {
@@ -277,7 +272,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
         verdict = make_batch(conn, space, &batch, full);
         if (batch.count > 0 && waits_for_room(conn, tx, space)) {
             /* The next batch waits for the acknowledgement of this one. */
-            batch.segments[batch.count - 1]->flags |= BTL_IB_FLAG_ACK_NOW;
+            btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
         }
         if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
             btl_ib_conn_active(conn);
@@ -311,7 +306,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segm
             return BTL_IB_TOO_SOON;
         }
         btl_ib_pmtud_again(conn, segment);
-        segment->flags |= BTL_IB_FLAG_AGAIN;
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN);
         segments[(*count)++] = segment;
     }
     return BTL_IB_GO;
@@ -338,7 +333,7 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full)
 bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
     btl_ib_pmtud_again(conn, segment);
-    segment->flags |= BTL_IB_FLAG_AGAIN | flags;
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN | flags);
     if (btl_ib_transmit(conn, &segment, 1) != 1) {
         return false;
     }

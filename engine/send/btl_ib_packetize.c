@@ -100,7 +100,7 @@ typedef struct btl_ib_piece {
 static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
                   uint32_t size)
 {
-    segment->outside = size;
+    btl_ib_packet_set_outside(segment, size);
     segment->iov[0] = btl_ib_packet_part(&iov[0], &offset, &size);
     segment->iov[1] = (struct iovec){0};
     if (size > 0) {
@@ -121,17 +121,17 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     if (segment == NULL) {
         return NULL;
     }
-    segment->payload = piece->size;
+    btl_ib_packet_set_payload(segment, piece->size);
     if (outside) {
         refer(segment, piece->iov, piece->offset, piece->size);
         if (segment->iov[1].iov_len == 0) { /* bytes in two places leave no third for zeros */
             segment->iov[1].iov_base = (void *) (uintptr_t) zeros;
             segment->iov[1].iov_len = piece->pad;
-            segment->outside += piece->pad;
+            btl_ib_packet_set_outside(segment, piece->size + piece->pad);
         }
         if (room) {
-            segment->size -= piece->size;
-            segment->region = piece->region;
+            btl_ib_packet_trim(segment, piece->size);
+            btl_ib_packet_set_region(segment, piece->region);
             btl_ib_regions_lend(&conn->engine->regions, piece->region);
         }
     } else if (piece->size > 0) {
@@ -251,7 +251,7 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
     }
     uint8_t *body = btl_ib_packet_body(segment);
     if (out->kind == BTL_IB_OUT_MESSAGE) {
-        segment->tag = msg_of(out)->tag;
+        btl_ib_packet_set_tag(segment, msg_of(out)->tag);
         write_chunk(msg_of(out), piece->offset, body);
     } else if (out->kind == BTL_IB_OUT_PUT) {
         write_target(op_of(out), piece->offset, body);
@@ -273,7 +273,7 @@ static btl_ib_segment_t *make_message(btl_ib_conn_t *conn, const btl_ib_msg_t *m
     btl_ib_segment_t *segment = make(conn, &piece);
 
     if (segment != NULL) {
-        segment->tag = msg->tag;
+        btl_ib_packet_set_tag(segment, msg->tag);
     }
     return segment;
 }
@@ -293,7 +293,7 @@ static btl_ib_segment_t *make_request(btl_ib_conn_t *conn, const btl_ib_op_t *op
         } else {
             write_atomic(op, btl_ib_packet_body(segment));
         }
-        segment->payload = (uint32_t) op->out.size;
+        btl_ib_packet_set_payload(segment, (uint32_t) op->out.size);
     }
     return segment;
 }
@@ -307,7 +307,7 @@ static btl_ib_segment_t *make_replies(btl_ib_conn_t *conn, const btl_ib_out_t *o
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_REPLY, size);
     if (segment != NULL) {
         btl_ib_answers_write(conn, btl_ib_packet_body(segment), size);
-        segment->payload = size;
+        btl_ib_packet_set_payload(segment, size);
     }
     return segment;
 }
@@ -342,14 +342,14 @@ static bool counts_segments(const btl_ib_segment_t *segment)
  * waits for that. */
 static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment)
 {
-    segment->out = out;
+    btl_ib_packet_set_out(segment, out);
     out->offset += segment->payload;
-    out->pending += counts_segments(segment);
+    btl_ib_out_count(out, counts_segments(segment));
     segment->last = out->offset == out->size;
     if (segment->last
         && (out->kind == BTL_IB_OUT_PUT
             || (out->kind == BTL_IB_OUT_MESSAGE && msg_of(out)->want_ack_now))) {
-        segment->flags |= BTL_IB_FLAG_ACK_NOW;
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
 }
 
@@ -380,13 +380,13 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
 void btl_ib_packetize_undo(btl_ib_segment_t *segment)
 {
     segment->out->offset -= segment->payload;
-    segment->out->pending -= counts_segments(segment);
+    btl_ib_out_count(segment->out, -counts_segments(segment));
 }
 
 void btl_ib_packetize_left(btl_ib_segment_t *segment)
 {
     if (!counts_segments(segment)) {
-        segment->out = NULL; /* the segment is a copy, and may outlive `out` */
+        btl_ib_packet_set_out(segment, NULL); /* it is a copy, and may outlive `out` */
     }
 }
 
@@ -434,6 +434,7 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
         return NULL;
     }
     uint8_t *to = btl_ib_packet_body(segment);
+    uint32_t payload = 0;
     segment->bundled = count;
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(pending);
@@ -442,8 +443,20 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
         btl_ib_packet_copy_message(msg, btl_ib_wire_put_entry(to, bytes, msg->tag));
         to += btl_ib_wire_bundled_size(bytes);
         msg->out.offset = bytes;
-        segment->payload += bytes;
+        payload += bytes;
         btl_ib_list_push_tail(bundled, item);
     }
+    btl_ib_packet_set_payload(segment, payload);
     return segment;
+}
+
+void btl_ib_packetize_unbundle(const btl_ib_segment_t *segment, btl_ib_list_t *bundled,
+                               btl_ib_list_t *pending)
+{
+    for (uint32_t n = segment->bundled; n > 0; n--) {
+        btl_ib_list_t *item = btl_ib_list_last(bundled);
+        BTL_IB_CONTAINER(item, btl_ib_out_t, link)->offset = 0;
+        btl_ib_list_remove(item);
+        btl_ib_list_push_head(pending, item);
+    }
 }

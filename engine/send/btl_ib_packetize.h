@@ -39,4 +39,9 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
                                           uint32_t count, uint32_t size, uint32_t space,
                                           btl_ib_list_t *bundled);
 
+/* Undo that for the newest segment, if it is a BUNDLE: the messages in it, which are at the end of
+ * `bundled`, wait again at the head of `pending`. */
+void btl_ib_packetize_unbundle(const btl_ib_segment_t *segment, btl_ib_list_t *bundled,
+                               btl_ib_list_t *pending);
+
 #endif

@@ -79,29 +79,6 @@ typedef struct datagrams {
     btl_ib_segment_t *wire[BTL_IB_BATCH];
 } datagrams_t;
 
-/* A copy of a segment, all in one piece. It is needed where the transport still reads the memory of
- * an earlier copy, and may not say for long that it is finished, or where the segment was made for
- * another rail than the present one. NULL: memory is short. */
-static btl_ib_segment_t *copy_segment(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
-{
-    uint32_t size = segment->size + segment->outside;
-    btl_ib_segment_t *copy =
-        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->guard.ops->trailer);
-
-    if (copy == NULL) {
-        return NULL;
-    }
-    copy->size = size;
-    copy->type = segment->type;
-    copy->flags = segment->flags;
-    copy->tag = segment->tag;
-    copy->space = segment->space;
-    copy->seq = segment->seq;
-    memcpy(copy->wire, segment->wire, segment->size);
-    btl_ib_packet_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
-    return copy;
-}
-
 /* Protect a segment whose header is written. Returns what is sent, or NULL if memory is short.
  * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -166,12 +143,14 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     }
 }
 
-/* Returns what is sent, which may be the segment itself; NULL: memory is short. */
+/* Returns what is sent, which may be the segment itself; NULL: memory is short. It is a copy where
+ * the transport still reads the memory of an earlier one, and may not say for long that it is
+ * finished, or where the segment was made for another rail than the present one. */
 static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
                                        const btl_ib_wire_header_t *common, btl_ib_tx_t *tx)
 {
     bool apart = segment->busy || segment->pool != &conn->route.via->pool;
-    btl_ib_segment_t *plain = apart ? copy_segment(conn, segment) : segment;
+    btl_ib_segment_t *plain = apart ? btl_ib_packet_duplicate(conn, segment) : segment;
 
     if (plain == NULL) {
         return NULL;
@@ -211,7 +190,8 @@ static void left(const btl_ib_conn_t *conn, const datagrams_t *batch, int i,
     btl_ib_segment_t *wire = batch->wire[i];
 
     engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
-    wire->busy = taken && batch->tx[i].size > conn->route.via->transport->attr.inline_size;
+    btl_ib_pool_given(wire,
+                      taken && batch->tx[i].size > conn->route.via->transport->attr.inline_size);
     if (wire != segment) {
         btl_ib_pool_put(wire);
     }
@@ -293,7 +273,7 @@ static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
         btl_ib_identity_contacted(conn);
     }
     if (taken > 0) {
-        conn->ack.no_tag = false;
+        btl_ib_ack_tx_no_tag_told(conn);
         if (acks) {
             btl_ib_ack_tx_left(conn, ack_space);
         }
@@ -353,9 +333,8 @@ static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *
     uint8_t *to = btl_ib_packet_body(made);
     memcpy(to, &part, sizeof(part));
     btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
-    made->flags |= segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN);
-    made->seq = segment->seq;
-    made->space = segment->space;
+    btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN));
+    btl_ib_packet_number(made, segment->space, segment->seq);
     return made;
 }
 
@@ -382,11 +361,10 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
         if (!left) {
             return segment->copies == 0 && segment->parted > 0;
         }
-        segment->parted += unit;
+        btl_ib_packet_part_left(segment, unit);
         conn->engine->count.sent_parts++;
     }
-    segment->parted = 0;
-    segment->in_parts++;
+    btl_ib_packet_parts_left(segment);
     return true;
 }
 

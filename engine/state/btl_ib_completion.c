@@ -102,7 +102,7 @@ void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_pop(&engine->events)) != NULL) {
-        engine->finished++;
+        engine->completion.finished++;
         call_back(engine, BTL_IB_CONTAINER(item, btl_ib_out_t, link));
     }
 }

@@ -14,7 +14,7 @@ void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
     conn->identity.secret = info->secret;
     conn->identity.keys = keys;
     if (keys != NULL) {
-        keys->peer = info->key;
+        btl_ib_guard_keys_init(keys, &info->key);
     }
     conn->identity.remote_rail = info->rail;
     conn->identity.peer_ack_delay = info->ack_delay;
@@ -63,9 +63,8 @@ void btl_ib_identity_begin(btl_ib_conn_t *conn)
     identity->tx_token =
         btl_ib_token(&identity->secret, config->name, &config->secret, identity->epoch,
                      btl_ib_rails_of(conn->rail->index, identity->remote_rail));
-    if (identity->keys != NULL) { /* a new epoch makes a new key: numbers may start again */
-        identity->keys->tx.begun = false;
-        identity->keys->number = config->first_number;
+    if (identity->keys != NULL) {
+        btl_ib_guard_renew(identity->keys, config->first_number);
     }
 }
 
@@ -79,10 +78,8 @@ void btl_ib_identity_bind(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
     identity->rx_token = view->token;
     identity->bound = true;
     if (identity->keys != NULL) {
-        identity->keys->rx = arrival->way;
-        btl_ib_replay_init(&identity->keys->replay);
-        btl_ib_replay_mark(&identity->keys->replay,
-                           btl_ib_guard_number(arrival->data, arrival->size));
+        btl_ib_guard_accept(identity->keys, &arrival->way,
+                            btl_ib_guard_number(arrival->data, arrival->size));
     }
 }
 

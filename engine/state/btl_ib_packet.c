@@ -45,6 +45,37 @@ btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, ui
     return segment;
 }
 
+void btl_ib_packet_make_void(btl_ib_segment_t *segment)
+{
+    segment->type = BTL_IB_TYPE_VOID;
+    segment->out = NULL;
+    segment->outside = 0;
+    segment->payload = 0;
+    segment->parted = 0;
+    segment->size = (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+}
+
+btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
+                                          const btl_ib_segment_t *segment)
+{
+    uint32_t size = segment->size + segment->outside;
+    btl_ib_segment_t *copy =
+        btl_ib_pool_get(&conn->route.via->pool, size + conn->engine->guard.ops->trailer);
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    copy->size = size;
+    copy->type = segment->type;
+    copy->flags = segment->flags;
+    copy->tag = segment->tag;
+    copy->space = segment->space;
+    copy->seq = segment->seq;
+    memcpy(copy->wire, segment->wire, segment->size);
+    btl_ib_packet_copy(segment->iov, 2, 0, segment->outside, copy->wire + segment->size);
+    return copy;
+}
+
 void btl_ib_packet_own_bytes(btl_ib_segment_t *segment)
 {
     memcpy(segment->wire + segment->size, segment->iov[0].iov_base, segment->outside);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Segments as they are on the wire: making one, and what surrounds its body. */
+/* Segments as they are on the wire: making one, what surrounds its body, and what it holds. */
 
 #ifndef BTL_IB_PACKET_H
 #define BTL_IB_PACKET_H
@@ -68,6 +68,75 @@ static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *
         }
     }
 }
+
+/* ---- what a segment holds and its header says ---- */
+
+/* All of its copies have these flags, too. */
+static inline void btl_ib_packet_flag(btl_ib_segment_t *segment, uint8_t flags)
+{
+    segment->flags |= flags;
+}
+
+/* It has this sequence of `space`, or names it. */
+static inline void btl_ib_packet_number(btl_ib_segment_t *segment, uint8_t space, uint32_t seq)
+{
+    segment->space = space;
+    segment->seq = seq;
+}
+
+static inline void btl_ib_packet_set_tag(btl_ib_segment_t *segment, uint8_t tag)
+{
+    segment->tag = tag;
+}
+
+/* Bytes of what it is a piece of, wherever they are. */
+static inline void btl_ib_packet_set_payload(btl_ib_segment_t *segment, uint32_t bytes)
+{
+    segment->payload = bytes;
+}
+
+/* What it is a piece of. NULL: nothing, or that does not wait for its acknowledgement. */
+static inline void btl_ib_packet_set_out(btl_ib_segment_t *segment, btl_ib_out_t *out)
+{
+    segment->out = out;
+}
+
+/* The last `bytes` bytes of the room for its body are not used. */
+static inline void btl_ib_packet_trim(btl_ib_segment_t *segment, uint32_t bytes)
+{
+    segment->size -= bytes;
+}
+
+/* `bytes` bytes of it are in iov[]. */
+static inline void btl_ib_packet_set_outside(btl_ib_segment_t *segment, uint32_t bytes)
+{
+    segment->outside = bytes;
+}
+
+/* iov[] is in that region of ours; 0: in none. */
+static inline void btl_ib_packet_set_region(btl_ib_segment_t *segment, uint64_t region)
+{
+    segment->region = region;
+}
+
+/* Of its last copy `bytes` bytes have left in parts; or all. */
+static inline void btl_ib_packet_part_left(btl_ib_segment_t *segment, uint32_t bytes)
+{
+    segment->parted += bytes;
+}
+
+static inline void btl_ib_packet_parts_left(btl_ib_segment_t *segment)
+{
+    segment->parted = 0;
+    segment->in_parts++;
+}
+
+/* What it held is not sent any more: a VOID keeps its sequence. */
+void btl_ib_packet_make_void(btl_ib_segment_t *segment);
+
+/* A copy of it for the present rail, all in one piece. NULL: memory is short. */
+btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
+                                          const btl_ib_segment_t *segment);
 
 /* Its bytes are in a region that is about to be removed: copy them into the segment, which has
  * room for them. */

@@ -27,7 +27,7 @@ void btl_ib_conn_active(btl_ib_conn_t *conn)
     conn->idle.active_at = engine->clock.now;
     if (conn->idle.shrunk) {
         conn->idle.shrunk = false;
-        engine->lively++;
+        engine->sched.lively++;
         btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
                               engine->clock.now + engine->config.idle_after);
     }
@@ -46,7 +46,7 @@ bool btl_ib_conn_rests(btl_ib_conn_t *conn, bool drained)
         return false;
     }
     conn->idle.shrunk = true;
-    engine->lively--;
+    engine->sched.lively--;
     return true;
 }
 
@@ -58,7 +58,7 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
     btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->pacer.timer.guest);
-    engine->lively -= !conn->idle.shrunk;
+    engine->sched.lively -= !conn->idle.shrunk;
     conn->idle.shrunk = true;
     conn->idle.active_at = engine->clock.now;
 }

@@ -235,9 +235,6 @@ typedef struct btl_ib_sentmap {
     btl_ib_list_t sent[BTL_IB_RACKS]; /* in flight, by time of last sending */
     btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
     btl_ib_list_t deferred;           /* refused by the peer, by the time it said so */
-    /* us: when all deferred ones were last retransmitted, or the first was deferred.
-     * btl_ib_deferred.c. */
-    uint64_t deferred_at;
 } btl_ib_sentmap_t;
 
 /* Loss recovery: round trip times, losses, probes, silence. Written by btl_ib_recovery.c. */
@@ -388,6 +385,9 @@ struct btl_ib_conn {
     btl_ib_identity_t identity;
     btl_ib_route_t route;
     btl_ib_sentmap_t sentmap;
+    struct {         /* btl_ib_deferred.c */
+        uint64_t at; /* us: all deferred ones were last retransmitted, or the first was deferred */
+    } deferred;
     btl_ib_recovery_t recovery;
     btl_ib_cc_t cc;
     btl_ib_pacer_t pacer;
@@ -423,7 +423,9 @@ typedef struct btl_ib_rail {
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;
     const btl_ib_cc_ops_t *cc;
-    uint64_t empty_at; /* us: the last turn that found nothing to receive */
+    struct {               /* btl_ib_progress.c */
+        uint64_t empty_at; /* us: the last turn that found nothing to receive */
+    } polled;
     btl_ib_rail_health_t health;
 } btl_ib_rail_t;
 
@@ -524,9 +526,15 @@ struct btl_ib_engine {
     btl_ib_incarnations_t incarnations;
     btl_ib_admission_t admission;
     btl_ib_op_ids_t op_ids;
-    uint32_t lively;            /* connections that are not idle: their idle timers run */
-    uint32_t finished;          /* messages finished in this turn */
-    btl_ib_segment_t *reserved; /* between sendi_begin and sendi_commit */
+    struct {             /* btl_ib_sched.c */
+        uint32_t lively; /* connections that are not idle: their idle timers run */
+    } sched;
+    struct {               /* btl_ib_completion.c */
+        uint32_t finished; /* messages and operations whose callbacks were called; wraps */
+    } completion;
+    struct {                       /* btl_ib_submit.c */
+        btl_ib_segment_t *segment; /* between sendi_begin and sendi_commit */
+    } reserved;
     btl_ib_hotel_t hotel;
     btl_ib_table_t table;
     btl_ib_tombstones_t tombstones;

@@ -26,6 +26,12 @@ typedef struct btl_ib_clock {
 /* us: the longest part of a pause between two turns that counts in `awake`. */
 #define BTL_IB_CLOCK_LONG_PAUSE 1000000u
 
+/* Nothing has happened yet; all is zero. */
+static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
+{
+    clock->awake = 1;
+}
+
 /* Take `now` from a caller. Time never goes back. */
 static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 {

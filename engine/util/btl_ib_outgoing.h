@@ -5,7 +5,8 @@
 
 /*
  * What is sent in pieces: a message, a one-sided operation, or an answer to one. Embedded in those.
- * All members are the engine's.
+ * All members are the engine's. It is made where the message, operation or answer begins; then each
+ * group of members has one writer.
  */
 
 #ifndef BTL_IB_OUTGOING_H
@@ -30,13 +31,21 @@ typedef enum btl_ib_out_kind {
 typedef struct btl_ib_out {
     btl_ib_list_t link; /* waits in a channel, or for its callbacks */
     struct btl_ib_conn *conn;
-    uint64_t size;    /* bytes */
-    uint64_t offset;  /* bytes already packetized */
-    uint32_t pending; /* segments not yet acknowledged, if that matters */
+    uint64_t size;    /* bytes; of BTL_IB_OUT_REPLIES it grows: btl_ib_answers.c */
+    uint64_t offset;  /* bytes already packetized: btl_ib_packetize.c */
+    uint32_t pending; /* segments not yet acknowledged, if that matters: btl_ib_out_count() */
     btl_ib_out_kind_t kind;
+
+    /* btl_ib_completion.c */
     int status;    /* for on_done or op_done */
     bool sent_due; /* on_sent is to be called */
     bool done_due; /* on_done or op_done is to be called */
 } btl_ib_out_t;
+
+/* So many more of its segments are not acknowledged; negative: fewer. */
+static inline void btl_ib_out_count(btl_ib_out_t *out, int segments)
+{
+    out->pending += (uint32_t) segments;
+}
 
 #endif

@@ -30,7 +30,8 @@ struct btl_ib_pool;
 
 enum { BTL_IB_SEGMENT_KINDS = 3 };
 
-/* A segment that was sent, or is about to be. */
+/* A segment that was sent, or is about to be. It passes from module to module: each group of its
+ * members has one writer, beside the pool, which makes and clears it. */
 typedef struct btl_ib_segment {
     btl_ib_list_t link;       /* free, in flight (by time of sending), lost or deferred */
     struct btl_ib_pool *pool; /* whose it is */
@@ -38,34 +39,38 @@ typedef struct btl_ib_segment {
     uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
 
     /* From here to `copies`: cleared when taken out of the pool. */
+
+    /* What it holds and its header says: btl_ib_packet.h, which others call. */
     struct btl_ib_conn *conn; /* NULL: it belongs to no connection */
     struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
     uint64_t region;          /* GOT: id of our region that iov[] is in; 0: none */
     uint32_t seq;
-    uint32_t refused;  /* number of the copy that the peer refused last; 0: none */
+    uint32_t refused;  /* btl_ib_sentmap.c: the copy that the peer refused last; 0: none */
     uint32_t size;     /* bytes from wire[] on: headers and copied payload */
     uint32_t outside;  /* bytes of payload in iov[] */
     uint32_t payload;  /* bytes of the message in it, wherever they are */
     uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
     uint32_t in_parts; /* copies of which all parts were sent */
-    uint32_t bundled;  /* messages in a BUNDLE; of other types 0 */
+    uint32_t bundled;  /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
     uint8_t type;
     uint8_t flags; /* header flags that all copies have */
     uint8_t tag;
     uint8_t space;
-    bool last;       /* the message ends with it */
+    bool last; /* btl_ib_packetize.c: the message ends with it */
+
+    /* What became of its copies: btl_ib_sentmap.c. */
     bool lost;       /* to be retransmitted, or deferred; not in flight */
     bool deferred;   /* the peer refused the last copy */
     bool probe;      /* the last copy was a probe, not a repair of a loss */
-    bool busy;       /* the transport still reads it */
-    bool done;       /* to be freed once it is not busy */
+    bool busy;       /* the pool's: the transport still reads it */
+    bool done;       /* the pool's: to be freed once it is not busy */
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
     uint64_t first_sent; /* us of clock.awake */
     uint64_t last_sent;  /* us */
     uint64_t order;      /* place among all segments sent by the connection */
-    struct iovec iov[2]; /* payload sent from the user's memory (zero copy) */
+    struct iovec iov[2]; /* btl_ib_packetize.c: payload sent from the user's memory (zero copy) */
 } btl_ib_segment_t;
 
 typedef struct btl_ib_pool {
@@ -92,6 +97,12 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 /* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
  * event. */
 void btl_ib_pool_put(btl_ib_segment_t *segment);
+
+/* It was given to the transport, which reads it until its SENT event if `busy`. */
+static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)
+{
+    segment->busy = busy;
+}
 
 /* The transport is done with the segment. */
 void btl_ib_pool_sent(btl_ib_segment_t *segment);

@@ -121,6 +121,24 @@ const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind);
 void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
                        btl_ib_counters_t *count);
 
+/* The peer published `peer`; all else is zero. */
+static inline void btl_ib_guard_keys_init(btl_ib_guard_keys_t *keys, const btl_ib_auth_key_t *peer)
+{
+    keys->peer = *peer;
+}
+
+/* Another incarnation begins: it gets a new key for sending, so its numbers may start again, at the
+ * one after `number`. */
+static inline void btl_ib_guard_renew(btl_ib_guard_keys_t *keys, uint64_t number)
+{
+    keys->tx.begun = false;
+    keys->number = number;
+}
+
+/* An incarnation of the peer was accepted: its first datagram was opened by `way`, and has
+ * `number`. */
+void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way, uint64_t number);
+
 /* Make the first key of a direction. False: no memory; try again later. */
 bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
                         const btl_ib_guard_path_t *path);

@@ -351,5 +351,5 @@ void bench_check_accounts(const bench_host_t *host)
                           == engine->rails[r]->credit[i].granted);
         }
     }
-    BENCH_REQUIRE(engine->lifetime.depth == 0 && engine->reserved == NULL);
+    BENCH_REQUIRE(engine->lifetime.depth == 0 && engine->reserved.segment == NULL);
 }

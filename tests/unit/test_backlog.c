@@ -39,7 +39,7 @@ static int teardown(void **state)
 
 static bool keep(uint8_t tag, uint32_t size, int conn)
 {
-    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, size);
+    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(conn), tag, size);
 
     if (stored == NULL) {
         return false;
@@ -47,8 +47,6 @@ static bool keep(uint8_t tag, uint32_t size, int conn)
     assert_int_equal((uintptr_t) stored->data % 8, 0);
     assert_int_equal(stored->size, size);
     memset(stored->data, tag, size);
-    stored->tag = tag;
-    stored->conn = CONN(conn);
     btl_ib_backlog_add(&store, stored);
     return true;
 }
@@ -110,7 +108,7 @@ static void test_no_room_at_all(void **state)
     (void) state;
     btl_ib_backlog_init(&store, &memory.mem, 0);
     assert_false(keep(1, 0, 0));
-    assert_null(btl_ib_backlog_get(&store, 0));
+    assert_null(btl_ib_backlog_get(&store, CONN(0), 1, 0));
 }
 
 static void test_no_memory(void **state)
@@ -145,7 +143,7 @@ static void test_drop(void **state)
 /* A place that was not needed after all. */
 static void test_given_back(void **state)
 {
-    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, 100);
+    btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, 100);
 
     (void) state;
     assert_non_null(stored);
@@ -159,7 +157,7 @@ static void test_whole_pieces(void **state)
 {
     (void) state;
     for (uint32_t size = 1; size < 40; size++) {
-        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, size);
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&store, CONN(0), 1, size);
         assert_non_null(stored);
         assert_int_equal(stored->size, size);
         assert_true(stored->cost >= EMPTY + size);

@@ -95,8 +95,10 @@ typedef struct btl_ib_component {
     mca_btl_base_component_t super; /* first: Open MPI casts */
     btl_ib_params_t params;
     mca_btl_base_module_t limits; /* what the parameters set; every module starts as a copy */
-    bool told_local;              /* that ib carries what shared memory could; btl_ib_module.c */
-    bool named;                   /* in the selection of BTLs: who asks for ib gets help texts */
+    struct {                      /* btl_ib_module.c */
+        bool told;                /* that ib carries what shared memory could */
+    } local;
+    bool named; /* in the selection of BTLs: who asks for ib gets help texts */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth needs one */
     btl_ib_modex_t *self;     /* what we published */

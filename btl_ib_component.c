@@ -340,9 +340,7 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_progress_thread_init(&component->progress_thread, &thread);
     btl_ib_log_init(&component->log, &component->progress_thread.in_engine,
                     shows_ports_down(params));
-    component->registered = (btl_ib_registration_limit_t){0};
-    (void) btl_ib_registration_limit_parse(params->max_pinned, &host,
-                                           &component->registered.max); /* it was checked */
+    btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host);
     component->self = calloc(1, sizeof(*component->self));
     if (NULL == component->self) {
         return no_memory();

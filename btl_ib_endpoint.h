@@ -57,6 +57,36 @@ btl_ib_conn_t *btl_ib_endpoint_loopback(btl_ib_module_t *module);
 /* A connection is about to be destroyed: it may be that one. */
 void btl_ib_endpoint_forget_loopback(const btl_ib_conn_t *conn);
 
+/* del_procs has it: no callback is called any more. */
+static inline void btl_ib_endpoint_set_closing(btl_ib_endpoint_t *endpoint)
+{
+    endpoint->closing = true;
+}
+
+/* Its connection is dead, and that is reported now. */
+static inline void btl_ib_endpoint_set_dead(btl_ib_endpoint_t *endpoint)
+{
+    endpoint->dead = true;
+}
+
+/* Is the user to be told that it refused a one-sided operation; that an atomic by devices was lost?
+ * True once for each. */
+static inline bool btl_ib_endpoint_tells_refused(btl_ib_endpoint_t *endpoint)
+{
+    const bool first = !endpoint->told_refused;
+
+    endpoint->told_refused = true;
+    return first;
+}
+
+static inline bool btl_ib_endpoint_tells_lost(btl_ib_endpoint_t *endpoint)
+{
+    const bool first = !endpoint->told_lost;
+
+    endpoint->told_lost = true;
+    return first;
+}
+
 /* Close the endpoint's connections, without callbacks. What died with them is not completed yet. */
 void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint);
 

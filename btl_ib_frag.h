@@ -83,6 +83,13 @@ static inline void btl_ib_frag_start(btl_ib_frag_t *frag, struct mca_btl_base_en
     frag->told = false;
 }
 
+/* It goes to another endpoint of the same peer. */
+static inline void btl_ib_frag_redirect(btl_ib_frag_t *frag,
+                                        struct mca_btl_base_endpoint_t *endpoint)
+{
+    frag->endpoint = endpoint;
+}
+
 /* The next three are called with the lock held, which is released during callbacks. */
 
 /* Call the fragment's callback, if one is due. The fragment may be gone after it unless it is the

@@ -61,11 +61,11 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
 
-    if (component->told_local || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
+    if (component->local.told || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)
         || shared_memory_selected(module)) {
         return;
     }
-    component->told_local = true;
+    component->local.told = true;
     BTL_IB_VERBOSE(1,
                    "messages to processes of this host (as %s) go by ib, as no BTL for shared "
                    "memory is selected: --mca btl ib," BTL_IB_SHARED_MEMORY ",self is faster there",
@@ -196,7 +196,7 @@ static int module_del_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     deadline = drain_begin();
     for (size_t i = 0; i < nprocs; ++i) {
         if (NULL != endpoints[i]) {
-            endpoints[i]->closing = true;
+            btl_ib_endpoint_set_closing(endpoints[i]);
             if (NULL != endpoints[i]->conn) {
                 btl_ib_conn_drain(endpoints[i]->conn);
             }

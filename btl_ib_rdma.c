@@ -94,10 +94,9 @@ static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int stat
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     btl_ib_ends_t ends;
 
-    if (endpoint->told_lost) {
+    if (!btl_ib_endpoint_tells_lost(endpoint)) {
         return;
     }
-    endpoint->told_lost = true;
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_atomic_lost(&ends, op->key.id, (int64_t) op->offset, -status);
     if (NULL != error_cb) {
@@ -117,8 +116,7 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     btl_ib_endpoint_t *endpoint = rdma->endpoint;
     btl_ib_ends_t ends;
 
-    if (-EACCES == status && !endpoint->told_refused) {
-        endpoint->told_refused = true;
+    if (-EACCES == status && btl_ib_endpoint_tells_refused(endpoint)) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_refused(&ends, kind_names[op->kind], size, (int64_t) op->offset);
     }

@@ -107,7 +107,7 @@ static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     btl_ib_ends_t ends;
 
-    endpoint->dead = true;
+    btl_ib_endpoint_set_dead(endpoint);
     btl_ib_endpoint_describe(endpoint, &ends);
     btl_ib_report_failure(&ends, reason);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */

@@ -162,7 +162,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     btl_ib_lock();
     if (frag->msg.ordered) {
         endpoint = btl_ib_endpoint_for_fragments(endpoint);
-        frag->endpoint = endpoint;
+        btl_ib_frag_redirect(frag, endpoint);
     }
     OBJ_RETAIN(endpoint); /* until the engine gives the fragment back */
     if (OPAL_UNLIKELY(endpoint->closing)) {

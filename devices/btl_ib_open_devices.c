@@ -388,8 +388,8 @@ static void open_any(search_t *search)
     for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
         search->filter.rdma_only = 0 == pass;
         if (goes_on(search)) {
-            search->rejected.count = 0; /* the second pass looks again at what the first rejected */
-            search->rejected.more = 0;
+            /* the second pass looks again at what the first rejected */
+            btl_ib_rejected_devices_clear(&search->rejected);
             open_types(search, NULL);
         }
     }

@@ -645,3 +645,9 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     params->eager_by_user = set_by_user(component, "eager_limit");
     params->registered = OPAL_SUCCESS == mca_btl_base_param_register(component, limits) && ok;
 }
+
+/* Open MPI looked at its own values when it registered them. */
+void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
+{
+    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
+}

@@ -123,6 +123,9 @@ typedef struct btl_ib_rule {
 void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limits,
                             mca_base_component_t *component);
 
+/* Does Open MPI refuse what was read of its own values (params->registered)? */
+void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits);
+
 /* Rule number `i`, from 0. Returns whether there is one. */
 bool btl_ib_params_rule(size_t i, btl_ib_rule_t *rule);
 

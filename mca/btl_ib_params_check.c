@@ -101,8 +101,7 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             store(&rule, &meant, base + rule.offset);
         }
     }
-    /* Open MPI looked at its own values when it registered them. */
-    params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
+    btl_ib_params_verify(params, limits);
 }
 
 /* ---- telling ---- */

@@ -35,6 +35,13 @@ typedef struct btl_ib_rejected_devices {
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason);
 
+/* Forget them: they are looked for again. */
+static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
+{
+    rejected->count = 0;
+    rejected->more = 0;
+}
+
 /*
  * One line for each: "  udp/eth0: it is down", and a last one for those that found no place;
  * "  (nothing)" if there are none. What does not fit into `size` bytes is left out, in whole lines.

@@ -41,6 +41,13 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes)
     return host;
 }
 
+void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
+                                    const btl_ib_registration_host_t *host)
+{
+    *limit = (btl_ib_registration_limit_t){0};
+    (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
+}
+
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes)
 {
     const bool fits = bytes <= limit->max && limit->bytes <= limit->max - bytes;

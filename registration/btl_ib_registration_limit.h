@@ -41,6 +41,10 @@ const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,
                                             uint64_t *bytes);
 
+/* Nothing is registered; the limit is what `text` says, or 0 bytes if that is wrong. */
+void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
+                                    const btl_ib_registration_host_t *host);
+
 /* This host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 

@@ -252,6 +252,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/device.c \
     tests/sim/guard.c \
     tests/sim/grid.c \
+    tests/sim/inside.c \
     tests/sim/links.c \
     tests/sim/main.c \
     tests/sim/named.c \

@@ -5,7 +5,6 @@
 
 /* Scenarios of first contact, farewell, restarts: lives of connections. */
 
-#include "btl_ib_state.h"
 #include "named.h"
 
 static bool drop_closes(sim_t *sim, const datagram_t *d)
@@ -153,7 +152,7 @@ static void must_live(sim_t *sim, uint64_t told)
     if (sim->applied[F_DEATH] != 0) {
         sim_fail(sim, "a peer was given up for what nobody had proved");
     }
-    if (proc_link(&sim->procs[0], 1, 0)->conn->pmtud.datagram_max < 1000) {
+    if (inside_datagram_max(proc_link(&sim->procs[0], 1, 0)->conn) < 1000) {
         sim_fail(sim, "the path was believed to carry less");
     }
     if (count->rejected_icmp + count->rejected_icmp_short != told) {

@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-#include "btl_ib_failover.h"
-#include "btl_ib_state.h"
 #include "named.h"
 
 /* The rail that a datagram really goes by; see rail_open(). */
@@ -231,7 +229,7 @@ void failover_away(sim_t *sim)
 {
     acquainted(sim, 2, 2);
     btl_ib_conn_t *b = proc_link(&sim->procs[0], 1, 1)->conn;
-    if (!btl_ib_failover(b)) {
+    if (!inside_fail_over(b)) {
         sim_fail(sim, "there is no other way");
     }
     rail_fail_device(sim->procs[0].rails[0]);
@@ -246,14 +244,14 @@ void failover_home(sim_t *sim)
     in_traffic(sim);
     broken_for_a_while(sim, drop_first_way);
     const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (a->route.via == a->rail) {
+    if (inside_by_its_own(a)) {
         sim_fail(sim, "the broken way is not left");
     }
     for (int i = 0; i < 10; i++) {
         say(sim, 0, 1, 1000, SIM_S(1) * (uint64_t) i + 1000)->rail = 0;
     }
     sim_run_until(sim, sim->now + SIM_S(10));
-    if (a->route.via != a->rail) {
+    if (!inside_by_its_own(a)) {
         sim_fail(sim, "the healed way is not taken back");
     }
     all_survive(sim, SIM_S(1));
@@ -305,15 +303,14 @@ void failover_disagree(sim_t *sim)
     acquainted(sim, 2, 3);
     btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
     btl_ib_conn_t *b = proc_link(&sim->procs[1], 0, 0)->conn;
-    if (!btl_ib_failover(a) || !btl_ib_failover(a) || !btl_ib_failover(b)) {
+    if (!inside_fail_over(a) || !inside_fail_over(a) || !inside_fail_over(b)) {
         sim_fail(sim, "there is no other way");
     }
     traffic(sim);
     run_settle(sim, SIM_S(1));
     must_be_within(sim, "ways taken", failovers(sim), 4);
-    if (a->route.via->index != b->route.via->index) {
-        sim_fail(sim, "one goes by rail %u, the other by rail %u", a->route.via->index,
-                 b->route.via->index);
+    if (inside_rail(a) != inside_rail(b)) {
+        sim_fail(sim, "one goes by rail %u, the other by rail %u", inside_rail(a), inside_rail(b));
     }
     all_survive(sim, SIM_S(1));
 }
@@ -421,13 +418,13 @@ void port_flaps_of_two(sim_t *sim)
     set_port(sim, 0, false);
     run_settle(sim, SIM_MS(200));
     must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
-    if (a->route.via == a->rail || b->route.via == b->rail) {
+    if (inside_by_its_own(a) || inside_by_its_own(b)) {
         sim_fail(sim, "the port that is down is still used");
     }
     sim_run_until(sim, sim->now + SIM_S(2));
     set_port(sim, 0, true);
     sim_run_until(sim, sim->now + SIM_MS(10));
-    if (a->route.via != a->rail || b->route.via != b->rail) {
+    if (!inside_by_its_own(a) || !inside_by_its_own(b)) {
         sim_fail(sim, "the port that is back is not used");
     }
     traffic(sim);

@@ -10,15 +10,13 @@
 
 #include <stdio.h>
 
-#include "btl_ib_state.h"
 #include "named.h"
 
 static uint32_t datagram_max(sim_t *sim, uint32_t from, uint32_t to)
 {
     const link_t *link = proc_link(&sim->procs[from], to, 0);
-    const btl_ib_conn_t *conn = link->conn != NULL ? link->conn : link->passive;
 
-    return conn->pmtud.datagram_max;
+    return inside_datagram_max(link->conn != NULL ? link->conn : link->passive);
 }
 
 /* From now on nothing above `bytes` gets through, in either direction. */

@@ -6,7 +6,6 @@
 /* Scenarios in which a pair of rails leads nowhere, or is refused on the way: that closes this pair, and no connection
  * is lost while there is another. And what is no loss: a process of another job that has left. */
 
-#include "btl_ib_state.h"
 #include "named.h"
 
 /* The rail that a datagram really goes by; see rail_open(). */
@@ -123,7 +122,7 @@ void way_without_answer(sim_t *sim)
     }
     sim_run_until(sim, sim->now + SIM_S(9));
     const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (conn->route.via != conn->rail || !conn->validation.valid) {
+    if (!inside_by_its_own(conn) || !inside_own_is_valid(conn)) {
         sim_fail(sim, "the healed way is not taken");
     }
     must_be_within(sim, "messages", sim->nmessages - before, 28);
@@ -150,7 +149,7 @@ static void refused_for_a_while(sim_t *sim, bool (*reject)(sim_t *, const datagr
     }
     sim_run_until(sim, sim->now + SIM_S(17));
     const btl_ib_conn_t *conn = proc_link(&sim->procs[0], 1, 0)->conn;
-    if (conn->route.via != conn->rail) {
+    if (!inside_by_its_own(conn)) {
         sim_fail(sim, "the healed way is not taken back");
     }
     finish(sim);

@@ -718,6 +718,19 @@ void run_rest_burst(sim_t *sim);
 void run_farewell(sim_t *sim);
 void run_heal(sim_t *sim);
 
+/* inside.c: what is private in an engine. By which of our rails does a connection go, is it the
+ * connection's own, and is that known to work? */
+uint32_t inside_rail(const btl_ib_conn_t *conn);
+bool inside_by_its_own(const btl_ib_conn_t *conn);
+bool inside_own_is_valid(const btl_ib_conn_t *conn);
+/* Go by another rail now. False: there is none. */
+bool inside_fail_over(btl_ib_conn_t *conn);
+/* Bytes of the largest datagram on its path; us of its shortest round trip, UINT32_MAX: not known;
+ * the token of what it sends. */
+uint32_t inside_datagram_max(const btl_ib_conn_t *conn);
+uint32_t inside_network_rtt(const btl_ib_conn_t *conn);
+uint64_t inside_token(const btl_ib_conn_t *conn);
+
 /* grid.c */
 /* All cells, or those that are quick enough for every check. Writes *.csv and *.svg beside `path` (NULL:
  * none). Returns an exit status. */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "btl_ib_pool.h"
-#include "btl_ib_state.h"
 #include "sim.h"
 
 static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver, uint32_t rail)
@@ -104,9 +103,8 @@ static uint32_t pending_max(proc_t *proc, const proc_t *peer, uint32_t rail, uin
 {
     const link_t *link = proc_link(proc, peer->index, rail);
     const btl_ib_conn_t *conn = link->conn != NULL ? link->conn : link->passive;
-    uint32_t times = conn == NULL || conn->recovery.network_rtt == UINT32_MAX
-                         ? 1
-                         : conn->recovery.network_rtt / 50;
+    const uint32_t rtt = conn == NULL ? UINT32_MAX : inside_network_rtt(conn);
+    uint32_t times = rtt == UINT32_MAX ? 1 : rtt / 50;
 
     return table_of(peer)->q[space].max_pending * (times > 1 ? times : 1);
 }
@@ -435,8 +433,8 @@ static uint32_t rail_of(proc_t *proc, uint32_t peer, uint32_t rail, const btl_ib
 {
     for (uint32_t i = 0; i < proc->sim->nrails; i++) {
         const link_t *link = proc_link(proc, peer, i);
-        if ((link->conn != NULL && link->conn->identity.tx_token == view->token)
-            || (link->passive != NULL && link->passive->identity.tx_token == view->token)) {
+        if ((link->conn != NULL && inside_token(link->conn) == view->token)
+            || (link->passive != NULL && inside_token(link->passive) == view->token)) {
             return i;
         }
     }

@@ -14,7 +14,8 @@
 #include <string.h>
 
 #include "require.h"
-#include "udp_rail.h"
+#include "transport.h"
+#include "udp_name.h"
 #ifdef BTL_IB_HAVE_VERBS
 #include "verbs_rc_addr.h"
 #include "verbs_rc_private_data.h"

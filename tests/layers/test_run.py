@@ -56,7 +56,7 @@ def findings(files):
         build = os.path.join(root, "build")
         os.makedirs(os.path.join(build, ".libs"))
         sources = {layer: [path for path in files if path.endswith(".c")
-                           and run.layer_of(path) == layer]
+                           and not path.startswith("tests/") and run.layer_of(path) == layer]
                    for layer in run.LAYERS}
         folders = sorted({os.path.dirname(path) for path in files})
         with open(os.path.join(build, "Makefile"), "w", encoding="utf-8") as file:
@@ -258,6 +258,14 @@ class Rules(unittest.TestCase):
     def test_system(self):
         self.expect(changed("engine/engine.c", ("return", "getenv(\"HOME\");\n    return")),
                     "system", "getenv")
+
+    def test_tests(self):
+        self.assertEqual(findings(changed(
+            "glue.c", tests__unit__test_conn_dot_c='#include "conn.h"\n#include "transport.h"\n',
+            tests__unit__udp_inside_dot_c='#include "conn.h"\n')), {})
+        for name in ("test_window_dot_c", "test_conn_window_dot_c", "helper_dot_h"):
+            self.expect(changed("glue.c", **{f"tests__unit__{name}": '#include "conn.h"\n'}),
+                        "tests", "includes engine/conn/conn.h", name.replace("_dot_", "."))
 
 
 if __name__ == "__main__":

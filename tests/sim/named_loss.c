@@ -156,10 +156,18 @@ void tail_loss(sim_t *sim)
     begin_and_lose(sim, &(loss_t){drop_mask, 19, 1, 1, 20, 900, SIM_US(245), 3});
 }
 
-/* The same of messages that travel together: the two that left alone arrive, the bundle does not. */
+static bool drop_bundles(sim_t *sim, const datagram_t *d)
+{
+    return type_of(d) == BTL_IB_TYPE_BUNDLE && !is_again(d) && drop_mask(sim, d);
+}
+
+/* The same of messages that travel together: the two that left alone arrive, the bundle does not;
+ * or three bundles that others follow. */
 void tail_loss_of_bundle(sim_t *sim)
 {
-    begin_and_lose(sim, &(loss_t){drop_mask, 2, 1, 1, 20, 50, SIM_US(245), 3});
+    begin_and_lose(sim, &(loss_t){drop_bundles, 0, 1, 1, 20, 50, SIM_US(245), 3});
+    again(sim, 2);
+    begin_and_lose(sim, &(loss_t){drop_bundles, 0, 3, 1, 300, 30, SIM_US(150), 3});
 }
 
 /* Probe, then timeouts that double. */
@@ -265,6 +273,7 @@ void each_lost(sim_t *sim)
     }
 }
 
+/* Single messages, and some that travel together. */
 void each_duplicated(sim_t *sim)
 {
     two(sim);
@@ -274,6 +283,13 @@ void each_duplicated(sim_t *sim)
         say(sim, i % 2, 1 - i % 2, i * 100, SIM_US(20) * i)->replies = 2;
     }
     run_settle(sim, SIM_S(1));
+    for (uint32_t i = 0; i < 50; i++) {
+        say(sim, 0, 1, 30, 1000);
+    }
+    run_settle(sim, SIM_S(1));
+    if (sim_counters(sim, 0)->sent_bundles == 0) {
+        sim_fail(sim, "nothing travelled together");
+    }
     run_heal(sim);
     finish(sim);
 }

@@ -29,7 +29,7 @@ static uint64_t begin(sim_t *sim, uint32_t reassembly_max)
 }
 
 /* Until then a probe goes each 200 ms, and then all comes within `bound` ns. */
-static void must_come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, uint64_t bound)
+static void come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, uint64_t bound)
 {
     sim_run_until(sim, sim->tag_from - 1000);
     must_be_within(sim, "datagrams to somebody who refuses them", sim->procs[0].datagrams - before,
@@ -39,6 +39,11 @@ static void must_come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, u
     }
     run_settle(sim, SIM_S(60));
     must_be_within(sim, "after the cause was gone it took ns", sim->now - sim->tag_from, bound);
+}
+
+static void must_come_soon(sim_t *sim, uint64_t before, uint64_t first_copies, uint64_t bound)
+{
+    come_soon(sim, before, first_copies, bound);
     finish(sim);
 }
 
@@ -48,6 +53,10 @@ void ready_tag(sim_t *sim)
 
     for (uint32_t i = 0; i < 100; i++) {
         say(sim, 0, 1, 100 + i, 1000)->tag = 200;
+    }
+    sim_run_until(sim, sim->tag_from - 1000);
+    if (sim_counters(sim, 1)->sent_ready != 0) {
+        sim_fail(sim, "it was told that they may come before anybody listens");
     }
     must_come_soon(sim, before, 100, SIM_US(300));
 }
@@ -64,22 +73,36 @@ void ready_beside_others(sim_t *sim)
     must_come_soon(sim, before, 130, SIM_US(300));
 }
 
-/* A fragment without a receiver for its tag; those behind it fill all buffers, and what is behind those
- * is refused for want of one. Probes would have to go round until they meet the first. */
-static void fill_buffers(sim_t *sim, uint64_t bound)
+/* A fragment without a receiver for its tag; those behind it fill all buffers, and what is behind
+ * those is refused for want of one. Probes would have to go round until they meet the first, which
+ * is handed up before all others. */
+static void fill_buffers(sim_t *sim, uint32_t buffers, uint64_t bound)
 {
-    uint64_t before = begin(sim, 4);
+    uint64_t before = begin(sim, buffers);
+    uint32_t first = sim->nmessages;
 
     say(sim, 0, 1, 6000, 1000)->tag = 200;
     for (uint32_t i = 0; i < 12; i++) {
         say(sim, 0, 1, 6000, 2000);
     }
-    must_come_soon(sim, before, 120, bound);
+    come_soon(sim, before, 120, bound);
+    if (sim_counters(sim, 1)->refused_no_reassembly == 0) {
+        sim_fail(sim, "there was a buffer for each");
+    }
+    for (uint32_t i = first + 1; i < sim->nmessages; i++) {
+        if (sim->messages[i].delivered_at < sim->messages[i - 1].delivered_at) {
+            sim_fail(sim, "message %u overtook the one before it", i);
+        }
+    }
+    finish(sim);
 }
 
+/* Also where no buffer is shared: each peer has one of its own. */
 void ready_buffers(sim_t *sim)
 {
-    fill_buffers(sim, SIM_US(300));
+    fill_buffers(sim, 4, SIM_US(300));
+    again(sim, 2);
+    fill_buffers(sim, 0, SIM_US(300));
 }
 
 /* The news is lost three times: it goes along with the answers to probes, one each 200 ms. */
@@ -87,7 +110,7 @@ void ready_lost(sim_t *sim)
 {
     sim->scratch[LOST] = 3;
     sim->drop = drop_ready;
-    fill_buffers(sim, SIM_MS(700));
+    fill_buffers(sim, 4, SIM_MS(700));
 }
 
 /* 400 messages of 30000 bytes, four at a time. Returns how long they took, ns. */

@@ -665,34 +665,6 @@ static void closed_by_the_peer(void **state)
     end(bench);
 }
 
-static bool loses_bundles_once(bench_t *bench, const bench_datagram_t *datagram)
-{
-    return (datagram->data[0] & 0xf) == BTL_IB_TYPE_BUNDLE && bench->scratch[1]++ < 3;
-}
-
-/* Lost, a bundle comes again as it was; repeated, it is delivered once. */
-static void lost_and_repeated(void **state)
-{
-    bench_t *bench = pair();
-
-    (void) state;
-    bench->loses = loses_bundles_once;
-    send_many(bench, 300, 30);
-    assert_true(bench_settle(bench, SECOND));
-    assert_true(bench_counters(bench, 0)->retransmits >= 3);
-    each_delivered_once(bench);
-    bench->taping = true;
-    send_many(bench, 50, 30);
-    assert_true(bench_settle(bench, SECOND));
-    bench->taping = false;
-    while (bench->tape.count > 0) {
-        bench_deliver(bench, bench_pop(&bench->tape));
-    }
-    bench_run(bench, 5000);
-    each_delivered_once(bench);
-    end(bench);
-}
-
 /* Any allocation may fail, on both sides, and what waits gets through. */
 static void without_memory(void **state)
 {
@@ -759,7 +731,6 @@ int main(void)
         cmocka_unit_test(kept_in_a_kick),
         cmocka_unit_test(ended_in_a_callback),
         cmocka_unit_test(closed_by_the_peer),
-        cmocka_unit_test(lost_and_repeated),
         cmocka_unit_test(without_memory),
         cmocka_unit_test(given_back),
     };

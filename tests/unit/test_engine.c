@@ -238,38 +238,6 @@ static void one_callback_after_the_other(void **state)
     (void) state;
 }
 
-static void in_order(bench_t *bench, uint32_t message)
-{
-    assert_int_equal(message, bench->scratch[NEXT]++);
-}
-
-/* The first has no receiver for its tag yet, and those behind it fill all buffers there are: none is
- * handed up before it, and it still gets in. */
-static void behind_a_tag_without_a_receiver(void **state)
-{
-    for (uint32_t buffers = 0; buffers < 4; buffers += 3) {
-        bench_t *bench = new_bench();
-        bench->hosts[1].config.reassembly_max = buffers;
-        acquaint(bench);
-        bench->hosts[1].deaf[200] = true;
-        bench->scratch[NEXT] = bench_send(bench, 0, 1, 5000, 200);
-        bench->on_deliver = in_order;
-        for (int i = 0; i < 8; i++) {
-            bench_send(bench, 0, 1, 5000, 1);
-        }
-        bench_run(bench, SECOND);
-        assert_int_equal(bench->messages[bench->scratch[NEXT]].delivered, 0);
-        assert_int_equal(bench_totals(&bench->hosts[1]).reassemblies, buffers);
-        bench->hosts[1].deaf[200] = false;
-        /* Probes take turns with all that waits, each second one 200 ms after the other. */
-        assert_true(bench_settle(bench, 36 * 400 * 1000));
-        each_delivered_once(bench);
-        bench->on_deliver = NULL;
-        end(bench);
-    }
-    (void) state;
-}
-
 static bool loses_fragment_0(bench_t *bench, const bench_datagram_t *datagram)
 {
     uint32_t fragment;
@@ -722,25 +690,15 @@ static void configurations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(explicit_return_of_credit),
-        cmocka_unit_test(a_probe_for_credit),
-        cmocka_unit_test(a_pace_of_long_ago),
-        cmocka_unit_test(reasons_of_death),
-        cmocka_unit_test(peers_with_other_limits),
-        cmocka_unit_test(one_callback_after_the_other),
-        cmocka_unit_test(an_end_over_a_gap),
-        cmocka_unit_test(behind_a_tag_without_a_receiver),
-        cmocka_unit_test(a_close_while_fragments_wait),
-        cmocka_unit_test(both_close_at_once),
-        cmocka_unit_test(a_flooded_rail),
-        cmocka_unit_test(calls_that_cannot_be),
-        cmocka_unit_test(configurations),
-        cmocka_unit_test(chunks_of_one_size),
-        cmocka_unit_test(comes_again_for_the_rest),
-        cmocka_unit_test(refusals_in_a_row),
-        cmocka_unit_test(losses_to_others),
-        cmocka_unit_test(depth_in_segments),
-        cmocka_unit_test(depth_in_bytes),
+        cmocka_unit_test(explicit_return_of_credit), cmocka_unit_test(a_probe_for_credit),
+        cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
+        cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(one_callback_after_the_other),
+        cmocka_unit_test(an_end_over_a_gap),         cmocka_unit_test(a_close_while_fragments_wait),
+        cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
+        cmocka_unit_test(calls_that_cannot_be),      cmocka_unit_test(configurations),
+        cmocka_unit_test(chunks_of_one_size),        cmocka_unit_test(comes_again_for_the_rest),
+        cmocka_unit_test(refusals_in_a_row),         cmocka_unit_test(losses_to_others),
+        cmocka_unit_test(depth_in_segments),         cmocka_unit_test(depth_in_bytes),
         cmocka_unit_test(a_pause_on_a_long_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,23 +178,6 @@ static void comes_again_in_parts(void **state)
     (void) state;
 }
 
-/* As long as nobody listens nothing is told, however often it is looked for. */
-static void nothing_is_told_too_soon(void **state)
-{
-    bench_t *bench = refusing(10);
-
-    for (int i = 0; i < 1000; i++) {
-        bench_turn(bench, 1);
-    }
-    bench_run(bench, SECOND);
-    assert_int_equal(bench_counters(bench, 1)->sent_ready, 0);
-    assert_int_equal(bench_counters(bench, 0)->received_ready, 0);
-    bench->hosts[1].deaf[DEAF] = false;
-    assert_true(bench_settle(bench, SECOND));
-    end(bench);
-    (void) state;
-}
-
 static bool loses_all(bench_t *bench, const bench_datagram_t *datagram)
 {
     (void) bench;
@@ -421,13 +404,19 @@ static void a_reason_of_long_ago(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_come_at_once),         cmocka_unit_test(told_until_it_is_there),
-        cmocka_unit_test(nothing_is_told_too_soon), cmocka_unit_test(two_are_told_once_each),
-        cmocka_unit_test(ends_with_its_life),       cmocka_unit_test(a_liar_names),
-        cmocka_unit_test(a_reason_of_long_ago),     cmocka_unit_test(refused_for_two_reasons),
-        cmocka_unit_test(comes_again_in_parts),     cmocka_unit_test(all_are_parked),
-        cmocka_unit_test(too_many_to_park),         cmocka_unit_test(all_are_told_in_time),
-        cmocka_unit_test(limits_hold_up_nobody),    cmocka_unit_test(told_in_small_buffers),
+        cmocka_unit_test(all_come_at_once),
+        cmocka_unit_test(told_until_it_is_there),
+        cmocka_unit_test(two_are_told_once_each),
+        cmocka_unit_test(ends_with_its_life),
+        cmocka_unit_test(a_liar_names),
+        cmocka_unit_test(a_reason_of_long_ago),
+        cmocka_unit_test(refused_for_two_reasons),
+        cmocka_unit_test(comes_again_in_parts),
+        cmocka_unit_test(all_are_parked),
+        cmocka_unit_test(too_many_to_park),
+        cmocka_unit_test(all_are_told_in_time),
+        cmocka_unit_test(limits_hold_up_nobody),
+        cmocka_unit_test(told_in_small_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

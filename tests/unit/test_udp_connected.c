@@ -310,7 +310,7 @@ static void test_fair(void **state)
             assert_int_equal(send_all(trio.c, &by_c, 1), 0);
         }
         assert_int_equal(send_all(pair->b, &by_b, 1), 0); /* there is always one more */
-        event = wait_recv(pair->a);
+        assert_int_equal(pair->a->ops->poll(pair->a, &event, 1), 1);
         if (event.from == trio.c_at_a) {
             found = i;
         }
@@ -332,16 +332,51 @@ static void poll_in_vain(int polls)
     }
 }
 
-/* With few sockets a poll looks at one of them, in turn at all. */
-static void test_few_idle(void **state)
+/* A poll in vain sweeps over all sockets if this passes before each. */
+enum { LONG = 20000 }; /* ns */
+
+/* Each of these polls comes so long after the one before. */
+static void poll_seldom(int polls)
 {
-    (void) state;
+    uint32_t receives = 0, asks = 0;
+
+    for (int i = 0; i < polls; i++) {
+        calls.now += LONG;
+        poll_in_vain(1);
+        receives += calls.receives;
+        asks += calls.asks;
+    }
+    calls.receives = receives;
+    calls.asks = asks;
+}
+
+/* Nothing came to any of three sockets for long, and time stands still. */
+static void open_quiet_trio(int epoll_error)
+{
     open_trio(2);
     send_b(UDP_HOT);
     send_c(UDP_HOT);
+    calls.epoll_error = epoll_error;
+    calls.now = LATER;
     poll_in_vain(1000);
-    assert_int_equal(calls.receives, 1000);
-    assert_int_equal(calls.asks, 0);
+}
+
+/* Idle, all sockets are looked at, but not often: each by itself, or by epoll. */
+static void test_idle_looks(void **state)
+{
+    (void) state;
+    for (int epoll = 0; epoll < 2; epoll++) {
+        open_quiet_trio(epoll ? 0 : ENOMEM);
+        poll_in_vain(1000);
+        assert_int_equal(calls.receives, 1000);
+        calls.now += LONG;
+        poll_in_vain(1);
+        assert_int_equal(calls.receives, epoll ? 1 : 3);
+        assert_int_equal(calls.asks, epoll);
+        if (!epoll) {
+            close_trio();
+        }
+    }
     close_trio();
 }
 
@@ -370,65 +405,62 @@ static void assert_all_found(void)
     free_slots(pair->b, &slots);
 }
 
-static void test_few_found(void **state)
+/* Who polls seldom asks which sockets have something by one call, until one has. */
+static void test_seldom(void **state)
 {
     (void) state;
-    open_trio(2);
-    send_b(UDP_HOT);
-    send_c(UDP_HOT);
-    for (int i = 0; i < 100; i++) {
-        assert_all_found();
-    }
-    assert_int_equal(calls.asks, 0);
-    close_trio();
-}
-
-/* With many sockets a poll looks at one, and asks epoll which of the others have something. */
-static void open_many(void)
-{
-    btl_ib_open_params_t params = heard_params();
-
-    open_trio(2);
-    close_transport(trio.pair.a);
-    params.connected_max = 2;
-    params.bulk_lane = true;
-    trio.pair.a = open_with(params);
-    trio.pair.b_at_a = add(trio.pair.a, trio.pair.b);
-    trio.pair.a_at_b = add(trio.pair.b, trio.pair.a);
-    trio.c_at_a = add(trio.pair.a, trio.c);
-    trio.a_at_c = add(trio.c, trio.pair.a);
-}
-
-static void test_many(void **state)
-{
-    (void) state;
-    open_many();
-    /* The peers have one lane, so the port that sockets are connected from is not the one they
-     * know; what counts here is how many there are. */
-    assert_int_equal(udp_add_socket(trio.pair.a), 0);
-    assert_int_equal(udp_add_socket(trio.pair.a), 0);
-    poll_in_vain(100);
-    assert_int_equal(calls.receives, 100);
+    open_quiet_trio(0);
+    poll_seldom(10);
+    poll_seldom(100);
+    assert_int_equal(calls.receives, 0);
     assert_int_equal(calls.asks, 100);
-    for (int i = 0; i < 100; i++) {
-        assert_all_found();
-    }
+    const btl_ib_tx_t tx = make_tx(trio.c, &trio.pair.slots, 0, trio.a_at_c, 77, 1);
+    btl_ib_event_t event;
+    assert_int_equal(send_all(trio.c, &tx, 1), 0);
+    assert_int_equal(trio.pair.a->ops->poll(trio.pair.a, &event, 1), 1); /* at once */
+    repost(trio.pair.a, &event);
+    assert_int_equal(calls.receives, 1);
+    poll_in_vain(1); /* sweeps */
+    poll_in_vain(1);
+    assert_int_equal(calls.receives, 1); /* as before */
+    assert_int_equal(calls.asks, 0);
+    assert_all_found();
     close_trio();
 }
 
-/* There can be no epoll set: that is tried once, and sockets are looked at in turn. */
-static void test_many_without_epoll(void **state)
+/* Who has several busy peers does so at each poll. */
+static void test_many_busy(void **state)
 {
     (void) state;
-    open_many();
-    calls.epoll_error = ENOMEM;
-    assert_int_equal(udp_add_socket(trio.pair.a), 0);
-    assert_int_equal(udp_add_socket(trio.pair.a), 0);
+    open_quiet_trio(0);
+    btl_ib_transport_t *other = open_with(heard_params()); /* comes by the shared socket */
+    const btl_ib_addr_t a_at_other = add(other, trio.pair.a);
+    (void) add(trio.pair.a, other);
+    for (int i = 0; i < 100; i++) {
+        (void) assert_reaches(other, a_at_other, trio.pair.a, 64);
+        assert_all_found();
+    }
+    (void) assert_reaches(other, a_at_other, trio.pair.a, 64);
     poll_in_vain(10);
+    assert_int_equal(calls.receives, 0);
+    assert_int_equal(calls.asks, 10);
+    poll_in_vain(1000); /* then none is busy any more */
+    assert_in_range(calls.asks, 100, 300);
+    assert_all_found();
+    close_transport(other);
+    close_trio();
+}
+
+/* There can be no epoll set: that is tried once, and sockets are swept over. */
+static void test_seldom_without_epoll(void **state)
+{
+    (void) state;
+    open_quiet_trio(ENOMEM);
+    poll_seldom(10);
     calls.epoll_error = 0;
-    poll_in_vain(10);
+    poll_seldom(10);
     assert_int_equal(calls.asks, 0);
-    assert_int_equal(calls.receives, 10);
+    assert_int_equal(calls.receives, 30);
     assert_all_found();
     close_trio();
 }
@@ -629,10 +661,10 @@ int main(void)
         cmocka_unit_test(test_port),
         cmocka_unit_test(test_gap),
         cmocka_unit_test(test_fair),
-        cmocka_unit_test(test_few_idle),
-        cmocka_unit_test(test_few_found),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_many_without_epoll),
+        cmocka_unit_test(test_idle_looks),
+        cmocka_unit_test(test_seldom),
+        cmocka_unit_test(test_many_busy),
+        cmocka_unit_test(test_seldom_without_epoll),
         cmocka_unit_test(test_wait_fd),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_refused_asking),

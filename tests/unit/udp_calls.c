@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -177,6 +178,16 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 int recvmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags, struct timespec *timeout)
 {
     return spoilt_recv(flags) ? -1 : (int) syscall(SYS_recvmmsg, fd, msg, n, flags, timeout);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    if (0 == calls.now) {
+        return (int) syscall(SYS_clock_gettime, clock, out);
+    }
+    out->tv_sec = (time_t) (calls.now / 1000000000u);
+    out->tv_nsec = (long) (calls.now % 1000000000u);
+    return 0;
 }
 
 void *aligned_alloc(size_t alignment, size_t size)

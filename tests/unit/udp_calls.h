@@ -16,6 +16,9 @@
 
 #include "transport.h"
 
+/* ns: a time of the clock that no test reaches. */
+#define LATER (UINT64_C(1) << 60)
+
 typedef struct udp_calls {
     /* What they are to do. */
     bool no_gso, no_gro; /* the kernel knows no such option */
@@ -28,6 +31,7 @@ typedef struct udp_calls {
     int socket_error, reuse_error, bind_error, connect_error, epoll_error; /* they end with it */
     uint32_t small_buffers;   /* bytes that sockets get, whatever they ask for; 0: that */
     void (*at_connect)(void); /* called before one */
+    uint64_t now;             /* ns: what the clock says; 0: the time */
     /* What they did. */
     uint32_t sends;    /* calls that sent something */
     uint32_t messages; /* in them */

@@ -75,11 +75,6 @@ btl_ib_udp_name_t udp_name(const btl_ib_transport_t *t)
     return name;
 }
 
-int udp_add_socket(btl_ib_transport_t *t)
-{
-    return btl_ib_udp_sockets_add(&btl_ib_udp_of(t)->sockets);
-}
-
 uint32_t udp_ready(const btl_ib_transport_t *t, uint32_t *errors)
 {
     return btl_ib_udp_sockets_ready(&of(t)->sockets, errors);

@@ -39,9 +39,6 @@ int udp_fd(const btl_ib_transport_t *t, uint32_t socket);
 /* The address and port that the transport publishes. */
 btl_ib_udp_name_t udp_name(const btl_ib_transport_t *t);
 
-/* Open one more socket, which is connected to nobody. Returns 0, or a negative errno. */
-int udp_add_socket(btl_ib_transport_t *t);
-
 /* Which sockets have something now, by the epoll set, and which an error: bits. */
 uint32_t udp_ready(const btl_ib_transport_t *t, uint32_t *errors);
 

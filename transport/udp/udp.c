@@ -221,7 +221,6 @@ static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
     btl_ib_udp_errors_init(&udp->errors, &udp->log, &udp->peers, largest);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers, params->connected_max);
     btl_ib_udp_tx_init(&udp->tx, &udp->log, &udp->connected, &udp->errors, largest);
-    btl_ib_udp_poll_init(&udp->poll, &udp->sockets);
     btl_ib_udp_rx_init(&udp->rx, &udp->log,
                        params->rx_size != 0 && params->rx_size < largest ? params->rx_size
                                                                          : largest);

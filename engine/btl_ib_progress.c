@@ -72,8 +72,8 @@ static int handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int 
     int received = 0;
 
     for (int i = 0; i < count; i++) {
-        engine->turn.batch =
-            polled->number; /* a callback, or another thread in it, may have polled */
+        /* each time: a callback, or another thread in it, may have polled */
+        engine->turn.batch = polled->number;
         engine->turn.away = polled->away;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
@@ -152,10 +152,8 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     int datagrams = 0;
 
     engine->turn.more = false;
-    engine
-        ->turn
-        /* in rotation, so that a rail that is flooded does not starve the others */
-        .first_rail++;
+    /* in rotation, so that a rail that is flooded does not starve the others */
+    engine->turn.first_rail++;
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
@@ -177,7 +175,9 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 /* ---- progress ---- */
 
-static void expired(btl_ib_guest_t *guest)
+/* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
+ * nothing of btl_ib_engine_progress() in registers, where every message passes. */
+__attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
 {
     btl_ib_timer_t *timer = BTL_IB_CONTAINER(guest, btl_ib_timer_t, guest);
     btl_ib_conn_t *conn = timer->conn;
@@ -251,7 +251,7 @@ static bool has_deferred_work(const btl_ib_engine_t *engine)
            || !btl_ib_list_empty(&engine->unidentified.messages) || engine->turn.failure_pending;
 }
 
-static uint32_t do_deferred_work(btl_ib_engine_t *engine)
+__attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engine)
 {
     uint32_t count = btl_ib_input_stored(engine);
 

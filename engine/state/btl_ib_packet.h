@@ -62,9 +62,9 @@ void btl_ib_packet_copy(const struct iovec *iov, int count, uint64_t offset, uin
 static inline void btl_ib_packet_copy_message(const btl_ib_msg_t *msg, uint8_t *to)
 {
     for (int i = 0; i < 2; i++) {
-        if (msg->iov[i].iov_len > 0) {
-            memcpy(to, msg->iov[i].iov_base, msg->iov[i].iov_len);
-            to += msg->iov[i].iov_len;
+        const size_t size = msg->iov[i].iov_len;
+        if (size > 0) {
+            to = (uint8_t *) memcpy(to, msg->iov[i].iov_base, size) + size;
         }
     }
 }

@@ -61,6 +61,9 @@
 
 /* The sending side of one channel of one connection. */
 typedef struct btl_ib_tx_space {
+    struct {                   /* btl_ib_submit.c */
+        btl_ib_list_t pending; /* messages, operations and answers not sent completely, in order */
+    } submit;
     struct { /* btl_ib_sentmap.c */
         btl_ib_tx_window_t window;
         uint32_t in_flight; /* sent, not acknowledged, not known to be lost */
@@ -69,9 +72,6 @@ typedef struct btl_ib_tx_space {
         uint64_t arrived;    /* segment->order of the newest copy known to have arrived */
         uint16_t duplicates; /* retransmissions that the peer reported as duplicates; wraps */
     } recovery;
-    struct {                   /* btl_ib_submit.c */
-        btl_ib_list_t pending; /* messages, operations and answers not sent completely, in order */
-    } submit;
     /* P queues: sequences below it may be sent. btl_ib_ack_rx.c; its first value: btl_ib_conn.c. */
     uint32_t limit;
 } btl_ib_tx_space_t;
@@ -316,8 +316,8 @@ typedef struct btl_ib_idle {
 /* The path MTU and the search for it (RFC 8899). All sizes are bytes of datagrams, with header and
  * trailer. Written by btl_ib_pmtud.c. */
 typedef struct btl_ib_pmtud {
-    uint32_t
-        datagram_max; /* largest datagram to be sent: the path carries it, as far as is known */
+    /* largest datagram to be sent: the path carries it, as far as is known */
+    uint32_t datagram_max;
     uint32_t carries; /* what both directions carried when the connection was made */
     uint32_t home;    /* what the connection's own two rails carry */
     uint32_t most;    /* what the rails of the present route carry: at most `home` */
@@ -461,8 +461,7 @@ typedef struct btl_ib_lifetime {
 
 /* The present turn of progress, and those before. Written by btl_ib_progress.c. */
 typedef struct btl_ib_turn {
-    bool
-        async; /* btl_ib_engine_async_progress(): no callback that needs the application's thread */
+    bool async;   /* no callback that needs the application's thread */
     bool sending; /* what waits is being sent */
     bool more;    /* it received as much as it may: there may be more */
     /* A device failed in asynchronous progress: its connections are still to be told. */
@@ -470,8 +469,8 @@ typedef struct btl_ib_turn {
     uint32_t batches;    /* of events taken from transports; wraps */
     uint32_t batch;      /* number of the batch in hand, or of the last one */
     uint32_t idle_calls; /* consecutive progress calls that received nothing */
-    uint32_t
-        away; /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
+    /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
+    uint32_t away;
     uint32_t first_rail; /* polled first in this turn; wraps */
 } btl_ib_turn_t;
 

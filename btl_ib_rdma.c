@@ -516,12 +516,7 @@ static int module_atomic_cswap(mca_btl_base_module_t *btl, btl_ib_endpoint_t *en
  * runs further down the stack is over, for its caller. */
 static bool pending(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint, uint64_t last)
 {
-    const btl_ib_list_t *active = &module->rdma.active;
-
-    for (btl_ib_list_t *link = btl_ib_list_first(active); NULL != link;
-         link = btl_ib_list_next(active, link)) {
-        const btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(link, btl_ib_rdma_t, link);
-
+    BTL_IB_LIST_FOREACH (const btl_ib_rdma_t, rdma, &module->rdma.active, link) {
         if (rdma->number > last) {
             return false;
         }

@@ -340,27 +340,21 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
     return due;
 }
 
-/* Must turns come to notice that a port is down for too long? That time is measured by a clock
- * which only turns advance. */
-static bool has_port_down(const btl_ib_engine_t *engine)
-{
-    for (uint32_t i = 0; engine->config.down_limit != 0 && i < engine->rail_count; i++) {
-        if (engine->rails[i]->health.down && !engine->rails[i]->health.failed) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 {
     if (engine->turn.more || has_deferred_work(engine) || !btl_ib_list_empty(&engine->events)) {
         return engine->clock.now;
     }
-    const uint64_t due = turn_due(engine);
-    return has_port_down(engine) && engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE < due
-               ? engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE
-               : due;
+    uint64_t due = turn_due(engine);
+    /* Turns must come to notice that a port is down for too long: that time is measured by a clock
+     * which only turns advance. */
+    const uint64_t latest = engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE;
+    for (uint32_t i = 0; engine->config.down_limit != 0 && i < engine->rail_count; i++) {
+        if (engine->rails[i]->health.down && !engine->rails[i]->health.failed && latest < due) {
+            due = latest;
+        }
+    }
+    return due;
 }
 
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)

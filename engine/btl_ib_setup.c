@@ -135,9 +135,8 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
         btl_ib_drops_end(engine);
         engine->drops = NULL;
     }
-    for (item = btl_ib_list_first(&engine->conns); item != NULL;
-         item = btl_ib_list_next(&engine->conns, item)) {
-        btl_ib_conn_strip(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &engine->conns, all) {
+        btl_ib_conn_strip(conn);
     }
     while (btl_ib_list_pop(&engine->events) != NULL) {
     }

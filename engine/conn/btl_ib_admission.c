@@ -51,12 +51,9 @@ bool btl_ib_admission_responds(btl_ib_engine_t *engine)
 /* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
 static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
 {
-    const btl_ib_list_t *messages = &unidentified->messages;
     const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
 
-    for (btl_ib_list_t *item = btl_ib_list_first(messages); item != NULL;
-         item = btl_ib_list_next(messages, item)) {
-        const btl_ib_backlog_entry_t *stored = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
+    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &unidentified->messages, link) {
         const btl_ib_wire_header_t *kept =
             (const btl_ib_wire_header_t *) (const void *) stored->data;
         if (kept->token == header->token && kept->seq == header->seq

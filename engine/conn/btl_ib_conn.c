@@ -22,6 +22,7 @@
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
+#include "btl_ib_pending.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_rnr.h"
@@ -53,11 +54,9 @@ static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
 {
     size_t used = table->count * sizeof(table->q[0]);
 
-    for (btl_ib_list_t *item = btl_ib_list_first(&engine->tables); item != NULL;
-         item = btl_ib_list_next(&engine->tables, item)) {
-        btl_ib_table_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link);
-        if (entry->table.count == table->count && memcmp(entry->table.q, table->q, used) == 0) {
-            return &entry->table;
+    BTL_IB_LIST_FOREACH (const btl_ib_table_entry_t, known, &engine->tables, link) {
+        if (known->table.count == table->count && memcmp(known->table.q, table->q, used) == 0) {
+            return &known->table;
         }
     }
     btl_ib_table_entry_t *entry = btl_ib_zalloc(&engine->mem, sizeof(*entry));
@@ -394,7 +393,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
     btl_ib_identity_add_tombstone(conn);
     btl_ib_send_give_back(conn, 0, -EPIPE);
     end(conn);
-    btl_ib_identity_unregister(conn);
+    btl_ib_table_remove(&engine->table, conn->identity.id);
     (void) btl_ib_identity_register(conn);
     begin(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
@@ -420,18 +419,8 @@ void btl_ib_conn_drain(btl_ib_conn_t *conn)
 
 bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
 {
-    if (!btl_ib_conn_alive(conn)) {
-        return true;
-    }
-    if (!btl_ib_conn_only_skips(conn) || conn->ops.count > 0) {
-        return false;
-    }
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        if (!btl_ib_list_empty(&conn->tx[i].submit.pending)) {
-            return false;
-        }
-    }
-    return true;
+    return !btl_ib_conn_alive(conn)
+           || (btl_ib_conn_only_skips(conn) && conn->ops.count == 0 && !btl_ib_pending_any(conn));
 }
 
 bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)

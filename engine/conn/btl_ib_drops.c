@@ -82,14 +82,10 @@ void btl_ib_drops_turn(btl_ib_engine_t *engine)
 /* The source of a datagram where the transport cannot tell: the peer with that address. */
 static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
 {
-    const btl_ib_list_t *conns = &rail->engine->conns;
-
-    for (btl_ib_list_t *item = btl_ib_list_first(conns);
-         from != BTL_IB_ADDR_UNKNOWN && item != NULL; item = btl_ib_list_next(conns, item)) {
-        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-
-        if ((conn->route.via == rail && conn->route.to == from)
-            || (conn->rail == rail && conn->route.address == from)) {
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (from != BTL_IB_ADDR_UNKNOWN
+            && ((conn->route.via == rail && conn->route.to == from)
+                || (conn->rail == rail && conn->route.address == from))) {
             snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->identity.name));
             return;
         }

@@ -100,9 +100,18 @@ static int worth(const btl_ib_rail_t *rail, uint64_t name)
     return !conn->validation.valid ? 1 : conn->route.via == rail ? 3 : 2;
 }
 
-/* Take the best route worth `least` or more. Among equals the next rail comes first, so that the
- * connections of a failed rail spread over the others. */
-static bool take_next_route(btl_ib_conn_t *conn, int least)
+/* Let the peer answer by the new route. */
+static void tell(btl_ib_conn_t *conn)
+{
+    if (conn->identity.bound || conn->identity.contacted) {
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+/* Take the best route worth `least` or more. 0 is for a device that failed or a port that is down:
+ * nothing goes by it at all. Among equals the next rail comes first, so that the connections of a
+ * failed rail spread over the others. */
+static bool go_on(btl_ib_conn_t *conn, int least)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
@@ -112,31 +121,13 @@ static bool take_next_route(btl_ib_conn_t *conn, int least)
                 engine->rails[(conn->route.via->index + i) % engine->rail_count];
             if (worth(rail, conn->identity.name) == wanted
                 && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+                btl_ib_failover_introduce(conn);
+                tell(conn);
                 return true;
             }
         }
     }
     return false;
-}
-
-/* Let the peer answer by the new route. */
-static void tell(btl_ib_conn_t *conn)
-{
-    if (conn->identity.bound || conn->identity.contacted) {
-        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    }
-}
-
-/* Take a route worth `least` or more. 0 is for a device that failed or a port that is down: nothing
- * goes by it at all. */
-static bool go_on(btl_ib_conn_t *conn, int least)
-{
-    if (!take_next_route(conn, least)) {
-        return false;
-    }
-    btl_ib_failover_introduce(conn);
-    tell(conn);
-    return true;
 }
 
 bool btl_ib_failover(btl_ib_conn_t *conn)

@@ -208,27 +208,26 @@ static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *ar
     return bind_peer(conn, arrival);
 }
 
-/* It belongs to an incarnation that ended here, and we have a new one: our CONNECT tells the
- * sender. */
-static void answer_late(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
-{
-    if (!introduces_peer(conn, arrival)) {
-        return;
-    }
-    conn->engine->count.dropped_stale++;
-    if (arrival->view.type != BTL_IB_TYPE_CLOSE) {
-        btl_ib_ack_send(conn, 0);
-    }
-}
-
-/* A CONNECT that does not fit a connection as we know it: found by the sender's name. */
-static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+/* A datagram that does not fit a connection as we know it must tell its sender. `named`: the
+ * connection that it names, NULL: none of ours. */
+static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
+                                 const btl_ib_conn_t *named)
 {
     btl_ib_engine_t *engine = rail->engine;
     const btl_ib_view_t *view = &arrival->view;
+
+    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        engine->count.dropped_token += named != NULL;
+        engine->count.dropped_unknown += named == NULL;
+        return NULL;
+    }
+    if (view->connect.to_rail >= engine->rail_count
+        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+        engine->count.dropped_unknown++;
+        return NULL;
+    }
     btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
                                                view->connect.to_rail, view->connect.from_rail);
-
     if (conn == NULL) {
         if (view->type == BTL_IB_TYPE_CLOSE) { /* it closes what was never opened here */
             engine->count.dropped_unknown++;
@@ -247,7 +246,13 @@ static btl_ib_conn_t *by_name(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
         return NULL;
     }
     if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
-        answer_late(conn, arrival);
+        /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
+        if (introduces_peer(conn, arrival)) {
+            engine->count.dropped_stale++;
+            if (view->type != BTL_IB_TYPE_CLOSE) {
+                btl_ib_ack_send(conn, 0);
+            }
+        }
         return NULL;
     }
     if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
@@ -266,27 +271,6 @@ static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view
 {
     return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->identity.bound
            && view->token == conn->identity.rx_token;
-}
-
-/* A datagram that is not known must tell its sender. `named`: the connection that it names, NULL:
- * none of ours. */
-static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
-                                 const btl_ib_conn_t *named)
-{
-    btl_ib_engine_t *engine = rail->engine;
-    const btl_ib_view_t *view = &arrival->view;
-
-    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
-        engine->count.dropped_token += named != NULL;
-        engine->count.dropped_unknown += named == NULL;
-        return NULL;
-    }
-    if (view->connect.to_rail >= engine->rail_count
-        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
-        engine->count.dropped_unknown++;
-        return NULL;
-    }
-    return by_name(rail, arrival);
 }
 
 /* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it

@@ -25,14 +25,11 @@ static_assert(NEEDED <= BTL_IB_QUOTED_MAX, "a quotation may hold the token");
  * not know the peer's id it wrote 0. */
 static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
-    const btl_ib_list_t *conns = &rail->engine->conns;
     btl_ib_wire_header_t header;
 
     memcpy(&header, event->quoted, NEEDED);
     const uint32_t id = BTL_IB_LE32(header.connection);
-    for (const btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
-         item = btl_ib_list_next(conns, item)) {
-        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (BTL_IB_LE64(header.token) == conn->identity.tx_token
             && header.version_type >> 4 == BTL_IB_WIRE_VERSION
             && (id == 0 || id == conn->identity.peer_id)

@@ -78,11 +78,7 @@ static bool refused_one(btl_ib_conn_t *conn)
 /* Connections that left this route because of refusals, and have probed it again. */
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    const btl_ib_list_t *conns = &rail->engine->conns;
-
-    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
-         item = btl_ib_list_next(conns, item)) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (conn->rail == rail && conn->route.address == from && conn->route.via != rail
             && conn->validation.refused_at != 0) {
             btl_ib_validation_refused(conn);
@@ -106,14 +102,12 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
 
 static bool has_atomics(const btl_ib_conn_t *conn)
 {
-    const btl_ib_list_t *running = &conn->offload.running;
-    const btl_ib_list_t *item = btl_ib_list_first(running);
-
-    while (item != NULL
-           && BTL_IB_CONTAINER(item, btl_ib_op_t, out.link)->kind != BTL_IB_OP_ATOMIC) {
-        item = btl_ib_list_next(running, item);
+    BTL_IB_LIST_FOREACH (const btl_ib_op_t, op, &conn->offload.running, out.link) {
+        if (op->kind == BTL_IB_OP_ATOMIC) {
+            return true;
+        }
     }
-    return item != NULL;
+    return false;
 }
 
 /* Give up the one-sided operations of the device, of whatever connection. If the device may come
@@ -121,11 +115,7 @@ static bool has_atomics(const btl_ib_conn_t *conn)
  * among them: nobody would know whether they were executed, so they would fail. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 {
-    const btl_ib_list_t *conns = &rail->engine->conns;
-
-    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
-         item = btl_ib_list_next(conns, item)) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (conn->rail == rail && btl_ib_conn_alive(conn)
             && (!down || (conn->route.via != rail && !has_atomics(conn)))) {
             btl_ib_offload_device_failed(conn);
@@ -206,32 +196,24 @@ static void went_down(btl_ib_rail_t *rail, int error)
 /* The port is up again. Connections that still go by it have lost what they sent since it went
  * down; those whose present rail is not usable may go by it; those whose own rail it is probe
  * it. */
-static void take_back(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
-{
-    if (conn->route.via == rail) {
-        btl_ib_recovery_broken(conn);
-    } else if (!btl_ib_rail_usable(conn->route.via)) {
-        (void) btl_ib_failover(conn);
-    } else if (conn->rail == rail) {
-        btl_ib_failover_home(conn);
-    }
-}
-
 static void came_up(btl_ib_rail_t *rail)
 {
-    btl_ib_list_t *conns = &rail->engine->conns;
-
     if (!rail->health.down) {
         return;
     }
     rail->health.down = false;
     BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1, "%s: the port is up again",
                rail->transport->name);
-    for (btl_ib_list_t *item = btl_ib_list_first(conns); item != NULL;
-         item = btl_ib_list_next(conns, item)) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (btl_ib_conn_alive(conn)) {
-            take_back(conn, rail);
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (!btl_ib_conn_alive(conn)) {
+            continue;
+        }
+        if (conn->route.via == rail) {
+            btl_ib_recovery_broken(conn);
+        } else if (!btl_ib_rail_usable(conn->route.via)) {
+            (void) btl_ib_failover(conn);
+        } else if (conn->rail == rail) {
+            btl_ib_failover_home(conn);
         }
     }
 }

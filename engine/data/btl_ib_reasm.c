@@ -55,9 +55,7 @@ static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
 
 static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
 {
-    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
-         item = btl_ib_list_next(fragments, item)) {
-        btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+    BTL_IB_LIST_FOREACH (btl_ib_reasm_t, reasm, fragments, link) {
         if (reasm->fragment == fragment) {
             return reasm;
         }
@@ -68,9 +66,8 @@ static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
 /* Does one of them use the peer's own buffer? */
 static bool has_own(const btl_ib_list_t *fragments)
 {
-    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
-         item = btl_ib_list_next(fragments, item)) {
-        if (!BTL_IB_CONTAINER(item, btl_ib_reasm_t, link)->extra) {
+    BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, fragments, link) {
+        if (!reasm->extra) {
             return true;
         }
     }
@@ -138,11 +135,8 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
         return BTL_IB_REASM_WRONG;
     }
     btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
-    if (reasm == NULL) {
-        reasm = begin(pool, peer, view);
-        if (reasm == NULL) {
-            return BTL_IB_REASM_REFUSED;
-        }
+    if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
+        return BTL_IB_REASM_REFUSED;
     }
     uint64_t bit = UINT64_C(1) << (view->chunk.index % 64);
     uint64_t *have = &reasm->have[view->chunk.index / 64];
@@ -163,10 +157,10 @@ void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
     pool->extra -= reasm->extra;
     if (pool->idle_count >= IDLE_MAX) {
         btl_ib_free(pool->mem, reasm);
-        return;
+    } else {
+        btl_ib_list_push_head(&pool->idle, &reasm->link);
+        pool->idle_count++;
     }
-    btl_ib_list_push_head(&pool->idle, &reasm->link);
-    pool->idle_count++;
 }
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
@@ -182,9 +176,7 @@ static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
 {
     btl_ib_reasm_t *first = NULL;
 
-    for (btl_ib_list_t *item = btl_ib_list_first(fragments); item != NULL;
-         item = btl_ib_list_next(fragments, item)) {
-        btl_ib_reasm_t *reasm = BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+    BTL_IB_LIST_FOREACH (btl_ib_reasm_t, reasm, fragments, link) {
         if (first == NULL || btl_ib_seq_before(reasm->fragment, first->fragment)) {
             first = reasm;
         }

@@ -24,9 +24,7 @@ static void discard(const btl_ib_mem_t *mem, btl_ib_refragment_t *parts)
 
 static btl_ib_refragment_t *find(const btl_ib_list_t *list, uint32_t space, uint32_t seq)
 {
-    for (btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
-         item = btl_ib_list_next(list, item)) {
-        btl_ib_refragment_t *parts = BTL_IB_CONTAINER(item, btl_ib_refragment_t, link);
+    BTL_IB_LIST_FOREACH (btl_ib_refragment_t, parts, list, link) {
         if (parts->space == space && parts->seq == seq) {
             return parts;
         }
@@ -41,9 +39,7 @@ static bool make_room(btl_ib_list_t *list, const btl_ib_mem_t *mem, const btl_ib
     btl_ib_refragment_t *youngest = NULL;
     uint32_t count = 0;
 
-    for (btl_ib_list_t *item = btl_ib_list_first(list); item != NULL;
-         item = btl_ib_list_next(list, item)) {
-        btl_ib_refragment_t *parts = BTL_IB_CONTAINER(item, btl_ib_refragment_t, link);
+    BTL_IB_LIST_FOREACH (btl_ib_refragment_t, parts, list, link) {
         if (parts->space == part->space) {
             count++;
             if (youngest == NULL || btl_ib_seq_before(youngest->seq, parts->seq)) {
@@ -84,19 +80,6 @@ static btl_ib_refragment_t *begin(btl_ib_list_t *list, const btl_ib_mem_t *mem,
     return parts;
 }
 
-static void fill(btl_ib_refragment_t *parts, const btl_ib_view_t *part)
-{
-    const uint32_t first = part->part.offset / BTL_IB_PART_UNIT;
-    const uint32_t end = first + pieces(part->size);
-
-    for (uint32_t i = first; i < end; i++) {
-        const uint64_t bit = UINT64_C(1) << (i % 64);
-        parts->missing -= !(parts->have[i / 64] & bit);
-        parts->have[i / 64] |= bit;
-    }
-    memcpy(parts->data + part->part.offset, part->payload, part->size);
-}
-
 btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_ib_mem_t *mem,
                                                  const btl_ib_view_t *part,
                                                  btl_ib_refragment_t **whole)
@@ -109,13 +92,17 @@ btl_ib_refragment_result_t btl_ib_refragment_add(btl_ib_list_t *list, const btl_
         discard(mem, parts);
         parts = NULL;
     }
-    if (parts == NULL) {
-        parts = begin(list, mem, part);
-        if (parts == NULL) {
-            return BTL_IB_PARTS_REFUSED;
-        }
+    if (parts == NULL && (parts = begin(list, mem, part)) == NULL) {
+        return BTL_IB_PARTS_REFUSED;
     }
-    fill(parts, part);
+    const uint32_t first = part->part.offset / BTL_IB_PART_UNIT;
+    const uint32_t end = first + pieces(part->size);
+    for (uint32_t i = first; i < end; i++) {
+        const uint64_t bit = UINT64_C(1) << (i % 64);
+        parts->missing -= !(parts->have[i / 64] & bit);
+        parts->have[i / 64] |= bit;
+    }
+    memcpy(parts->data + part->part.offset, part->payload, part->size);
     if (parts->missing > 0) {
         return BTL_IB_PARTS_KEPT_IT;
     }

@@ -13,7 +13,7 @@
  *   begin, reset, lose_peer, close_it   begin(), btl_ib_conn_reset(), btl_ib_conn_lose_peer(),
  *                                       btl_ib_conn_destroy() in btl_ib_conn.c
  *   graves[], floor[]                   btl_ib_tombstones_floor(), conn->peer_floor
- *   contact, by_name, bind_peer         the functions of these names in btl_ib_handshake.c (btl_ib_handshake_accept
+ *   contact, by_connect, bind_peer      the functions of these names in btl_ib_handshake.c (btl_ib_handshake_accept
  *                                       itself is contact); found: there is a connection; mine: what
  *                                       the datagram acknowledges is of this life of ours
  *   receive                             btl_ib_recv(): then acknowledgements, then the type's part
@@ -265,7 +265,7 @@ inline reopened()
 #endif
 #endif
 
-inline by_name()
+inline by_connect()
 {
     if
     :: LATE -> /* our new life, if there is one, answers */
@@ -295,7 +295,7 @@ inline contact()
     :: open[me] && bound[me] && TO(d) == epoch[me] && FROM(d) == peer[me] -> found = true
     :: else ->
         if
-        :: CONNECT(d) -> by_name()
+        :: CONNECT(d) -> by_connect()
         :: else
         fi
     fi;

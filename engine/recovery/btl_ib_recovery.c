@@ -453,9 +453,7 @@ void btl_ib_recovery_arm(btl_ib_conn_t *conn)
 
 static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
 {
-    for (const btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
-         item = btl_ib_list_next(segments, item)) {
-        const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+    BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, segments, link) {
         /* A peer is not given up because a credit limit that it does not need while idle was not
          * acknowledged. */
         if (segment->type != BTL_IB_TYPE_SKIP && segment->first_sent < since) {

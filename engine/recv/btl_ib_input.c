@@ -72,15 +72,6 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
     return true;
 }
 
-static void heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
-        btl_ib_validation_echoed(conn, view);
-    }
-    btl_ib_ack_tx_heard(conn, view);
-    btl_ib_recovery_heard(conn, view);
-}
-
 static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -209,14 +200,7 @@ static bool all_have_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-/* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
- * perhaps why. */
-static void answer_probe(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (view->flags & BTL_IB_FLAG_ACK_NOW) {
-        btl_ib_ack_tx_owe(conn, view->space, true);
-    }
-}
+/* ---- one function for each kind of segment. False: it was refused, and comes again ---- */
 
 /* The only message of DATA, or the next of a BUNDLE. False at the end. */
 static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
@@ -232,116 +216,78 @@ static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bun
     return true;
 }
 
-/* Copy all messages of a segment to `kept`. False: no room for all; then none is kept. */
-static bool copy_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view, btl_ib_backlog_t *kept)
+/* In asynchronous progress messages go to the backlog: all of a segment or none. */
+static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_bundled_t message;
+    btl_ib_backlog_t kept;
+    uint32_t offset = 0;
+
+    btl_ib_backlog_init(&kept, &engine->mem, engine->backlog.bytes_max - engine->backlog.bytes);
+    while (next_message(view, &offset, &message)) {
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&kept, conn, message.tag, message.size);
+        if (stored == NULL) {
+            btl_ib_backlog_fini(&kept);
+            engine->count.refused_no_backlog++;
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BACKLOG);
+            return false;
+        }
+        memcpy(stored->data, message.data, message.size);
+        btl_ib_backlog_add(&kept, stored);
+    }
+    btl_ib_accept(conn, view);
+    btl_ib_backlog_take_over(&engine->backlog, &kept);
+    return true;
+}
+
+/* DATA or a BUNDLE. All messages were checked. A callback may end the connection: then the rest is
+ * dropped. A CLOSE taken in by a callback ends only the incarnation that promised it. */
+static bool recv_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_bundled_t message;
     uint32_t offset = 0;
 
-    while (next_message(view, &offset, &message)) {
-        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(kept, conn, message.tag, message.size);
-        if (stored == NULL) {
-            btl_ib_backlog_fini(kept);
-            return false;
-        }
-        memcpy(stored->data, message.data, message.size);
-        btl_ib_backlog_add(kept, stored);
+    if (conn->engine->turn.async && !conn->draining) {
+        return keep_messages(conn, view);
+    }
+    btl_ib_accept(conn, view);
+    if (view->type == BTL_IB_TYPE_DATA) {
+        deliver(conn, view->tag, view->payload, view->size);
+        return true;
+    }
+    while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
+        deliver(conn, message.tag, message.data, message.size);
     }
     return true;
 }
 
-/* In asynchronous progress messages go to the backlog: all of a segment or none. */
-static void keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
-    btl_ib_backlog_t kept;
+    const btl_ib_reasm_result_t result =
+        btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view);
 
-    btl_ib_backlog_init(&kept, &engine->mem, engine->backlog.bytes_max - engine->backlog.bytes);
-    if (!copy_messages(conn, view, &kept)) {
-        engine->count.refused_no_backlog++;
-        btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BACKLOG);
-        answer_probe(conn, view);
-        return;
+    if (result == BTL_IB_REASM_WRONG) {
+        engine->count.dropped_chunk++;
+        return true;
     }
-    btl_ib_accept(conn, view);
-    btl_ib_backlog_take_over(&engine->backlog, &kept);
-}
-
-static void recv_data(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    if (conn->engine->turn.async && !conn->draining) {
-        keep_messages(conn, view);
-        return;
-    }
-    btl_ib_accept(conn, view);
-    deliver(conn, view->tag, view->payload, view->size);
-}
-
-/* All messages were checked. A callback may end the connection: then the rest is dropped. A
- * CLOSE taken in by a callback ends only the incarnation that promised it. */
-static void recv_bundle(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_bundled_t message;
-    uint32_t offset = 0;
-
-    if (conn->engine->turn.async && !conn->draining) {
-        keep_messages(conn, view);
-        return;
-    }
-    btl_ib_accept(conn, view);
-    while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
-        deliver(conn, message.tag, message.data, message.size);
-    }
-}
-
-static void recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    switch (btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view)) {
-    case BTL_IB_REASM_REFUSED:
+    if (result == BTL_IB_REASM_REFUSED) {
         engine->count.refused_no_reassembly++;
         if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
             btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
         }
-        answer_probe(conn, view);
-        return;
-    case BTL_IB_REASM_WRONG:
-        engine->count.dropped_chunk++;
-        return;
-    case BTL_IB_REASM_STORED:
-        btl_ib_accept(conn, view);
-        return;
-    case BTL_IB_REASM_COMPLETE:
-        btl_ib_accept(conn, view);
+        return false;
+    }
+    btl_ib_accept(conn, view);
+    if (result == BTL_IB_REASM_COMPLETE) {
         if (engine->turn.async) {
             deliver_later(conn);
         } else {
             (void) deliver_fragments(conn);
         }
-        return;
     }
-}
-
-/* Requests for our regions. They are served while draining, too. */
-static void recv_request(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    bool taken;
-
-    switch (view->type) {
-    case BTL_IB_TYPE_PUT:
-        taken = btl_ib_target_put(conn, view);
-        break;
-    case BTL_IB_TYPE_GET:
-        taken = btl_ib_target_get(conn, view);
-        break;
-    default:
-        taken = btl_ib_target_atomic(conn, view);
-        break;
-    }
-    if (!taken) {
-        answer_probe(conn, view);
-    }
+    return true;
 }
 
 static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -366,7 +312,8 @@ static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_re
     }
 }
 
-static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* What is left to come counts as refused: a peer that asks must learn that we live. */
+static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     const btl_ib_mem_t *mem = &conn->engine->mem;
     btl_ib_counters_t *count = &conn->engine->count;
@@ -374,13 +321,13 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
         count->dropped_channel++;
-        return;
+        return true;
     }
     switch (btl_ib_refragment_add(&conn->input.parts, mem, view, &whole)) {
     case BTL_IB_PARTS_COMPLETE:
         recv_whole(conn, view, whole);
         btl_ib_free(mem, whole);
-        return;
+        return true;
     case BTL_IB_PARTS_KEPT_IT:
         /* If the rest is lost, the sender must not believe that this copy was refused. */
         count->received_parts++;
@@ -392,37 +339,31 @@ static void recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         count->refused_no_reassembly++;
         break;
     }
-    answer_probe(conn, view);
+    return false;
 }
 
-static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* A segment of a type that needs memory or a receiver here. */
+static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
-        conn->engine->count.dropped_duplicate++;
-        btl_ib_ack_tx_duplicate(conn, view);
-        return;
-    }
-    if (view->type == BTL_IB_TYPE_PART) {
-        recv_part(conn, view);
-        return;
-    }
     if (conn->rnr.any) {
         btl_ib_rnr_here(conn, view);
     }
     if (!all_have_receivers(conn, view) || !btl_ib_accept_room(conn, view)) {
-        answer_probe(conn, view); /* not acknowledged: it is sent again */
-        return;
+        return false;
     }
     switch (view->type) {
     case BTL_IB_TYPE_DATA:
-        recv_data(conn, view);
-        break;
     case BTL_IB_TYPE_BUNDLE:
-        recv_bundle(conn, view);
-        break;
+        return recv_messages(conn, view);
     case BTL_IB_TYPE_CHUNK:
-        recv_chunk(conn, view);
-        break;
+        return recv_chunk(conn, view);
+    /* Requests for our regions are served while draining, too. */
+    case BTL_IB_TYPE_PUT:
+        return btl_ib_target_put(conn, view);
+    case BTL_IB_TYPE_GET:
+        return btl_ib_target_get(conn, view);
+    case BTL_IB_TYPE_ATOMIC:
+        return btl_ib_target_atomic(conn, view);
     case BTL_IB_TYPE_SKIP:
         btl_ib_accept_skip(conn, view);
         break;
@@ -432,12 +373,26 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     case BTL_IB_TYPE_REPLY:
         btl_ib_op_recv_replies(conn, view);
         break;
-    case BTL_IB_TYPE_VOID:
+    default: /* VOID */
         btl_ib_accept(conn, view);
         break;
-    default:
-        recv_request(conn, view);
-        break;
+    }
+    return true;
+}
+
+static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
+        conn->engine->count.dropped_duplicate++;
+        btl_ib_ack_tx_duplicate(conn, view);
+        return;
+    }
+    const bool taken =
+        view->type == BTL_IB_TYPE_PART ? recv_part(conn, view) : recv_body(conn, view);
+    /* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
+     * perhaps why. */
+    if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_ack_tx_owe(conn, view->space, true);
     }
 }
 
@@ -462,7 +417,11 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
 
 bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_acks)
 {
-    heard(conn, view);
+    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
+        btl_ib_validation_echoed(conn, view);
+    }
+    btl_ib_ack_tx_heard(conn, view);
+    btl_ib_recovery_heard(conn, view);
     if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
     }

@@ -36,32 +36,20 @@ void btl_ib_offload_init(btl_ib_conn_t *conn)
 
 /* ---- selection ---- */
 
-/* Does the peer's device know the region, and does this connection lead to it? Data moved by
- * devices have no guard trailer: with a guard nothing is offloaded. */
-static bool is_known(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
-{
-    return device_of(conn) != NULL && op->place.known
-           && op->place.rail == conn->identity.remote_rail
-           && conn->engine->guard.kind == BTL_IB_GUARD_NONE;
-}
-
-/* Devices have two atomic operations, on words of 8 bytes. */
-static bool has_atomic(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
-{
-    return conn->rail->transport->attr.rdma_atomics != BTL_IB_RDMA_ATOMICS_NONE
-           && op->type == BTL_IB_ATOMIC_INT64
-           && (op->code == BTL_IB_ATOMIC_ADD || op->code == BTL_IB_ATOMIC_CSWAP);
-}
-
 bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 {
     const btl_ib_transport_attr_t *attr = &conn->rail->transport->attr;
 
-    if (!is_known(conn, op)) {
+    /* Does the peer's device know the region, and does this connection lead to it? Data moved by
+     * devices have no guard trailer: with a guard nothing is offloaded. */
+    if (device_of(conn) == NULL || !op->place.known || op->place.rail != conn->identity.remote_rail
+        || conn->engine->guard.kind != BTL_IB_GUARD_NONE) {
         return false;
     }
-    if (op->kind == BTL_IB_OP_ATOMIC) {
-        return op->by_device && has_atomic(conn, op);
+    if (op->kind == BTL_IB_OP_ATOMIC) { /* devices have two of them, on words of 8 bytes */
+        return op->by_device && attr->rdma_atomics != BTL_IB_RDMA_ATOMICS_NONE
+               && op->type == BTL_IB_ATOMIC_INT64
+               && (op->code == BTL_IB_ATOMIC_ADD || op->code == BTL_IB_ATOMIC_CSWAP);
     }
     return op->size > 0 && op->size <= attr->rdma_max
            && (op->mem != NULL || op->size <= attr->rdma_copied);
@@ -78,24 +66,15 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
 
 /* ---- start ---- */
 
-static btl_ib_rdma_kind_t kind_of(const btl_ib_op_t *op)
-{
-    switch (op->kind) {
-    case BTL_IB_OP_PUT:
-        return BTL_IB_RDMA_WRITE;
-    case BTL_IB_OP_GET:
-        return BTL_IB_RDMA_READ;
-    default:
-        return op->code == BTL_IB_ATOMIC_ADD ? BTL_IB_RDMA_ADD : BTL_IB_RDMA_CSWAP;
-    }
-}
-
 static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     const bool atomic = op->kind == BTL_IB_OP_ATOMIC;
     const btl_ib_rdma_work_t work = {
         .to = conn->route.address,
-        .kind = kind_of(op),
+        .kind = op->kind == BTL_IB_OP_PUT       ? BTL_IB_RDMA_WRITE
+                : op->kind == BTL_IB_OP_GET     ? BTL_IB_RDMA_READ
+                : op->code == BTL_IB_ATOMIC_ADD ? BTL_IB_RDMA_ADD
+                                                : BTL_IB_RDMA_CSWAP,
         .local = atomic ? &op->result : op->local,
         .mem = atomic ? NULL : op->mem,
         .remote = op->place.address + op->offset, /* if it wraps, the device rejects it */
@@ -241,17 +220,11 @@ static void leave(btl_ib_conn_t *conn, btl_ib_op_t *op)
     btl_ib_op_not_asked(op);
 }
 
-static void count_done(btl_ib_counters_t *count, const btl_ib_op_t *op)
-{
-    count->offload_puts += op->kind == BTL_IB_OP_PUT;
-    count->offload_gets += op->kind == BTL_IB_OP_GET;
-    count->offload_atomics += op->kind == BTL_IB_OP_ATOMIC;
-}
-
 void btl_ib_offload_event(const btl_ib_event_t *event)
 {
     btl_ib_op_t *op = event->context;
     btl_ib_conn_t *conn = op->out.conn;
+    btl_ib_counters_t *count = &conn->engine->count;
 
     leave(conn, op);
     conn->offload.moved_at = conn->engine->clock.awake;
@@ -260,7 +233,9 @@ void btl_ib_offload_event(const btl_ib_event_t *event)
         btl_ib_conn_ready(conn);
     }
     if (event->error == 0) {
-        count_done(&conn->engine->count, op);
+        count->offload_puts += op->kind == BTL_IB_OP_PUT;
+        count->offload_gets += op->kind == BTL_IB_OP_GET;
+        count->offload_atomics += op->kind == BTL_IB_OP_ATOMIC;
         btl_ib_completion_add(&op->out, 0);
     } else if (event->error == EACCES) {
         btl_ib_completion_add(&op->out, -EACCES);

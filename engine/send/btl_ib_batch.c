@@ -177,9 +177,7 @@ static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
     const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
     uint64_t bytes = 0;
 
-    for (const btl_ib_list_t *item = btl_ib_list_first(&tx->submit.pending); item != NULL;
-         item = btl_ib_list_next(&tx->submit.pending, item)) {
-        const btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+    BTL_IB_LIST_FOREACH (const btl_ib_out_t, out, &tx->submit.pending, link) {
         bytes += out->size - out->offset;
         if (bytes >= burst) {
             return true;

@@ -197,15 +197,9 @@ static void left(const btl_ib_conn_t *conn, const datagrams_t *batch, int i,
     }
 }
 
-/* Errors that say "not now". All others count as a loss: the segment is sent again, and if that
- * never helps, the silence limit applies. */
-static bool is_full(int error)
-{
-    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
-}
-
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
- * the transport took. */
+ * the transport took. An error that does not say "not now" counts as a loss: the segment is sent
+ * again, and if that never helps, the silence limit applies. */
 static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
 {
@@ -225,7 +219,7 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
         if (done == batch->count) {
             break;
         }
-        if (is_full(error)) {
+        if (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM) {
             conn->engine->count.blocked_transport++;
             break;
         }
@@ -238,19 +232,6 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
     return done;
 }
 
-/*
- * Does bulk leave by its own lane? Only in latency mode: without it the common lane is faster,
- * because it is polled anyway. It changes back when all bulk has arrived, so that none overtakes
- * what was sent before it.
- */
-static void choose_lane(btl_ib_conn_t *conn)
-{
-    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])) {
-        conn->transmit.bulk_lane = false;
-    }
-    conn->transmit.bulk_lane = conn->transmit.bulk_lane || btl_ib_latency_wants_lane(conn);
-}
-
 static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_tx_pick(conn);
@@ -259,8 +240,13 @@ static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, in
     datagrams_t batch;
     int taken;
 
+    /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
+     * because it is polled anyway. It changes back when all bulk has arrived, so that none
+     * overtakes what was sent before it. */
     if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
-        choose_lane(conn);
+        const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
+        conn->transmit.bulk_lane =
+            (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
     }
     make_datagrams(conn, segments, count, &common, &batch);
     int done = send_datagrams(conn, &batch, segments, &taken);
@@ -291,25 +277,14 @@ static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segm
            && !btl_ib_segment_is_mtu_probe(segment);
 }
 
-/*
- * Where the next part of a segment begins, whose body has `total` bytes and is sent in parts of
- * `unit` bytes. Each copy begins at another part: if only so many parts arrive as the peer has room
- * for at a time, they must not always be the same ones.
- */
-static uint32_t part_offset(const btl_ib_segment_t *segment, uint32_t total, uint32_t unit)
-{
-    const uint32_t count = (total + unit - 1) / unit;
-    const uint32_t turn = (segment->in_parts * UINT32_C(0x9E3779B1)) >> 16;
-
-    return (segment->parted / unit + turn) % count * unit;
-}
-
-/* The next part of a segment whose body has `total` bytes, `unit` of them in a part. NULL: no
- * memory. */
+/* The next part of a segment whose body has `total` bytes, `unit` of them in a part. Each copy
+ * begins at another part: if only so many parts arrive as the peer has room for at a time, they
+ * must not always be the same ones. NULL: no memory. */
 static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
                                    uint32_t total, uint32_t unit)
 {
-    const uint32_t offset = part_offset(segment, total, unit);
+    const uint32_t turn = (segment->in_parts * UINT32_C(0x9E3779B1)) >> 16;
+    const uint32_t offset = (segment->parted / unit + turn) % ((total + unit - 1) / unit) * unit;
     const uint32_t size = btl_ib_min_u32(unit, total - offset);
     const uint8_t *body = btl_ib_packet_body(segment);
     const struct iovec iov[3] = {

@@ -26,14 +26,9 @@ int btl_ib_identity_register(btl_ib_conn_t *conn)
                             conn->identity.remote_rail, &conn->identity.id);
 }
 
-void btl_ib_identity_unregister(btl_ib_conn_t *conn)
-{
-    btl_ib_table_remove(&conn->engine->table, conn->identity.id);
-}
-
 void btl_ib_identity_fini(btl_ib_conn_t *conn)
 {
-    btl_ib_identity_unregister(conn);
+    btl_ib_table_remove(&conn->engine->table, conn->identity.id);
     if (conn->identity.keys != NULL) {
         explicit_bzero(conn->identity.keys, sizeof(*conn->identity.keys));
     }

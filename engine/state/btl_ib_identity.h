@@ -25,9 +25,8 @@ void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
 void btl_ib_identity_fini(btl_ib_conn_t *conn);
 
 /* Give it an id by which the peer names it. Returns 0 or -errno; cannot fail after
- * _unregister(). */
+ * btl_ib_table_remove(). */
 int btl_ib_identity_register(btl_ib_conn_t *conn);
-void btl_ib_identity_unregister(btl_ib_conn_t *conn);
 
 /* Begin a new incarnation of the connection: our epoch and token, and the lowest epoch allowed
  * to the peer. */

@@ -8,23 +8,17 @@
 #include "btl_ib_identity.h"
 #include "btl_ib_route.h"
 
-/* All that is left of it: its address, its id and its memory. */
-static void free_conn(btl_ib_conn_t *conn)
-{
-    btl_ib_engine_t *engine = conn->engine;
-
-    btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
-    btl_ib_list_remove(&conn->all);
-    btl_ib_route_fini(conn);
-    btl_ib_identity_fini(conn);
-    btl_ib_free(&engine->mem, conn);
-}
-
 void btl_ib_conn_free_all(btl_ib_list_t *conns)
 {
     btl_ib_list_t *item;
 
     while ((item = btl_ib_list_first(conns)) != NULL) {
-        free_conn(BTL_IB_CONTAINER(item, btl_ib_conn_t, all));
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        btl_ib_engine_t *engine = conn->engine;
+        btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
+        btl_ib_list_remove(&conn->all);
+        btl_ib_route_fini(conn);
+        btl_ib_identity_fini(conn);
+        btl_ib_free(&engine->mem, conn);
     }
 }

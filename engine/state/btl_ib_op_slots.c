@@ -75,18 +75,6 @@ static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
     op->id = ids->generation << SLOT_BITS | slot;
 }
 
-static void release_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
-{
-    btl_ib_ops_t *ops = &conn->ops;
-    uint32_t slot = op->id & (BTL_IB_OPS_MAX - 1);
-
-    ops->slots[slot].op = NULL;
-    ops->slots[slot].next_free = ops->free;
-    ops->free = slot;
-    ops->running--;
-    op->id = 0;
-}
-
 void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
 {
     const bool put = op->kind == BTL_IB_OP_PUT;
@@ -140,13 +128,18 @@ void btl_ib_op_not_asked(btl_ib_op_t *op)
 void btl_ib_op_leaves(btl_ib_op_t *op, int status)
 {
     btl_ib_conn_t *conn = op->out.conn;
+    btl_ib_ops_t *ops = &conn->ops;
 
     conn->engine->count.failed_ops += status != 0;
-    conn->ops.count--;
+    ops->count--;
     btl_ib_op_not_asked(op);
-    if (op->id != 0) {
-        release_slot(conn, op);
-        if (!btl_ib_list_empty(&conn->ops.waiting)) {
+    if (op->id != 0) { /* it has a slot */
+        const uint32_t slot = op->id & (BTL_IB_OPS_MAX - 1);
+        ops->slots[slot] = (btl_ib_op_slot_t){.next_free = ops->free};
+        ops->free = slot;
+        ops->running--;
+        op->id = 0;
+        if (!btl_ib_list_empty(&ops->waiting)) {
             btl_ib_conn_ready(conn);
         }
     }
@@ -163,9 +156,4 @@ void btl_ib_op_shrink(btl_ib_conn_t *conn)
 void btl_ib_op_answered(btl_ib_conn_t *conn)
 {
     conn->ops.answer_since = conn->engine->clock.awake;
-}
-
-uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn)
-{
-    return conn->ops.count;
 }

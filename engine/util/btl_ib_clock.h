@@ -43,14 +43,14 @@ static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
 /* A turn begins at `now`. */
 void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now);
 
-/* btl_ib_clock_awake() between two turns. */
-uint64_t btl_ib_clock_awake_later(const btl_ib_clock_t *clock);
+/* `awake` as it will be if a turn comes at `now`. */
+uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64_t now);
 
 /* `awake` as it will be if a turn comes now. What begins to wait between two turns does so after
  * the pause, not before it. */
 static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
 {
-    return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_later(clock);
+    return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_at(clock, clock->now);
 }
 
 #endif

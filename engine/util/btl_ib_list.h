@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct btl_ib_list {
     struct btl_ib_list *next;
@@ -84,6 +85,19 @@ static inline btl_ib_list_t *btl_ib_list_next(const btl_ib_list_t *list,
 {
     return element->next == list ? NULL : element->next;
 }
+
+/* The struct whose member at `offset` is `element`, or NULL for NULL. */
+static inline void *btl_ib_list_entry(const btl_ib_list_t *element, size_t offset)
+{
+    return NULL == element ? NULL : (char *) (uintptr_t) element - offset;
+}
+
+/* A loop over all elements: `entry` is the struct of type `type` whose member `member` is on
+ * `list`. It must still be on the list when the loop goes on from it. */
+#define BTL_IB_LIST_FOREACH(type, entry, list, member)                                             \
+    for (type *entry = btl_ib_list_entry(btl_ib_list_first(list), offsetof(type, member));         \
+         NULL != entry; entry = btl_ib_list_entry(btl_ib_list_next(list, &entry->member),          \
+                                                  offsetof(type, member)))
 
 /* Take the first element off and return it, or NULL if there is none. */
 static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)

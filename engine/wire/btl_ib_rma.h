@@ -137,7 +137,4 @@ typedef struct btl_ib_op {
  */
 int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now);
 
-/* Operations of the connection for which op_done was not called yet. */
-uint32_t btl_ib_conn_ops(const btl_ib_conn_t *conn);
-
 #endif

@@ -156,6 +156,9 @@ static void open_params(search_t *search, const btl_ib_queue_table_t *table,
     const btl_ib_params_t *params = search->params;
 
     *open = (btl_ib_open_params_t){
+        .tx_depth = (uint32_t) params->send_depth,
+        .cq_depth = (uint32_t) params->cq_depth,
+        .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
         .bulk_lane = params->bulk_lane,
@@ -169,6 +172,8 @@ static void open_params(search_t *search, const btl_ib_queue_table_t *table,
                 .timeout = (uint8_t) params->rc_timeout,
                 .retry = (uint8_t) params->rc_retry,
                 .rnr_retry = (uint8_t) params->rnr_retry,
+                .rnr_timer = (uint8_t) params->rnr_timer,
+                .reads = (uint8_t) params->rc_reads,
                 .eager_peers = (uint32_t) params->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_threshold = (uint32_t) params->eager_rdma_threshold,

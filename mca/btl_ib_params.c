@@ -165,6 +165,23 @@ static const number_t numbers[] = {
     INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
               "Transport verbs, rc: the same when the receiver of a queue of type S had no "
               "buffer. 7: without end"),
+    INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
+              "Transport verbs, rc: how long a sender waits for such a buffer before it tries "
+              "again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 ms, 14: 1.28 ms, 31: 491 ms)"),
+    INT_PARAM(rc_reads, 64, 1, 128, "operations", 9,
+              "Transport verbs, rc: at most this many reads and atomics of one peer are under "
+              "way at once, in each direction; the device's own limit may be lower"),
+    INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
+              "Transports verbs and ofi: so many sends fit into a queue of the device, for "
+              "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "
+              "ofi), 128 (rc)"),
+    INT_PARAM(cq_depth, 0, 0, 1048576, "completions", 9,
+              "Transport verbs: a completion queue has room for at least this many, if the "
+              "device can. 0: as many as can be under way (ud); 4096, and more queues as "
+              "connections need them (rc)"),
+    INT_PARAM(max_inline_data, 256, 0, 1024, "bytes", 9,
+              "Transport verbs: the processor hands messages up to this size to the device "
+              "itself, which need not fetch them; the device's own limit may be lower"),
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
                "Let RDMA devices move memory by themselves only where the region is not longer "
                "than this; processors move what is. 0: none; the default, 2^46: any"),

@@ -82,6 +82,11 @@ typedef struct btl_ib_params {
     int rc_timeout;                 /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
     int rc_retry;                   /* times */
     int rnr_retry;                  /* times, 7: without end */
+    int rnr_timer;                  /* code of a time */
+    int rc_reads;                   /* and atomics under way with one peer */
+    int send_depth;                 /* sends, 0: the transport's own */
+    int cq_depth;                   /* entries, 0: as many as are needed */
+    int max_inline_data;            /* bytes */
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
     int drain_ms;                   /* ms */
     int progress_thread_ms;         /* without progress before the thread takes over */

@@ -42,6 +42,12 @@ tests_rdma_verbs_count_la_SOURCES = tests/rdma/verbs_count.c
 tests_rdma_verbs_count_la_CPPFLAGS = -D_GNU_SOURCE
 tests_rdma_verbs_count_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 tests_rdma_verbs_count_la_LIBADD = -ldl
+# Asks the device for the attributes of the queues that jobs used, for tests/rdma/run.
+check_LTLIBRARIES += tests/rdma/verbs_attr.la
+tests_rdma_verbs_attr_la_SOURCES = tests/rdma/verbs_attr.c
+tests_rdma_verbs_attr_la_CPPFLAGS = -D_GNU_SOURCE
+tests_rdma_verbs_attr_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+tests_rdma_verbs_attr_la_LIBADD = -ldl
 # Operations on memory by a real device, for tests/rdma/run.
 check_PROGRAMS += tests/rdma/rdma_ops
 tests_rdma_rdma_ops_LDADD = $(lower_layers)
@@ -175,7 +181,7 @@ cost-programs: tests/cost/engine_cost
 fuzz-programs: $(fuzz_targets)
 tsan-programs: tests/unit/tsan_biased_lock
 if BTL_IB_HAVE_VERBS
-rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_count.la
+rdma-programs: tests/rdma/rdma_ops tests/rdma/verbs_attr.la tests/rdma/verbs_count.la
 else
 rdma-programs:
 endif

@@ -361,6 +361,9 @@ typedef struct btl_ib_open_rc {
     uint8_t timeout; /* for an acknowledgement: 4.096 us x 2^timeout, 1..31; 0: the device's own */
     uint8_t retry;   /* retransmissions, 0..7 */
     uint8_t rnr_retry;    /* the same when no buffer was there; 7: without end */
+    uint8_t rnr_timer;    /* how long a sender waits then, 1..31 as in IBTA 9.7.5.2.8; 0: 0.16 ms */
+    uint8_t reads;        /* reads and atomics of a peer under way at once, if the device serves as
+                           * many; 0: the default */
     uint32_t eager_peers; /* eager RDMA from at most so many peers; 0: none */
     uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */
@@ -378,6 +381,9 @@ typedef struct btl_ib_open_params {
     uint32_t rx_depth;      /* receive buffers wanted (the device's own limit may be lower) */
     uint32_t rx_size;       /* bytes of ours that each must hold; 0: the largest datagram */
     uint32_t tx_depth;      /* sends wanted at once; 0: the transport's default */
+    uint32_t cq_depth;      /* entries of a completion queue at least; 0: as many as are needed */
+    int32_t inline_max;     /* bytes that a device takes out of a request itself at most; 0: the
+                             * transport's default; -1: none */
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */
     uint32_t connected_max; /* sockets of single peers beside those that all peers share */
     bool bulk_lane;         /* bulk has a socket of its own */

@@ -32,6 +32,7 @@ typedef struct fake_cq {
 } fake_cq_t;
 
 int fake_objects;
+int fake_cqe;
 bool fake_poll_fails;
 static struct ibv_async_event events[EVENTS_MAX];
 static int event_count;
@@ -161,6 +162,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *of,
     fake_cq_t *cq = calloc(1, sizeof(*cq));
 
     (void) vector;
+    fake_cqe = size;
     cq->cq = (struct ibv_cq){.context = context, .cqe = size, .cq_context = of, .channel = channel};
     cq->done = calloc((size_t) size, sizeof(*cq->done));
     fake_objects++;

@@ -19,6 +19,8 @@
 /* Of all kinds, made and not destroyed; events that were read and not acknowledged count, too. */
 extern int fake_objects;
 
+extern int fake_cqe; /* entries of the completion queue made last */
+
 extern bool fake_poll_fails; /* completion queues cannot be read */
 
 /* Nothing was made, nothing said. The completion queues of `context` are those here. */

@@ -195,6 +195,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
         return NULL;
     }
     fake.qps_left -= fake.qps_left > 0;
+    fake.cap = attr->cap;
     fake_qp_t *qp = calloc(1, sizeof(*qp));
     qp->qp = (struct ibv_qp){.context = pd->context,
                              .pd = pd,
@@ -268,6 +269,7 @@ void fake_rdma_flush(fake_qp_t *qp, enum ibv_wc_status status)
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     if (mask == IBV_QP_MIN_RNR_TIMER) {
+        fake.rnr_timer = attr->min_rnr_timer;
         return 0;
     }
     assert_int_equal(mask, IBV_QP_STATE);
@@ -399,7 +401,7 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 {
     (void) c;
     *attr = (struct ibv_device_attr){.max_qp = 5000,
-                                     .max_qp_wr = WR_MAX,
+                                     .max_qp_wr = fake.wr_max,
                                      .max_srq_wr = WR_MAX,
                                      .max_cqe = (int) fake.cqe_max,
                                      .max_qp_rd_atom = fake.reads,
@@ -449,6 +451,7 @@ void fake_rdma_reset(void)
     fake_device_reset();
     fake = (fake_rdma_t){.inline_max = 256,
                          .cqe_max = 1 << 20,
+                         .wr_max = WR_MAX,
                          .post_left = -1,
                          .qps_left = -1,
                          .mrs_left = -1,

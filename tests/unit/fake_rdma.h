@@ -24,6 +24,7 @@ typedef struct fake_rdma {
     bool iwarp;
     uint32_t inline_max; /* more is refused */
     uint32_t cqe_max;    /* largest completion queue */
+    int wr_max;          /* requests of a queue pair */
     int post_left;       /* sends until one post fails with post_error; -1: none does */
     int post_error;
     bool post_silent;       /* that post does not say how far it came */
@@ -56,6 +57,11 @@ typedef struct fake_rdma {
     uint32_t read;        /* the same */
     uint32_t completions; /* of sends */
     uint32_t waited;      /* calls that a real device would have made wait */
+    /* What it was told last. */
+    struct ibv_qp_cap cap; /* of a queue pair */
+    uint8_t rnr_timer;     /* of one */
+    uint8_t tos, asked_timeout, accepted_timeout;
+    struct rdma_conn_param asked, accepted; /* without private data */
 } fake_rdma_t;
 
 extern fake_rdma_t fake;

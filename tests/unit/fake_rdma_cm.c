@@ -42,6 +42,7 @@ typedef struct fake_id {
     uint16_t port;
     uint8_t bytes[56];
     uint8_t len;
+    uint8_t tos, ack_timeout;
     int depth, reads; /* reads at once: its own, and of the other side */
 } fake_id_t;
 
@@ -235,11 +236,11 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t len)
 {
-    (void) id;
-    (void) level;
-    (void) name;
-    (void) value;
-    (void) len;
+    fake_id_t *ours = (fake_id_t *) id;
+
+    assert_int_equal(level, RDMA_OPTION_ID);
+    assert_int_equal(len, 1);
+    *(name == RDMA_OPTION_ID_TOS ? &ours->tos : &ours->ack_timeout) = *(uint8_t *) value;
     return 0;
 }
 
@@ -329,6 +330,9 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     const struct sockaddr_in *to = &id->route.addr.dst_sin;
 
+    fake.asked = *param;
+    fake.tos = ((fake_id_t *) id)->tos;
+    fake.asked_timeout = ((fake_id_t *) id)->ack_timeout;
     ((fake_id_t *) id)->depth = param->initiator_depth;
     ((fake_id_t *) id)->reads = param->responder_resources;
     request((fake_id_t *) id, ntohs(to->sin_port), param->private_data, param->private_data_len);
@@ -353,6 +357,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     fake_id_t *ours = (fake_id_t *) id;
 
+    fake.accepted = *param;
+    fake.accepted_timeout = ours->ack_timeout;
     if (ours->peer == NULL || ours->peer->id.qp == NULL) { /* he gave up meanwhile */
         errno = ECONNRESET;
         return -1;

@@ -372,6 +372,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
         errno = EINVAL;
         return NULL;
     }
+    fake.cap = init->cap;
     fake.inline_max = fake.inline_next != 0 ? fake.inline_next : fake.inline_max;
     qp = calloc(1, sizeof(*qp));
     qp->qp = (struct ibv_qp){.context = pd->context,

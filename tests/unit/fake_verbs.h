@@ -62,6 +62,7 @@ typedef struct fake {
     int fork_inits;
     uint16_t pkey_index;   /* of the last queue pair */
     struct ibv_ah_attr ah; /* of the last one */
+    struct ibv_qp_cap cap; /* of the last queue pair, as it was asked for */
 } fake_t;
 
 extern fake_t fake;

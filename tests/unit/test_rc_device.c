@@ -520,6 +520,86 @@ static void devices(void **state)
     assert_string_equal(said, "");
 }
 
+/* Operations of side 0 on the memory of side 1 have a queue pair of their own. */
+static void connect_for_operations(void)
+{
+    uint8_t bytes[8];
+    const btl_ib_rdma_work_t work = {
+        .to = sides[0].to[1], .kind = BTL_IB_RDMA_READ, .local = bytes, .size = sizeof(bytes)};
+
+    assert_int_equal(sides[0].t->ops->rdma->start(sides[0].t, &work), -EAGAIN);
+    settle();
+}
+
+/* What the user says of queue pairs reaches the device: of those who ask, and who accept. */
+static void queue_pairs_as_asked_for(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    fake.reads = 100;
+    params.rc =
+        (btl_ib_open_rc_t){.timeout = 11, .retry = 3, .rnr_retry = 5, .rnr_timer = 14, .reads = 9};
+    params.queue[1].shared = true;
+    params.tx_depth = 50;
+    params.inline_max = 96;
+    params.cq_depth = 7000;
+    params.traffic_class = 0x68;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    assert_int_equal(fake_cqe, 7000);
+    assert_int_equal(sides[0].t->attr.tx_depth, 32);
+    assert_int_equal(sides[0].t->attr.inline_size, 96);
+    connect_sides(0, 1, 1);
+    assert_int_equal(fake.cap.max_send_wr, 32);
+    assert_int_equal(fake.cap.max_inline_data, 96);
+    assert_int_equal(fake.rnr_timer, 14);
+    assert_int_equal(fake.asked_timeout, 11);
+    assert_int_equal(fake.accepted_timeout, 11);
+    assert_int_equal(fake.tos, 0x68);
+    assert_int_equal(fake.asked.retry_count, 3);
+    assert_int_equal(fake.accepted.retry_count, 3);
+    assert_int_equal(fake.asked.rnr_retry_count, 5);
+    assert_int_equal(fake.accepted.rnr_retry_count, 5);
+    assert_int_equal(fake.asked.initiator_depth + fake.asked.responder_resources, 0);
+    connect_for_operations();
+    assert_int_equal(fake.asked.initiator_depth, 9);
+    assert_int_equal(fake.asked.responder_resources, 9);
+    assert_int_equal(fake.accepted.initiator_depth, 9);
+    assert_int_equal(fake.accepted.responder_resources, 9);
+}
+
+/* A device that has less is asked for that. */
+static void queue_pairs_as_the_device_can(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    fake.inline_max = 60;
+    fake.cqe_max = 5000;
+    fake.wr_max = 100;
+    params.tx_depth = 1024;
+    params.inline_max = 512;
+    params.cq_depth = 7000;
+    params.rc.reads = 9;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    assert_int_equal(fake_cqe, 5000);
+    connect_sides(0, 1, 0);
+    assert_int_equal(fake.cap.max_send_wr, 64);
+    assert_int_equal(fake.cap.max_inline_data, 32);
+    connect_for_operations();
+    assert_int_equal(fake.asked.initiator_depth, fake.reads);
+    close_side(0);
+    params.inline_max = -1;
+    params.tx_depth = 1;
+    open_side(0);
+    assert_int_equal(sides[0].t->attr.inline_size, 0);
+    assert_int_equal(sides[0].t->attr.tx_depth, 16);
+}
+
 /* Parameters that other wires heed, and this one cannot. */
 static void ignored_parameters_are_told(void **state)
 {
@@ -560,6 +640,8 @@ int main(void)
         RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),
         RC_TEST(devices),
+        RC_TEST(queue_pairs_as_asked_for),
+        RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(ignored_parameters_are_told),
     };
 

@@ -16,6 +16,7 @@
 enum {
     BTL_IB_VERBS_LINE = 64, /* bytes of a cache line */
     BTL_IB_VERBS_MTU_MAX = IBV_MTU_4096,
+    BTL_IB_VERBS_INLINE = 256, /* bytes wanted of a device unless the user says so */
 };
 
 /* The transports' own structures start with this. */
@@ -44,6 +45,25 @@ static inline bool btl_ib_verbs_ethernet(const btl_ib_verbs_t *verbs)
 static inline uint32_t btl_ib_verbs_min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+/* The largest power of two that is not above x. */
+static inline uint32_t btl_ib_verbs_power_below(uint32_t x)
+{
+    uint32_t power = 1;
+
+    while (power <= x / 2) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* Bytes that a device shall take out of a request itself, if it can. */
+static inline uint32_t btl_ib_verbs_inline_wanted(const btl_ib_open_params_t *params)
+{
+    return params->inline_max == 0  ? BTL_IB_VERBS_INLINE
+           : params->inline_max > 0 ? (uint32_t) params->inline_max
+                                    : 0;
 }
 
 #endif

@@ -26,10 +26,11 @@
 
 enum {
     DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
-    TX_DEPTH = 128,         /* of a connection; a power of two */
-    INLINE_WANTED = 256,    /* bytes */
+    TX_DEPTH = 128,         /* of a connection */
+    TX_DEPTH_MIN = 16,      /* what the transport itself sends needs a part of it */
+    RNR_TIMER = 8,          /* 0.16 ms */
     UNKNOWN_MAX = 1024,     /* peers */
-    READS_MAX = 64,         /* of each peer served at once */
+    READS = 64,             /* of each peer served at once */
     RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
 };
 
@@ -141,10 +142,11 @@ static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
     return 0;
 }
 
-/* How much of a send the device takes out of the work request itself: found by trying. */
-static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq)
+/* How much of a send the device takes out of the work request itself, up to `wanted`: found by
+ * trying. */
+static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
 {
-    for (uint32_t size = INLINE_WANTED; size > 0; size /= 2) {
+    for (uint32_t size = wanted; size > 0; size /= 2) {
         struct ibv_qp_init_attr attr = {
             .send_cq = cq,
             .recv_cq = cq,
@@ -158,7 +160,7 @@ static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq)
         struct ibv_qp *qp = ibv_create_qp(rc->port.verbs.pd, &attr);
         if (qp != NULL) {
             (void) ibv_destroy_qp(qp);
-            return btl_ib_verbs_min(attr.cap.max_inline_data, INLINE_WANTED);
+            return btl_ib_verbs_min(attr.cap.max_inline_data, wanted);
         }
     }
     return 0;
@@ -177,7 +179,7 @@ static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
     if (cq == NULL) {
         return -ENOMEM;
     }
-    attr->inline_size = find_inline_size(rc, cq->cq);
+    attr->inline_size = find_inline_size(rc, cq->cq, btl_ib_verbs_inline_wanted(params));
     attr->max_datagram = rc->rxqs.queue[rc->rxqs.count - 1].size;
     attr->rx_depth = btl_ib_rc_rxqs_depth(&rc->rxqs, attr->max_datagram);
     return 0;
@@ -198,8 +200,9 @@ static bool keeps_from_children(const btl_ib_rc_t *rc)
     return keeps;
 }
 
-/* What operations on memory the device does. iWARP has no atomics that all devices have alike. */
-static void plan_rdma(btl_ib_rc_t *rc)
+/* What operations on memory the device does; of each peer `wanted` reads at once at most. iWARP has
+ * no atomics that all devices have alike. */
+static void plan_rdma(btl_ib_rc_t *rc, int wanted)
 {
     const struct ibv_device_attr *device = &rc->port.verbs.device;
     btl_ib_transport_attr_t *attr = &rc->port.verbs.base.attr;
@@ -208,7 +211,7 @@ static void plan_rdma(btl_ib_rc_t *rc)
                           : device->max_qp_init_rd_atom;
 
     attr->rdma = !keeps_from_children(rc);
-    rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > READS_MAX ? READS_MAX : reads);
+    rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > wanted ? wanted : reads);
     attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
     attr->rdma_copied = BTL_IB_RC_BOUNCE_MAX;
     if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
@@ -233,6 +236,16 @@ static void log_ignored(const btl_ib_verbs_t *verbs, const btl_ib_open_params_t 
                          "or on RoCE btl_ib_traffic_class, decides (btl_ib_wire ud heeds it)",
                          verbs->base.name, params->service_level);
     }
+}
+
+/* How many requests a connection's send queue holds. */
+static void plan_send_depth(btl_ib_rc_t *rc, uint32_t wanted)
+{
+    const uint32_t most = (uint32_t) rc->port.verbs.device.max_qp_wr;
+
+    wanted = wanted < TX_DEPTH_MIN ? TX_DEPTH_MIN : wanted;
+    rc->port.tx_depth = btl_ib_verbs_power_below(btl_ib_verbs_min(wanted, most));
+    rc->port.verbs.base.attr.tx_depth = rc->port.tx_depth;
 }
 
 static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
@@ -261,8 +274,9 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     if (error != 0) {
         return error;
     }
+    plan_send_depth(rc, params->tx_depth != 0 ? params->tx_depth : TX_DEPTH);
     btl_ib_rc_events_join(rc);
-    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, rc->cm.events->fd);
+    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, params->cq_depth, rc->cm.events->fd);
 }
 
 /* Set all that needs no call that can fail. */
@@ -279,11 +293,11 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
     };
 
     btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
-    port->tx_depth = TX_DEPTH;
     port->unknown_max = UNKNOWN_MAX;
     port->ack_timeout = params->rc.timeout;
     port->retry = params->rc.retry;
     port->rnr_retry = params->rc.rnr_retry;
+    port->rnr_timer = params->rc.rnr_timer != 0 ? params->rc.rnr_timer : RNR_TIMER;
     port->tos = params->traffic_class;
     port->relaxed = params->rc.relaxed;
     btl_ib_rc_conns_init(&rc->conns, &uses);
@@ -307,7 +321,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
         close_rc(&verbs->base);
         return error;
     }
-    plan_rdma(rc);
+    plan_rdma(rc, params->rc.reads != 0 ? params->rc.reads : READS);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
     log_ignored(verbs, params);
     rc->self.mtu = (uint8_t) verbs->port_attr.active_mtu;

@@ -16,7 +16,6 @@
 enum {
     TX_DEPTH = 256,
     TX_DEPTH_MIN = 128,
-    INLINE = 256, /* bytes asked for; a device may have less */
     LAZY_MAX = 32,
     LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
     GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
@@ -32,17 +31,6 @@ typedef struct btl_ib_ud_slab {
 } btl_ib_ud_slab_t;
 
 /* ---- sizes ---- */
-
-/* The largest power of two that is not above x. */
-static uint32_t power_below(uint32_t x)
-{
-    uint32_t power = 1;
-
-    while (power <= x / 2) {
-        power *= 2;
-    }
-    return power;
-}
 
 static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
@@ -85,8 +73,8 @@ static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint3
                                       .first = params->rx_depth};
     }
     for (uint32_t i = 0; i < qps->count; i++) {
-        qps->qp[i].tx_depth =
-            power_below(btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
+        qps->qp[i].tx_depth = btl_ib_verbs_power_below(
+            btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
         plan_depth(&qps->qp[i], most);
     }
 }
@@ -222,11 +210,11 @@ static int to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
 }
 
 /* Devices differ in how much they send inline: ask for less until one agrees. */
-static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
     struct ibv_qp_init_attr init;
 
-    for (uint32_t size = INLINE; qp->qp == NULL; size /= 2) {
+    for (uint32_t size = inline_wanted; qp->qp == NULL; size /= 2) {
         init = (struct ibv_qp_init_attr){
             .send_cq = qps->cq,
             .recv_cq = qps->cq,
@@ -247,9 +235,9 @@ static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
     return 0;
 }
 
-static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
 {
-    int rc = create_qp(qps, qp);
+    int rc = create_qp(qps, qp, inline_wanted);
 
     if (rc == 0) {
         rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
@@ -265,22 +253,24 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        uint32_t qkey, struct ibv_comp_channel *channel)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
+    const uint32_t inline_wanted = btl_ib_verbs_inline_wanted(params);
     uint32_t entries = 0;
     int rc = 0;
 
     *qps = (btl_ib_ud_qps_t){
-        .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = UINT32_MAX};
+        .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = inline_wanted};
     plan(qps, params, verbs->base.attr.max_datagram);
     for (uint32_t i = 0; i < qps->count; i++) {
         entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
+    entries = entries < params->cq_depth ? params->cq_depth : entries;
     entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
     qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
     if (qps->cq == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
     }
     for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
-        rc = open_qp(qps, &qps->qp[i]);
+        rc = open_qp(qps, &qps->qp[i], inline_wanted);
     }
     return rc;
 }

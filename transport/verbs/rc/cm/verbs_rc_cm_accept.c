@@ -6,8 +6,10 @@
 #include "verbs_rc_cm_accept.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "verbs_rc_cm_lifecycle.h"
+#include "verbs_rc_qp.h"
 
 static void reject(struct rdma_cm_id *id, btl_ib_rc_reject_t reason)
 {
@@ -57,6 +59,11 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
 
     if (error != 0) {
         return error;
+    }
+    const int unset = btl_ib_rc_qp_set_ack_timeout(&rc->port, conn->id);
+    if (unset != 0) {
+        btl_ib_rc_cm_log(rc, conn->peer, conn->channel, "its timeout cannot be set",
+                         strerror(unset));
     }
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);

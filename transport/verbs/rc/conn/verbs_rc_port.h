@@ -24,6 +24,7 @@ typedef struct btl_ib_rc_port {
     uint8_t ack_timeout;  /* 4.096 us x 2^n; 0: what the connection manager takes */
     uint8_t retry;        /* 0..7 */
     uint8_t rnr_retry;    /* 0..7, 7: without end */
+    uint8_t rnr_timer;    /* code of a time (IBTA 9.7.5.2.8) */
     uint8_t tos;          /* traffic class; 0: the default */
     uint8_t reads;        /* served at once for each peer, and asked of it at once at most */
     bool relaxed;         /* exposed memory may be written in any order */

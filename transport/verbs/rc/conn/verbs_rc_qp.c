@@ -9,10 +9,6 @@
 
 #include "verbs_diagnostics.h"
 
-enum {
-    RNR_TIMER = 8, /* 0.16 ms (IBTA 9.7.5.2.8): the connection manager leaves it at 655 ms */
-};
-
 /* 0: the default. */
 static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
 {
@@ -69,7 +65,7 @@ struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uin
 
 void btl_ib_rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
 {
-    struct ibv_qp_attr attr = {.min_rnr_timer = RNR_TIMER};
+    struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
 
     if (!port->iwarp && ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
         (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);

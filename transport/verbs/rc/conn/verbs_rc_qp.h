@@ -14,8 +14,9 @@
 
 #include "verbs_rc_port.h"
 
-/* Set what is chosen before the peer's address is resolved (traffic class), and before the route to
- * it is (ACK timeout; iWARP has TCP's). Returns 0 or an errno: then the defaults remain. */
+/* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over
+ * that of the request), and before the route to it is or its request accepted (ACK timeout; iWARP
+ * has TCP's). Returns 0 or an errno: then the defaults remain. */
 int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
 int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
 
@@ -29,8 +30,8 @@ int btl_ib_rc_qp_create(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, str
 struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uint8_t asked,
                                                uint8_t served);
 
-/* It is connected: set the RNR timer, for which rdma_cm has no parameter. Only a queue pair with
- * shared buffers can run out of them. */
+/* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
+ * queue pair with shared buffers can run out of them. */
 void btl_ib_rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp);
 
 #endif

@@ -294,23 +294,6 @@ static bool start_modules(btl_ib_component_t *component)
     return OPAL_SUCCESS == rc;
 }
 
-static void stop_modules(btl_ib_component_t *component)
-{
-    for (uint32_t i = 0; i < component->module_count; ++i) {
-        btl_ib_module_destroy(component->modules[i]);
-        component->modules[i] = NULL;
-    }
-    free_engine(component);
-}
-
-/* Ports without a cable are many machines' normal state: they are shown if a device was named, or
- * transport verbs. */
-static bool shows_ports_down(const btl_ib_params_t *params)
-{
-    return (NULL != params->if_include && '\0' != params->if_include[0])
-           || (NULL != params->transport && 0 == strcmp(params->transport, "verbs"));
-}
-
 /* All parts but the engine and what needs it. */
 static bool init_parts(btl_ib_component_t *component)
 {
@@ -330,6 +313,11 @@ static bool init_parts(btl_ib_component_t *component)
     };
     const btl_ib_registration_host_t host =
         btl_ib_registration_host(btl_ib_compat_local_processes());
+    /* Ports without a cable are many machines' normal state: they are shown if a device was named,
+     * or transport verbs. */
+    const bool ports_down =
+        (NULL != params->if_include && '\0' != params->if_include[0])
+        || (NULL != params->transport && 0 == strcmp(params->transport, "verbs"));
 
     if (!btl_ib_biased_lock_init(&component->lock, true)) {
         BTL_IB_VERBOSE(1, "the system refuses membarrier: each call takes a mutex");
@@ -338,8 +326,7 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_list_init(&component->gone);
     btl_ib_poll_throttle_init(&component->throttle, &polls);
     btl_ib_progress_thread_init(&component->progress_thread, &thread);
-    btl_ib_log_init(&component->log, &component->progress_thread.in_engine,
-                    shows_ports_down(params));
+    btl_ib_log_init(&component->log, &component->progress_thread.in_engine, ports_down);
     btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host);
     component->self = calloc(1, sizeof(*component->self));
     if (NULL == component->self) {
@@ -350,17 +337,6 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_peer_reports_init(&component->reports, component->name.vpid, params, &component->limits,
                              component->self);
     return true;
-}
-
-static void report_versions(void)
-{
-    if (0 == opal_process_info.my_local_rank) {
-        BTL_IB_VERBOSE(1,
-                       "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
-                       ", running in Open MPI %s, on host %s",
-                       opal_version_string, opal_process_info.nodename);
-        btl_ib_report_transports();
-    }
 }
 
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
@@ -379,11 +355,21 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (!btl_ib_params_check(&component->params, &component->limits)) {
         return NULL;
     }
-    report_versions();
+    if (0 == opal_process_info.my_local_rank) {
+        BTL_IB_VERBOSE(1,
+                       "version " BTL_IB_VERSION ", built for Open MPI " BTL_IB_BUILT_FOR_VERSION
+                       ", running in Open MPI %s, on host %s",
+                       opal_version_string, opal_process_info.nodename);
+        btl_ib_report_transports();
+    }
     modules = calloc(BTL_IB_RAILS_MAX, sizeof(*modules));
     if (NULL == modules ? !no_memory() : !init_parts(component) || !start_modules(component)) {
         btl_ib_progress_thread_stop(&component->progress_thread);
-        stop_modules(component);
+        for (uint32_t i = 0; i < component->module_count; ++i) {
+            btl_ib_module_destroy(component->modules[i]);
+            component->modules[i] = NULL;
+        }
+        free_engine(component);
         free(modules);
         return NULL;
     }

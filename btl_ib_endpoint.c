@@ -33,18 +33,6 @@ static bool agree_on_atomics(uint32_t rail, const btl_ib_modex_t *peer, int remo
     return mca_btl_ib_component.self->rails[rail].atomics == peer->rails[remote_rail].atomics;
 }
 
-/* Is the peer reachable by any rail? If not, another BTL may serve it, and nobody would know
- * why. */
-static bool any_choice(const int choice[BTL_IB_RAILS_MAX])
-{
-    uint32_t i = 0;
-
-    while (i < BTL_IB_RAILS_MAX && choice[i] < 0) {
-        ++i;
-    }
-    return i < BTL_IB_RAILS_MAX;
-}
-
 /* The rail of the peer that this module is to talk to, or -1 and it was told why; `choice`: the
  * same for each rail. */
 static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *proc,
@@ -53,6 +41,7 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
     btl_ib_component_t *component = &mca_btl_ib_component;
     const btl_ib_modex_t *self = component->self;
     const uint32_t rank = proc->proc_name.vpid;
+    bool any = false;
     int remote_rail;
 
     if (peer->message_max != self->message_max) {
@@ -69,7 +58,10 @@ static int choose_rail(const btl_ib_module_t *module, const struct opal_proc_t *
         BTL_IB_VERBOSE(10, "%s on %s is not reachable by rail %u (%s): none of its %u rails fits",
                        opal_process_name_print(proc->proc_name), peer->host, module->rail,
                        module->name, peer->rail_count);
-        if (!any_choice(choice)) {
+        for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
+            any |= choice[i] >= 0;
+        }
+        if (!any) { /* another BTL may serve it, and nobody would know why */
             btl_ib_report_no_network(&component->reports, peer, rank);
         }
     } else if (!agree_on_atomics(module->rail, peer, remote_rail)) {

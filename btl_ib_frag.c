@@ -151,10 +151,9 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
 
 void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
-    btl_ib_list_t *link;
+    btl_ib_frag_t *frag;
 
-    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_frags))) {
-        btl_ib_frag_t *frag = BTL_IB_CONTAINER(link, btl_ib_frag_t, failed_link);
+    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, failed_link))) {
         const bool owned = btl_ib_frag_is_owned(frag);
 
         frag->told = quiet || endpoint->closing;

@@ -129,16 +129,6 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
     }
 }
 
-/* Of a word of 32 bits the result has the value, not the first bytes. */
-static void store_result(const btl_ib_rdma_t *rdma)
-{
-    const uint32_t half = (uint32_t) rdma->op.result;
-    const size_t size = btl_ib_atomic_size(rdma->op.type);
-
-    memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &rdma->op.result,
-           size);
-}
-
 /* It is no longer under way. */
 static void forget(btl_ib_rdma_t *rdma)
 {
@@ -159,7 +149,12 @@ static void complete(btl_ib_rdma_t *rdma, int status)
         report_status(rdma, status);
     }
     if (0 == status && BTL_IB_OP_ATOMIC == rdma->op.kind && NULL != rdma->local_address) {
-        store_result(rdma);
+        /* Of a word of 32 bits the result has the value, not the first bytes. */
+        const uint32_t half = (uint32_t) rdma->op.result;
+        const size_t size = btl_ib_atomic_size(rdma->op.type);
+
+        memcpy(rdma->local_address, sizeof(half) == size ? (const void *) &half : &rdma->op.result,
+               size);
     }
     if (NULL != rdma->cbfunc && !endpoint->closing) {
         rdma->in_callback = true;
@@ -189,11 +184,9 @@ void btl_ib_rdma_done(btl_ib_op_t *op, int status)
 
 void btl_ib_rdma_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
-    btl_ib_list_t *link;
+    btl_ib_rdma_t *rdma;
 
-    while (NULL != (link = btl_ib_list_pop(&endpoint->failed_ops))) {
-        btl_ib_rdma_t *rdma = BTL_IB_CONTAINER(link, btl_ib_rdma_t, failed_link);
-
+    while (NULL != (rdma = BTL_IB_LIST_POP(btl_ib_rdma_t, &endpoint->failed_ops, failed_link))) {
         if (quiet) {
             rdma->cbfunc = NULL;
         }
@@ -399,8 +392,12 @@ static btl_ib_atomic_type_t atomic_type(int flags)
     return is_float ? BTL_IB_ATOMIC_DOUBLE : BTL_IB_ATOMIC_INT64;
 }
 
-static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic)
+/* Is it offered, and possible there? Where devices change the words of a region nobody else may,
+ * and they can do less. */
+static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
+                       const btl_ib_memory_handle_t *handle)
 {
+    const btl_ib_atomic_type_t type = atomic_type(atomic->flags);
     uint32_t needed = atomic->supports;
 
     if (0 != (atomic->flags & MCA_BTL_ATOMIC_FLAG_32BIT)) {
@@ -410,16 +407,10 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic)
         needed |= MCA_BTL_ATOMIC_SUPPORTS_FLOAT;
     }
     return needed == (needed & module->super.btl_atomic_flags)
-           && btl_ib_atomic_supported(atomic->code, atomic_type(atomic->flags));
-}
-
-/* Where devices change the words of a region nobody else may, and they can do less. */
-static bool fits(const btl_ib_module_t *module, const atomic_t *atomic,
-                 const btl_ib_memory_handle_t *handle)
-{
-    return NULL == handle || 0 == handle->device_atomic
-           || (module->device_atomics && BTL_IB_ATOMIC_INT64 == atomic_type(atomic->flags)
-               && 0 != (atomic->supports & BTL_IB_ATOMIC_FLAGS_DEVICE));
+           && btl_ib_atomic_supported(atomic->code, type)
+           && (NULL == handle || 0 == handle->device_atomic
+               || (module->device_atomics && BTL_IB_ATOMIC_INT64 == type
+                   && 0 != (atomic->supports & BTL_IB_ATOMIC_FLAGS_DEVICE)));
 }
 
 /*
@@ -441,8 +432,8 @@ static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, vo
     if (OPAL_UNLIKELY(OPAL_SUCCESS != rc)) {
         return rc;
     }
-    if (!is_offered(module, atomic) || 0 != remote_address % btl_ib_atomic_size(type)
-        || !fits(module, atomic, remote_handle)) {
+    if (!is_offered(module, atomic, remote_handle)
+        || 0 != remote_address % btl_ib_atomic_size(type)) {
         return OPAL_ERR_NOT_SUPPORTED;
     }
     rc = prepare(module, endpoint, BTL_IB_OP_ATOMIC, local_address, remote_address, remote_handle,

@@ -152,15 +152,16 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
 void btl_ib_recv_report_failures(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    btl_ib_list_t *link;
+    btl_ib_endpoint_t *gone;
     uint64_t name;
 
     /* While processes leave, and shortly after, a death may be part of that. */
     if (component->drain.active > 0 || now - component->drain.ended <= BTL_IB_DRAIN_GAP) {
         return;
     }
-    while (0 == component->drain.active && NULL != (link = btl_ib_list_pop(&component->gone))) {
-        report_failure(BTL_IB_CONTAINER(link, btl_ib_endpoint_t, gone_link), BTL_IB_DEATH_REFUSED);
+    while (0 == component->drain.active
+           && NULL != (gone = BTL_IB_LIST_POP(btl_ib_endpoint_t, &component->gone, gone_link))) {
+        report_failure(gone, BTL_IB_DEATH_REFUSED);
     }
     while (btl_ib_failed_procs_next(&component->failed_procs, component->name.jobid, &name)) {
         for (uint32_t i = 0; i < component->module_count; ++i) {

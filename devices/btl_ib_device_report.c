@@ -19,7 +19,7 @@ void btl_ib_report_transports(void)
     void (*last)(char *out, size_t len) = NULL; /* types of one library are neighbours */
     char text[160] = "";
 
-    if (!btl_ib_is_verbose(1) || 0 != opal_process_info.my_local_rank) {
+    if (!btl_ib_is_verbose(1)) {
         return;
     }
     for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {

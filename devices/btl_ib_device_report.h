@@ -12,7 +12,7 @@
 #include "btl_ib_rejected_devices.h"
 #include "device_filter.h"
 
-/* Transports that were built and their libraries, at verbose level 1, by one process of a host. */
+/* Transports that were built and their libraries, at verbose level 1. */
 void btl_ib_report_transports(void);
 
 /* May any transport be used? */

@@ -198,7 +198,7 @@ __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
 static void push_ready(btl_ib_engine_t *engine)
 {
     btl_ib_list_t turn;
-    btl_ib_list_t *item;
+    btl_ib_conn_t *conn;
 
     if (!btl_ib_list_empty(&engine->starved) && engine->budget.unacked < engine->config.depth_total
         && engine->budget.bytes_unacked < engine->config.depth_bytes) {
@@ -207,8 +207,8 @@ static void push_ready(btl_ib_engine_t *engine)
     btl_ib_list_init(&turn); /* a connection that becomes ready again waits for the next turn */
     btl_ib_list_splice_tail(&turn, &engine->ready);
     engine->turn.sending = true;
-    while ((item = btl_ib_list_pop(&turn)) != NULL) {
-        btl_ib_send_push(BTL_IB_CONTAINER(item, btl_ib_conn_t, ready));
+    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, &turn, ready)) != NULL) {
+        btl_ib_send_push(conn);
     }
     engine->turn.sending = false;
 }
@@ -232,14 +232,11 @@ static void evict_and_push(btl_ib_engine_t *engine)
 /* Send what was coalesced: it has waited long enough. */
 static void release_coalesced(btl_ib_engine_t *engine)
 {
-    btl_ib_list_t *item;
+    btl_ib_conn_t *conn;
 
-    while ((item = btl_ib_list_first(&engine->ready)) != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ready);
-        if (conn->coalesce.held == 0) {
-            return;
-        }
-        btl_ib_list_remove(item);
+    while ((conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->ready, ready)) != NULL
+           && conn->coalesce.held > 0) {
+        btl_ib_list_remove(&conn->ready);
         btl_ib_send_push(conn);
     }
 }
@@ -327,10 +324,9 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
-    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
+    const btl_ib_conn_t *conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks, ack.link);
 
-    if (item != NULL) {
-        const btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
+    if (conn != NULL) {
         uint64_t at = conn->ack.now ? engine->clock.now + RETRY_AFTER : conn->ack.at;
         due = at < due ? at : due;
     }

@@ -129,7 +129,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
 
 void btl_ib_engine_destroy(btl_ib_engine_t *engine)
 {
-    btl_ib_list_t *item;
+    btl_ib_table_entry_t *table;
 
     if (engine->drops != NULL) {
         btl_ib_drops_end(engine);
@@ -149,8 +149,8 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     btl_ib_backlog_fini(&engine->unidentified);
     btl_ib_reasm_pool_fini(&engine->reasm);
     btl_ib_table_fini(&engine->table);
-    while ((item = btl_ib_list_pop(&engine->tables)) != NULL) {
-        btl_ib_free(&engine->mem, BTL_IB_CONTAINER(item, btl_ib_table_entry_t, link));
+    while ((table = BTL_IB_LIST_POP(btl_ib_table_entry_t, &engine->tables, link)) != NULL) {
+        btl_ib_free(&engine->mem, table);
     }
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[i];

@@ -18,11 +18,6 @@ void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle, const btl_ib_po
     };
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Poll after so many calls, and read the clock on the way. */
 static void count_down(btl_ib_poll_throttle_t *throttle, int calls)
 {
@@ -65,7 +60,7 @@ void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
         } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {
             limit = throttle->limits.recent;
         }
-        throttle->interval = least(2 * throttle->interval, limit);
+        throttle->interval = 2 * throttle->interval < limit ? 2 * throttle->interval : limit;
         if (in_period < throttle->interval) {
             throttle->interval = in_period > 0 ? (uint32_t) in_period : 1;
         }

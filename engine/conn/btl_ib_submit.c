@@ -52,6 +52,20 @@ static void push(btl_ib_conn_t *conn, bool bursts)
     btl_ib_recovery_arm(conn);
 }
 
+/* Send a new segment by itself. False if it cannot leave now: then it is taken back. */
+static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
+{
+    btl_ib_recovery_sending(conn, segment);
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        btl_ib_sentmap_withdraw(conn, segment);
+        return false;
+    }
+    btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_recovery_sent(conn);
+    return true;
+}
+
 /* Send a probe of the path MTU: a VOID of `size` bytes as a datagram, zeros behind its header. If
  * it cannot leave now, it is made again later. */
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
@@ -69,16 +83,10 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     }
     memset(btl_ib_packet_body(segment), 0, pad);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
-    btl_ib_recovery_sending(conn, segment);
-    btl_ib_sentmap_enter(conn, &segment, 1, space);
-    if (btl_ib_transmit(conn, &segment, 1) != 1) {
-        btl_ib_sentmap_withdraw(conn, segment);
-        return;
+    if (send_new(conn, segment, space)) {
+        btl_ib_recovery_arm(conn);
+        btl_ib_pmtud_probe_left(conn, segment);
     }
-    btl_ib_sentmap_left(conn, &segment, 1);
-    btl_ib_recovery_sent(conn);
-    btl_ib_recovery_arm(conn);
-    btl_ib_pmtud_probe_left(conn, segment);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)
@@ -122,12 +130,7 @@ void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
     uint32_t wire = BTL_IB_LE32(count);
     memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
     btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
-    btl_ib_sentmap_enter(conn, &segment, 1, space);
-    if (btl_ib_transmit(conn, &segment, 1) == 1) {
-        btl_ib_sentmap_left(conn, &segment, 1);
-        btl_ib_recovery_sent(conn);
-    } else {
-        btl_ib_sentmap_withdraw(conn, segment);
+    if (!send_new(conn, segment, space)) {
         btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
     }
     btl_ib_recovery_arm(conn);
@@ -186,17 +189,12 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
 
     engine->reserved.segment = NULL;
     btl_ib_clock_set(&engine->clock, now);
-    btl_ib_recovery_sending(conn, segment);
-    btl_ib_sentmap_enter(conn, &segment, 1, segment->space);
-    if (btl_ib_transmit(conn, &segment, 1) != 1) {
-        btl_ib_sentmap_withdraw(conn, segment);
+    if (!send_new(conn, segment, segment->space)) {
         return -EAGAIN;
     }
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
-    btl_ib_coalesce_left(&conn->coalesce, conn->engine->clock.now);
-    btl_ib_sentmap_left(conn, &segment, 1);
-    btl_ib_recovery_sent(conn);
+    btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
     btl_ib_conn_active(conn);
     btl_ib_recovery_arm(conn);
     return 0;
@@ -311,11 +309,10 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
 static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int left_status,
                                int status)
 {
-    btl_ib_list_t *item;
+    btl_ib_segment_t *segment;
 
-    while ((item = btl_ib_list_first(segments)) != NULL) {
-        btl_ib_out_t *out =
-            btl_ib_sentmap_end(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+    while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, segments, link)) != NULL) {
+        btl_ib_out_t *out = btl_ib_sentmap_end(conn, segment);
         if (out != NULL) {
             btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? left_status : status);
         }
@@ -324,7 +321,7 @@ static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int
 
 void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
 {
-    btl_ib_list_t *item;
+    btl_ib_out_t *out;
 
     btl_ib_offload_give_up(conn, status);
     /* first: else they would take the places that become free */
@@ -335,8 +332,9 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
     give_back_segments(conn, &conn->sentmap.lost, left_status, status);
     give_back_segments(conn, &conn->sentmap.deferred, left_status, status);
     for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
-        while ((item = btl_ib_list_first(&conn->tx[space].submit.pending)) != NULL) {
-            btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+        while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, pending, link)) != NULL) {
+            btl_ib_completion_add(out, status);
         }
     }
     btl_ib_op_give_up_answers(conn, status);

@@ -54,21 +54,14 @@ void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
     btl_ib_list_splice_tail(&backlog->messages, &from->messages);
 }
 
-static void take_out(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
-{
-    btl_ib_list_remove(&entry->link);
-    backlog->bytes -= entry->cost;
-}
-
 btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&backlog->messages);
+    btl_ib_backlog_entry_t *entry =
+        BTL_IB_LIST_POP(btl_ib_backlog_entry_t, &backlog->messages, link);
 
-    if (item == NULL) {
-        return NULL;
+    if (entry != NULL) {
+        backlog->bytes -= entry->cost;
     }
-    btl_ib_backlog_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
-    take_out(backlog, entry);
     return entry;
 }
 
@@ -85,7 +78,8 @@ void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *co
         btl_ib_backlog_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
         item = btl_ib_list_next(&backlog->messages, item);
         if (entry->conn == conn) {
-            take_out(backlog, entry);
+            btl_ib_list_remove(&entry->link);
+            backlog->bytes -= entry->cost;
             btl_ib_backlog_put(backlog, entry);
         }
     }

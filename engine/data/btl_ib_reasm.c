@@ -27,25 +27,24 @@ void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, 
 
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
 {
-    btl_ib_list_t *item;
+    btl_ib_reasm_t *reasm;
 
-    while ((item = btl_ib_list_pop(&pool->idle)) != NULL) {
-        btl_ib_free(pool->mem, BTL_IB_CONTAINER(item, btl_ib_reasm_t, link));
+    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link)) != NULL) {
+        btl_ib_free(pool->mem, reasm);
     }
     pool->idle_count = 0;
 }
 
 static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
 {
-    btl_ib_list_t *item = btl_ib_list_pop(&pool->idle);
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link);
     uint32_t data = (pool->size + 7) / 8 * 8;
 
-    if (item != NULL) {
+    if (reasm != NULL) {
         pool->idle_count--;
-        return BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+        return reasm;
     }
-    btl_ib_reasm_t *reasm =
-        btl_ib_zalloc(pool->mem, sizeof(*reasm) + data + map_bytes(pool->size, UNIT_MIN));
+    reasm = btl_ib_zalloc(pool->mem, sizeof(*reasm) + data + map_bytes(pool->size, UNIT_MIN));
     if (reasm != NULL) {
         btl_ib_list_init(&reasm->link);
         reasm->have = (uint64_t *) (void *) (reasm->data + data);
@@ -114,11 +113,11 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
     if (peer->busy) {
         return NULL;
     }
-    btl_ib_list_t *item = btl_ib_list_pop(&peer->left);
-    if (item != NULL) {
-        return BTL_IB_CONTAINER(item, btl_ib_reasm_t, link);
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link);
+    if (reasm != NULL) {
+        return reasm;
     }
-    btl_ib_reasm_t *reasm = find(&peer->fragments, peer->finished.next);
+    reasm = find(&peer->fragments, peer->finished.next);
     if (reasm == NULL || reasm->missing > 0) {
         return NULL;
     }
@@ -203,10 +202,10 @@ void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
 
 void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
 {
-    btl_ib_list_t *item;
+    btl_ib_reasm_t *reasm;
 
     btl_ib_reasm_end(pool, peer);
-    while ((item = btl_ib_list_pop(&peer->left)) != NULL) {
-        btl_ib_reasm_put(pool, BTL_IB_CONTAINER(item, btl_ib_reasm_t, link));
+    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link)) != NULL) {
+        btl_ib_reasm_put(pool, reasm);
     }
 }

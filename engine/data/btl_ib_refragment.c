@@ -123,9 +123,9 @@ void btl_ib_refragment_forget(btl_ib_list_t *list, const btl_ib_mem_t *mem, uint
 
 void btl_ib_refragment_drop(btl_ib_list_t *list, const btl_ib_mem_t *mem)
 {
-    btl_ib_list_t *item;
+    btl_ib_refragment_t *parts;
 
-    while ((item = btl_ib_list_pop(list)) != NULL) {
-        btl_ib_free(mem, BTL_IB_CONTAINER(item, btl_ib_refragment_t, link));
+    while ((parts = BTL_IB_LIST_POP(btl_ib_refragment_t, list, link)) != NULL) {
+        btl_ib_free(mem, parts);
     }
 }

@@ -55,10 +55,10 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
 /* Send all again, before anything new. */
 static void send_all_again(btl_ib_conn_t *conn)
 {
-    btl_ib_list_t *item;
+    btl_ib_segment_t *segment;
 
-    while ((item = btl_ib_list_first(&conn->sentmap.deferred)) != NULL) {
-        btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+    while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link)) != NULL) {
+        btl_ib_sentmap_lost(conn, segment);
     }
     conn->deferred.at = conn->engine->clock.now;
     btl_ib_conn_ready(conn);

@@ -239,12 +239,12 @@ static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_seg
  * overtake each other. */
 static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
 {
-    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.sent[kind]);
+    const btl_ib_segment_t *segment =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link);
 
-    if (item == NULL) {
+    if (segment == NULL) {
         return NULL;
     }
-    const btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
     const uint64_t newest = is_reliable(conn) ? conn->tx[segment->space].recovery.arrived
                                               : rack_for(conn, segment)->order;
     return segment->order < newest ? segment : NULL;
@@ -332,8 +332,7 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn)
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
                && lost_at(conn, kind) <= conn->engine->clock.now) {
-            mark_lost(conn, BTL_IB_CONTAINER(btl_ib_list_first(&conn->sentmap.sent[kind]),
-                                             btl_ib_segment_t, link));
+            mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
         }
     }
     const uint64_t rest = conn->recovery.rack_partly ? wait_for_rest(conn) : 0;
@@ -488,9 +487,9 @@ static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
 
     for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
         const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
-        btl_ib_list_t *item = newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent);
         btl_ib_segment_t *segment =
-            item == NULL ? NULL : BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+            btl_ib_list_entry(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent),
+                              offsetof(btl_ib_segment_t, link));
         if (segment != NULL && (found == NULL || (segment->order > found->order) == newest)) {
             found = segment;
         }
@@ -524,17 +523,17 @@ btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
     btl_ib_segment_t *segment = in_flight(conn, true);
 
     if (conn->recovery.probes > 0 || segment == NULL) {
-        btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
-        segment =
-            item != NULL ? BTL_IB_CONTAINER(item, btl_ib_segment_t, link) : in_flight(conn, false);
+        segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
+        segment = segment != NULL ? segment : in_flight(conn, false);
         if (conn->pmtud.parts) {
             btl_ib_segment_t *first = lowest(conn);
             segment = first != NULL ? first : segment;
         }
-        item = btl_ib_list_first(&conn->sentmap.deferred);
-        if (item != NULL
+        btl_ib_segment_t *deferred =
+            BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link);
+        if (deferred != NULL
             && (segment == NULL || conn->recovery.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
-            segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+            segment = deferred;
         }
     }
     return segment;

@@ -146,7 +146,7 @@ void btl_ib_input_shrink(btl_ib_conn_t *conn)
 uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
 {
     btl_ib_backlog_entry_t *stored;
-    btl_ib_list_t *item;
+    btl_ib_conn_t *conn;
     uint32_t count = 0;
 
     while ((stored = btl_ib_backlog_pop(&engine->backlog)) != NULL) {
@@ -154,8 +154,8 @@ uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
         btl_ib_backlog_put(&engine->backlog, stored);
         count++;
     }
-    while ((item = btl_ib_list_pop(&engine->whole)) != NULL) {
-        count += deliver_fragments(BTL_IB_CONTAINER(item, btl_ib_conn_t, input.whole));
+    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, &engine->whole, input.whole)) != NULL) {
+        count += deliver_fragments(conn);
     }
     return count;
 }

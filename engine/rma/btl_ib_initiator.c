@@ -49,10 +49,10 @@ int btl_ib_op_admit(const btl_ib_conn_t *conn, const btl_ib_op_t *op, bool offlo
 
 void btl_ib_op_give_up(btl_ib_conn_t *conn, int status)
 {
-    btl_ib_list_t *item;
+    btl_ib_out_t *out;
 
-    while ((item = btl_ib_list_first(&conn->ops.waiting)) != NULL) {
-        btl_ib_completion_add(BTL_IB_CONTAINER(item, btl_ib_out_t, link), status);
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &conn->ops.waiting, link)) != NULL) {
+        btl_ib_completion_add(out, status);
     }
 }
 

@@ -23,11 +23,6 @@ static const btl_ib_rdma_ops_t *device_of(const btl_ib_conn_t *conn)
     return conn->rail->transport->ops->rdma;
 }
 
-static btl_ib_op_t *op_of(btl_ib_list_t *item)
-{
-    return BTL_IB_CONTAINER(item, btl_ib_op_t, out.link);
-}
-
 void btl_ib_offload_init(btl_ib_conn_t *conn)
 {
     btl_ib_list_init(&conn->offload.waiting);
@@ -147,39 +142,40 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
 static void fall_back_waiting(btl_ib_conn_t *conn)
 {
     btl_ib_list_t waiting;
-    btl_ib_list_t *item;
+    btl_ib_op_t *op;
 
     btl_ib_list_init(&waiting);
     btl_ib_list_splice_tail(&waiting, &conn->offload.waiting);
-    while ((item = btl_ib_list_pop(&waiting)) != NULL) {
-        if (op_of(item)->kind == BTL_IB_OP_ATOMIC) {
-            btl_ib_list_push_tail(&conn->offload.waiting, item);
+    while ((op = BTL_IB_LIST_POP(btl_ib_op_t, &waiting, out.link)) != NULL) {
+        if (op->kind == BTL_IB_OP_ATOMIC) {
+            btl_ib_list_push_tail(&conn->offload.waiting, &op->out.link);
         } else {
-            fall_back(conn, op_of(item), ETIMEDOUT);
+            fall_back(conn, op, ETIMEDOUT);
         }
     }
 }
 
 void btl_ib_offload_push(btl_ib_conn_t *conn)
 {
-    btl_ib_list_t *item;
+    btl_ib_op_t *op;
     int rc = 0;
 
-    while (rc == 0 && (item = btl_ib_list_first(&conn->offload.waiting)) != NULL
+    while (rc == 0
+           && (op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL
            && conn->offload.count < conn->engine->config.ops_max) {
-        rc = hand_over(conn, op_of(item));
-        if (comes_again(conn, op_of(item), rc)) {
-            expect_answer(conn, op_of(item));
+        rc = hand_over(conn, op);
+        if (comes_again(conn, op, rc)) {
+            expect_answer(conn, op);
             break;
         }
-        btl_ib_list_remove(item);
+        btl_ib_list_remove(&op->out.link);
         if (rc == 0) {
-            btl_ib_list_push_tail(&conn->offload.running, item);
+            btl_ib_list_push_tail(&conn->offload.running, &op->out.link);
             conn->offload.count++;
             conn->offload.moved_at = btl_ib_clock_awake(&conn->engine->clock);
-            expect_answer(conn, op_of(item));
+            expect_answer(conn, op);
         } else {
-            fall_back(conn, op_of(item), -rc);
+            fall_back(conn, op, -rc);
             rc = 0;
         }
     }
@@ -254,28 +250,28 @@ static void take_back(const btl_ib_conn_t *conn)
 
 void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
 {
-    btl_ib_list_t *item;
+    btl_ib_op_t *op;
 
     take_back(conn);
-    while ((item = btl_ib_list_first(&conn->offload.running)) != NULL) {
-        leave(conn, op_of(item));
-        btl_ib_completion_add(&op_of(item)->out, status);
+    while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.running, out.link)) != NULL) {
+        leave(conn, op);
+        btl_ib_completion_add(&op->out, status);
     }
-    while ((item = btl_ib_list_first(&conn->offload.waiting)) != NULL) {
-        btl_ib_completion_add(&op_of(item)->out, status);
+    while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {
+        btl_ib_completion_add(&op->out, status);
     }
 }
 
 void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
 {
-    btl_ib_list_t *item;
+    btl_ib_op_t *op;
 
     take_back(conn);
-    while ((item = btl_ib_list_first(&conn->offload.running)) != NULL) {
-        leave(conn, op_of(item));
-        fall_back(conn, op_of(item), conn->rail->health.error);
+    while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.running, out.link)) != NULL) {
+        leave(conn, op);
+        fall_back(conn, op, conn->rail->health.error);
     }
-    while ((item = btl_ib_list_pop(&conn->offload.waiting)) != NULL) {
-        fall_back(conn, op_of(item), conn->rail->health.error);
+    while ((op = BTL_IB_LIST_POP(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {
+        fall_back(conn, op, conn->rail->health.error);
     }
 }

@@ -53,16 +53,13 @@ static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
  * if its region is gone. */
 static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
 {
-    btl_ib_list_t *item;
+    btl_ib_out_t *out;
 
-    while ((item = btl_ib_list_first(&tx->submit.pending)) != NULL) {
-        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
-        if (out->kind != BTL_IB_OUT_STREAM
-            || btl_ib_answers_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
-            return out;
-        }
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link)) != NULL
+           && out->kind == BTL_IB_OUT_STREAM
+           && !btl_ib_answers_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
     }
-    return NULL;
+    return out;
 }
 
 /* What to packetize next of what waits in a channel. */

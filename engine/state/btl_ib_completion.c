@@ -99,10 +99,10 @@ static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
 
 void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
 {
-    btl_ib_list_t *item;
+    btl_ib_out_t *out;
 
-    while ((item = btl_ib_list_pop(&engine->events)) != NULL) {
+    while ((out = BTL_IB_LIST_POP(btl_ib_out_t, &engine->events, link)) != NULL) {
         engine->completion.finished++;
-        call_back(engine, BTL_IB_CONTAINER(item, btl_ib_out_t, link));
+        call_back(engine, out);
     }
 }

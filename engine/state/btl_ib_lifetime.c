@@ -10,13 +10,11 @@
 
 void btl_ib_conn_free_all(btl_ib_list_t *conns)
 {
-    btl_ib_list_t *item;
+    btl_ib_conn_t *conn;
 
-    while ((item = btl_ib_list_first(conns)) != NULL) {
-        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, conns, all)) != NULL) {
         btl_ib_engine_t *engine = conn->engine;
         btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
-        btl_ib_list_remove(&conn->all);
         btl_ib_route_fini(conn);
         btl_ib_identity_fini(conn);
         btl_ib_free(&engine->mem, conn);

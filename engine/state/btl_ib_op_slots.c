@@ -102,7 +102,7 @@ void btl_ib_op_run(btl_ib_conn_t *conn)
             btl_ib_conn_ready(conn);
             return;
         }
-        btl_ib_op_t *op = BTL_IB_CONTAINER(btl_ib_list_pop(&ops->waiting), btl_ib_op_t, out.link);
+        btl_ib_op_t *op = BTL_IB_LIST_POP(btl_ib_op_t, &ops->waiting, out.link);
         bool put = op->out.kind == BTL_IB_OUT_PUT;
         take_slot(conn, op);
         btl_ib_pending_add(conn, &op->out, put ? sizeof(btl_ib_wire_target_t) : 0);

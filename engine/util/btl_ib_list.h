@@ -110,6 +110,13 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
     return element;
 }
 
+/* The first element, or the first one taken off, as the struct of type `type` whose member `member`
+ * is on `list`; NULL if there is none. */
+#define BTL_IB_LIST_FIRST(type, list, member)                                                      \
+    ((type *) btl_ib_list_entry(btl_ib_list_first(list), offsetof(type, member)))
+#define BTL_IB_LIST_POP(type, list, member)                                                        \
+    ((type *) btl_ib_list_entry(btl_ib_list_pop(list), offsetof(type, member)))
+
 /* Move all of `from` behind what is on `to`, in constant time. `from` is empty afterwards. */
 static inline void btl_ib_list_splice_tail(btl_ib_list_t *to, btl_ib_list_t *from)
 {

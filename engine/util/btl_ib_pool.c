@@ -43,10 +43,9 @@ void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_trans
 
 void btl_ib_pool_fini(btl_ib_pool_t *pool)
 {
-    btl_ib_list_t *item;
+    slab_t *slab;
 
-    while ((item = btl_ib_list_pop(&pool->slabs)) != NULL) {
-        slab_t *slab = BTL_IB_CONTAINER(item, slab_t, link);
+    while ((slab = BTL_IB_LIST_POP(slab_t, &pool->slabs, link)) != NULL) {
         if (slab->handle != NULL) {
             pool->transport->ops->mem_deregister(pool->transport, slab->handle);
         }

@@ -65,8 +65,8 @@ typedef struct btl_ib_frag_lists {
 /* One-sided operations of a module; btl_ib_rdma.c. */
 typedef struct btl_ib_rdma_lists {
     opal_free_list_t ops;
-    btl_ib_list_t active;    /* operations under way, in the order of their start */
-    uint64_t started;        /* so many; the number of the newest */
+    btl_ib_list_t active; /* operations under way, in the order of their start */
+    uint64_t started;     /* so many; the number of the newest */
 } btl_ib_rdma_lists_t;
 
 /* One device. */
@@ -152,6 +152,18 @@ static inline int btl_ib_poll_engine(uint64_t now)
 
 /* Atomics that devices have, where they have any. */
 #define BTL_IB_ATOMIC_FLAGS_DEVICE (MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP)
+
+/* Construct a free list of elements of `class` with `size` bytes. Returns an OPAL status. It has no
+ * upper bound: a fragment can be complete long before it is back, and ob1 tries again only when
+ * something completes, so that a sender might wait for ever for one that comes back silently. */
+static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
+{
+    const btl_ib_params_t *params = &mca_btl_ib_component.params;
+
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, 0, params->free_list_num,
+                               -1, params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+}
 
 /* ---- btl_ib_module.c ---- */
 

@@ -22,28 +22,15 @@ static void frag_constructor(btl_ib_frag_t *frag)
 
 OBJ_CLASS_INSTANCE(btl_ib_frag_t, mca_btl_base_descriptor_t, frag_constructor, NULL);
 
-static int list_init(opal_free_list_t *list, size_t room)
-{
-    const btl_ib_params_t *params = &mca_btl_ib_component.params;
-
-    OBJ_CONSTRUCT(list, opal_free_list_t);
-    /*
-     * No upper bound: a fragment can be complete long before it is back, and ob1 tries again only
-     * when something completes, so that a sender might wait for ever for a fragment that comes
-     * back silently.
-     */
-    return opal_free_list_init(list, sizeof(btl_ib_frag_t) + room, opal_cache_line_size,
-                               OBJ_CLASS(btl_ib_frag_t), 0, 0, params->free_list_num, -1,
-                               params->free_list_inc, NULL, 0, NULL, NULL, NULL);
-}
-
 int btl_ib_frag_lists_init(btl_ib_module_t *module)
 {
     btl_ib_frag_lists_t *lists = &module->frags;
-    const int rc = list_init(&lists->header, BTL_IB_HEADER_ROOM);
-    const int rc_eager =
-        list_init(&lists->eager, module->super.btl_eager_limit + BTL_IB_HEADER_ROOM);
-    const int rc_max = list_init(&lists->max, module->super.btl_max_send_size + BTL_IB_HEADER_ROOM);
+    const size_t size = sizeof(btl_ib_frag_t) + BTL_IB_HEADER_ROOM;
+    const int rc = btl_ib_free_list_init(&lists->header, size, OBJ_CLASS(btl_ib_frag_t));
+    const int rc_eager = btl_ib_free_list_init(&lists->eager, size + module->super.btl_eager_limit,
+                                               OBJ_CLASS(btl_ib_frag_t));
+    const int rc_max = btl_ib_free_list_init(&lists->max, size + module->super.btl_max_send_size,
+                                             OBJ_CLASS(btl_ib_frag_t));
 
     return OPAL_SUCCESS != rc ? rc : OPAL_SUCCESS != rc_eager ? rc_eager : rc_max;
 }

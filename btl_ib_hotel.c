@@ -15,18 +15,12 @@
 #define DIGIT_BITS 6u
 #define DIGIT_MASK 63u
 
-static uint32_t level_of(uint64_t turned, uint64_t due)
-{
-    /* The lowest digit differs at least: that makes equal times level 0. */
-    uint64_t differs = (turned ^ due) | 1u;
-
-    return (63u - (uint32_t) __builtin_clzll(differs)) / DIGIT_BITS;
-}
-
 /* Put a guest that is on no list into the wheel; hotel->turned <= guest->due. */
 static void place(btl_ib_hotel_t *hotel, btl_ib_guest_t *guest)
 {
-    uint32_t level = level_of(hotel->turned, guest->due);
+    /* The lowest digit differs at least: that makes equal times level 0. */
+    uint64_t differs = (hotel->turned ^ guest->due) | 1u;
+    uint32_t level = (63u - (uint32_t) __builtin_clzll(differs)) / DIGIT_BITS;
     uint32_t slot = (uint32_t) (guest->due >> (level * DIGIT_BITS)) & DIGIT_MASK;
 
     assert(hotel->turned <= guest->due);

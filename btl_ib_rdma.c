@@ -53,14 +53,9 @@ OBJ_CLASS_INSTANCE(btl_ib_rdma_t, opal_free_list_item_t, rdma_constructor, NULL)
 
 int btl_ib_rdma_init(btl_ib_module_t *module)
 {
-    const btl_ib_params_t *params = &mca_btl_ib_component.params;
-    opal_free_list_t *ops = &module->rdma.ops;
-
     btl_ib_list_init(&module->rdma.active);
-    OBJ_CONSTRUCT(ops, opal_free_list_t);
-    return opal_free_list_init(ops, sizeof(btl_ib_rdma_t), opal_cache_line_size,
-                               OBJ_CLASS(btl_ib_rdma_t), 0, 0, params->free_list_num, -1,
-                               params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return btl_ib_free_list_init(&module->rdma.ops, sizeof(btl_ib_rdma_t),
+                                 OBJ_CLASS(btl_ib_rdma_t));
 }
 
 void btl_ib_rdma_fini(btl_ib_module_t *module)
@@ -76,29 +71,24 @@ static const char *const kind_names[] = {
     [BTL_IB_OP_ATOMIC] = "atomic",
 };
 
-/* Is an atomic of a device lost? The failure of a peer was reported, and a refusal changed
- * nothing. */
-static bool is_lost(const btl_ib_rdma_t *rdma, int status)
-{
-    return 0 != status && -EACCES != status && rdma->op.by_device && !rdma->endpoint->closing
-           && !rdma->endpoint->dead;
-}
-
 /*
- * An atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it.
+ * If an atomic of a device is lost: executed or not, nobody knows, and nobody else may execute it.
  * osc/rdma goes on without its result, or repeats its lock for ever, so the job has to end, as for
- * a dead peer. Called with the lock held, which is released meanwhile.
+ * a dead peer. The failure of a peer was reported, and a refusal changed nothing. Called with the
+ * lock held, which is released meanwhile.
  */
-static void end_job(btl_ib_endpoint_t *endpoint, const btl_ib_op_t *op, int status)
+static void end_job_if_lost(const btl_ib_rdma_t *rdma, int status)
 {
+    btl_ib_endpoint_t *endpoint = rdma->endpoint;
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
     btl_ib_ends_t ends;
 
-    if (!btl_ib_endpoint_tells_lost(endpoint)) {
+    if (-EACCES == status || !rdma->op.by_device || endpoint->closing || endpoint->dead
+        || !btl_ib_endpoint_tells_lost(endpoint)) {
         return;
     }
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_atomic_lost(&ends, op->key.id, (int64_t) op->offset, -status);
+    btl_ib_report_atomic_lost(&ends, rdma->op.key.id, (int64_t) rdma->op.offset, -status);
     if (NULL != error_cb) {
         btl_ib_unlock();
         error_cb(&endpoint->module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc,
@@ -124,9 +114,7 @@ static void report_status(const btl_ib_rdma_t *rdma, int status)
                    kind_names[op->kind], size, (int64_t) op->offset, op->key.id,
                    opal_process_name_print(endpoint->proc->proc_name), endpoint->host,
                    strerror(-status));
-    if (is_lost(rdma, status)) {
-        end_job(endpoint, op, status);
-    }
+    end_job_if_lost(rdma, status);
 }
 
 /* It is no longer under way. */
@@ -288,9 +276,7 @@ static int start(btl_ib_rdma_t *rdma, mca_btl_base_rdma_completion_fn_t cbfunc, 
         rc = 0;
     }
     if (OPAL_UNLIKELY(0 != rc)) {
-        if (is_lost(rdma, rc)) {
-            end_job(endpoint, &rdma->op, rc);
-        }
+        end_job_if_lost(rdma, rc);
         forget(rdma);
     }
     btl_ib_unlock();
@@ -417,7 +403,7 @@ static bool is_offered(const btl_ib_module_t *module, const atomic_t *atomic,
  * What we do not offer, or not at that address, is NOT_SUPPORTED: for that alone osc/rdma finds
  * another way where data are concerned. Its locks it asks for again for ever, or goes on without
  * them, whatever the error: what they need is always offered, and where a device cannot do it the
- * job ends (end_job()).
+ * job ends (end_job_if_lost()).
  */
 static int start_atomic(btl_ib_module_t *module, btl_ib_endpoint_t *endpoint, void *local_address,
                         uint64_t remote_address, btl_ib_memory_handle_t *local_handle,

@@ -31,12 +31,8 @@ OBJ_CLASS_INSTANCE(btl_ib_memory_t, opal_free_list_item_t, NULL, NULL);
 
 int btl_ib_register_init(btl_ib_module_t *module)
 {
-    const btl_ib_params_t *params = &mca_btl_ib_component.params;
-
-    OBJ_CONSTRUCT(&module->memory, opal_free_list_t);
-    return opal_free_list_init(&module->memory, sizeof(btl_ib_memory_t), opal_cache_line_size,
-                               OBJ_CLASS(btl_ib_memory_t), 0, 0, params->free_list_num, -1,
-                               params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return btl_ib_free_list_init(&module->memory, sizeof(btl_ib_memory_t),
+                                 OBJ_CLASS(btl_ib_memory_t));
 }
 
 void btl_ib_register_fini(btl_ib_module_t *module)

@@ -28,7 +28,7 @@ static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t 
     memcpy(segment->wire, &header, size);
     if (engine->guard.ops->keyed) { /* an unknown sender has no key */
         memset(segment->wire + size, 0, engine->guard.ops->trailer);
-    } else if (engine->guard.ops->trailer > 0) {
+    } else {
         (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
     }
     return segment;

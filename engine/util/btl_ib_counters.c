@@ -6,8 +6,8 @@
 #include "btl_ib_counters.h"
 
 const btl_ib_counter_info_t btl_ib_counter_infos[] = {
-#define BTL_IB_COUNTER_INFO(field, text) {#field, text, offsetof(btl_ib_counters_t, field)},
+#define BTL_IB_COUNTER_INFO(field, text) {#field, offsetof(btl_ib_counters_t, field)},
     BTL_IB_COUNTERS(BTL_IB_COUNTER_INFO)
 #undef BTL_IB_COUNTER_INFO
-        {NULL, NULL, 0},
+        {NULL, 0},
 };

@@ -115,10 +115,9 @@ typedef struct btl_ib_counters {
 #undef BTL_IB_COUNTER_FIELD
 } btl_ib_counters_t;
 
-/* One counter as a name, a description and the place in the struct. */
+/* One counter as a name and the place in the struct. */
 typedef struct btl_ib_counter_info {
     const char *name;
-    const char *text;
     size_t offset;
 } btl_ib_counter_info_t;
 

@@ -11,31 +11,6 @@
 
 #include "btl_ib_wire.h"
 
-/* ---- nothing ---- */
-
-static bool seal_nothing(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                         const uint8_t *data, uint8_t *out, uint32_t size)
-{
-    (void) guard;
-    (void) key;
-    (void) number;
-    (void) data;
-    (void) out;
-    (void) size;
-    return true;
-}
-
-static bool open_nothing(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
-                         uint8_t *data, uint32_t size)
-{
-    (void) guard;
-    (void) key;
-    (void) number;
-    (void) data;
-    (void) size;
-    return true;
-}
-
 /* ---- a checksum ---- */
 
 static bool seal_crc32c(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
@@ -109,12 +84,7 @@ static bool open_encrypt(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *k
 }
 
 static const btl_ib_guard_ops_t kinds[BTL_IB_GUARD_KINDS] = {
-    [BTL_IB_GUARD_NONE] =
-        {
-            .name = "none",
-            .seal = seal_nothing,
-            .open = open_nothing,
-        },
+    [BTL_IB_GUARD_NONE] = {.name = "none"},
     [BTL_IB_GUARD_CRC32C] =
         {
             .name = "crc32c",
@@ -227,7 +197,7 @@ bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, c
                        uint8_t *out, uint32_t size)
 {
     if (!guard->ops->keyed) {
-        return guard->ops->seal(guard, NULL, 0, data, out, size);
+        return guard->ops->trailer == 0 || guard->ops->seal(guard, NULL, 0, data, out, size);
     }
     btl_ib_guard_way_t *way = &keys->tx;
     uint64_t number = ++keys->number;
@@ -284,7 +254,7 @@ bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
                        btl_ib_replay_t *replay, uint8_t *data, uint32_t size)
 {
     if (!guard->ops->keyed) {
-        bool fits = guard->ops->open(guard, NULL, 0, data, size);
+        bool fits = guard->ops->trailer == 0 || guard->ops->open(guard, NULL, 0, data, size);
         guard->count->dropped_checksum += !fits;
         return fits;
     }

@@ -92,8 +92,10 @@ typedef struct btl_ib_guard_ops {
     bool keyed;       /* opening needs the key of the sender, which must be found before */
     bool apart;       /* sealed data differs from the original: needs a buffer of its own */
 
-    /* Seal the `size` bytes at `data` to `out`, trailer behind. `key` is NULL if not keyed;
-     * `out` equals `data` if not apart. False: it failed. */
+    /* Neither of the two is called if there is no trailer.
+     *
+     * Seal the `size` bytes at `data` to `out`, trailer behind. `key` is NULL if not keyed; `out`
+     * equals `data` if not apart. False: it failed. */
     bool (*seal)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
                  const uint8_t *data, uint8_t *out, uint32_t size);
 

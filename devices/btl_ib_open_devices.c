@@ -146,6 +146,8 @@ static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table
             .per_peer = shared ? 0 : (uint32_t) params->credit_init,
             .init = shared ? q->init : num,
             .limit = shared ? q->limit : 0,
+            .low = q->low < num ? q->low : num - 1,
+            .window = shared ? 0 : q->window,
         };
     }
 }

@@ -139,6 +139,7 @@ unit_tests += \
     tests/unit/test_rc_device \
     tests/unit/test_rc_eager \
     tests/unit/test_rc_many \
+    tests/unit/test_rc_queues \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
@@ -221,6 +222,7 @@ tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sour
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
 tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c $(rc_test_sources)
+tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_sources)
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)

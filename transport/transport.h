@@ -351,8 +351,10 @@ typedef struct btl_ib_open_queue {
     uint32_t num;      /* buffers: for each peer, if the transport can; else for all */
     uint32_t reserve;  /* further ones for each peer, for what needs no credit */
     uint32_t per_peer; /* further ones for each peer where num is for all, if the transport can */
-    uint32_t init;     /* so many of num will do at first... */
-    uint32_t limit;    /* ...until fewer than this are posted; 0: never */
+    uint32_t init;     /* so many of num will do at first; 0: all */
+    uint32_t limit;    /* with fewer than this posted there will be twice as many; 0: never */
+    uint32_t low;      /* buffers are posted again with at most this many posted; 0: half of num */
+    uint32_t window;   /* a sender is told of so many that are posted again; 0: half of low */
     bool shared;       /* one pool for all peers */
 } btl_ib_open_queue_t;
 

@@ -26,6 +26,8 @@ enum {
 typedef struct fake_srq {
     struct ibv_srq srq; /* first */
     recv_queue_t posted;
+    uint32_t room;
+    uint32_t limit; /* it says when fewer are posted, once; 0: it does not */
 } fake_srq_t;
 
 fake_rdma_t fake;
@@ -164,22 +166,37 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    return post_to(&((fake_srq_t *) srq)->posted, wr, bad);
+    const int error = post_to(&((fake_srq_t *) srq)->posted, wr, bad);
+
+    assert_true(((fake_srq_t *) srq)->posted.count <= ((fake_srq_t *) srq)->room);
+    return error;
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
     fake_srq_t *srq = calloc(1, sizeof(*srq));
 
-    (void) attr;
+    srq->room = attr->attr.max_wr;
     srq->srq.context = pd->context;
     srq->srq.pd = pd;
     fake_objects++;
     return &srq->srq;
 }
 
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+    assert_int_equal(mask, IBV_SRQ_LIMIT);
+    if (fake.no_limit) {
+        return EOPNOTSUPP;
+    }
+    assert_true(attr->srq_limit <= ((fake_srq_t *) srq)->posted.count);
+    ((fake_srq_t *) srq)->limit = attr->srq_limit;
+    return 0;
+}
+
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
+    fake_unsay(srq);
     empty(&((fake_srq_t *) srq)->posted);
     free(srq);
     fake_objects--;
@@ -241,6 +258,11 @@ int ibv_destroy_qp(struct ibv_qp *gone)
 uint32_t fake_rdma_posted(const struct ibv_srq *srq)
 {
     return ((const fake_srq_t *) srq)->posted.count;
+}
+
+uint32_t fake_rdma_posted_own(const struct ibv_qp *qp)
+{
+    return ((const fake_qp_t *) qp)->posted.count;
 }
 
 uint32_t fake_rdma_last_qp(void)
@@ -335,6 +357,11 @@ static void deliver(fake_qp_t *to, const struct ibv_send_wr *wr)
     wc.wr_id = recv->wr_id;
     fake_complete(to->qp.recv_cq, &wc, NULL, 0);
     free(recv);
+    if (srq != NULL && srq->posted.count < srq->limit) {
+        srq->limit = 0;
+        fake_say(&(struct ibv_async_event){.event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+                                           .element.srq = &srq->srq});
+    }
 }
 
 void fake_rdma_execute(fake_qp_t *qp, const struct ibv_send_wr *wr, uint32_t number)

@@ -38,6 +38,7 @@ typedef struct fake_rdma {
     bool arrives_elsewhere; /* requests come by another device */
     bool other_device;      /* the way begins at another */
     bool hold_requests;     /* they do not arrive before fake_rdma_release() */
+    bool no_limit;          /* it does not say when a shared queue runs low */
     bool never_last;        /* it does not say when a queue pair took its last shared buffer */
     bool port_down;
     bool ethernet; /* the port, whose table then has the address of the host */
@@ -87,8 +88,9 @@ int fake_rdma_access(uint32_t key);
 /* Do up to `n` operations that are held. Returns how many there were. */
 int fake_rdma_work(int n);
 
-/* Buffers posted to what queue pairs share. */
+/* Buffers posted to what queue pairs share, and to one of them. */
 uint32_t fake_rdma_posted(const struct ibv_srq *srq);
+uint32_t fake_rdma_posted_own(const struct ibv_qp *qp);
 
 /* A process that is none of ours asks to connect to that port with these bytes. Returns its id. */
 struct rdma_cm_id *fake_rdma_intrude(struct rdma_event_channel *channel, uint16_t port,

@@ -239,6 +239,7 @@ static void shared_buffers_come_back(void **state)
         fake_rdma_reset();
         fake.never_last = says == 0;
         params.queue[1].shared = true;
+        params.queue[1].low = NUM - 1;
         open_side(0);
         open_side(1);
         add(0, 1);

@@ -87,7 +87,7 @@ static void stop(btl_ib_transport_t *t)
     btl_ib_verbs_state_fail(&rc->state, ENODEV);
     btl_ib_rc_peers_close_all(&rc->peers, false);
     btl_ib_rc_conns_release(&rc->conns);
-    btl_ib_rc_rxqs_stop(&rc->rxqs);
+    btl_ib_rc_rxqs_stop(&rc->rxqs, &rc->port.verbs);
 }
 
 static void close_rc(btl_ib_transport_t *t)

@@ -19,31 +19,27 @@ enum { FULL_POLLS = 64 }; /* that found something, between two looks at the conn
 /* ---- giving buffers back ---- */
 
 /* All peers are short of shared buffers for good if that fails. */
-static void post_shared(btl_ib_rc_t *rc, btl_ib_verbs_rx_pool_t *pool)
+static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
 {
-    const int error = pool->srq != NULL ? btl_ib_verbs_rx_pool_post(pool) : 0;
+    const int posted = btl_ib_rc_rxqs_post_shared(&rc->rxqs, pool);
 
-    if (error != 0) {
-        (void) btl_ib_verbs_failed(&rc->port.verbs, "ibv_post_srq_recv", error);
-        btl_ib_rc_events_fail(rc, error);
+    if (posted < 0) {
+        (void) btl_ib_verbs_failed(&rc->port.verbs, "ibv_post_srq_recv", -posted);
+        btl_ib_rc_events_fail(rc, -posted);
     }
 }
 
-/* A connection's own wait until there are some: an answer to the message in one is sent before it
+/* A connection's own wait until few are posted: an answer to the message in one is sent before it
  * is posted. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
-    btl_ib_verbs_rx_pool_t *pool = &conn->rx.pool;
-    const uint32_t count = pool->idle_count;
+    const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
 
-    if (count < pool->lazy) {
-        return;
-    }
-    if (btl_ib_verbs_rx_pool_post(pool) != 0) {
+    if (posted < 0) {
         btl_ib_rc_cm_broke(rc, conn, "a receive buffer cannot be posted");
         return;
     }
-    btl_ib_rc_credit_repost(&conn->credit, count);
+    btl_ib_rc_credit_repost(&conn->credit, (uint32_t) posted);
     btl_ib_rc_credit_update(&conn->credit);
 }
 
@@ -106,7 +102,9 @@ static int received(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc
     if (conn->stage == BTL_IB_RC_ACCEPTED) {
         btl_ib_rc_cm_opened(rc, conn, "connected by the peer");
     }
+    btl_ib_verbs_rx_pool_taken(buffer->pool);
     if (buffer->pool->owner != NULL) {
+        btl_ib_rc_credit_fill(&conn->credit);
         btl_ib_rc_conn_hold(conn, 1);
     }
     if (conn->eager != NULL) {
@@ -147,8 +145,10 @@ static void failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc 
     const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
 
     if (recv && btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
-        void *buffer = buffer_of(rc, NULL, wc->wr_id);
-        repost_run(rc, &buffer, 1);
+        btl_ib_verbs_rx_buffer_t *buffer = buffer_of(rc, NULL, wc->wr_id);
+        void *unused = buffer;
+        btl_ib_verbs_rx_pool_taken(buffer->pool);
+        repost_run(rc, &unused, 1);
     }
     /* While it is being connected the connection manager decides: it knows more. */
     if (conn == NULL || conn->stage < BTL_IB_RC_ACCEPTED) {

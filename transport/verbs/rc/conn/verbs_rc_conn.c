@@ -18,9 +18,8 @@ enum {
     SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
     DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
     SUSPECT_US =
-        200 * 1000,  /* from a failed send to the event that the port is down, on slow hosts */
-    LAZY_SHARE = 16, /* of a connection's buffers that may lie idle */
-    FIRST_ONLY = 8,  /* bytes of a buffer where the peer only sends the message that opens */
+        200 * 1000, /* from a failed send to the event that the port is down, on slow hosts */
+    FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens */
 };
 
 /* ---- finding connections ---- */
@@ -162,11 +161,15 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     const bool rdma = conn->rdma != NULL;
     uint32_t count = 1;
     uint32_t size = FIRST_ONLY;
+    uint32_t low = 0;
+    uint32_t window = 1;
 
     if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
         const btl_ib_rc_rxq_t *queue = &conns->rxqs->queue[conn->channel];
         count = queue->shared ? 0 : queue->num;
         size = queue->shared ? 0 : queue->size;
+        low = queue->low;
+        window = queue->window;
     }
     const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
     const size_t before = BTL_IB_VERBS_LINE + ring;
@@ -182,8 +185,8 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     if (rdma) {
         btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, key);
     }
-    const int error =
-        btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key, count, rdma);
+    const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,
+                                            count, window, rdma);
     if (error != 0) {
         return error;
     }
@@ -192,9 +195,8 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
                                           conn->memory + BTL_IB_VERBS_LINE);
     }
     return count == 0 ? 0
-                      : btl_ib_rc_rx_make(&conn->rx, conn, count, size, 1 + count / LAZY_SHARE,
-                                          conn->memory + before, key,
-                                          btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
+                      : btl_ib_rc_rx_make(&conn->rx, conn, count, size, low, conn->memory + before,
+                                          key, btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
 }
 
 static int make_qp(btl_ib_rc_conn_t *conn)

@@ -12,8 +12,7 @@
 #include "verbs_diagnostics.h"
 
 enum {
-    BUFFERS_SHARE = 4, /* of our buffers: when so many are posted again the peer is told */
-    SLOTS_SHARE = 2,   /* the same of slots of the ring: there are buffers when they are used up */
+    SLOTS_SHARE = 2, /* of slots of the ring that are free again: the peer is told */
 };
 
 static_assert(sizeof(btl_ib_rc_credit_line_t) == BTL_IB_VERBS_LINE, "a cache line of its own");
@@ -21,7 +20,7 @@ static_assert(offsetof(btl_ib_rc_credit_word_t, zero) == BTL_IB_RC_CREDIT_BYTES,
 
 int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
-                          bool rdma)
+                          uint32_t window, bool rdma)
 {
     const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
                        | (rdma ? IBV_ACCESS_REMOTE_READ : 0); /* the peer flushes its writes */
@@ -30,6 +29,7 @@ int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
     credit->line = line;
     credit->lkey = lkey;
     credit->depth = depth;
+    credit->window = window > 0 ? window : 1;
     credit->mr = ibv_reg_mr(verbs->pd, &credit->line->in, BTL_IB_RC_CREDIT_BYTES, access);
     return credit->mr != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
 }
@@ -61,7 +61,8 @@ static bool is_due(const btl_ib_rc_credit_t *credit)
     const uint32_t buffers = credit->reposted - credit->reposted_told;
     const uint32_t slots = credit->freed - credit->freed_told;
 
-    return (buffers > 0 && buffers >= credit->depth / BUFFERS_SHARE)
+    return buffers >= credit->window
+           || (buffers > 0 && credit->filled == credit->depth + credit->reposted_told)
            || (slots > 0 && slots >= credit->slots / SLOTS_SHARE)
            || credit->eager_on != credit->eager_on_told;
 }

@@ -51,6 +51,8 @@ typedef struct btl_ib_rc_credit {
     uint32_t used;       /* by us, in all */
     /* Ours: */
     uint32_t depth;
+    uint32_t window; /* the peer is told of so many that are posted again, */
+    uint32_t filled; /* or of any when it has filled all that it knows of: this many, in all */
     uint32_t reposted;
     uint32_t reposted_told;
     /* Our eager ring: */
@@ -67,7 +69,7 @@ typedef struct btl_ib_rc_credit {
  * why. */
 int btl_ib_rc_credit_init(btl_ib_rc_credit_t *credit, btl_ib_rc_sq_t *sq,
                           const btl_ib_verbs_t *verbs, void *line, uint32_t lkey, uint32_t depth,
-                          bool rdma);
+                          uint32_t window, bool rdma);
 void btl_ib_rc_credit_release(btl_ib_rc_credit_t *credit);
 
 /* What the peer said when it connected. */
@@ -91,6 +93,12 @@ uint32_t btl_ib_rc_credit_available(const btl_ib_rc_credit_t *credit);
 static inline void btl_ib_rc_credit_use(btl_ib_rc_credit_t *credit, uint32_t buffers)
 {
     credit->used += buffers;
+}
+
+/* The peer has filled a buffer of ours. */
+static inline void btl_ib_rc_credit_fill(btl_ib_rc_credit_t *credit)
+{
+    credit->filled++;
 }
 
 /* Buffers of ours are posted again. */

@@ -6,53 +6,175 @@
 #include "verbs_rc_rx.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
 #include "verbs_rc_wr_id.h"
 
-int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t lazy,
+/* All are idle at first. */
+static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
+                        uint32_t key, uint64_t id)
+{
+    const uint32_t stride = btl_ib_rc_rx_stride(rx->size);
+
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_verbs_rx_pool_add(&rx->pool, &rx->buffer[first + i], id + first + i,
+                                 memory + (size_t) i * stride, rx->size, key);
+    }
+}
+
+static int init_rx(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low)
+{
+    btl_ib_verbs_rx_pool_init(&rx->pool, owner, 0);
+    rx->buffer = calloc(count, sizeof(*rx->buffer));
+    rx->count = rx->buffer != NULL ? count : 0;
+    rx->size = size;
+    rx->low = low;
+    return rx->buffer != NULL ? 0 : -ENOMEM;
+}
+
+int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,
                       uint8_t *memory, uint32_t key, uint64_t id)
 {
-    const uint32_t stride = btl_ib_rc_rx_stride(size);
+    const int error = init_rx(rx, owner, count, size, low);
 
-    btl_ib_verbs_rx_pool_init(&rx->pool, owner, lazy);
-    rx->buffer = calloc(count, sizeof(*rx->buffer));
-    if (rx->buffer == NULL) {
+    if (error == 0) {
+        add_buffers(rx, 0, count, memory, key, id);
+    }
+    return error;
+}
+
+/* ---- posting ---- */
+
+/* `queue` counts; NULL: it is none that was asked for. */
+static int post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
+{
+    const uint32_t idle = rx->pool.idle_count;
+
+    if (rx->pool.posted > rx->low || idle == 0) {
+        return 0;
+    }
+    const int error = btl_ib_verbs_rx_pool_post(&rx->pool);
+    if (error != 0) {
+        return -error;
+    }
+    if (queue != NULL) {
+        queue->refills++;
+        queue->refilled += idle;
+    }
+    return (int) idle;
+}
+
+int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx)
+{
+    return post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
+}
+
+/* Have the device say when fewer than `limit` are posted, if it will not yet. */
+static void arm(btl_ib_rc_rxq_t *queue)
+{
+    struct ibv_srq_attr attr = {.srq_limit = queue->limit};
+
+    if (queue->limit > 0 && !queue->armed && queue->rx.pool.posted >= queue->limit) {
+        queue->armed = ibv_modify_srq(queue->rx.pool.srq, &attr, IBV_SRQ_LIMIT) == 0;
+    }
+}
+
+int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool)
+{
+    uint32_t i = 0;
+
+    while (&rxqs->queue[i].rx.pool != pool) {
+        i++;
+    }
+    const int posted = pool->srq != NULL ? post(&rxqs->queue[i], &rxqs->queue[i].rx) : 0;
+    if (posted > 0) {
+        arm(&rxqs->queue[i]);
+    }
+    return posted;
+}
+
+/* ---- shared queues ---- */
+
+/* Make `more` buffers and post all that are idle. The low watermark grows along, but is no lower
+ * than the limit: it is not reached because nobody posts. Returns 0 or a negative errno. */
+static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs, uint32_t more)
+{
+    const size_t bytes = (size_t) more * btl_ib_rc_rx_stride(queue->size);
+
+    if (queue->slabs == BTL_IB_RC_SLABS_MAX) {
         return -ENOMEM;
     }
-    rx->count = count;
-    rx->size = size;
-    for (uint32_t i = 0; i < count; i++) {
-        btl_ib_verbs_rx_pool_add(&rx->pool, &rx->buffer[i], id + i, memory + (size_t) i * stride,
-                                 size, key);
+    void *memory = btl_ib_verbs_slab_alloc(verbs, bytes, 0, &queue->slab[queue->slabs].mr);
+    if (memory == NULL) {
+        return -ENOMEM;
     }
+    queue->slab[queue->slabs].memory = memory;
+    add_buffers(&queue->rx, queue->made, more, memory, queue->slab[queue->slabs].mr->lkey,
+                btl_ib_rc_wr_id_shared(number));
+    queue->slabs++;
+    queue->made += more;
+    const uint32_t low = (uint32_t) ((uint64_t) queue->low * queue->made / queue->num);
+    queue->rx.low = btl_ib_verbs_min(low < queue->limit ? queue->limit : low, queue->made - 1);
+    const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
+    if (error != 0) {
+        return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
+    }
+    queue->limit = queue->made < queue->num ? queue->limit : 0;
+    arm(queue);
     return 0;
 }
 
-static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_verbs_t *verbs)
+static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_verbs_t *verbs,
+                       uint32_t init)
 {
     btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
     struct ibv_srq_init_attr attr = {.attr = {.max_wr = queue->num, .max_sge = 1}};
     struct ibv_srq *srq = ibv_create_srq(verbs->pd, &attr);
+    int error;
 
     if (srq == NULL) {
         return btl_ib_verbs_failed(verbs, "ibv_create_srq", errno);
     }
-    queue->memory = btl_ib_verbs_slab_alloc(
-        verbs, (size_t) queue->num * btl_ib_rc_rx_stride(queue->size), 0, &queue->mr);
-    if (queue->memory == NULL
-        || btl_ib_rc_rx_make(&queue->rx, NULL, queue->num, queue->size, 0, queue->memory,
-                             queue->mr->lkey, btl_ib_rc_wr_id_shared(number))
-               != 0) {
-        (void) ibv_destroy_srq(srq);
-        return -ENOMEM;
-    }
+    error = init_rx(&queue->rx, NULL, queue->num, queue->size, 0);
     btl_ib_verbs_rx_pool_attach(&queue->rx.pool, NULL, srq);
-    const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
-    return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "posting receive buffers", error);
+    error = error != 0 ? error : grow(queue, number, verbs, init);
+    if (error == 0 && queue->limit > 0 && !queue->armed) {
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: the device does not tell when queue %u runs low: it has "
+                         "all its buffers at once",
+                         verbs->base.name, number + 1);
+        error = grow(queue, number, verbs, queue->num - queue->made);
+    }
+    return error;
 }
+
+int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
+                           const struct ibv_srq *srq)
+{
+    uint32_t number = 0;
+
+    while (number < rxqs->count && rxqs->queue[number].rx.pool.srq != srq) {
+        number++;
+    }
+    btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
+    if (number == rxqs->count || queue->limit == 0) {
+        return 0;
+    }
+    queue->armed = false;
+    queue->doubled++;
+    const int error =
+        grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
+    if (error == -ENOMEM) { /* what there is has to do */
+        queue->limit = 0;
+        return 0;
+    }
+    return error;
+}
+
+/* ---- all of them ---- */
 
 /* Size one queue. Returns 0 or -EINVAL. */
 static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
@@ -61,8 +183,10 @@ static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t 
     const btl_ib_verbs_t *verbs = &port->verbs;
     const uint32_t limit =
         (uint32_t) (wanted->shared ? verbs->device.max_srq_wr : verbs->device.max_qp_wr);
-    /* One more for the message that opens a connection. */
-    const uint64_t num = (uint64_t) wanted->num + wanted->reserve + 1;
+    /* For a peer's own, one more for the message that opens a connection. */
+    const uint64_t more = wanted->shared ? 0 : (uint64_t) wanted->reserve + 1;
+    const uint64_t num = wanted->num + more;
+    const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
 
     if (wanted->shared && port->iwarp) {
         BTL_IB_VERBS_LOG(verbs, 1,
@@ -76,8 +200,14 @@ static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t 
                          verbs->base.name, number + 1, wanted->num + wanted->reserve, limit);
         return -EINVAL;
     }
-    rxqs->queue[number] =
-        (btl_ib_rc_rxq_t){.size = wanted->size, .num = (uint32_t) num, .shared = wanted->shared};
+    rxqs->queue[number] = (btl_ib_rc_rxq_t){
+        .size = wanted->size,
+        .num = (uint32_t) num,
+        .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
+        .window = wanted->window > 0 ? wanted->window : low / 2,
+        .shared = wanted->shared,
+        .limit = wanted->init > 0 && wanted->init < wanted->num ? wanted->limit : 0,
+    };
     return 0;
 }
 
@@ -96,15 +226,29 @@ int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
         error = plan(rxqs, i, port, &wanted[i]);
     }
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
-        error = rxqs->queue[i].shared ? open_shared(rxqs, i, &port->verbs) : 0;
+        const uint32_t num = wanted[i].num;
+        error = rxqs->queue[i].shared ? open_shared(rxqs, i, &port->verbs,
+                                                    rxqs->queue[i].limit > 0 ? wanted[i].init : num)
+                                      : 0;
     }
     return error;
 }
 
-void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs)
+void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs)
 {
     for (uint32_t i = 0; i < rxqs->count; i++) {
+        const btl_ib_rc_rxq_t *queue = &rxqs->queue[i];
         btl_ib_verbs_rx_pool_t *pool = &rxqs->queue[i].rx.pool;
+        if (queue->refills > 0 || queue->doubled > 0) {
+            BTL_IB_VERBS_LOG(verbs, 10,
+                             "%s: queue %u (%s): %u buffers, posted again %" PRIu64 " by %" PRIu64
+                             " calls, doubled %u times",
+                             verbs->base.name, i + 1, queue->shared ? "S" : "P",
+                             queue->shared ? queue->made : queue->num, queue->refilled,
+                             queue->refills, queue->doubled);
+            rxqs->queue[i].refills = 0;
+            rxqs->queue[i].doubled = 0;
+        }
         if (pool->srq != NULL) {
             (void) ibv_destroy_srq(pool->srq);
             btl_ib_verbs_rx_pool_attach(pool, NULL, NULL);
@@ -116,8 +260,9 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
 {
     for (uint32_t i = 0; i < rxqs->count; i++) {
         free(rxqs->queue[i].rx.buffer);
-        if (rxqs->queue[i].memory != NULL) {
-            btl_ib_verbs_slab_free(rxqs->queue[i].memory, rxqs->queue[i].mr);
+        while (rxqs->queue[i].slabs > 0) {
+            const uint32_t last = --rxqs->queue[i].slabs;
+            btl_ib_verbs_slab_free(rxqs->queue[i].slab[last].memory, rxqs->queue[i].slab[last].mr);
         }
     }
 }

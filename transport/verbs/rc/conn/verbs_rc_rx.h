@@ -12,22 +12,40 @@
 #include "verbs_rc_port.h"
 #include "verbs_rx_pool.h"
 
-/* Buffers in one piece of registered memory. */
+enum { BTL_IB_RC_SLABS_MAX = 24 }; /* each as large as all before it */
+
+/* Buffers of a connection, or of a shared queue. */
 typedef struct btl_ib_rc_rx {
     btl_ib_verbs_rx_pool_t pool; /* its owner is the connection; NULL: shared */
     btl_ib_verbs_rx_buffer_t *buffer;
     uint32_t count;
     uint32_t size; /* bytes that each holds */
+    uint32_t low;  /* while more than this are posted no others are */
 } btl_ib_rc_rx_t;
 
-/* A receive queue as it was asked for. */
+/* A receive queue as it was asked for. Of a peer's own ones each connection has `num` buffers; of a
+ * shared one there are `made`, which are doubled up to `num` when the device says that fewer than
+ * `limit` are posted. */
 typedef struct btl_ib_rc_rxq {
     uint32_t size;
     uint32_t num;
+    uint32_t low;
+    uint32_t window; /* of a peer's own */
     bool shared;
-    btl_ib_rc_rx_t rx; /* of a shared one */
-    void *memory;
-    struct ibv_mr *mr;
+    btl_ib_rc_rx_t rx; /* the following are of a shared one */
+    uint32_t limit;    /* 0: never */
+    uint32_t made;
+    bool armed; /* the device will say so */
+    uint32_t slabs;
+
+    struct {
+        void *memory;
+        struct ibv_mr *mr;
+    } slab[BTL_IB_RC_SLABS_MAX];
+
+    uint64_t refills;  /* how often buffers were posted again, */
+    uint64_t refilled; /* and how many; of all connections */
+    uint32_t doubled;  /* how often, because of the limit */
 } btl_ib_rc_rxq_t;
 
 typedef struct btl_ib_rc_rxqs {
@@ -41,9 +59,9 @@ static inline uint32_t btl_ib_rc_rx_stride(uint32_t size)
     return (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
 }
 
-/* Make `count` buffers of `size` bytes in `memory`, all idle; up to `lazy` of them may stay so.
- * `id` is that of the first one's work request. Returns 0 or -ENOMEM. */
-int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t lazy,
+/* Make `count` buffers of `size` bytes in `memory`, all idle. `id` is that of the first one's work
+ * request. Returns 0 or -ENOMEM. */
+int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,
                       uint8_t *memory, uint32_t key, uint64_t id);
 
 /* Open the queues that were asked for, if the device can have them. Returns 0 or a negative errno
@@ -51,8 +69,18 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
 int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
                         const btl_ib_open_params_t *params);
 
-/* The device touches no buffer of a shared queue after stop. */
-void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs);
+/* Post the idle buffers of one connection, or of a shared queue, if few enough are posted. Returns
+ * how many that were, or a negative errno. */
+int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx);
+int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool);
+
+/* The device says that a shared queue runs low: there are twice as many buffers, as far as there
+ * may be. Returns 0 or a negative errno. */
+int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
+                           const struct ibv_srq *srq);
+
+/* The device touches no buffer of a shared queue after stop, which logs what became of them all. */
+void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);
 
 /* Buffers of all shared queues. */

@@ -1,0 +1,275 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over RC: each number of a receive queue governs what is posted. Side 0 sends to
+ * side 1 on channel 1. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rc_sides.h"
+
+enum { MESSAGES = 200 };
+
+static char last[512]; /* line of the log */
+
+__attribute__((format(printf, 3, 4))) static void listen_closely(void *context, int level,
+                                                                 const char *format, ...)
+{
+    va_list args;
+
+    (void) context;
+    (void) level;
+    va_start(args, format);
+    vsnprintf(last, sizeof(last), format, args);
+    va_end(args);
+}
+
+/* Both sides have that queue for channel 1. */
+static void open_with_queue(btl_ib_open_queue_t queue)
+{
+    (void) tear_down(NULL);
+    fake_rdma_reset();
+    queue.size = SIZE_1;
+    params.queue[1] = queue;
+    params.log = (btl_ib_log_t){.print = listen_closely};
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+}
+
+static uint32_t posted_shared(void)
+{
+    return fake_rdma_posted(rc_srq(sides[1].t, 1));
+}
+
+static uint32_t posted_own(void)
+{
+    return fake_rdma_posted_own(conn_of(1, 0, 1).qp);
+}
+
+/* What was seen while messages came one at a time. */
+typedef struct seen {
+    uint32_t least, most; /* buffers posted */
+    int refills;
+    uint32_t batch; /* posted by the largest of them */
+    uint32_t told;  /* credit words */
+} seen_t;
+
+static seen_t watch_messages(uint32_t (*posted)(void))
+{
+    const uint32_t writes = fake.writes;
+    seen_t seen = {.least = posted(), .most = posted()};
+
+    for (int i = 0; i < MESSAGES; i++) {
+        const uint32_t before = posted();
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        look(0);
+        look(1);
+        const uint32_t now = posted();
+        seen.least = now < seen.least ? now : seen.least;
+        seen.most = now > seen.most ? now : seen.most;
+        if (now >= before) { /* one of these took its place */
+            seen.refills++;
+            seen.batch = now - before + 1 > seen.batch ? now - before + 1 : seen.batch;
+        }
+    }
+    seen.told = fake.writes - writes;
+    return seen;
+}
+
+/* P: `num` buffers, `reserve` more, and one for the message that opens a connection. */
+static void num_and_reserve(void **state)
+{
+    (void) state;
+    for (uint32_t reserve = 0; reserve < 20; reserve += 9) {
+        open_with_queue((btl_ib_open_queue_t){.num = 24, .reserve = reserve, .low = 23});
+        connect_sides(0, 1, 1);
+        assert_int_equal(posted_own(), 24 + reserve + 1);
+    }
+}
+
+/* P: posted again in one batch when `low` of `num` are left; the reserve is no part of these. */
+static void low_of_a_peer(void **state)
+{
+    static const uint32_t lows[] = {1, 4, 15, 23};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(lows) / sizeof(lows[0]); i++) {
+        open_with_queue(
+            (btl_ib_open_queue_t){.num = 24, .reserve = 5, .low = lows[i], .window = 1});
+        connect_sides(0, 1, 1);
+        const seen_t seen = watch_messages(posted_own);
+        assert_int_equal(seen.batch, 24 - lows[i]);
+        assert_int_equal(seen.most, 24 + 6);
+        assert_int_equal(seen.least, lows[i] + 6 + 1);
+        assert_in_range(seen.refills, MESSAGES / (24 - lows[i]), MESSAGES / (24 - lows[i]) + 1);
+        assert_int_equal(seen.told, seen.refills); /* window is less than any batch */
+    }
+}
+
+/* P: the sender is told when `window` are posted again. */
+static void window_of_a_peer(void **state)
+{
+    (void) state;
+    for (uint32_t window = 1; window < 20; window += 6) {
+        open_with_queue(
+            (btl_ib_open_queue_t){.num = 24, .reserve = 5, .low = 23, .window = window});
+        connect_sides(0, 1, 1);
+        const seen_t seen = watch_messages(posted_own);
+        assert_in_range(seen.told, MESSAGES / window, MESSAGES / window + 1);
+    }
+}
+
+/* Whatever the numbers are, and however long buffers are held: who gave all back is sent to
+ * again. */
+static void no_standstill(void **state)
+{
+    (void) state;
+    srand(1);
+    for (int round = 0; round < 60; round++) {
+        side_t *side = &sides[1];
+        open_with_queue((btl_ib_open_queue_t){.num = 2 + (uint32_t) rand() % 30,
+                                              .reserve = (uint32_t) rand() % 8,
+                                              .low = 1 + (uint32_t) rand() % 30,
+                                              .window = 1 + (uint32_t) rand() % 30});
+        connect_sides(0, 1, 1);
+        side->keeps = true;
+        for (int i = 0; i < 300; i++) {
+            (void) send_one(0, 1, LONG, 1);
+            look(0);
+            look(1);
+            const int back = rand() % 4 == 0 ? rand() % (side->held_count + 1) : 0;
+            side->t->ops->repost(side->t, side->held, back);
+            side->held_count -= back;
+            memmove(side->held, side->held + back,
+                    (size_t) side->held_count * sizeof(side->held[0]));
+        }
+        side->t->ops->repost(side->t, side->held, side->held_count);
+        side->held_count = 0;
+        side->keeps = false;
+        settle();
+        const int received = side->received;
+        for (int i = 0; i < MESSAGES; i++) {
+            assert_int_equal(send_one(0, 1, LONG, 1), 0);
+            settle();
+        }
+        assert_int_equal(side->received, received + MESSAGES);
+        assert_int_equal(side->disorder, 0);
+    }
+}
+
+/* S: `init` at first; with fewer than `limit` posted twice as many, up to `num`, and memory with
+ * them. */
+static void init_and_limit(void **state)
+{
+    static const uint32_t made[] = {6, 12, 24, 40};
+
+    (void) state;
+    open_with_queue(
+        (btl_ib_open_queue_t){.num = 40, .shared = true, .low = 30, .init = 6, .limit = 3});
+    assert_int_equal(posted_shared(), 6);
+    const size_t bytes = fake.mr_bytes;
+    connect_sides(0, 1, 1);
+    sides[1].keeps = true; /* so that none is posted again */
+    for (size_t i = 0; i < 3; i++) {
+        while (posted_shared() > 3) {
+            assert_int_equal(send_one(0, 1, LONG, 1), 0);
+            settle();
+        }
+        assert_int_equal(fake_unheard(), 0);
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        assert_int_equal(posted_shared(), 2);
+        assert_int_equal(fake_unheard(), 1);
+        settle();
+        assert_int_equal(posted_shared(), 2 + made[i + 1] - made[i]);
+    }
+    assert_true(fake.mr_bytes - bytes >= (size_t) 2 * 34 * SIZE_1 / 2); /* of side 1 */
+    while (posted_shared() > 1) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+        settle();
+    }
+    assert_int_equal(fake_unheard(), 0); /* there are no more */
+    sides[1].t->ops->repost(sides[1].t, sides[1].held, sides[1].held_count);
+    assert_int_equal(posted_shared(), 40);
+    close_side(1);
+    assert_non_null(strstr(last, "queue 2 (S): 40 buffers"));
+    assert_non_null(strstr(last, "doubled 3 times"));
+}
+
+/* S: while there are only some of the buffers they are posted again before the device would say
+ * that they run low, which would mean that there are too few. */
+static void no_growth_at_leisure(void **state)
+{
+    (void) state;
+    open_with_queue(
+        (btl_ib_open_queue_t){.num = 40, .shared = true, .low = 1, .init = 8, .limit = 6});
+    connect_sides(0, 1, 1);
+    const seen_t seen = watch_messages(posted_shared);
+    assert_int_equal(seen.most, 8);
+    assert_int_equal(seen.least, 7);
+    assert_int_equal(fake_unheard(), 0);
+}
+
+/* S: refilled in one batch at `low`. */
+static void low_of_all(void **state)
+{
+    (void) state;
+    for (uint32_t low = 1; low < 40; low += 12) {
+        open_with_queue((btl_ib_open_queue_t){.num = 40, .shared = true, .low = low});
+        assert_int_equal(posted_shared(), 40);
+        connect_sides(0, 1, 1);
+        const seen_t seen = watch_messages(posted_shared);
+        assert_int_equal(seen.batch, 40 - low);
+        assert_int_equal(seen.most, 40);
+        assert_int_equal(seen.least, low + 1);
+        assert_int_equal(seen.told, 0);
+    }
+}
+
+/* S: a device that does not tell has all buffers at once; where memory is short those that there
+ * are have to do. */
+static void no_way_to_grow(void **state)
+{
+    const btl_ib_open_queue_t queue = {.num = 40, .shared = true, .low = 30, .init = 6, .limit = 3};
+
+    (void) state;
+    open_with_queue(queue);
+    close_side(1);
+    fake.no_limit = true;
+    open_side(1);
+    assert_int_equal(posted_shared(), 40);
+    assert_non_null(strstr(last, "does not tell when queue 2 runs low"));
+    open_with_queue(queue);
+    connect_sides(0, 1, 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    }
+    fake.mrs_left = 0;
+    settle();
+    fake.mrs_left = -1;
+    assert_int_equal(sides[1].failed, 0);
+    const seen_t seen = watch_messages(posted_shared);
+    assert_int_equal(seen.most, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RC_TEST(num_and_reserve), RC_TEST(low_of_a_peer),  RC_TEST(window_of_a_peer),
+        RC_TEST(no_standstill),   RC_TEST(init_and_limit), RC_TEST(no_growth_at_leisure),
+        RC_TEST(low_of_all),      RC_TEST(no_way_to_grow),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

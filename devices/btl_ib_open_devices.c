@@ -62,10 +62,17 @@ static bool parse_queues(search_t *search)
     btl_ib_queues_error_t error;
     char queue[32] = "all";
 
-    if (!params->queues_by_user
-        || (0 == btl_ib_queues_parse(spec, &search->user_queues, &error)
-            && 0 == btl_ib_queues_holds(spec, &search->user_queues, datagram_min, &error))) {
+    if (!params->queues_by_user) {
         return true;
+    }
+    if (0 == btl_ib_queues_parse(spec, &search->user_queues, &error)) {
+        if (error.queue > 0 && 0 == search->request->rank) {
+            BTL_IB_SHOW_HELP("queues reduced", opal_process_info.nodename, spec, error.queue,
+                             error.field, error.value, error.expected);
+        }
+        if (0 == btl_ib_queues_holds(spec, &search->user_queues, datagram_min, &error)) {
+            return true;
+        }
     }
     if (error.queue > 0) {
         snprintf(queue, sizeof(queue), "%u", error.queue);

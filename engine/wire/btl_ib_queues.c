@@ -234,9 +234,22 @@ static int parse_field(parser_t *p, btl_ib_queue_t *queue, field_t field, uint32
     const char *why = fields[field].why;
     uint32_t number;
 
-    if (parse_number(token, &number) && number >= min && number <= max) {
-        set(queue, field, number);
+    if (0 == token.len && FIELD_SIZE != field && FIELD_NUM != field) {
+        set(queue, field, field_default(queue, field));
         return 0;
+    }
+    if (parse_number(token, &number) && number >= min) {
+        if (number <= max) {
+            set(queue, field, number);
+            return 0;
+        }
+        if (FIELD_INIT == field || FIELD_LIMIT == field) {
+            if (0 == p->error->queue) { /* the first one */
+                (void) fail(p, p->queue, fields[field].name, token, "%" PRIu32 "%s", max, why);
+            }
+            set(queue, field, max);
+            return 0;
+        }
     }
     if (FIELD_SIZE == field && size_before > 0) {
         why = ": sizes ascend";
@@ -261,8 +274,11 @@ static int parse_type(parser_t *p, btl_ib_queue_t *queue)
         queue->type = (btl_ib_queue_type_t) token.text[0];
         return 0;
     }
+    const bool xrc = 1 == token.len && 'X' == token.text[0];
     return fail(p, p->queue, "type", token, "P (per peer) or S (shared)%s",
-                0 == token.len ? ", for ':' joins two queues" : "");
+                xrc ? "; XRC (X) is not supported, S serves many peers with few buffers"
+                : 0 == token.len ? ", for ':' joins two queues"
+                                 : "");
 }
 
 static int parse_queue(parser_t *p, btl_ib_queue_t *queue, uint32_t size_before)
@@ -302,6 +318,7 @@ int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table, btl_ib_qu
 
     p.spec = p.at = NULL != spec ? spec : "";
     memset(table, 0, sizeof *table);
+    memset(error, 0, sizeof *error);
     if ('\0' == *p.spec) {
         return fail(&p, 0, "receive_queues", next_token(&p),
                     "at least one queue, such as P,<size>,<num> or S,<size>,<num>");

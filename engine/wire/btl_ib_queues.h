@@ -11,12 +11,14 @@
  *   queue  := P,<size>,<num>[,<low_watermark>[,<window>[,<reserve>]]]
  *           | S,<size>,<num>[,<low_watermark>[,<max_pending_sends>[,<init>[,<limit>]]]]
  *
+ * A field after num may be empty, as in P,128,256,,16: then it has its default.
  * Defaults, all rounded down but at least 1: low = num/2; window = low/2;
  * reserve = (2*num - 1)/window; max_pending_sends = low/4; init = num/4; limit = 3/16 of init.
  *
  * Every number is at least 1, and: sizes ascend from BTL_IB_QUEUE_SIZE_MIN; low < num; window is at
  * most floor(num/(num - low))*(num - low), because credits come free in batches of num - low and a
- * larger window would wait for a batch that never fills; init <= num; limit <= init.
+ * larger window would wait for a batch that never fills. A larger init than num, or limit than init,
+ * is harmless, and reduced to that.
  */
 
 #ifndef BTL_IB_QUEUES_H
@@ -68,13 +70,13 @@ typedef struct btl_ib_queues_error {
     const char *field;  /* the field's name in the grammar, e.g. "low_watermark"; a literal */
     char value[32];     /* what stood there, truncated */
     uint32_t column;    /* where it starts in the string */
-    char expected[128]; /* what would have been right, in words */
+    char expected[128]; /* what would have been right, in words; or what it was reduced to */
 } btl_ib_queues_error_t;
 
 /*
  * Parse `spec` (NULL is taken as empty) into `table`. Strict: every number is plain decimal digits
  * in range, nothing is skipped or guessed. Returns 0, or -EINVAL with `error` filled in and `table`
- * undefined.
+ * undefined. If a value was reduced, `error` names the first such one, and its queue is not 0.
  */
 int btl_ib_queues_parse(const char *spec, btl_ib_queue_table_t *table,
                         btl_ib_queues_error_t *error);

@@ -100,9 +100,9 @@ static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
     }
 }
 
-static bool has_atomics(const btl_ib_conn_t *conn)
+static bool list_has_atomics(const btl_ib_list_t *ops)
 {
-    BTL_IB_LIST_FOREACH (const btl_ib_op_t, op, &conn->offload.running, out.link) {
+    BTL_IB_LIST_FOREACH (const btl_ib_op_t, op, ops, out.link) {
         if (op->kind == BTL_IB_OP_ATOMIC) {
             return true;
         }
@@ -110,9 +110,15 @@ static bool has_atomics(const btl_ib_conn_t *conn)
     return false;
 }
 
+/* Atomics that the device executes, or is to execute: nobody else can. */
+static bool has_atomics(const btl_ib_conn_t *conn)
+{
+    return list_has_atomics(&conn->offload.running) || list_has_atomics(&conn->offload.waiting);
+}
+
 /* Give up the one-sided operations of the device, of whatever connection. If the device may come
  * back (`down`) only those of connections that go by other rails, and not if there are atomics
- * among them: nobody would know whether they were executed, so they would fail. */
+ * among them: they would fail, because nobody would know whether they were executed. */
 static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
 {
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {

@@ -17,6 +17,10 @@
 #include "btl_ib_wire_choice.h"
 #include "host_only_interfaces.h"
 
+/* Receive buffers that each peer adds where a device has one pool for all, unless
+ * btl_ib_credit_init says how many. */
+enum { PER_PEER = 16 };
+
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
 
@@ -150,7 +154,9 @@ static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table
             .num = num,
             .shared = shared,
             .reserve = q->reserve,
-            .per_peer = shared ? 0 : (uint32_t) params->credit_init,
+            .per_peer = shared                    ? 0
+                        : params->credit_init > 0 ? (uint32_t) params->credit_init
+                                                  : PER_PEER,
             .init = shared ? q->init : num,
             .limit = shared ? q->limit : 0,
             .low = q->low < num ? q->low : num - 1,

@@ -11,6 +11,7 @@
 #include "btl_ib_conn.h"
 #include "btl_ib_drops.h"
 #include "btl_ib_lifetime.h"
+#include "btl_ib_min.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 
 enum {
     SEGMENTS_EXTRA = 64, /* buffers for segments that are not counted in flight: ACK, CLOSE */
+    CREDIT_INIT = 16,    /* the least that a new peer is granted of its own accord */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
 };
 
@@ -43,7 +45,6 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .reassembly_max = 512,
         .ops_max = 128,
         .store_max = 4 * 1024 * 1024,
-        .credit_init = 16,
         .credit_pool = 4096,
         .first_seq = 1,
         .idle_after = 2 * 1000 * 1000,
@@ -64,7 +65,6 @@ bool btl_ib_engine_config_check(const btl_ib_engine_config_t *config, char *prob
         {"depth_total", config->depth_total, 1, UINT32_MAX},
         {"depth_bytes", config->depth_bytes, 1, UINT64_MAX},
         {"window_max", config->window_max, 1, BTL_IB_WINDOW_LIMIT - BTL_IB_SKIP_MAX},
-        {"credit_init", config->credit_init, 1, UINT32_MAX},
         {"ops_max", config->ops_max, 1, BTL_IB_OPS_MAX},
         {"idle_after", config->idle_after, 1, UINT64_MAX},
         {"guard", config->guard, 0, BTL_IB_GUARD_KINDS - 1},
@@ -162,6 +162,25 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
+/* The credits of a queue that a new peer holds, were `num` without end. If all peers are as many as
+ * expected the buffers suffice for that, but for the least. */
+static uint32_t first_credits(const btl_ib_rail_t *rail, const btl_ib_queue_t *queue, uint32_t i)
+{
+    const btl_ib_engine_config_t *config = &rail->engine->config;
+    const uint32_t cost =
+        btl_ib_credit_cost(&rail->credit[i], queue, rail->transport, config->credit_pool,
+                           rail->transport->attr.max_datagram);
+
+    if (config->credit_init > 0) {
+        return config->credit_init;
+    }
+    if (config->peers == 0) {
+        return CREDIT_INIT;
+    }
+    const uint64_t share = rail->credit[i].depth / cost / config->peers;
+    return btl_ib_max_u32(btl_ib_clip_u32(share, queue->num), CREDIT_INIT);
+}
+
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues)
 {
@@ -188,13 +207,13 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     rail->index = engine->rail_count;
     rail->queues = *queues;
     rail->cc = btl_ib_cc_choose(engine->config.cc, transport->attr.reliable);
+    btl_ib_credit_share(rail->credit, &rail->queues, transport);
     for (uint32_t i = 0; i < queues->count; i++) {
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
             rail->queues.q[i].init =
-                btl_ib_credit_initial(&queues->q[i], engine->config.credit_init);
+                btl_ib_credit_initial(&queues->q[i], first_credits(rail, &queues->q[i], i));
         }
     }
-    btl_ib_credit_share(rail->credit, &rail->queues, transport);
     /* Segments not acknowledged; ACKs and CLOSEs; sealed copies that the transport still reads. */
     btl_ib_pool_init(
         &rail->pool, &engine->mem, transport,

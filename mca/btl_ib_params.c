@@ -114,8 +114,9 @@ static const number_t numbers[] = {
     INT_PARAM(ops_max, 128, 1, BTL_IB_OPS_MAX, "operations", 7,
               "Run at most this many one-sided operations with one peer at a time; further ones "
               "wait"),
-    INT_PARAM(credit_init, 16, 1, 65536, "credits", 7,
-              "What a new or idle peer may send to a queue of type P before it is granted more"),
+    INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
+              "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
+              "an equal share of the receive buffers for each process of the job, from 16 to num"),
     INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
               "Grant at most this many of one queue of type P to all peers together, and no more "
               "than its share of the device's receive buffers. 0: that share"),

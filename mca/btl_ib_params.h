@@ -63,7 +63,7 @@ typedef struct btl_ib_params {
     int idle_ms;          /* without traffic before a peer shrinks */
     int ops_max;
     int reassembly_max; /* buffers beyond one for each peer */
-    int credit_init;    /* P: of a new peer */
+    int credit_init;    /* P: of a new peer; 0: by the number of processes */
     int credit_pool;    /* P: of one queue in all, 0: its share of buffers */
     int rx_depth;       /* receive buffers of a device, 0: as receive_queues says */
     int socket_buffer;  /* bytes, 0: what the transport likes */

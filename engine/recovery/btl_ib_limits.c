@@ -54,7 +54,7 @@ static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
                    ? tx->limit - tx->sentmap.window.next
                    : 0;
     }
-    return rest(btl_ib_sentmap_pending_max(conn, queue), tx->sentmap.in_flight);
+    return rest(queue->max_pending, tx->sentmap.in_flight);
 }
 
 /* How many segments the windows allow. A SKIP may stay in the ring for long and does not count;

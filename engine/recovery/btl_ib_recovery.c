@@ -70,11 +70,6 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
      * the time since the poll before. */
     uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
     conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
-    uint32_t network = sample - conn->recovery.sample_hosts;
-    /* If hosts were away for most of the time the sample says nothing about the network. */
-    if (network >= sample / 2 && network < conn->recovery.network_rtt) {
-        conn->recovery.network_rtt = network;
-    }
 }
 
 void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)

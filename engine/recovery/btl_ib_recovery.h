@@ -41,7 +41,6 @@ static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
     recovery->reorder_scale = 0;
     recovery->reorder_calm = 0;
     recovery->reorder_at = 0;
-    recovery->network_rtt = UINT32_MAX;
 }
 
 /* The route changed: the round-trip times of the old one say nothing of the new one. */

@@ -14,7 +14,6 @@
 #include "btl_ib_state.h"
 
 enum {
-    PENDING_TIME = 50, /* us */
     WINDOW_SMALL =
         32, /* segments, or a GSO burst: above, an ACK for each 16 or each burst is often enough */
 };
@@ -73,7 +72,7 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
-        window = btl_ib_min_u32(window, btl_ib_sentmap_pending_max(conn, queue));
+        window = btl_ib_min_u32(window, queue->max_pending);
     }
     return window < small ? window : UINT32_MAX;
 }
@@ -293,20 +292,4 @@ void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
         copy_bytes_of(&conn->sentmap.lost, region);
         copy_bytes_of(&conn->sentmap.deferred, region);
     }
-}
-
-/*
- * How many segments of an S channel may be in flight. `max_pending_sends` stands for buffers of the
- * receiver. On a long path most of those segments are in the network, so it counts once for each
- * PENDING_TIME of the shortest round trip, without the time that hosts may have added.
- */
-uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue)
-{
-    uint32_t times = conn->recovery.network_rtt / PENDING_TIME;
-
-    if (times <= 1 || conn->recovery.network_rtt == UINT32_MAX) {
-        return queue->max_pending;
-    }
-    uint64_t max = (uint64_t) queue->max_pending * times;
-    return btl_ib_clip_u32(max, BTL_IB_WINDOW_LIMIT);
 }

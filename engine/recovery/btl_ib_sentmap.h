@@ -22,9 +22,6 @@ static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
     btl_ib_list_init(&sentmap->deferred);
 }
 
-/* How many segments of an S channel may be in flight. */
-uint32_t btl_ib_sentmap_pending_max(const btl_ib_conn_t *conn, const btl_ib_queue_t *queue);
-
 /* Give new segments, at least one, their sequences, for which there are places, and count them. A
  * SKIP enters alone. */
 void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,

@@ -254,7 +254,6 @@ typedef struct btl_ib_recovery {
     uint32_t sample_echo;   /* the echoed stamp that gave it */
     uint32_t sample;        /* us: RTT sample of the datagram being processed; 0: none */
     uint32_t sample_hosts;  /* us: part of it that may be waiting at a host that did not poll */
-    uint32_t network_rtt;   /* us: shortest RTT without what hosts may have added */
     uint32_t probes;        /* since the last progress */
     uint32_t unheard;       /* of them, the last ones that nothing answered */
     uint32_t probed;        /* segments sent as probes in this series of probes or the last */

@@ -262,7 +262,7 @@ typedef struct bench_peer {
     uint32_t replies;            /* that we owe for one-sided operations... */
     uint32_t datagram_max;       /* bytes on its path */
     uint32_t gso_segments;       /* datagrams that are joined for one call, at most */
-    uint32_t srtt, network_rtt;  /* us; network_rtt: of the path alone */
+    uint32_t srtt;               /* us */
     uint32_t reorder_scale;      /* of the reordering window */
     uint32_t away;               /* us that the newest datagram may have waited here */
     bool answers;                /* ...and there is room for replies */
@@ -299,7 +299,6 @@ bool bench_rail_failed(const bench_host_t *host, uint32_t rail);
  * path MTU. */
 void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segments);
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
-void bench_set_network_rtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us);
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer);
 /* Count from now on how often congestion control of that connection, the only one so counted, takes
  * a loss back that was none. */

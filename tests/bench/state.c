@@ -62,7 +62,6 @@ bench_peer_t bench_peer(bench_t *bench, uint32_t i, uint32_t peer)
         .datagram_max = conn->pmtud.datagram_max,
         .gso_segments = conn->cc.gso_segments,
         .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
-        .network_rtt = conn->recovery.network_rtt,
         .reorder_scale = conn->recovery.reorder_scale,
         .away = conn->ack.echo_away,
         .answers = conn->answers.replies != NULL,
@@ -110,11 +109,6 @@ void bench_set_window(bench_t *bench, uint32_t i, uint32_t peer, uint32_t segmen
 void bench_set_srtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
 {
     bench_conn(bench, i, peer)->recovery.rtt.srtt8 = 8 * us;
-}
-
-void bench_set_network_rtt(bench_t *bench, uint32_t i, uint32_t peer, uint32_t us)
-{
-    bench_conn(bench, i, peer)->recovery.network_rtt = us;
 }
 
 void bench_search_mtu(bench_t *bench, uint32_t i, uint32_t peer)

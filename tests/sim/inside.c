@@ -35,11 +35,6 @@ uint32_t inside_datagram_max(const btl_ib_conn_t *conn)
     return conn->pmtud.datagram_max;
 }
 
-uint32_t inside_network_rtt(const btl_ib_conn_t *conn)
-{
-    return conn->recovery.network_rtt;
-}
-
 uint64_t inside_token(const btl_ib_conn_t *conn)
 {
     return conn->identity.tx_token;

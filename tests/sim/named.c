@@ -145,6 +145,8 @@ const named_scenario_t named_scenarios[] = {
      spurious_count},
     {"pingpong_loss", "latency of a ping-pong at 1 % loss", pingpong_loss},
     {"credit_update_lost", "news of credits is lost", credit_update_lost},
+    {"small_queues_many", "the same among 16 processes at 1 % loss", small_queues_many},
+    {"small_queues", "the smallest legal queues on a clean link", small_queues},
     {"both_out_of_credit", "two buffers on each side, a hundred messages each way",
      both_out_of_credit},
     {"computes", "the peer computes for 60 s", computes},

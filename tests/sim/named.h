@@ -203,6 +203,8 @@ void path_told(sim_t *sim);
 /* named_limits.c */
 void credit_update_lost(sim_t *sim);
 void both_out_of_credit(sim_t *sim);
+void small_queues(sim_t *sim);
+void small_queues_many(sim_t *sim);
 void reassembly_exhausted(sim_t *sim);
 void incast(sim_t *sim);
 void stream(sim_t *sim);

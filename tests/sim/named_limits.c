@@ -49,6 +49,63 @@ void both_out_of_credit(sim_t *sim)
     finish(sim);
 }
 
+/* On a clean link a sender that waits for nothing but credit needs no timer, however small the
+ * legal queues are: pairs of processes, each with a string of its own. */
+void small_queues(sim_t *sim)
+{
+    static const char *const strings[] = {
+        "P,256,2",
+        "P,144,2,1,2,1",
+        "P,104,4:P,144,4",
+        "P,256,8,2,1,1:S,4096,4,2,1",
+        "P,512,3,2,1,1",
+        "S,256,2,1,1",
+        "P,128,2:P,1472,2,1,1,1",
+        "P,128,16,15,1:S,1024,2,1,1,1,1",
+    };
+    const uint32_t pairs = sizeof(strings) / sizeof(strings[0]);
+
+    sim_procs(sim, 2 * pairs, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 2 * pairs; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "%s", strings[i / 2]);
+    }
+    sim->clean = true;
+    run_start(sim);
+    for (uint32_t n = 0; n < 10 * pairs; n++) {
+        const uint32_t a = 2 * (n % pairs);
+        say(sim, a, a + 1, 20, 1000);
+        say(sim, a, a + 1, 65536, 1000);
+        say(sim, a + 1, a, n % 3 == 0 ? 65536 : 200, 1000);
+    }
+    run_settle(sim, SIM_S(5));
+    for (uint32_t i = 0; i < 2 * pairs; i++) {
+        must_be_within(sim, strings[i / 2], sim_counters(sim, i)->timeouts, 0);
+        must_be_within(sim, strings[i / 2], sim_counters(sim, i)->retransmits, 0);
+    }
+    finish(sim);
+}
+
+/* Nothing stands still with them among 16 processes that lose 1 %, either. */
+void small_queues_many(sim_t *sim)
+{
+    sim_procs(sim, 16, 1);
+    run_defaults(sim);
+    for (uint32_t i = 0; i < 16; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "%s",
+                 i % 2 == 0 ? "P,144,2,1,1,1" : "P,128,2:S,256,2,1,1,1,1");
+        sim->procs[i].config.reassembly_max = 0;
+    }
+    fault_add(sim, F_LOSS, 0, sim->now + SIM_S(15), 10000, 0);
+    run_start(sim);
+    for (uint32_t n = 0; n < 16 * 15; n++) {
+        const uint32_t a = n % 16;
+        say(sim, a, (a + 1 + n / 16) % 16, n % 5 == 0 ? 20000 : 100, 1000);
+    }
+    run_settle(sim, SIM_S(20));
+    finish(sim);
+}
+
 void reassembly_exhausted(sim_t *sim)
 {
     sim_procs(sim, 6, 1);

@@ -96,12 +96,37 @@ static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small
     config->ops_max = PICK(sim, 1, 2, 16, 128, 256);
 }
 
+/* Any legal string: sizes ascend, most numbers are small, fields are left out now and then. */
+static void any_queues(sim_t *sim, char *out, size_t len)
+{
+    const uint32_t queues = (uint32_t) rng_log(&sim->rng, 1, 5);
+    uint32_t size = 144;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < queues; i++) {
+        const bool per_peer = rng_chance(&sim->rng, 500000);
+        const uint32_t num = (uint32_t) rng_log(&sim->rng, 2, 300);
+        const uint32_t low = (uint32_t) rng_range(&sim->rng, 1, num - 1);
+        const uint32_t window = num / (num - low) * (num - low);
+        const uint32_t third = (uint32_t) rng_range(&sim->rng, 1, per_peer ? window : num);
+        size += (uint32_t) rng_log(&sim->rng, 1, 9000);
+        used += (size_t) snprintf(out + used, len - used, "%s%c,%u,%u", i > 0 ? ":" : "",
+                                  per_peer ? 'P' : 'S', size, num);
+        if (rng_chance(&sim->rng, 700000)) {
+            used += (size_t) snprintf(out + used, len - used, ",%u,%u", low, third);
+        } else if (rng_chance(&sim->rng, 500000)) {
+            used += (size_t) snprintf(out + used, len - used, ",,1");
+        }
+    }
+}
+
 static void choose_processes(sim_t *sim)
 {
     static const uint32_t sizes[] = {256, 576, 1472, 1472, 4096, 9000, 65000};
     const char *queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
     uint32_t max_datagram = pick(sim, sizes, ARRAY(sizes));
     bool mixed = rng_chance(&sim->rng, 300000);
+    bool any = rng_chance(&sim->rng, 250000);
     bool small = rng_chance(&sim->rng, 400000);
     bool wrap = rng_chance(&sim->rng, 300000);
     uint32_t first_seq = wrap ? (uint32_t) -rng_log(&sim->rng, 1, 200) : 1;
@@ -124,6 +149,9 @@ static void choose_processes(sim_t *sim)
         choose_attr(sim, proc, max_datagram);
         choose_limits(sim, &proc->config, small);
         snprintf(proc->queues, sizeof(proc->queues), "%s", queues);
+        if (any) {
+            any_queues(sim, proc->queues, sizeof(proc->queues));
+        }
         proc->config.first_seq = first_seq;
         proc->config.eager_max = eager_max;
         proc->config.credit_init = credit_init;

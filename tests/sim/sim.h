@@ -728,7 +728,6 @@ bool inside_fail_over(btl_ib_conn_t *conn);
 /* Bytes of the largest datagram on its path; us of its shortest round trip, UINT32_MAX: not known;
  * the token of what it sends. */
 uint32_t inside_datagram_max(const btl_ib_conn_t *conn);
-uint32_t inside_network_rtt(const btl_ib_conn_t *conn);
 uint64_t inside_token(const btl_ib_conn_t *conn);
 
 /* grid.c */

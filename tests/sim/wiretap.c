@@ -98,17 +98,6 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
     }
 }
 
-/* As engine/btl_ib_submit.c understands max_pending_sends: for each 50 us of the round trip. */
-static uint32_t pending_max(proc_t *proc, const proc_t *peer, uint32_t rail, uint32_t space)
-{
-    const link_t *link = proc_link(proc, peer->index, rail);
-    const btl_ib_conn_t *conn = link->conn != NULL ? link->conn : link->passive;
-    const uint32_t rtt = conn == NULL ? UINT32_MAX : inside_network_rtt(conn);
-    uint32_t times = rtt == UINT32_MAX ? 1 : rtt / 50;
-
-    return table_of(peer)->q[space].max_pending * (times > 1 ? times : 1);
-}
-
 static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
 {
     const btl_ib_queue_table_t *table = table_of(peer);
@@ -126,14 +115,12 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
     bool strict =
         proc->sim->clean
         || (proc->sim->resting && proc->sim->hole == 0); /* nothing is lost, nor known by SACK */
-    /* Copies do not obey it: when their segment was new the shortest round trip may have been a longer one. */
-    if (promise != NULL && strict && !(view->flags & BTL_IB_FLAG_AGAIN)
-        && table->q[view->space].type == BTL_IB_QUEUE_SHARED
+    if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
         && (int32_t) (view->seq + 1 - promise->acked[view->space])
-               > (int32_t) pending_max(proc, peer, rail, view->space)) {
+               > (int32_t) table->q[view->space].max_pending) {
         sim_fail(proc->sim, "p%u has %u segments on the way on queue %u, at most %u are allowed",
                  proc->index, view->seq + 1 - promise->acked[view->space], view->space,
-                 pending_max(proc, peer, rail, view->space));
+                 table->q[view->space].max_pending);
     }
 }
 

@@ -524,54 +524,6 @@ static void depth_in_bytes(void **state)
     (void) state;
 }
 
-/* Datagrams on a path of 5 ms, which the bench's own network does not keep in flight. */
-typedef struct path {
-    bench_datagram_t *datagram[64];
-    uint64_t due[64];
-    uint32_t first, end;
-} path_t;
-
-/* Hosts 0 and 1 look every 20 us. */
-static void look_often(bench_t *bench, path_t *path, uint64_t us)
-{
-    for (uint64_t end = bench->now + us; bench->now < end;) {
-        bench->now += 20;
-        while (bench->wire.count > 0) {
-            assert_true(path->end - path->first < 64);
-            path->datagram[path->end % 64] = bench_pop(&bench->wire);
-            path->due[path->end++ % 64] = bench->now + 5000;
-        }
-        while (path->first != path->end && path->due[path->first % 64] <= bench->now) {
-            bench_deliver(bench, path->datagram[path->first++ % 64]);
-        }
-        bench_turn(bench, 0);
-        bench_turn(bench, 1);
-    }
-}
-
-/* An answer that came while its asker computed says nothing about the length of the path. */
-static void a_pause_on_a_long_path(void **state)
-{
-    bench_t *bench = new_bench();
-
-    path_t path = {.end = 0};
-    bench_start(bench, 0);
-    bench_start(bench, 1);
-    for (int i = 0; i < 10; i++) {
-        bench_send(bench, 0, 1, 100, 1);
-        look_often(bench, &path, 20000);
-    }
-    uint32_t known = bench_peer(bench, 0, 1).network_rtt;
-    assert_in_range(known, 9000, 11000);
-    bench_send(bench, 0, 1, 100, 1);
-    look_often(bench, &path, 1000);
-    bench->now += 50000; /* nobody looks */
-    look_often(bench, &path, 20000);
-    assert_int_equal(bench_peer(bench, 0, 1).network_rtt, known);
-    end(bench);
-    (void) state;
-}
-
 /* Where datagrams of one size are joined all chunks are of one size, whatever the length of the message, and
  * what is behind the last one is not delivered. */
 static void chunks_of_one_size(void **state)
@@ -699,7 +651,6 @@ int main(void)
         cmocka_unit_test(chunks_of_one_size),        cmocka_unit_test(comes_again_for_the_rest),
         cmocka_unit_test(refusals_in_a_row),         cmocka_unit_test(losses_to_others),
         cmocka_unit_test(depth_in_segments),         cmocka_unit_test(depth_in_bytes),
-        cmocka_unit_test(a_pause_on_a_long_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

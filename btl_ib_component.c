@@ -192,7 +192,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->store_max = params->progress_thread_backlog;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
-    config->peers = btl_ib_compat_universe_size();
+    config->peers = btl_ib_compat_job_size();
     (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
     config->log = btl_ib_log_table(&component->log);
     config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);

@@ -15,6 +15,7 @@
 #include "btl_ib_state.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,23 +163,27 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
     engine->ops->free(engine->ops_context, engine);
 }
 
+/* Datagrams of a queue that the receive buffers hold, whoever sent them. */
+static uint64_t buffers_of(const btl_ib_rail_t *rail, uint32_t i)
+{
+    const btl_ib_transport_t *transport = rail->transport;
+
+    return rail->credit[i].depth
+           / btl_ib_credit_cost(&rail->credit[i], &rail->queues.q[i], transport,
+                                rail->engine->config.credit_pool, transport->attr.max_datagram);
+}
+
 /* The credits of a queue that a new peer holds, were `num` without end. If all peers are as many as
  * expected the buffers suffice for that, but for the least. */
-static uint32_t first_credits(const btl_ib_rail_t *rail, const btl_ib_queue_t *queue, uint32_t i)
+static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_engine_config_t *config = &rail->engine->config;
-    const uint32_t cost =
-        btl_ib_credit_cost(&rail->credit[i], queue, rail->transport, config->credit_pool,
-                           rail->transport->attr.max_datagram);
 
     if (config->credit_init > 0) {
         return config->credit_init;
     }
-    if (config->peers == 0) {
-        return CREDIT_INIT;
-    }
-    const uint64_t share = rail->credit[i].depth / cost / config->peers;
-    return btl_ib_max_u32(btl_ib_clip_u32(share, queue->num), CREDIT_INIT);
+    const uint64_t share = config->peers == 0 ? 0 : buffers_of(rail, i) / config->peers;
+    return btl_ib_max_u32(btl_ib_clip_u32(share, UINT32_MAX), CREDIT_INIT);
 }
 
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
@@ -210,8 +215,12 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     btl_ib_credit_share(rail->credit, &rail->queues, transport);
     for (uint32_t i = 0; i < queues->count; i++) {
         if (queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
-            rail->queues.q[i].init =
-                btl_ib_credit_initial(&queues->q[i], first_credits(rail, &queues->q[i], i));
+            btl_ib_queue_t *queue = &rail->queues.q[i];
+            queue->init = btl_ib_credit_initial(queue, first_credits(rail, i));
+            BTL_IB_LOG(engine, 10,
+                       "%s: queue %u: %" PRIu64 " buffers for all peers, num %u, a new peer holds "
+                       "%u",
+                       transport->name, i, buffers_of(rail, i), queue->num, queue->init);
         }
     }
     /* Segments not acknowledged; ACKs and CLOSEs; sealed copies that the transport still reads. */

@@ -116,19 +116,36 @@ int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *
     return rc;
 }
 
-uint32_t btl_ib_compat_universe_size(void)
+#if OPAL_MAJOR_VERSION >= 5
+#define JOB_SIZE      PMIX_JOB_SIZE
+#define UNIVERSE_SIZE PMIX_UNIV_SIZE
+#define SIZE_TYPE     PMIX_UINT32
+#else
+#define JOB_SIZE      OPAL_PMIX_JOB_SIZE
+#define UNIVERSE_SIZE OPAL_PMIX_UNIV_SIZE
+#define SIZE_TYPE     OPAL_UINT32
+#endif
+
+/* A number that the runtime tells of our job; 0 if it does not. */
+static uint32_t runtime_size(const char *key)
 {
     opal_process_name_t job = {OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD};
     uint32_t size = 0;
     uint32_t *at = &size;
     int rc;
 
-#if OPAL_MAJOR_VERSION >= 5
-    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, PMIX_UNIV_SIZE, &job, &at, PMIX_UINT32);
-#else
-    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_UNIV_SIZE, &job, &at, OPAL_UINT32);
-#endif
+    OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, key, &job, &at, SIZE_TYPE);
     return OPAL_SUCCESS == rc ? size : 0;
+}
+
+uint32_t btl_ib_compat_universe_size(void)
+{
+    return runtime_size(UNIVERSE_SIZE);
+}
+
+uint32_t btl_ib_compat_job_size(void)
+{
+    return runtime_size(JOB_SIZE);
 }
 
 uint32_t btl_ib_compat_local_processes(void)

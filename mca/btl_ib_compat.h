@@ -205,6 +205,9 @@ int btl_ib_compat_modex_recv(const mca_base_component_t *component, const opal_p
  * same for those that are spawned later. 0 if it does not say. */
 uint32_t btl_ib_compat_universe_size(void);
 
+/* How many processes this job has; 0 if the runtime does not say. */
+uint32_t btl_ib_compat_job_size(void);
+
 /* How many processes of this job are on this host, this one included. */
 uint32_t btl_ib_compat_local_processes(void);
 

@@ -335,7 +335,8 @@ static const text_t texts[] = {
                "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
                "all peers share, in ascending order of size, separated by colons; sizes in "
                "bytes, 104 to 1048576, the last at least 112, with btl_ib_auth 136; num 2 to "
-               "1048576, the others from 1; default: empty, what suits the transport)"),
+               "1048576, the others from 1, or empty for what follows from num; default: empty, "
+               "what suits the transport)"),
 };
 
 /* A field of a module's own. Open MPI registers them, too, with help that tells neither range nor

@@ -96,8 +96,8 @@ void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* Is an explicit credit update due: are `window` reposted buffers banked, or does the peer know of no
- * credit that is left? If it is likely to be told `soon` anyway only the latter counts. */
+/* Is an explicit credit update due: are `window` reposted buffers banked, or does the peer know of
+ * no credit that is left? If it is likely to be told `soon` anyway only the latter counts. */
 bool btl_ib_credit_due(const btl_ib_credit_t *credit, bool soon);
 
 #endif

@@ -17,8 +17,8 @@
  *
  * Every number is at least 1, and: sizes ascend from BTL_IB_QUEUE_SIZE_MIN; low < num; window is at
  * most floor(num/(num - low))*(num - low), because credits come free in batches of num - low and a
- * larger window would wait for a batch that never fills. A larger init than num, or limit than init,
- * is harmless, and reduced to that.
+ * larger window would wait for a batch that never fills. A larger init than num, or limit than
+ * init, is harmless, and reduced to that.
  */
 
 #ifndef BTL_IB_QUEUES_H

@@ -78,6 +78,9 @@ static int handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int 
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
             btl_ib_recv(rail, &events[i]);
+            if (engine->drops != NULL) {
+                btl_ib_drops_note(rail, &events[i]);
+            }
             buffers[received++] = events[i].buffer;
             break;
         case BTL_IB_EVENT_SENT:

@@ -7,14 +7,13 @@
 
 #include "btl_ib_ack_rx.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_drops.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_input.h"
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
 
-static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
     uint32_t trailer = engine->guard.ops->trailer;
@@ -54,13 +53,5 @@ static void recv_datagram(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer",
                    BTL_IB_NAME_ARGS(conn->identity.name));
         btl_ib_conn_reset(conn);
-    }
-}
-
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
-{
-    recv_datagram(rail, event);
-    if (rail->engine->drops != NULL) {
-        btl_ib_drops_note(rail, event);
     }
 }

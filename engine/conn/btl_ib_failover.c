@@ -29,14 +29,19 @@
 /* us: two processes that chose different routes at the same time agree within that time */
 enum { DECIDED = 1000 * 1000 };
 
+/* The connection of rail `i` with the same process; NULL: none, or the rail cannot be used. */
+static btl_ib_conn_t *sibling(const btl_ib_conn_t *conn, uint32_t i)
+{
+    return btl_ib_route_by_rail(conn->engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+}
+
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
     btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_conn_ready(conn);
     /* The peer is there: probe its pairs of rails that are not validated soon. */
     for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
-        btl_ib_conn_t *other =
-            btl_ib_route_by_rail(conn->engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
+        btl_ib_conn_t *other = sibling(conn, i);
         if (other != NULL && other != conn && !other->validation.valid) {
             btl_ib_recovery_begin_row(&other->recovery);
             btl_ib_recovery_arm(other);
@@ -87,17 +92,15 @@ static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t 
     return other != NULL && take_route_of(conn, other);
 }
 
-/* How good a rail is as a route to that process. 3: validated and in use; 2: validated; 1: not
- * validated; 0: refused, or there is no connection by it. A rail that no connection uses any more
- * was left for a reason. */
-static int worth(const btl_ib_rail_t *rail, uint64_t name)
+/* How good the rail of a connection is as a route to its process. 3: validated and in use; 2:
+ * validated; 1: not validated; 0: refused, or there is no connection (NULL). A rail that no
+ * connection uses any more was left for a reason. */
+static int worth(const btl_ib_conn_t *conn)
 {
-    const btl_ib_conn_t *conn = btl_ib_route_by_rail(rail, name, BTL_IB_ADDR_UNKNOWN);
-
     if (conn == NULL || btl_ib_validation_refuses(conn)) {
         return 0;
     }
-    return !conn->validation.valid ? 1 : conn->route.via == rail ? 3 : 2;
+    return !conn->validation.valid ? 1 : conn->route.via == conn->rail ? 3 : 2;
 }
 
 /* Let the peer answer by the new route. */
@@ -117,10 +120,9 @@ static bool go_on(btl_ib_conn_t *conn, int least)
 
     for (int wanted = 3; wanted >= least; wanted--) {
         for (uint32_t i = 1; i < engine->rail_count; i++) {
-            const btl_ib_rail_t *rail =
-                engine->rails[(conn->route.via->index + i) % engine->rail_count];
-            if (worth(rail, conn->identity.name) == wanted
-                && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+            const uint32_t next = (conn->route.via->index + i) % engine->rail_count;
+            if (worth(sibling(conn, next)) == wanted
+                && go_by(conn, engine->rails[next], BTL_IB_ADDR_UNKNOWN)) {
                 btl_ib_failover_introduce(conn);
                 tell(conn);
                 return true;
@@ -186,17 +188,14 @@ void btl_ib_failover_home(btl_ib_conn_t *conn)
 
 void btl_ib_failover_ask(btl_ib_conn_t *conn)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        const btl_ib_rail_t *rail = engine->rails[i];
-        btl_ib_conn_t *other =
-            rail == conn->route.via
-                ? NULL
-                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other->route.via == rail) {
+    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
+        btl_ib_conn_t *other = sibling(conn, i);
+        if (other == NULL || other->rail == conn->route.via) {
+            continue;
+        }
+        if (other->route.via == other->rail) {
             btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
-        } else if (other != NULL) {
+        } else {
             btl_ib_failover_home(other);
         }
     }
@@ -204,16 +203,11 @@ void btl_ib_failover_ask(btl_ib_conn_t *conn)
 
 bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        const btl_ib_rail_t *rail = engine->rails[i];
-        const btl_ib_conn_t *other =
-            rail == conn->route.via
-                ? NULL
-                : btl_ib_route_by_rail(rail, conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-        if (other != NULL && other->route.via == rail && other->recovery.heard_at > since
-            && !btl_ib_validation_refuses(other) && go_by(conn, rail, BTL_IB_ADDR_UNKNOWN)) {
+    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
+        const btl_ib_conn_t *other = sibling(conn, i);
+        if (other != NULL && other->rail != conn->route.via && other->route.via == other->rail
+            && other->recovery.heard_at > since && !btl_ib_validation_refuses(other)
+            && go_by(conn, other->rail, BTL_IB_ADDR_UNKNOWN)) {
             tell(conn);
             return true;
         }

@@ -103,7 +103,6 @@ static void begin(btl_ib_conn_t *conn)
     btl_ib_conn_begin_route(conn);
     btl_ib_coalesce_begin(&conn->coalesce);
     btl_ib_packetize_begin(conn);
-    btl_ib_recovery_begin(&conn->recovery);
     btl_ib_pmtud_begin(conn);
     btl_ib_validation_begin(conn);
     btl_ib_identity_begin(conn);
@@ -134,8 +133,7 @@ static void end(btl_ib_conn_t *conn)
     btl_ib_op_shrink(conn);
     btl_ib_answers_shrink(conn);
     btl_ib_conn_unschedule(conn);
-    btl_ib_recovery_unblocked(&conn->recovery);
-    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_recovery_end(&conn->recovery);
 }
 
 /* What one datagram to and from a peer can carry, as far as both rails and the path are known. */

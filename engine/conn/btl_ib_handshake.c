@@ -265,14 +265,6 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
 }
 
-/* Does it name a connection of ours, and have its token? All datagrams do but the first of an
- * incarnation. */
-static inline bool is_known(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    return conn != NULL && conn->state == BTL_IB_CONN_OPEN && conn->identity.bound
-           && view->token == conn->identity.rx_token;
-}
-
 /* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
  * echoes, are of an earlier one, if any. Returns the connection if the datagram has more in it. */
 static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
@@ -325,7 +317,10 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
         response(conn, rail, arrival);
         return NULL;
     }
-    if (!is_known(conn, view)) {
+    /* All datagrams name a connection of ours and have its token, but the first of an
+     * incarnation. */
+    if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
+        || view->token != conn->identity.rx_token) {
         conn = by_connect(rail, arrival, conn);
     } else if (!is_source(conn, rail, arrival->from) || !continues(conn, arrival)) {
         conn = NULL;

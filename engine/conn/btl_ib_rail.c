@@ -44,14 +44,6 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
     return NULL;
 }
 
-/* Is it of another job, with nothing to wait for? It may leave when it likes: that is no death. It
- * may also be there still and have something for us, so its connection stays. */
-static bool may_leave(const btl_ib_conn_t *conn)
-{
-    return conn->identity.name >> 32 != conn->engine->config.name >> 32
-           && btl_ib_conn_is_quiet(conn);
-}
-
 /*
  * The route of a connection is refused. It takes another route if there is one: at once if this one
  * was never validated, else when refusals are believed. Only a peer that is refused by all routes
@@ -68,7 +60,13 @@ static bool refused_one(btl_ib_conn_t *conn)
     if (!leaves && btl_ib_validation_is_valid(conn)) {
         return true;
     }
-    if (btl_ib_failover_refused(conn) || !dead || conn->engine->turn.async || may_leave(conn)) {
+    if (btl_ib_failover_refused(conn) || !dead || conn->engine->turn.async) {
+        return true;
+    }
+    /* A process of another job that has nothing to wait for may leave when it likes: that is no
+     * death. It may also be there still and have something for us, so its connection stays. */
+    if (conn->identity.name >> 32 != conn->engine->config.name >> 32
+        && btl_ib_conn_is_quiet(conn)) {
         return true;
     }
     btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);

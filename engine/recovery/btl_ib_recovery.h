@@ -23,13 +23,15 @@ static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
     recovery->half_probed = false;
 }
 
-/* A new incarnation of the connection begins. */
-static inline void btl_ib_recovery_begin(btl_ib_recovery_t *recovery)
+/* An incarnation of the connection ended: nothing is in flight, nor stopped. */
+static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
 {
+    recovery->blocked_since = 0;
     recovery->probed = 0;
+    btl_ib_recovery_begin_row(recovery);
 }
 
-/* The same for one of its spaces: the peer's count of duplicates restarts at 0. */
+/* A new one begins, with this space: the peer's count of duplicates restarts at 0. */
 static inline void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
 {
     space->recovery.duplicates = 0;

@@ -325,13 +325,6 @@ static bool is_in_pieces(const btl_ib_conn_t *conn, btl_ib_out_t *out)
     return msg->ordered || msg->unit != 0 || msg->out.size > btl_ib_conn_segment_max(conn);
 }
 
-static btl_ib_segment_t *make_whole(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space)
-{
-    return out->kind == BTL_IB_OUT_REQUEST   ? make_request(conn, op_of(out))
-           : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
-                                             : make_message(conn, msg_of(out));
-}
-
 /* Does its memory stay in use until all of its segments are acknowledged? */
 static bool counts_segments(const btl_ib_segment_t *segment)
 {
@@ -368,7 +361,10 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
             break;
         }
-        segments[n] = in_pieces ? make_piece(conn, out, &series) : make_whole(conn, out, space);
+        segments[n] = in_pieces                         ? make_piece(conn, out, &series)
+                      : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
+                      : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
+                                                        : make_message(conn, msg_of(out));
         if (segments[n] == NULL) {
             break;
         }

@@ -104,11 +104,6 @@ static btl_ib_wire_error_t parse_ack(const btl_ib_view_t *view)
     return offset == view->size ? BTL_IB_WIRE_OK : BTL_IB_WIRE_ACK_WRONG;
 }
 
-static uint64_t from_halves(uint32_t low, uint32_t high)
-{
-    return (uint64_t) BTL_IB_LE32(high) << 32 | BTL_IB_LE32(low);
-}
-
 /* a < b, of offsets into regions, which are in two's complement. */
 static bool is_before(uint64_t a, uint64_t b)
 {
@@ -175,7 +170,7 @@ static btl_ib_wire_error_t parse_got(btl_ib_view_t *view)
     if (!take(view, &got, sizeof(got))) {
         return BTL_IB_WIRE_SHORT;
     }
-    view->op.offset = from_halves(got.offset_low, got.offset_high);
+    view->op.offset = (uint64_t) BTL_IB_LE32(got.offset_high) << 32 | BTL_IB_LE32(got.offset_low);
     view->op.id = BTL_IB_LE32(got.operation);
     return view->size > 0 ? BTL_IB_WIRE_OK : BTL_IB_WIRE_OP_WRONG;
 }

@@ -147,11 +147,12 @@ static const number_t numbers[] = {
               "of the interface"),
     INT_PARAM(service_level, 0, 0, 15, "level", 5,
               "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the "
-              "network goes by that"),
+              "network goes by that. Transport udp: priority of the socket (SO_PRIORITY; above 6 it "
+              "needs CAP_NET_ADMIN)"),
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
-              "Transport verbs: traffic class of packets that are routed; of RoCE v2 four times "
-              "the DSCP, and 2 if switches may mark congestion (ECN). Losing packets is "
-              "repaired, so a lossless class is not needed"),
+              "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
+              "IP four times the DSCP, and 2 if switches may mark congestion (ECN). Losing packets "
+              "is repaired, so a lossless class is not needed"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
               "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
               "places for at most this many processes, and the device queue pairs for them, and "

@@ -392,8 +392,9 @@ typedef struct btl_ib_open_params {
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */
     uint16_t pkey;          /* partition of an RDMA port; 0: the first one that the port is in */
-    uint8_t service_level;  /* of InfiniBand, and the priority on RoCE if the network uses it */
-    uint8_t traffic_class;  /* in routing headers: of RoCE v2 the DSCP and two bits for ECN */
+    uint8_t service_level;  /* of InfiniBand, and the priority on RoCE if the network uses it; of a
+                             * socket its priority */
+    uint8_t traffic_class;  /* in routing headers: of IP the DSCP and two bits for ECN */
     btl_ib_open_rc_t rc;
     btl_ib_log_t log;
 } btl_ib_open_params_t;

@@ -11,9 +11,13 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "transports.h"
@@ -201,6 +205,72 @@ static void test_socket_buffer(void **state)
     close_transport(t);
 }
 
+/* The traffic class with which the next datagram came to a socket; -1: there was none. */
+static int traffic_class_of_next(int fd, bool v4)
+{
+    uint8_t data[2048], control[64];
+    struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    int value = -1;
+
+    assert_int_equal(poll(&one, 1, 5000), 1);
+    assert_true(syscall(SYS_recvmsg, fd, &msg, 0) > 0);
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); NULL != c; c = CMSG_NXTHDR(&msg, c)) {
+        if (v4 && SOL_IP == c->cmsg_level && IP_TOS == c->cmsg_type) {
+            value = *CMSG_DATA(c);
+        } else if (!v4 && SOL_IPV6 == c->cmsg_level && IPV6_TCLASS == c->cmsg_type) {
+            memcpy(&value, CMSG_DATA(c), sizeof(value));
+        }
+    }
+    return value;
+}
+
+/* What the other side's kernel saw, and what ours keeps. */
+static void marked(sa_family_t family)
+{
+    const bool v4 = AF_INET == family;
+    const int on = 1;
+    btl_ib_open_params_t params = heard_params();
+
+    need_udp(family);
+    params.bulk_lane = true;
+    params.traffic_class = 0x2c; /* DSCP 11 */
+    params.service_level = 5;
+    const pair_t pair = open_pair(params);
+    assert_int_equal(udp_inside(pair.a).sockets, 2);
+    const btl_ib_tx_t tx = make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 100, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        int priority = -1;
+        socklen_t len = sizeof(priority);
+        assert_int_equal(getsockopt(udp_fd(pair.a, i), SOL_SOCKET, SO_PRIORITY, &priority, &len),
+                         0);
+        assert_int_equal(priority, 5);
+    }
+    const int fd = udp_fd(pair.b, 1);
+    assert_int_equal(
+        setsockopt(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVTOS : IPV6_RECVTCLASS, &on, sizeof(on)),
+        0);
+    assert_int_equal(send_all(pair.a, &tx, 1), 0);
+    assert_int_equal(traffic_class_of_next(fd, v4), 0x2c);
+    close_pair((pair_t *) &pair);
+}
+
+static void test_marks(void **state)
+{
+    (void) state;
+    marked(AF_INET);
+}
+
+static void test_marks_v6(void **state)
+{
+    (void) state;
+    marked(AF_INET6);
+}
+
 /* How many datagrams of a size the buffer holds is what the kernel takes. */
 static void test_rx_depth(void **state)
 {
@@ -250,6 +320,7 @@ static void test_rx_depth(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_marks),         cmocka_unit_test(test_marks_v6),
         cmocka_unit_test(test_ports),         cmocka_unit_test(test_last_port),
         cmocka_unit_test(test_any_port),      cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_socket_buffer), cmocka_unit_test(test_rx_depth),

@@ -64,6 +64,25 @@ int btl_ib_udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t fa
     return fd;
 }
 
+void btl_ib_udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
+                            uint8_t traffic_class, uint8_t priority)
+{
+    const bool v4 = family == AF_INET;
+
+    if (traffic_class != 0
+        && btl_ib_udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
+                                 traffic_class)
+               != 0) {
+        BTL_IB_UDP_LOG(log, level, "traffic class %u (btl_ib_traffic_class): %s", traffic_class,
+                       strerror(errno));
+    }
+    /* comes last: the kernel derives one from the traffic class */
+    if (priority != 0 && btl_ib_udp_set_option(fd, SOL_SOCKET, SO_PRIORITY, priority) != 0) {
+        BTL_IB_UDP_LOG(log, level, "priority %u (btl_ib_service_level): %s", priority,
+                       strerror(errno));
+    }
+}
+
 /* The kernel doubles what setsockopt() asks for. */
 uint32_t btl_ib_udp_socket_buffer(int fd, int option)
 {

@@ -27,6 +27,8 @@ static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
     if (fd < 0) {
         return fd;
     }
+    btl_ib_udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd,
+                           sockets->own.any.sa_family, sockets->traffic_class, sockets->priority);
     sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
     return 0;
 }
@@ -113,6 +115,8 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
 
     memcpy(&sockets->own, &device->ip, sizeof(sockets->own));
     sockets->buffer_wanted = params->socket_buffer;
+    sockets->traffic_class = params->traffic_class;
+    sockets->priority = params->service_level;
     if (params->bulk_lane) {
         rc = open_pair(sockets, params);
         if (rc != 0) {

@@ -37,8 +37,10 @@ typedef struct btl_ib_udp_sockets {
     uint32_t shared;        /* of those, the ones that serve all peers: 1, or 2 with two lanes */
     btl_ib_udp_name_t own;  /* what the first is bound to */
     uint32_t buffer_wanted; /* bytes of each of their buffers; 0: the default */
-    uint32_t buffer_bytes;  /* of each receive buffer, as the kernel counts */
-    btl_ib_limit_t limit;   /* what keeps the buffers small */
+    uint8_t traffic_class;  /* of what they send, and its priority in this host; 0: the default */
+    uint8_t priority;
+    uint32_t buffer_bytes; /* of each receive buffer, as the kernel counts */
+    btl_ib_limit_t limit;  /* what keeps the buffers small */
     bool gso;     /* the kernel cuts datagrams to be sent out of one buffer (UDP_SEGMENT) */
     int epoll_fd; /* readable when a socket is; -1: there is no such set */
 } btl_ib_udp_sockets_t;

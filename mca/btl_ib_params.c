@@ -147,8 +147,8 @@ static const number_t numbers[] = {
               "of the interface"),
     INT_PARAM(service_level, 0, 0, 15, "level", 5,
               "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the "
-              "network goes by that. Transport udp: priority of the socket (SO_PRIORITY; above 6 it "
-              "needs CAP_NET_ADMIN)"),
+              "network goes by that. Transport udp: priority of the socket (SO_PRIORITY; above 6 "
+              "it needs CAP_NET_ADMIN)"),
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
               "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
               "IP four times the DSCP, and 2 if switches may mark congestion (ECN). Losing packets "

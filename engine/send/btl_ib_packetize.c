@@ -96,18 +96,6 @@ typedef struct btl_ib_piece {
     uint64_t region;
 } btl_ib_piece_t;
 
-/* The `size` bytes at `offset` are sent from where they are. */
-static void refer(btl_ib_segment_t *segment, const struct iovec iov[2], uint64_t offset,
-                  uint32_t size)
-{
-    btl_ib_packet_set_outside(segment, size);
-    segment->iov[0] = btl_ib_packet_part(&iov[0], &offset, &size);
-    segment->iov[1] = (struct iovec){0};
-    if (size > 0) {
-        segment->iov[segment->iov[0].iov_len > 0] = btl_ib_packet_part(&iov[1], &offset, &size);
-    }
-}
-
 /* A segment with room for its headers, and its bytes in it or referred to. Bytes of a region are
  * referred to, but there is room to copy them in case the region is removed. NULL: no memory. */
 static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
@@ -123,7 +111,15 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
     }
     btl_ib_packet_set_payload(segment, piece->size);
     if (outside) {
-        refer(segment, piece->iov, piece->offset, piece->size);
+        uint64_t offset = piece->offset;
+        uint32_t rest = piece->size;
+        segment->iov[0] = btl_ib_packet_part(&piece->iov[0], &offset, &rest);
+        segment->iov[1] = (struct iovec){0};
+        if (rest > 0) {
+            segment->iov[segment->iov[0].iov_len > 0] =
+                btl_ib_packet_part(&piece->iov[1], &offset, &rest);
+        }
+        btl_ib_packet_set_outside(segment, piece->size);
         if (segment->iov[1].iov_len == 0) { /* bytes in two places leave no third for zeros */
             segment->iov[1].iov_base = (void *) (uintptr_t) zeros;
             segment->iov[1].iov_len = piece->pad;

@@ -232,7 +232,7 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
     return done;
 }
 
-static int send_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
 {
     uint32_t ack_space = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
@@ -327,7 +327,7 @@ static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 
     while (segment->parted < total) {
         btl_ib_segment_t *part = make_part(conn, segment, total, unit);
-        bool left = part != NULL && send_batch(conn, &part, 1) == 1;
+        bool left = part != NULL && transmit_batch(conn, &part, 1) == 1;
         if (part != NULL) {
             btl_ib_pool_put(part);
         } else {
@@ -348,14 +348,14 @@ int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int 
     int done = 0;
 
     if (!conn->pmtud.parts) {
-        return send_batch(conn, segments, count);
+        return transmit_batch(conn, segments, count);
     }
     while (done < count) {
         int batch = 0;
         while (done + batch < count && !is_too_large(conn, segments[done + batch])) {
             batch++;
         }
-        int left = batch > 0 ? send_batch(conn, segments + done, batch) : 0;
+        int left = batch > 0 ? transmit_batch(conn, segments + done, batch) : 0;
         done += left;
         if (left < batch || (batch == 0 && !send_parts(conn, segments[done]))) {
             break;

@@ -10,18 +10,16 @@
  *
  * What in here is what in the engine:
  *
- *   proctype sender     btl_ib_submit.c, the files beside it and btl_ib_recovery.c: send_new is cut_batch() with
- *                       btl_ib_sentmap_enter() under btl_ib_limits_check(), which NO_CREDIT and
- *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); WAITS is waits(), again
- *                       and newest are probe() and to_probe_with(); BLOCKED is what
- *                       btl_ib_limits_wait() notes in blocked_since
- *   ack_process         btl_ib_ack_rx_process() with check_one(), arrived(), credited() in btl_ib_ack_tx.c
- *                       and btl_ib_tx_window_clear()
- *   proctype receiver   btl_ib_input.c: recv_sequenced, recv_data (with take_in), recv_skip
- *   ranges, send_ack    write_block() and told(), or stamp() and btl_ib_ack_tx_left() if it rides along
+ *   proctype sender     engine/send, btl_ib_submit.c, btl_ib_recovery.c: send_new is a batch with
+ *                       btl_ib_sentmap_enter() under btl_ib_limits_room(), which NO_CREDIT and
+ *                       NO_WINDOW stand for; send_skip is btl_ib_send_skip(); again and newest are
+ *                       btl_ib_recovery_probe_with(); BLOCKED is what btl_ib_limits_wait() notes
+ *   ack_process         btl_ib_ack_rx_process() and btl_ib_tx_window_clear()
+ *   proctype receiver   btl_ib_input.c and btl_ib_accept.c
+ *   ranges, send_ack    btl_ib_ack_tx_fill() and btl_ib_ack_tx_told(), or btl_ib_ack_tx_left() if it
+ *                       rides along
  *   OUTSIDE, DUPLICATE  btl_ib_rx_window_classify(); mark is btl_ib_rx_window_mark()
- *   repost, recv_data   repost() and btl_ib_credit_use() with shrink() and grow(); recv_skip:
- *                       btl_ib_credit_give_back(); top_up: btl_ib_credit_top_up()
+ *   repost, recv_data   btl_ib_credit_use(); recv_skip: btl_ib_credit_give_back()
  *   BEFORE              btl_ib_seq_before()
  *   NUM, LOW, INIT      a queue P,<size>,NUM,LOW of which a new or idle peer holds INIT
  *   WINDOW_MAX, WINDOW_LIMIT   config.window_max, BTL_IB_WINDOW_LIMIT
@@ -29,7 +27,7 @@
  * What is left out: the congestion window and the depth limits (they only delay), the other
  * direction (what it acknowledges is what rides along here), other channels, reassembly, lives of
  * connections (contact.pml). The pool of credits that all peers share is a die: at a repost it bears twice as
- * much, or one more, or nothing, or others want back what is above their share. A batch is counted from when the peer was last told. What segment a timer repeats is left open.
+ * much, or one more, or nothing, or others want back what is above their share. What segment a timer repeats is left open.
  *
  * Time: there are no clocks. Without FAIR a retransmission and an acknowledgement may come at any
  * time, and the network may lose and repeat for ever: all orders of events that any timing could
@@ -166,7 +164,6 @@ byte probes = 0;        /* since the last progress; counted for resting SKIPs on
 byte rx_next = FIRST;
 int rx_map = 0;         /* what arrived ahead of a gap */
 byte grant = INIT, used = 0;
-bool over = false; /* the grant was above the share at the last batch, or buffers were not free since */
 byte rx_limit = (FIRST + INIT) % MOD, rx_told = (FIRST + INIT) % MOD;
 bool ack_due = false;
 int delivered = 0;      /* a bit for each message */
@@ -460,10 +457,8 @@ inline repost()
 #ifndef BUG_REPOST_TWICE
         used = 0;
 #endif
-        over = poorer && grant > INIT;
         reposted = true
     :: else ->
-        over = over || later; /* what is not free is not told either */
         reposted = false
     fi
 }
@@ -568,18 +563,8 @@ inline ranges()
     n = 0
 }
 
-/* Whoever is told the limit is told of all there is. */
-inline top_up()
-{
-    if
-    :: !over -> rx_limit = ADD(rx_limit, used); used = 0
-    :: else
-    fi
-}
-
 inline send_ack()
 {
-    top_up();
 #ifdef BUG_CUMULATIVE /* what lies behind the gap counts as received */
     if
     :: rx_map == 0 -> put_ack(ACK(rx_next, rx_limit, 0))

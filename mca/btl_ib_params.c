@@ -138,17 +138,17 @@ static const number_t numbers[] = {
               "0; each process takes one for each device, over udp two side by side "
               "(btl_ib_bulk_lane)"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 4,
-              "Transport verbs, ud: the place of the address (GID) in the table of each port, as "
+              "Transport verbs: the place of the address (GID) in the table of each port, as "
               "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
-              "link-local ones"),
+              "link-local ones; over rc any"),
     INT_PARAM(pkey, 0, 0, 65535, "P_Key", 4,
-              "Transport verbs, ud: the partition, with or without its first bit; the same on "
-              "all hosts. 0: the first one of each port's table. Over rc the partition is that "
-              "of the interface"),
+              "Transport verbs: the partition, with or without its first bit; the same on "
+              "all hosts. 0: the first one of each port's table. Over rc the interface must "
+              "be in it"),
     INT_PARAM(service_level, 0, 0, 15, "level", 5,
-              "Transport verbs, ud: service level on InfiniBand; on RoCE the priority, where the "
-              "network goes by that. Transport udp: priority of the socket (SO_PRIORITY; above 6 "
-              "it needs CAP_NET_ADMIN)"),
+              "Transport verbs: service level on InfiniBand; on RoCE the priority, where the "
+              "network goes by that; 0 over rc: what the route says. Transport udp: priority of "
+              "the socket (SO_PRIORITY; above 6 it needs CAP_NET_ADMIN)"),
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
               "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
               "IP four times the DSCP, and 2 if switches may mark congestion (ECN). Losing packets "

@@ -8,7 +8,8 @@
  * Before a queue pair is destroyed it is asked for its attributes (ibv_query_qp()); the process
  * itself is not asked. A line "NAME key value key value..." for each goes to the file
  * $BTL_IB_VERBS_ATTR.<rank in MPI_COMM_WORLD>; those of queue pairs begin with "ud", "rc" or "rc-shared"
- * (its receive buffers are those of an SRQ), those of completion queues with "cq".
+ * (its receive buffers are those of an SRQ), those of completion queues with "cq",
+ * and what ibv_modify_qp() was asked for with "asked".
  */
 
 #include <dlfcn.h>
@@ -85,6 +86,19 @@ __attribute__((visibility("default"))) int ibv_destroy_qp(struct ibv_qp *qp)
     *(void **) &next = next_of("ibv_destroy_qp");
     write_qp(qp);
     return next(qp);
+}
+
+/* Soft-RoCE forgets the service level, so that is what was asked for. */
+__attribute__((visibility("default"))) int ibv_modify_qp(struct ibv_qp *qp,
+                                                         struct ibv_qp_attr *attr, int mask)
+{
+    int (*next)(struct ibv_qp *, struct ibv_qp_attr *, int);
+
+    *(void **) &next = next_of("ibv_modify_qp");
+    if ((mask & IBV_QP_AV) != 0) {
+        write_line("asked level %u class %u\n", attr->ah_attr.sl, attr->ah_attr.grh.traffic_class);
+    }
+    return next(qp, attr, mask);
 }
 
 __attribute__((visibility("default"))) int ibv_destroy_cq(struct ibv_cq *cq)

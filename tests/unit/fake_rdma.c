@@ -294,8 +294,15 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
         fake.rnr_timer = attr->min_rnr_timer;
         return 0;
     }
+    if (mask & IBV_QP_AV) {
+        fake.level = attr->ah_attr.sl;
+        fake.levels++;
+    }
+    if (attr->qp_state != IBV_QPS_ERR) {
+        qp->state = attr->qp_state;
+        return 0;
+    }
     assert_int_equal(mask, IBV_QP_STATE);
-    assert_int_equal(attr->qp_state, IBV_QPS_ERR);
     fake_rdma_flush((fake_qp_t *) qp, IBV_WC_WR_FLUSH_ERR);
     if (qp->srq != NULL && !fake.never_last) {
         fake_say(&(struct ibv_async_event){.event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -315,7 +322,7 @@ int fake_rdma_work(int n)
     return done;
 }
 
-static fake_qp_t *qp_of(uint32_t qp_num)
+fake_qp_t *fake_rdma_qp(uint32_t qp_num)
 {
     fake_qp_t *qp = qps;
 
@@ -328,7 +335,7 @@ static fake_qp_t *qp_of(uint32_t qp_num)
 
 void fake_rdma_break(uint32_t qp_num, enum ibv_wc_status status)
 {
-    const fake_qp_t *qp = qp_of(qp_num);
+    const fake_qp_t *qp = fake_rdma_qp(qp_num);
 
     if (qp->peer != NULL) {
         fake_rdma_flush(qp->peer, IBV_WC_WR_FLUSH_ERR);
@@ -338,7 +345,7 @@ void fake_rdma_break(uint32_t qp_num, enum ibv_wc_status status)
 
 void fake_rdma_fail(uint32_t qp_num, enum ibv_wc_status status)
 {
-    fake_rdma_flush(qp_of(qp_num), status);
+    fake_rdma_flush(fake_rdma_qp(qp_num), status);
 }
 
 static void deliver(fake_qp_t *to, const struct ibv_send_wr *wr)
@@ -483,6 +490,7 @@ void fake_rdma_reset(void)
                          .qps_left = -1,
                          .mrs_left = -1,
                          .spoil_reply = -1,
+                         .pkey = 0xffff,
                          .reads = 4,
                          .atomics = IBV_ATOMIC_HCA,
                          .now = 1000000};

@@ -35,6 +35,7 @@ typedef struct fake_rdma {
     int way_error;          /* there is no way to any address */
     int spoil_reply;        /* a byte of it arrives as another; -1: none */
     int connect_error;      /* connecting ends with it */
+    int establish_error;    /* the same of the last step */
     bool arrives_elsewhere; /* requests come by another device */
     bool other_device;      /* the way begins at another */
     bool hold_requests;     /* they do not arrive before fake_rdma_release() */
@@ -43,6 +44,7 @@ typedef struct fake_rdma {
     bool port_down;
     bool ethernet; /* the port, whose table then has the address of the host */
     bool gid_gone; /* another stands there */
+    uint16_t pkey; /* of the interface */
     int reads; /* and atomics that a queue pair takes at once, and asks for; more fail the test */
     enum ibv_atomic_cap atomics;
     bool hold_ops; /* operations on memory are done by fake_rdma_work() only */
@@ -61,6 +63,8 @@ typedef struct fake_rdma {
     /* What it was told last. */
     struct ibv_qp_cap cap; /* of a queue pair */
     uint8_t rnr_timer;     /* of one */
+    uint8_t level;         /* service level of one, */
+    int levels;            /* and of how many it was told */
     uint8_t tos, asked_timeout, accepted_timeout;
     struct rdma_conn_param asked, accepted; /* without private data */
 } fake_rdma_t;

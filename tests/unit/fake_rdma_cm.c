@@ -43,6 +43,7 @@ typedef struct fake_id {
     uint8_t bytes[56];
     uint8_t len;
     uint8_t tos, ack_timeout;
+    fake_qp_t *qp;    /* of its request; librdmacm need not know it */
     int depth, reads; /* reads at once: its own, and of the other side */
 } fake_id_t;
 
@@ -219,6 +220,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
     }
     id->verbs = &fake_context;
     id->port_num = 1;
+    id->route.addr.addr.ibaddr.pkey = htons(fake.pkey);
     return 0;
 }
 
@@ -333,6 +335,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
     fake.asked = *param;
     fake.tos = ((fake_id_t *) id)->tos;
     fake.asked_timeout = ((fake_id_t *) id)->ack_timeout;
+    ((fake_id_t *) id)->qp = id->qp != NULL ? (fake_qp_t *) id->qp : fake_rdma_qp(param->qp_num);
     ((fake_id_t *) id)->depth = param->initiator_depth;
     ((fake_id_t *) id)->reads = param->responder_resources;
     request((fake_id_t *) id, ntohs(to->sin_port), param->private_data, param->private_data_len);
@@ -359,12 +362,13 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 
     fake.accepted = *param;
     fake.accepted_timeout = ours->ack_timeout;
-    if (ours->peer == NULL || ours->peer->id.qp == NULL) { /* he gave up meanwhile */
+    if (ours->peer == NULL || ours->peer->qp == NULL) { /* he gave up meanwhile */
         errno = ECONNRESET;
         return -1;
     }
-    fake_qp_t *qp = (fake_qp_t *) id->qp;
-    fake_qp_t *other = (fake_qp_t *) ours->peer->id.qp;
+    fake_qp_t *qp = id->qp != NULL ? (fake_qp_t *) id->qp : fake_rdma_qp(param->qp_num);
+    fake_qp_t *other = ours->peer->qp;
+    assert_true(id->qp != NULL || qp->qp.state == IBV_QPS_RTS);
     qp->peer = other;
     other->peer = qp;
     qp->reads_max = least(param->initiator_depth, ours->peer->reads);
@@ -374,11 +378,28 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
     fake.accepts++;
     (void) say(ours, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
     event_t *reply =
-        say(ours->peer, RDMA_CM_EVENT_ESTABLISHED, 0, param->private_data, param->private_data_len);
+        say(ours->peer,
+            ours->peer->id.qp != NULL ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE,
+            0, param->private_data, param->private_data_len);
     if (fake.spoil_reply >= 0) {
         reply->bytes[fake.spoil_reply] ^= 1;
     }
     return 0;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    (void) id;
+    *mask = IBV_QP_STATE | (attr->qp_state == IBV_QPS_RTR ? IBV_QP_AV : 0);
+    return 0;
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+    assert_null(id->qp);
+    assert_int_equal(((fake_id_t *) id)->qp->qp.state, IBV_QPS_RTS);
+    ((fake_id_t *) id)->asking = false;
+    return fake.establish_error == 0 ? 0 : (errno = fake.establish_error, -1);
 }
 
 int rdma_reject(struct rdma_cm_id *id, const void *bytes, uint8_t len)

@@ -57,6 +57,9 @@ typedef struct fake_qp {
 extern struct ibv_device fake_device;
 extern struct ibv_context fake_context;
 
+/* The queue pair of that number. */
+fake_qp_t *fake_rdma_qp(uint32_t qp_num);
+
 /* The memory of that key, NULL: there is none. */
 fake_mr_t *fake_rdma_mr(uint32_t key);
 

@@ -514,6 +514,16 @@ static void devices(void **state)
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
     btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_non_null(strstr(said, "btl_ib_gid_index 3"));
+    said[0] = '\0';
+    fake.ethernet =
+        true; /* whose addresses are those of interfaces: place 0 of the table is ours */
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 0);
+    search.gid_index = 0;
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
+    btl_ib_verbs_rc_type.devices_free(list, 1);
+    fake.gid_gone = true;
+    assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 0);
+    assert_string_equal(said, "");
     fake.port_down = true;
     said[0] = '\0';
     assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 0);
@@ -600,20 +610,86 @@ static void queue_pairs_as_the_device_can(void **state)
     assert_int_equal(sides[0].t->attr.tx_depth, 16);
 }
 
-/* Parameters that other wires heed, and this one cannot. */
+/* A service level, which rdma_cm does not know: both ends are taken through their states without
+ * it. */
+static void service_level(void **state)
+{
+    (void) tear_down(state);
+    fake_rdma_reset();
+    params.service_level = 5;
+    params.queue[1].shared = true;
+    open_side(0);
+    open_side(1);
+    add(0, 1);
+    add(1, 0);
+    connect_sides(0, 1, 1);
+    assert_int_equal(fake.levels, 2);
+    assert_int_equal(fake.level, 5);
+    connect_for_operations();
+    assert_int_equal(fake.levels, 4);
+    fake_rdma_break(qp_of(0, 1, 1), IBV_WC_RETRY_EXC_ERR);
+    settle();
+    fake.now += 2000000;
+    fake.establish_error = ENOMEM;
+    assert_int_equal(send_one(0, 1, SMALL, 1), EAGAIN);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 1), EHOSTUNREACH);
+    fake.establish_error = 0;
+    fake.now += 2000000;
+    settle();
+    (void) send_one(0, 1, SMALL, 1);
+    settle();
+    assert_int_equal(send_one(0, 1, SMALL, 1), 0);
+    fake.hold_requests = true; /* gone while the request is on its way */
+    assert_int_equal(send_one(0, 1, SMALL, 0), EAGAIN);
+    settle();
+    forget(0, 1);
+}
+
+/* Interfaces of other partitions are not used. Ethernet has only the default one. */
+static void partition(void **state)
+{
+    static const struct {
+        bool ethernet, ok;
+        uint16_t is, wanted;
+    } cases[] = {{false, true, 0x8005, 5},      {false, true, 5, 0x8005}, {false, true, 0x8005, 0},
+                 {false, false, 0x8005, 6},     {true, true, 0, 0xffff},  {true, true, 0, 0x7fff},
+                 {true, false, 0x8005, 0x8005}, {true, true, 0, 0}};
+
+    (void) tear_down(state);
+    params.log = (btl_ib_log_t){.print = listen_to, .diagnostic = note_trouble};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fake_rdma_reset();
+        forget_said();
+        fake.ethernet = cases[i].ethernet;
+        fake.pkey = cases[i].is;
+        params.pkey = cases[i].wanted;
+        assert_int_equal(try_open(0), cases[i].ok ? 0 : -ENOENT);
+        assert_int_equal(troubles, cases[i].ok ? 0 : 1u << BTL_IB_DIAG_PARTITION);
+        if (cases[i].ok) {
+            sides[0].t->ops->close(sides[0].t);
+            sides[0].t = NULL;
+        }
+    }
+}
+
+/* Parameters that other wires heed, and iWARP cannot. */
 static void ignored_parameters_are_told(void **state)
 {
     (void) tear_down(state);
     fake_rdma_reset();
-    said[0] = '\0';
+    forget_said();
+    fake.iwarp = true;
     params.log.print = listen_to;
     open_side(0);
     assert_string_equal(said, "");
     params.pkey = 0x8005;
     params.service_level = 3;
     open_side(1);
-    assert_non_null(strstr(said, "btl_ib_pkey 0x8005"));
-    assert_non_null(strstr(said, "btl_ib_service_level 3"));
+    assert_non_null(strstr(said, "btl_ib_pkey and btl_ib_service_level mean nothing"));
+    add(0, 1);
+    connect_sides(0, 1, 0);
+    assert_int_equal(fake.levels, 0);
 }
 
 int main(void)
@@ -642,6 +718,8 @@ int main(void)
         RC_TEST(devices),
         RC_TEST(queue_pairs_as_asked_for),
         RC_TEST(queue_pairs_as_the_device_can),
+        RC_TEST(service_level),
+        RC_TEST(partition),
         RC_TEST(ignored_parameters_are_told),
     };
 

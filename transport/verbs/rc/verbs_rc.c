@@ -6,7 +6,9 @@
 /* Transport "verbs", wire RC: reliable connections, made by rdma_cm when there is something to
  * send. */
 
+#include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -30,6 +32,8 @@ enum {
     TX_DEPTH_MIN = 16,      /* what the transport itself sends needs a part of it */
     RNR_TIMER = 8,          /* 0.16 ms */
     UNKNOWN_MAX = 1024,     /* peers */
+    DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in, */
+    PKEY_NUMBER = 0x7fff,   /* and the bits that name one */
     READS = 64,             /* of each peer served at once */
     RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
 };
@@ -221,20 +225,34 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     }
 }
 
-/* Who sets these meant something by it, be it only that jobs are kept apart. */
-static void log_ignored(const btl_ib_verbs_t *verbs, const btl_ib_open_params_t *params)
+/* The partition is that of the interface whose address is used: is it the one that was asked for?
+ * Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
+static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
 {
-    if (params->pkey != 0) {
-        BTL_IB_VERBS_LOG(verbs, 1,
-                         "%s: btl_ib_pkey 0x%x means nothing over rc: the partition is that of the "
-                         "interface whose address is used (btl_ib_wire ud heeds it)",
-                         verbs->base.name, params->pkey);
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    const uint16_t pkey = btl_ib_verbs_ethernet(verbs)
+                              ? DEFAULT_PKEY
+                              : be16toh(rc->cm.listener->route.addr.addr.ibaddr.pkey);
+    char text[16];
+
+    if (wanted == 0 || rc->port.iwarp || ((pkey ^ wanted) & PKEY_NUMBER) == 0) {
+        return 0;
     }
-    if (params->service_level != 0) {
-        BTL_IB_VERBS_LOG(verbs, 1,
-                         "%s: btl_ib_service_level %u means nothing over rc: the subnet manager, "
-                         "or on RoCE btl_ib_traffic_class, decides (btl_ib_wire ud heeds it)",
-                         verbs->base.name, params->service_level);
+    BTL_IB_VERBS_LOG(verbs, 1,
+                     "%s: its interface is in partition 0x%04x, not in 0x%04x (btl_ib_pkey)",
+                     verbs->base.name, pkey, wanted);
+    snprintf(text, sizeof(text), "0x%04x", wanted);
+    btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_PARTITION, verbs->base.name, text);
+    return -ENOENT;
+}
+
+/* Who sets these meant something by it, be it only that jobs are kept apart. */
+static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
+{
+    if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0)) {
+        BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
+                         "%s: btl_ib_pkey and btl_ib_service_level mean nothing over iWARP",
+                         rc->port.verbs.base.name);
     }
 }
 
@@ -275,6 +293,10 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
         return error;
     }
     plan_send_depth(rc, params->tx_depth != 0 ? params->tx_depth : TX_DEPTH);
+    error = check_partition(rc, params->pkey);
+    if (error != 0) {
+        return error;
+    }
     btl_ib_rc_events_join(rc);
     return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, params->cq_depth, rc->cm.events->fd);
 }
@@ -299,6 +321,7 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
     port->rnr_retry = params->rc.rnr_retry;
     port->rnr_timer = params->rc.rnr_timer != 0 ? params->rc.rnr_timer : RNR_TIMER;
     port->tos = params->traffic_class;
+    port->level = params->service_level;
     port->relaxed = params->rc.relaxed;
     btl_ib_rc_conns_init(&rc->conns, &uses);
     btl_ib_rc_peers_init(&rc->peers, &rc->conns);
@@ -323,7 +346,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     }
     plan_rdma(rc, params->rc.reads != 0 ? params->rc.reads : READS);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
-    log_ignored(verbs, params);
+    log_ignored(rc, params);
     rc->self.mtu = (uint8_t) verbs->port_attr.active_mtu;
     btl_ib_rc_address_pack(&rc->self, verbs->base.address);
     verbs->base.address_len = BTL_IB_RC_ADDRESS_BYTES;

@@ -15,6 +15,7 @@
 #include "device_filter.h"
 #include "net_interfaces.h"
 #include "verbs_devices.h"
+#include "verbs_gid.h"
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
 
@@ -24,6 +25,24 @@ static void turn_down(const btl_ib_search_t *search, const char *name, const cha
 
     snprintf(reason, sizeof(reason), "for RC: %s", why);
     btl_ib_devices_turn_down(&search->log, "verbs", name, reason);
+}
+
+static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_port_attr *port)
+{
+    return port->link_layer == IBV_LINK_LAYER_ETHERNET
+           && id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
+}
+
+/* Does the user want the GID that is this address? Where ports are on Ethernet their GIDs are the
+ * addresses of interfaces. */
+static bool gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
+                       const struct rdma_cm_id *id, const struct ibv_port_attr *port)
+{
+    btl_ib_verbs_gid_t gid;
+
+    return search->gid_index < 0 || !gids_are_addresses(id, port)
+           || (btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid, 1) == 1
+               && btl_ib_ip_same((const struct sockaddr *) &gid.ip, i->ifa_addr));
 }
 
 /* List the device that an address belongs to, if any. Returns 0 or -ENOMEM. */
@@ -46,6 +65,17 @@ static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const s
     if (port.state != IBV_PORT_ACTIVE) {
         turn_down(search, name, ibv_port_state_str(port.state));
         return 0;
+    }
+    if (!gid_wanted(search, i, id, &port)) {
+        turn_down(search, i->ifa_name, "its address is not the GID at btl_ib_gid_index");
+        return 0;
+    }
+    if (search->gid_index >= 0 && !gids_are_addresses(id, &port) && search->log.print != NULL) {
+        search->log.print(
+            search->log.context, 1,
+            "%s: btl_ib_gid_index %d means nothing over rc: the address is that of an "
+            "interface (btl_ib_if_include chooses; btl_ib_wire ud heeds it)",
+            name, search->gid_index);
     }
     btl_ib_device_t *device =
         btl_ib_verbs_list_append(list, "rc", id->verbs, id->port_num, &attr, &port, NULL);
@@ -98,17 +128,6 @@ static int ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
     return rc;
 }
 
-/* Devices are found by addresses of interfaces, so the GID table has no say. */
-static void log_ignored(const btl_ib_search_t *search)
-{
-    if (search->gid_index >= 0 && search->log.print != NULL) {
-        search->log.print(search->log.context, 1,
-                          "btl_ib_gid_index %d means nothing over rc: the address is that of an "
-                          "interface (btl_ib_if_include chooses; btl_ib_wire ud heeds it)",
-                          search->gid_index);
-    }
-}
-
 int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_verbs_list_t found = {.count = 0};
@@ -142,8 +161,6 @@ int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     if (found.count == 0) {
         turn_down(search, "",
                   "no interface that is up and has an IP address belongs to an RDMA device");
-    } else {
-        log_ignored(search);
     }
     *list = found.device;
     return found.count;

@@ -57,6 +57,9 @@ static void handle_conn(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const cm_event_
             btl_ib_rc_cm_accepted(rc, conn, event->bytes, event->len);
         }
         break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        btl_ib_rc_cm_responded(rc, conn, event->bytes, event->len);
+        break;
     case RDMA_CM_EVENT_REJECTED:
         btl_ib_rc_cm_rejected(rc, conn, event->status, event->bytes, event->len);
         break;

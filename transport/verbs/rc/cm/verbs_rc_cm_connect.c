@@ -92,7 +92,7 @@ void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const btl_ib_rc_address_t *peer = &conn->peer->addr;
     uint8_t bytes[BTL_IB_RC_PRIVATE_MAX];
-    const int error = btl_ib_rc_conn_equip(conn, peer);
+    int error = btl_ib_rc_conn_equip(conn, peer);
 
     if (error != 0) {
         btl_ib_rc_cm_failed(rc, conn, false, "no queue pair", -error);
@@ -100,11 +100,23 @@ void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
     struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
-    if (rdma_connect(conn->id, &param) != 0) {
+    error = btl_ib_rc_qp_connect(&rc->port, conn->id, &param);
+    if (error != 0) {
         /* Soft-iWARP asks for a TCP connection there and then. */
-        btl_ib_rc_cm_failed(rc, conn, errno == ECONNREFUSED, "rdma_connect", errno);
+        btl_ib_rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
     } else if (rc->port.iwarp) {
         btl_ib_rc_conn_expect_answer(conn);
+    }
+}
+
+void btl_ib_rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
+{
+    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->qp);
+
+    if (error != 0) {
+        btl_ib_rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);
+    } else {
+        btl_ib_rc_cm_accepted(rc, conn, bytes, len);
     }
 }
 

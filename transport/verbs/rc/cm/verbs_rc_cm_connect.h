@@ -34,6 +34,7 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_cm_conn(btl_ib_rc_t *rc, btl_ib_addr_t
 /* What becomes of a request, step by step. */
 void btl_ib_rc_cm_address_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
 void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn);
+void btl_ib_rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len);
 void btl_ib_rc_cm_accepted(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len);
 void btl_ib_rc_cm_rejected(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, int status, const void *bytes,
                            size_t len);

@@ -320,7 +320,7 @@ static void release(btl_ib_rc_conn_t *conn)
     conn->all->draining -= conn->draining;
     conn->draining = false;
     if (conn->qp != NULL) {
-        rdma_destroy_qp(conn->id);
+        btl_ib_rc_qp_destroy(conn->id, conn->qp);
         conn->qp = NULL;
     }
     if (conn->id != NULL) {

@@ -26,6 +26,7 @@ typedef struct btl_ib_rc_port {
     uint8_t rnr_retry;    /* 0..7, 7: without end */
     uint8_t rnr_timer;    /* code of a time (IBTA 9.7.5.2.8) */
     uint8_t tos;          /* traffic class; 0: the default */
+    uint8_t level;        /* service level; 0: the route's */
     uint8_t reads;        /* served at once for each peer, and asked of it at once at most */
     bool relaxed;         /* exposed memory may be written in any order */
     uint32_t unknown_max; /* peers that connect before they are added */

@@ -9,6 +9,9 @@
 
 #include "verbs_diagnostics.h"
 
+/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
+enum { ROCE_BITS = 0xe00000 };
+
 /* 0: the default. */
 static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
 {
@@ -61,6 +64,92 @@ struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uin
         .retry_count = port->retry,
         .rnr_retry_count = port->rnr_retry,
     };
+}
+
+/* ---- connecting ---- */
+
+static bool is_hidden(const btl_ib_rc_port_t *port)
+{
+    return port->level != 0 && !port->iwarp;
+}
+
+/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct ibv_qp *qp = id->qp;
+
+    param->qp_num = qp->qp_num;
+    param->srq = qp->srq != NULL;
+    id->qp = NULL;
+    return qp;
+}
+
+/* What librdmacm would do, but for the service level. Who accepts says in `param` how many reads
+ * there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                       enum ibv_qp_state state, const struct rdma_conn_param *param)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask;
+
+    if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
+        return errno;
+    }
+    if (state == IBV_QPS_RTR) {
+        attr.ah_attr.sl = port->level;
+        mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
+    }
+    if (param != NULL) {
+        attr.max_dest_rd_atomic = param->responder_resources;
+        attr.max_rd_atomic = param->initiator_depth;
+    }
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                      const struct rdma_conn_param *param)
+{
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, NULL); /* again: rights may have changed */
+
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, param) : error;
+}
+
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+                         struct rdma_conn_param *param)
+{
+    if (is_hidden(port)) {
+        (void) hide(id, param);
+    }
+    return rdma_connect(id, param) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+                        struct rdma_conn_param *param)
+{
+    if (!is_hidden(port)) {
+        return rdma_accept(id, param) == 0 ? 0 : errno;
+    }
+    struct ibv_qp *qp = hide(id, param);
+    int error = make_ready(port, id, qp, param);
+    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+    int error = make_ready(port, id, qp, NULL);
+
+    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+void btl_ib_rc_qp_destroy(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+    id->qp = qp;
+    rdma_destroy_qp(id);
 }
 
 void btl_ib_rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)

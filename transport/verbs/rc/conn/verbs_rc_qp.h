@@ -4,7 +4,7 @@
  */
 
 /* The queue pair of an RC connection and its attributes: depths, inline size, retries, timers,
- * traffic class. rdma_cm takes it through its states. */
+ * traffic class, service level. */
 
 #ifndef BTL_IB_VERBS_RC_QP_H
 #define BTL_IB_VERBS_RC_QP_H
@@ -29,6 +29,20 @@ int btl_ib_rc_qp_create(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, str
  * outstanding, `asked` by this side and `served` for the other. No private data. */
 struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uint8_t asked,
                                                uint8_t served);
+
+/*
+ * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
+ * accepted. rdma_cm knows no service level: where one is asked for the queue pair is taken through
+ * its states here, and is hidden from librdmacm until it is connected (then that event is
+ * RDMA_CM_EVENT_CONNECT_RESPONSE). Return 0 or an errno.
+ */
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+                         struct rdma_conn_param *param);
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+                        struct rdma_conn_param *param);
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp);
+
+void btl_ib_rc_qp_destroy(struct rdma_cm_id *id, struct ibv_qp *qp);
 
 /* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
  * queue pair with shared buffers can run out of them. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { SHARE_WHOLE = 1000000 };
+
 #define EMPTY     "it is empty"
 #define NO_NUMBER "it is no number"
 
@@ -180,23 +182,54 @@ const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *ra
     return problem;
 }
 
-const char *btl_ib_value_bytes_or_percent(const char *text, uint64_t *value, bool *is_percent)
+/* "0.25" in millionths. At least one digit after the point, of which the seventh and later ones do
+ * not count. */
+static const char *fraction(const char *text, uint64_t *value)
+{
+    const char *digits = text + 2;
+    uint64_t sum = 0;
+
+    if (('0' != text[0] && '1' != text[0]) || '.' != text[1] || '\0' == *digits
+        || strspn(digits, "0123456789") != strlen(digits)) {
+        return "it is no fraction from 0.0 to 1.0";
+    }
+    for (int i = 0; i < 6; ++i) {
+        sum = 10 * sum + (uint64_t) ('\0' != *digits ? *digits++ - '0' : 0);
+    }
+    sum += '1' == text[0] ? SHARE_WHOLE : 0;
+    if (sum > SHARE_WHOLE) {
+        return "it is more than 1.0";
+    }
+    *value = sum;
+    return NULL;
+}
+
+const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool *is_share)
 {
     static const btl_ib_value_range_t any = {BTL_IB_VALUE_BYTES, 0, UINT64_MAX};
     static const btl_ib_value_range_t percent = {BTL_IB_VALUE_COUNT, 0, 100};
     const size_t len = strlen(text);
+    const bool is_percent = len > 0 && '%' == text[len - 1];
+    const char *problem;
     char number[32];
 
-    *is_percent = len > 0 && '%' == text[len - 1];
-    if (!*is_percent) {
+    *is_share = is_percent || NULL != strchr(text, '.');
+    if (!*is_share) {
         return btl_ib_value_number(text, &any, value);
+    }
+    if (!is_percent) {
+        return fraction(text, value);
     }
     if (len > sizeof(number)) {
         return "it is too long";
     }
     memcpy(number, text, len - 1);
     number[len - 1] = '\0';
-    return btl_ib_value_number(number, &percent, value);
+    problem = btl_ib_value_number(number, &percent, value);
+    if (NULL == problem) {
+        *value *= SHARE_WHOLE / 100;
+    }
+    return problem;
 }
 
 /* ---- others ---- */

@@ -58,8 +58,9 @@ const char *btl_ib_value_unit_help(btl_ib_value_unit_t unit);
 const char *btl_ib_value_number(const char *text, const btl_ib_value_range_t *range,
                                 uint64_t *value);
 
-/* A number of bytes, 0 to 2^64 - 1, or as "50%" a percentage, 0 to 100. */
-const char *btl_ib_value_bytes_or_percent(const char *text, uint64_t *value, bool *is_percent);
+/* A number of bytes, 0 to 2^64 - 1; or a share, as "50%", 0 to 100, or as a fraction with a point,
+ * "0.5", 0.0 to 1.0, of which *value is in millionths. */
+const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool *is_share);
 
 const char *btl_ib_value_bool(const char *text, bool *value);
 

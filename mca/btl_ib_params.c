@@ -285,8 +285,8 @@ static const text_t texts[] = {
                "Memory that each process keeps registered with RDMA devices at most, in use or "
                "cached; processors move what is more (text: a number of bytes, 0 to "
                "18446744073709551615, also with k, M, G, or a part of the host's memory, that "
-               "the processes of the job there share, 0% to 100%; never more than may be "
-               "locked; default: 50%)"),
+               "the processes of the job there share, 0% to 100% or 0.0 to 1.0; never more "
+               "than may be locked; default: 50%)"),
     TEXT_PARAM(atomics, "atomics", "auto", 5,
                "Who changes the words of registered memory by atomics, where devices move "
                "memory by themselves: device, host (the processor of its owner) or auto (the "

@@ -216,9 +216,9 @@ static bool check_choices(const btl_ib_params_t *params)
     static const char *const atomics[] = {"auto", "device", "host", NULL};
     static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
     uint64_t value;
-    bool is_percent;
+    bool is_share;
     const char *problem =
-        btl_ib_value_bytes_or_percent(text_of(params->max_pinned), &value, &is_percent);
+        btl_ib_value_bytes_or_share(text_of(params->max_pinned), &value, &is_share);
     bool ok = check_transport(params);
 
     ok = check_choice(params, "wire", params->wire, wires) && ok;
@@ -230,7 +230,7 @@ static bool check_choices(const btl_ib_params_t *params)
     if (NULL != problem) {
         ok = refuse(params, "max_pinned", problem,
                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "
-                    "or 0% to 100%",
+                    "or 0% to 100%, or 0.0 to 1.0",
                     "50%");
     }
     return ok;

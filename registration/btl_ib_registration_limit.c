@@ -10,16 +10,19 @@
 
 #include "btl_ib_param_values.h"
 
+enum { WHOLE = 1000000 }; /* shares are in millionths */
+
 const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host, uint64_t *bytes)
 {
     uint64_t value;
-    bool is_percent;
-    const char *problem = btl_ib_value_bytes_or_percent(text, &value, &is_percent);
+    bool is_share;
+    const char *problem = btl_ib_value_bytes_or_share(text, &value, &is_share);
 
     if (NULL == problem) {
-        if (is_percent) {
-            value = host->memory / 100 * value / host->processes;
+        if (is_share) {
+            value = (host->memory / WHOLE * value + host->memory % WHOLE * value / WHOLE)
+                    / host->processes;
         }
         *bytes = value < host->lockable ? value : host->lockable;
     }

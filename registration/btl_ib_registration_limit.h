@@ -34,8 +34,8 @@ typedef struct btl_ib_registration_limit {
 /*
  * Bytes that a process may register. `text` is a number of bytes (0 to 2^64 - 1, also with a unit,
  * see btl_ib_param_values.h), or a share of the host's memory that is divided among its processes,
- * as "50%" (0% to 100%). Never more than it may lock. Returns NULL; or what is wrong with `text`, a
- * literal, and *bytes is unchanged.
+ * as "50%" (0% to 100%) or "0.5" (0.0 to 1.0). Never more than it may lock. Returns NULL; or what
+ * is wrong with `text`, a literal, and *bytes is unchanged.
  */
 const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,

@@ -13,7 +13,8 @@
 
 #include "btl_ib_registration_limit.h"
 
-static const btl_ib_registration_host_t large = {.memory = 400000, .lockable = UINT64_MAX, .processes = 4};
+static const btl_ib_registration_host_t large = {
+    .memory = 400000, .lockable = UINT64_MAX, .processes = 4};
 
 static uint64_t limit(const char *text, const btl_ib_registration_host_t *host)
 {
@@ -37,6 +38,11 @@ static void test_amounts(void **state)
     assert_int_equal(0, limit("0%", &large));
     assert_int_equal(50000, limit("50%", &large));
     assert_int_equal(100000, limit("100%", &large));
+    assert_int_equal(50000, limit("0.5", &large));
+    assert_int_equal(100000, limit("1.0", &large));
+    assert_int_equal(0, limit("0.0", &large));
+    assert_int_equal(12500, limit("0.125", &large));
+    assert_int_equal(33333, limit("0.3333333333", &large)); /* six digits count */
 }
 
 static void test_what_may_be_locked_is_the_most(void **state)
@@ -62,6 +68,11 @@ static void test_nonsense(void **state)
         "-1%",  "5k%",
         "1kB",  "00%",
         "%%",   "1000000000000000000000000000000000%",
+        "1.1",  "1.000001",
+        "0.",   ".5",
+        "0.5%", "0.5G",
+        "2.0",  "-0.5",
+        "0.5.", "0,5",
     };
     uint64_t bytes = 77;
 

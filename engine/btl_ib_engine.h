@@ -182,8 +182,8 @@ typedef struct btl_ib_engine_config {
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
     /* bytes: messages of one segment that progress by the thread keeps (4 MiB) */
     uint64_t store_max;
-    /* P: credits that a new or idle peer holds; 0: an equal share of the receive buffers for each
-     * of `peers`, at least 16 */
+    /* P: credits that a new or idle peer holds; 0: a quarter of an equal share of the receive
+     * buffers for each of `peers`, at least 16 */
     uint32_t credit_init;
     uint32_t peers; /* that there may be; 0: unknown */
     /* P: credits of one queue to all peers, within what the transport holds; 0: only that limits

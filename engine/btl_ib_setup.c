@@ -22,6 +22,7 @@
 enum {
     SEGMENTS_EXTRA = 64, /* buffers for segments that are not counted in flight: ACK, CLOSE */
     CREDIT_INIT = 16,    /* the least that a new peer is granted of its own accord */
+    NEW_PART = 4,        /* a new peer holds that part of its share */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
 };
 
@@ -173,8 +174,8 @@ static uint64_t buffers_of(const btl_ib_rail_t *rail, uint32_t i)
                                 rail->engine->config.credit_pool, transport->attr.max_datagram);
 }
 
-/* The credits of a queue that a new peer holds, were `num` without end. If all peers are as many as
- * expected the buffers suffice for that, but for the least. */
+/* The credits of a queue that a new peer holds, were `num` without end: of an equal share for each
+ * peer that is expected a part, so that the rest is there for those that are busy. */
 static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
 {
     const btl_ib_engine_config_t *config = &rail->engine->config;
@@ -182,7 +183,7 @@ static uint32_t first_credits(const btl_ib_rail_t *rail, uint32_t i)
     if (config->credit_init > 0) {
         return config->credit_init;
     }
-    const uint64_t share = config->peers == 0 ? 0 : buffers_of(rail, i) / config->peers;
+    const uint64_t share = config->peers == 0 ? 0 : buffers_of(rail, i) / config->peers / NEW_PART;
     return btl_ib_max_u32(btl_ib_clip_u32(share, UINT32_MAX), CREDIT_INIT);
 }
 

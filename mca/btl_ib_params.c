@@ -116,7 +116,8 @@ static const number_t numbers[] = {
               "wait"),
     INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
               "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
-              "an equal share of the receive buffers for each process of the job, from 16 to num"),
+              "a quarter of an equal share of the receive buffers for each process of the job, "
+              "from 16 to num"),
     INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
               "Grant at most this many of one queue of type P to all peers together, and no more "
               "than its share of the device's receive buffers. 0: that share"),
@@ -151,8 +152,8 @@ static const number_t numbers[] = {
               "the socket (SO_PRIORITY; above 6 it needs CAP_NET_ADMIN)"),
     INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
               "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
-              "IP four times the DSCP, and 2 if switches may mark congestion (ECN). Losing packets "
-              "is repaired, so a lossless class is not needed"),
+              "IP four times the DSCP; of RoCE v2 plus 2 if switches may mark congestion (ECN), "
+              "which udp ignores. Losing packets is repaired, so a lossless class is not needed"),
     INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
               "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
               "places for at most this many processes, and the device queue pairs for them, and "

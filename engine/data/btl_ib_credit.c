@@ -10,6 +10,9 @@
 /* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
 enum { WHOLE = 1 << 24 };
 
+/* Credits that each busy peer keeps, however many there are. */
+enum { LEAST = 16 };
+
 /* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
  * 1/WHOLE. */
 static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
@@ -58,7 +61,7 @@ static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
 static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
                          const btl_ib_queue_t *queue)
 {
-    const uint32_t least = btl_ib_credit_initial(queue, queue->init);
+    const uint32_t least = btl_ib_credit_initial(queue, btl_ib_min_u32(queue->init, LEAST));
     const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
 
     return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;

@@ -39,7 +39,8 @@ enum {
     REORDER_CALM = 16,      /* real losses in a row after which no reordering is expected */
     SKIP_PROBES = 5,
     DOUBT_PROBES = 12,      /* after a connection of the transport ended: 0.6 s by default */
-    DEFERRED_TURN = 4,      /* one probe in so many is for what is deferred */
+    DEFERRED_TURN = 4,      /* while anything is deferred one probe in so many is for that, */
+    OLDEST_TURN = 3,        /* and one in so many for the oldest chunk */
     RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
     DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
 };
@@ -510,9 +511,30 @@ static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
     return NULL;
 }
 
+/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one space, in
+ * the order of their fragments. */
+static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
+{
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+        for (uint32_t seq = window->first; seq != window->next; seq++) {
+            btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
+            if (segment != NULL && segment->type == BTL_IB_TYPE_CHUNK) {
+                return segment;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* First the newest segment in flight: its acknowledgement covers all before it. Then the oldest
  * that waits, again and again, also if it is lost and cannot leave for want of window. A deferred
- * one has its turn too, because the READY that names it may have been lost. */
+ * one has its turn too, because the READY that names it may have been lost.
+ *
+ * The oldest chunk has a turn because a peer without free buffers accepts no other: it keeps one
+ * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been
+ * lost after an earlier one was refused, which the peer's ACKs still name: then it is deferred
+ * behind all others. Or the copy is in flight, and all that is found lost comes first. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
 {
     btl_ib_segment_t *segment = in_flight(conn, true);
@@ -529,6 +551,10 @@ btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
         if (deferred != NULL
             && (segment == NULL || conn->recovery.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
             segment = deferred;
+        }
+        if (deferred != NULL && conn->recovery.probes % OLDEST_TURN == OLDEST_TURN - 1) {
+            btl_ib_segment_t *oldest = oldest_chunk(conn);
+            segment = oldest != NULL ? oldest : segment;
         }
     }
     return segment;

@@ -175,6 +175,8 @@ void ready_beside_others(sim_t *sim);
 void ready_buffers(sim_t *sim);
 void ready_lost(sim_t *sim);
 void refused_beside_stream(sim_t *sim);
+void refused_copy_lost(sim_t *sim);
+void refused_copies_lost(sim_t *sim);
 
 /* named_silence.c */
 void computes(sim_t *sim);

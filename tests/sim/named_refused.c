@@ -10,7 +10,13 @@
 
 #include "named.h"
 
-enum { LOST }; /* datagrams that name what may come again, still to be lost */
+enum {
+    LOST,   /* datagrams that name what may come again, or copies, still to be lost */
+    FIRST,  /* the first chunk is still to be lost */
+    COPIES, /* of chunks that were sent since the first fragment is there */
+};
+
+enum { ALONE = 100 }; /* a tag */
 
 static bool drop_ready(sim_t *sim, const datagram_t *d)
 {
@@ -153,4 +159,60 @@ void refused_beside_stream(sim_t *sim)
                        sim->messages[i].delivered_at - sim->tag_from, SIM_MS(1));
     }
     finish(sim);
+}
+
+/* ---- the oldest fragment: nothing else has a buffer ---- */
+
+/* The first chunk, so that all other fragments are refused; and copies, once its fragment is there,
+ * but for the one that READY names. */
+static bool drop_chunk(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) != BTL_IB_TYPE_CHUNK) {
+        return false;
+    }
+    if (sim->scratch[FIRST] > 0) {
+        return sim->scratch[FIRST]-- > 0;
+    }
+    return sim_counters(sim, 0)->received_ready > 0 && sim->scratch[COPIES]++ > 0
+           && sim->scratch[LOST] > 0 && sim->scratch[LOST]-- > 0;
+}
+
+/* Only those of the second fragment, which has a tag of its own. */
+static bool drop_oldest(sim_t *sim, const datagram_t *d)
+{
+    return (sim->scratch[FIRST] > 0 || d->data[3] == ALONE) && drop_chunk(sim, d);
+}
+
+/* 40 fragments for one buffer. Those behind the oldest are refused again and again, so it must not
+ * wait for its turn among them. */
+static void lose_oldest(sim_t *sim, uint32_t oldest, bool (*drop)(sim_t *, const datagram_t *),
+                        uint32_t count)
+{
+    two(sim);
+    sim->procs[1].config.reassembly_max = 0;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    const uint32_t first = sim->nmessages;
+    for (uint32_t i = 0; i < 40; i++) {
+        say(sim, 0, 1, i == 1 ? oldest : 6000, 1000)->tag = i == 1 ? ALONE : 1;
+    }
+    sim->scratch[FIRST] = 1;
+    sim->scratch[LOST] = count;
+    sim->drop = drop;
+    run_settle(sim, SIM_S(60));
+    must_be_within(sim, "copies that were to be lost, and were not", sim->scratch[LOST], 0);
+    must_be_within(sim, "the slowest took ns", slowest(sim, first), SIM_MS(50));
+    finish(sim);
+}
+
+/* A copy of its other chunk, which was refused before, is lost, and the first probe with it. */
+void refused_copy_lost(sim_t *sim)
+{
+    lose_oldest(sim, 2000, drop_oldest, 2);
+}
+
+/* All copies that are sent at a time are lost: they fill the window, and others wait. */
+void refused_copies_lost(sim_t *sim)
+{
+    lose_oldest(sim, 6000, drop_chunk, 64);
 }

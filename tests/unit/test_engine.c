@@ -639,18 +639,56 @@ static void configurations(void **state)
     (void) state;
 }
 
+/* What a new peer holds: `credit_init`, or a part of its share of the buffers, but at least 16, and no
+ * more than num. */
+static void credits_of_a_new_peer(void **state)
+{
+    static const struct {
+        uint32_t credit_init, peers, num, depth, holds;
+    } cases[] = {
+        {8, 4, 256, 4096, 8},     {300, 4, 256, 4096, 256}, {0, 0, 256, 4096, 16},
+        {0, 4, 256, 4096, 256},   {0, 16, 256, 4096, 64},   {0, 64, 256, 4096, 16},
+        {0, 1000, 256, 4096, 16}, {0, 4, 8, 4096, 8},       {0, 4, 256, 320, 20},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench_t *bench = new_bench();
+        btl_ib_peer_info_t info;
+        bench->hosts[0].config.credit_init = cases[i].credit_init;
+        bench->hosts[0].config.peers = cases[i].peers;
+        bench->hosts[0].config.credit_pool = 0;
+        bench->hosts[0].attr.rx_depth = cases[i].depth;
+        snprintf(bench->hosts[0].queues, sizeof(bench->hosts[0].queues), "P,1472,%u", cases[i].num);
+        bench_start(bench, 0);
+        btl_ib_engine_rail_info(bench->hosts[0].engine, 0, &info);
+        assert_int_equal(info.queues.q[0].init, cases[i].holds);
+        end(bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(explicit_return_of_credit), cmocka_unit_test(a_probe_for_credit),
-        cmocka_unit_test(a_pace_of_long_ago),        cmocka_unit_test(reasons_of_death),
-        cmocka_unit_test(peers_with_other_limits),   cmocka_unit_test(one_callback_after_the_other),
-        cmocka_unit_test(an_end_over_a_gap),         cmocka_unit_test(a_close_while_fragments_wait),
-        cmocka_unit_test(both_close_at_once),        cmocka_unit_test(a_flooded_rail),
-        cmocka_unit_test(calls_that_cannot_be),      cmocka_unit_test(configurations),
-        cmocka_unit_test(chunks_of_one_size),        cmocka_unit_test(comes_again_for_the_rest),
-        cmocka_unit_test(refusals_in_a_row),         cmocka_unit_test(losses_to_others),
-        cmocka_unit_test(depth_in_segments),         cmocka_unit_test(depth_in_bytes),
+        cmocka_unit_test(credits_of_a_new_peer),
+        cmocka_unit_test(explicit_return_of_credit),
+        cmocka_unit_test(a_probe_for_credit),
+        cmocka_unit_test(a_pace_of_long_ago),
+        cmocka_unit_test(reasons_of_death),
+        cmocka_unit_test(peers_with_other_limits),
+        cmocka_unit_test(one_callback_after_the_other),
+        cmocka_unit_test(an_end_over_a_gap),
+        cmocka_unit_test(a_close_while_fragments_wait),
+        cmocka_unit_test(both_close_at_once),
+        cmocka_unit_test(a_flooded_rail),
+        cmocka_unit_test(calls_that_cannot_be),
+        cmocka_unit_test(configurations),
+        cmocka_unit_test(chunks_of_one_size),
+        cmocka_unit_test(comes_again_for_the_rest),
+        cmocka_unit_test(refusals_in_a_row),
+        cmocka_unit_test(losses_to_others),
+        cmocka_unit_test(depth_in_segments),
+        cmocka_unit_test(depth_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,7 @@ static void marked(sa_family_t family)
 
     need_udp(family);
     params.bulk_lane = true;
-    params.traffic_class = 0x2c; /* DSCP 11 */
+    params.traffic_class = 0x2e; /* DSCP 11, and what would be ECN */
     params.service_level = 5;
     const pair_t pair = open_pair(params);
     assert_int_equal(udp_inside(pair.a).sockets, 2);

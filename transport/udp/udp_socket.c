@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 enum {
+    ECN_OFF = 0xfc, /* nobody here reads what switches mark, so they are to drop instead */
     BUFFER_WANTED = 4 * 1024 * 1024,
     BUFFER_NEEDED =
         212992, /* what a stock kernel grants; with less, bursts of a few peers overflow it */
@@ -69,6 +70,7 @@ void btl_ib_udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_f
 {
     const bool v4 = family == AF_INET;
 
+    traffic_class &= ECN_OFF;
     if (traffic_class != 0
         && btl_ib_udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
                                  traffic_class)

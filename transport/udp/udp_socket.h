@@ -30,9 +30,10 @@ int btl_ib_udp_set_option(int fd, int level, int option, int value);
 int btl_ib_udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,
                           uint32_t buffer);
 
-/* Mark what it sends: `traffic_class` (four times the DSCP, and two bits for ECN) in the IP header,
- * and `priority` for queueing disciplines and VLANs of this host (socket(7), SO_PRIORITY; above 6
- * it needs CAP_NET_ADMIN). 0: the default. If the system refuses the log says so at `level`. */
+/* Mark what it sends: `traffic_class` (four times the DSCP; the two bits for ECN are ignored) in
+ * the IP header, and `priority` for queueing disciplines and VLANs of this host (socket(7),
+ * SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses the log says
+ * so at `level`. */
 void btl_ib_udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
                             uint8_t traffic_class, uint8_t priority);
 

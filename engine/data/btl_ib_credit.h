@@ -16,9 +16,9 @@
  *
  * Buffers are reposted in one batch when no more than `low` are left: then their credits become
  * free and the limit moves on. A new or idle peer has a small grant. A peer that uses it up is
- * busy, and gets twice as much, up to `num` and to an equal share of the pool for each busy peer. A peer
- * that holds more, because others were not busy then, gets fewer credits back than it used: its
- * limit only moves less far.
+ * busy, and gets twice as much, up to `num` and to an equal share of the pool for each busy peer. A
+ * peer that holds more, because others were not busy then, gets fewer credits back than it used:
+ * its limit only moves less far.
  */
 
 #ifndef BTL_IB_CREDIT_H

@@ -133,6 +133,7 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
         credit->limit += more;
         pool->granted += (uint64_t) more * credit->cost;
     }
+    credit->over = credit->grant > share;
     proportion(credit, queue);
 }
 
@@ -147,11 +148,17 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, bool soon)
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon)
 {
-    const uint32_t banked = credit->limit - credit->told;
+    uint32_t enough = credit->bank;
+    const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
+    const uint32_t banked = credit->limit + more - credit->told;
     /* The peer has no credit left once all that it holds is what it was not told of. */
-    const uint32_t outstanding = credit->grant - credit->used;
+    const uint32_t outstanding = credit->grant - credit->used + more;
 
-    return banked > 0 && ((banked >= credit->bank && !soon) || banked >= outstanding);
+    if (!credit->over) {
+        const uint32_t some = btl_ib_min_u32(gso_segments, credit->grant - credit->grant / 4);
+        enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
+    }
+    return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);
 }

@@ -14,11 +14,11 @@
  *                                                limit
  *     grant = outstanding + used (received, but its buffer not yet reposted)
  *
- * Buffers are reposted in one batch when no more than `low` are left: then their credits become
- * free and the limit moves on. A new or idle peer has a small grant. A peer that uses it up is
- * busy, and gets twice as much, up to `num` and to an equal share of the pool for each busy peer. A
- * peer that holds more, because others were not busy then, gets fewer credits back than it used:
- * its limit only moves less far.
+ * Buffers are reposted in one batch when no more than `low` are left, or when the peer is told
+ * something anyway: then their credits become free and the limit moves on. A new or idle peer has a
+ * small grant. A peer that uses it up is busy, and gets twice as much, up to `num` and to an equal
+ * share of the pool for each busy peer. A peer that holds more, because others were not busy then,
+ * gets fewer credits back than it used: its limit only moves less far.
  */
 
 #ifndef BTL_IB_CREDIT_H
@@ -48,6 +48,7 @@ typedef struct btl_ib_credit {
     uint32_t batch; /* so many are reposted together: all of the grant above its low watermark */
     uint32_t bank;  /* so many reposted ones are worth telling the peer */
     bool busy;      /* counted in the pool */
+    bool over;      /* at the last batch it had more than its share */
 } btl_ib_credit_t;
 
 /* The initial grant of a peer that was never heard of: both ends compute it alike. */
@@ -82,6 +83,16 @@ void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                        const btl_ib_queue_t *queue, bool gap);
 
+/* The peer is about to be told the limit: raise it as far as possible, unless the peer is to hold
+ * less. */
+static inline void btl_ib_credit_top_up(btl_ib_credit_t *credit)
+{
+    if (!credit->over) {
+        credit->limit += credit->used;
+        credit->used = 0;
+    }
+}
+
 /* The peer was told that limit. */
 static inline void btl_ib_credit_told(btl_ib_credit_t *credit, uint32_t limit)
 {
@@ -96,8 +107,10 @@ void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
                              const btl_ib_queue_t *queue, uint32_t count);
 
-/* Is an explicit credit update due: are `window` reposted buffers banked, or does the peer know of
- * no credit that is left? If it is likely to be told `soon` anyway only the latter counts. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, bool soon);
+/* Is an explicit credit update due: is a batch complete and are `window` credits banked, or has the
+ * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. The
+ * peer sends `gso_segments` at once if it can: fewer are not worth an update while it has a quarter
+ * of its grant left. */
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon);
 
 #endif

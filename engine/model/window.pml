@@ -19,7 +19,8 @@
  *   ranges, send_ack    btl_ib_ack_tx_fill() and btl_ib_ack_tx_told(), or btl_ib_ack_tx_left() if it
  *                       rides along
  *   OUTSIDE, DUPLICATE  btl_ib_rx_window_classify(); mark is btl_ib_rx_window_mark()
- *   repost, recv_data   btl_ib_credit_use(); recv_skip: btl_ib_credit_give_back()
+ *   repost, recv_data   btl_ib_credit_use(); recv_skip: btl_ib_credit_give_back(); top_up:
+ *                       btl_ib_credit_top_up()
  *   BEFORE              btl_ib_seq_before()
  *   NUM, LOW, INIT      a queue P,<size>,NUM,LOW of which a new or idle peer holds INIT
  *   WINDOW_MAX, WINDOW_LIMIT   config.window_max, BTL_IB_WINDOW_LIMIT
@@ -27,7 +28,7 @@
  * What is left out: the congestion window and the depth limits (they only delay), the other
  * direction (what it acknowledges is what rides along here), other channels, reassembly, lives of
  * connections (contact.pml). The pool of credits that all peers share is a die: at a repost it bears twice as
- * much, or one more, or nothing, or others want back what is above their share. What segment a timer repeats is left open.
+ * much, or one more, or nothing, or others want back what is above their share. A batch is counted from when the peer was last told. What segment a timer repeats is left open.
  *
  * Time: there are no clocks. Without FAIR a retransmission and an acknowledgement may come at any
  * time, and the network may lose and repeat for ever: all orders of events that any timing could
@@ -164,6 +165,7 @@ byte probes = 0;        /* since the last progress; counted for resting SKIPs on
 byte rx_next = FIRST;
 int rx_map = 0;         /* what arrived ahead of a gap */
 byte grant = INIT, used = 0;
+bool over = false; /* the grant was above the share at the last batch, or buffers were not free since */
 byte rx_limit = (FIRST + INIT) % MOD, rx_told = (FIRST + INIT) % MOD;
 bool ack_due = false;
 int delivered = 0;      /* a bit for each message */
@@ -457,8 +459,10 @@ inline repost()
 #ifndef BUG_REPOST_TWICE
         used = 0;
 #endif
+        over = poorer && grant > INIT;
         reposted = true
     :: else ->
+        over = over || later; /* what is not free is not told either */
         reposted = false
     fi
 }
@@ -563,8 +567,18 @@ inline ranges()
     n = 0
 }
 
+/* Whoever is told the limit is told of all there is. */
+inline top_up()
+{
+    if
+    :: !over -> rx_limit = ADD(rx_limit, used); used = 0
+    :: else
+    fi
+}
+
 inline send_ack()
 {
+    top_up();
 #ifdef BUG_CUMULATIVE /* what lies behind the gap counts as received */
     if
     :: rx_map == 0 -> put_ack(ACK(rx_next, rx_limit, 0))

@@ -32,7 +32,7 @@ bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->space].credit, answered);
+           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.gso_segments, answered);
 }
 
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
@@ -76,6 +76,7 @@ uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
     if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
         conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
     }
+    btl_ib_credit_top_up(&conn->rx[conn->ack.space].credit);
     return conn->ack.space;
 }
 
@@ -229,6 +230,7 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     if (w->room - w->used < need) {
         return false;
     }
+    btl_ib_credit_top_up(&rx->credit);
     ranges.count = 0;
     ranges.most =
         (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
@@ -309,6 +311,7 @@ uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
     for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
         btl_ib_credit_t *credit = &conn->rx[i].credit;
         if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_top_up(credit);
             spaces |= (credit->limit != credit->told) << i;
         }
     }

@@ -44,7 +44,7 @@ static void make_hosts(sim_t *sim, uint32_t rate, uint32_t rtt)
     two(sim);
     for (int i = 0; i < 2; i++) {
         proc_t *proc = &sim->procs[i];
-        snprintf(proc->queues, sizeof(proc->queues), "P,256,256,128,32:S,65536,1024,512,64");
+        snprintf(proc->queues, sizeof(proc->queues), "P,256,256,128,32:S,65536,32768,16384,16384");
     }
     sim->delay = SIM_US(rtt) / 2;
     sim->events_max = UINT64_MAX;

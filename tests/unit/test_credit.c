@@ -79,6 +79,11 @@ static void receive(pair_t *p)
 
 static void tell(pair_t *p)
 {
+    const uint32_t limit = p->credit.limit;
+
+    btl_ib_credit_top_up(&p->credit);
+    assert_true((int32_t) (p->credit.limit - limit) >= 0);
+    check(p);
     p->credit.told = p->credit.limit;
     p->known = p->credit.limit;
 }
@@ -105,9 +110,9 @@ static void test_initial(void **state)
         pair_init(&c, &pool, &queue, 4, firsts[i]);
         assert_int_equal(pool.granted, 24);
         check(&c);
-        assert_false(btl_ib_credit_due(&c.credit, false));
+        assert_false(btl_ib_credit_due(&c.credit, 1, false));
         queue.window = 1; /* less than one of so small a grant: there must be something to return */
-        assert_false(btl_ib_credit_due(&c.credit, false));
+        assert_false(btl_ib_credit_due(&c.credit, 1, false));
         btl_ib_credit_fini(&a.credit, &pool);
         btl_ib_credit_fini(&b.credit, &pool);
         btl_ib_credit_fini(&c.credit, &pool);
@@ -138,8 +143,8 @@ static void test_batches(void **state)
     }
 }
 
-/* With the whole queue granted an explicit return is due when `window` buffers were reposted and not
- * told, not one earlier, and not again before as many are; or when the peer has no credit left. */
+/* With the whole queue granted an explicit return is due when a batch and `window` credits are banked, not one
+ * earlier, and not again before as many are; nor before a train is, as long as the peer has a quarter left. */
 static void test_due(void **state)
 {
     (void) state;
@@ -150,19 +155,23 @@ static void test_due(void **state)
                 btl_ib_credit_pool_t pool = {.depth = 0};
                 btl_ib_queue_t queue = make_queue(num, low, window);
                 pair_t p;
-                uint32_t told = 0;
+                uint32_t banked = 0;
+                const uint32_t train = window % 2 == 0 ? 1 : 20;
+                const uint32_t some = train < num - num / 4 ? train : num - num / 4;
+                uint32_t enough = window > batch ? window : batch;
+                enough = enough > some ? enough : some;
 
                 pair_init(&p, &pool, &queue, num, 7);
                 for (uint32_t n = 1; n <= 6 * num; n++) {
                     receive(&p);
-                    const uint32_t banked = n / batch * batch - told;
-                    const bool due = banked >= window || (banked > 0 && n - told == num);
-                    assert_int_equal(btl_ib_credit_due(&p.credit, false), due);
+                    banked++;
+                    bool due = banked >= enough;
+                    assert_int_equal(btl_ib_credit_due(&p.credit, train, false), due);
                     if (due) {
                         tell(&p);
-                        told += banked;
-                        assert_int_equal(p.known - p.received, num - n % batch);
-                        assert_false(btl_ib_credit_due(&p.credit, false));
+                        assert_int_equal(p.known - p.received, num);
+                        banked = 0;
+                        assert_false(btl_ib_credit_due(&p.credit, train, false));
                     }
                 }
             }
@@ -181,8 +190,8 @@ static void test_due_soon(void **state)
     pair_init(&p, &pool, &queue, 16, 7);
     for (int n = 1; n <= 16; n++) {
         receive(&p); /* reposted in batches of 4 */
-        assert_int_equal(btl_ib_credit_due(&p.credit, false), n >= 4);
-        assert_int_equal(btl_ib_credit_due(&p.credit, true), n == 16);
+        assert_int_equal(btl_ib_credit_due(&p.credit, 1, false), n >= 4);
+        assert_int_equal(btl_ib_credit_due(&p.credit, 1, true), n == 16);
     }
 }
 
@@ -198,7 +207,7 @@ static void test_piggybacked(void **state)
     for (int n = 0; n < 100; n++) {
         receive(&p);
         tell(&p);
-        assert_false(btl_ib_credit_due(&p.credit, false));
+        assert_false(btl_ib_credit_due(&p.credit, 1, false));
     }
 }
 
@@ -376,7 +385,8 @@ static void run_one_way(const btl_ib_queue_t *queue, uint32_t init, uint32_t dep
         }
         p.sent++;
         receive(&p);
-        if (btl_ib_credit_due(&p.credit, false)) {
+        if (btl_ib_credit_due(&p.credit, n % 50, false)) {
+            btl_ib_credit_top_up(&p.credit);
             p.credit.told = p.credit.limit;
             news = p.credit.limit;
             if (!late) {
@@ -425,6 +435,7 @@ static void network_tell(network_t *net, int i)
 {
     pair_t *p = &net->p[i];
 
+    btl_ib_credit_top_up(&p->credit);
     p->credit.told = p->credit.limit;
     net->update[i][net->updates[i]++ % ON_THE_WAY] = p->credit.limit;
 }
@@ -467,7 +478,7 @@ static void network_step(network_t *net, int i, test_random_t *r)
         if (p->sent != p->known) {
             p->sent++;
             receive(p);
-            if (btl_ib_credit_due(&p->credit, false)) {
+            if (btl_ib_credit_due(&p->credit, 1 + i * 20, false)) {
                 network_tell(net, i);
             }
         }

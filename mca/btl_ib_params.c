@@ -14,7 +14,6 @@
 
 #include "btl_ib_compat.h"
 #include "btl_ib_param_values.h"
-#include "btl_ib_rma.h"
 
 /* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
 #define FLAGS                                                                                      \
@@ -37,454 +36,6 @@
 #define ATOMIC_FLAGS_ALL                                                                           \
     (MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX | MCA_BTL_ATOMIC_SUPPORTS_FLOAT)
 
-/* A number of ours. */
-typedef struct number {
-    const char *name;
-    const char *help; /* without range and default */
-    const char *unit;
-    size_t offset; /* in btl_ib_params_t */
-    bool is_size;  /* size_t, else int */
-    int64_t standard;
-    int64_t low;
-    int64_t high;
-    mca_base_var_info_lvl_t level;
-} number_t;
-
-#define INT_PARAM(field, standard, low, high, unit, level, help)                                   \
-    {                                                                                              \
-#field, help, unit, offsetof(btl_ib_params_t, field), false, standard, low, high,          \
-            OPAL_INFO_LVL_##level                                                                  \
-    }
-#define SIZE_PARAM(field, standard, low, high, unit, level, help)                                  \
-    {                                                                                              \
-#field, help, unit, offsetof(btl_ib_params_t, field), true, standard, low, high,           \
-            OPAL_INFO_LVL_##level                                                                  \
-    }
-
-/* clang-format off */
-static const number_t numbers[] = {
-    INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
-              "Receive at most this many in one call of the progress function; a low value "
-              "shares the processor more evenly with other components"),
-    INT_PARAM(poll_busy, 16, 1, 65536, "calls", 6,
-              "Beside another BTL that polls (vader), look at the devices in each so manyth "
-              "progress call while data or answers are on the way; in each call right after "
-              "something came or was sent, and after 10 microseconds if calls come that often"),
-    INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
-              "The same within a millisecond after something came, if nothing is on the way"),
-    INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,
-              "The same when nothing came for longer"),
-    INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
-              "Keep at most this many in flight to one peer"),
-    INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,
-              "Keep at most this many to all peers together that are not acknowledged"),
-    SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
-               "Keep at most this many to all peers together that are not acknowledged"),
-    INT_PARAM(window_max, 49152, 16, 49152, "sequence numbers", 8,
-              "Send at most this far beyond the oldest segment that was not acknowledged"),
-    INT_PARAM(ack_delay, 50, 0, 10000, "microseconds", 6,
-              "Hold an acknowledgement back at most this long, so that it can travel with data; "
-              "peers are told and allow for it"),
-    INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
-              "Shortest retransmission timeout; it doubles with each attempt. What other "
-              "segments show to be lost, and a first probe for a lost tail, go earlier"),
-    INT_PARAM(rto_max, 200000, 1000, 10000000, "microseconds", 6,
-              "Longest pause between two attempts to reach a peer that does not answer"),
-    INT_PARAM(rto_initial, 2000, 50, 10000000, "microseconds", 6,
-              "Send a segment again after this time while the round trip to its peer is not known"),
-    INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
-              "Give a peer up when it was silent for this long while data were due. A process "
-              "that computes without calling MPI is silent, too. 0: never"),
-    INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 4,
-              "Give a peer up that never answered for this long, if its process answers even "
-              "while it computes (a firewall, or no route). After 5 s that is told in any case. "
-              "0: never"),
-    INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
-              "A port that went down may come back for so long; then its device counts as "
-              "failed, and what has no other way ends. 0: for ever"),
-    INT_PARAM(passive_max, 4096, 1, 1048576, "connections", 8,
-              "Accept at most this many from processes that this one never talked to itself"),
-    INT_PARAM(lookups_max, 2000, 1, 1000000, "lookups", 9,
-              "Ask the runtime at most this often in a second who an unknown sender is"),
-    INT_PARAM(idle_ms, 2000, 1, 3600000, "milliseconds", 8,
-              "Give memory and spare credits of a peer back after this time without traffic"),
-    INT_PARAM(reassembly_max, 512, 1, 65536, "buffers", 7,
-              "Reassemble at most this many messages at once beyond one for each peer; each "
-              "takes as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
-    INT_PARAM(ops_max, 128, 1, BTL_IB_OPS_MAX, "operations", 7,
-              "Run at most this many one-sided operations with one peer at a time; further ones "
-              "wait"),
-    INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
-              "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
-              "a quarter of an equal share of the receive buffers for each process of the job, "
-              "from 16 to num"),
-    INT_PARAM(credit_pool, 4096, 0, 1048576, "credits", 7,
-              "Grant at most this many of one queue of type P to all peers together, and no more "
-              "than its share of the device's receive buffers. 0: that share"),
-    INT_PARAM(rx_depth, 0, 0, 1048576, "buffers", 7,
-              "Receive buffers posted on each device; the device's own limit may be lower. 0: "
-              "the sum of the nums of btl_ib_receive_queues"),
-    INT_PARAM(socket_buffer, 0, 0, 1073741824, "bytes", 6,
-              "Transport udp: ask for this much in each of a socket's two buffers; the system "
-              "grants at most net.core.rmem_max and net.core.wmem_max. 0: 4 MiB, and no "
-              "complaint about less if that is at least 212992"),
-    INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
-              "Transport udp: so many peers of each device have connected sockets, which send "
-              "faster: the first that were sent 512 short messages"),
-    INT_PARAM(port_min, 0, 0, 65535, "port", 4,
-              "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
-              "any"),
-    INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
-              "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
-              "0; each process takes one for each device, over udp two side by side "
-              "(btl_ib_bulk_lane)"),
-    INT_PARAM(gid_index, -1, -1, 255, "place", 4,
-              "Transport verbs: the place of the address (GID) in the table of each port, as "
-              "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
-              "link-local ones; over rc any"),
-    INT_PARAM(pkey, 0, 0, 65535, "P_Key", 4,
-              "Transport verbs: the partition, with or without its first bit; the same on "
-              "all hosts. 0: the first one of each port's table. Over rc the interface must "
-              "be in it"),
-    INT_PARAM(service_level, 0, 0, 15, "level", 5,
-              "Transport verbs: service level on InfiniBand; on RoCE the priority, where the "
-              "network goes by that; 0 over rc: what the route says. Transport udp: priority of "
-              "the socket (SO_PRIORITY; above 6 it needs CAP_NET_ADMIN)"),
-    INT_PARAM(traffic_class, 0, 0, 255, "class", 5,
-              "Transports verbs and udp: traffic class of packets that are routed; of RoCE v2 and "
-              "IP four times the DSCP; of RoCE v2 plus 2 if switches may mark congestion (ECN), "
-              "which udp ignores. Losing packets is repaired, so a lossless class is not needed"),
-    INT_PARAM(rc_max_peers, 64, 0, 1048576, "processes", 4,
-              "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
-              "places for at most this many processes, and the device queue pairs for them, and "
-              "else ud, whose memory does not grow with them"),
-    INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
-              "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 "
-              "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "
-              "manager takes"),
-    INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: then as often, before the connection is given up and made "
-              "anew"),
-    INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: the same when the receiver of a queue of type S had no "
-              "buffer. 7: without end"),
-    INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
-              "Transport verbs, rc: how long a sender waits for such a buffer before it tries "
-              "again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 ms, 14: 1.28 ms, 31: 491 ms)"),
-    INT_PARAM(rc_reads, 64, 1, 128, "operations", 9,
-              "Transport verbs, rc: at most this many reads and atomics of one peer are under "
-              "way at once, in each direction; the device's own limit may be lower"),
-    INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
-              "Transports verbs and ofi: so many sends fit into a queue of the device, for "
-              "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "
-              "ofi), 128 (rc)"),
-    INT_PARAM(cq_depth, 0, 0, 1048576, "completions", 9,
-              "Transport verbs: a completion queue has room for at least this many, if the "
-              "device can. 0: as many as can be under way (ud); 4096, and more queues as "
-              "connections need them (rc)"),
-    INT_PARAM(max_inline_data, 256, 0, 1024, "bytes", 9,
-              "Transport verbs: the processor hands messages up to this size to the device "
-              "itself, which need not fetch them; the device's own limit may be lower"),
-    SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
-               "Let RDMA devices move memory by themselves only where the region is not longer "
-               "than this; processors move what is. 0: none; the default, 2^46: any"),
-    INT_PARAM(max_eager_rdma, 0, 0, 64, "processes", 5,
-              "Transport verbs, rc: at most this many peers, those that send most, write short "
-              "messages into rings here (eager RDMA), which saves completions and receive "
-              "requests; not over iWARP. 0: none does"),
-    INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
-              "Transport verbs, rc: each of these rings has room for this many, rounded down to "
-              "a power of two"),
-    INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
-              "Transport verbs, rc: a peer gets a ring after so many short messages within "
-              "btl_ib_eager_rdma_period_ms, and loses it where there are fewer"),
-    INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
-              "Transport verbs, rc: how often it is looked who sends most"),
-    INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
-              "Wait at most this long for last acknowledgements when MPI ends"),
-    INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
-              "While something is unacknowledged, or memory is registered for peers, and the "
-              "application makes no progress for this long, a thread works in its place "
-              "(btl_ib_progress_thread)"),
-    SIZE_PARAM(progress_thread_backlog, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
-               "Messages of one segment that arrive meanwhile are kept in at most this much "
-               "memory; what is more is left to come again"),
-    SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
-               "Copy fragments up to this size, so that their memory is free at once; longer "
-               "ones that are contiguous are sent from where they are, and their memory is free "
-               "when they were acknowledged"),
-    INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
-              "Make this many of each size in advance"),
-    INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,
-              "Make this many more of a size when none are left"),
-};
-/* clang-format on */
-
-/* A switch of ours. */
-typedef struct toggle {
-    const char *name;
-    size_t offset; /* in btl_ib_params_t */
-    bool standard;
-    mca_base_var_info_lvl_t level;
-    const char *help; /* without values and default */
-    const char *note; /* behind the default; NULL: nothing */
-} toggle_t;
-
-#define BOOL_PARAM(field, name, standard, level, help, note)                                       \
-    {                                                                                              \
-        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help, note        \
-    }
-
-/* clang-format off */
-static const toggle_t toggles[] = {
-    BOOL_PARAM(use_auto, "auto", false, 2,
-               "Use ib although it was not named in the selection of BTLs",
-               "only if it was named: --mca btl ib,self"),
-    BOOL_PARAM(stats, "stats", false, 4,
-               "Print one line with what was sent, received, repeated and dropped when MPI "
-               "ends, from each process",
-               NULL),
-    BOOL_PARAM(progress_thread, "progress_thread", true, 4,
-               "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
-               "peers while the application computes without calling MPI; it sleeps while "
-               "nothing is on the way and no memory is registered for peers",
-               NULL),
-    BOOL_PARAM(fork_safe, "fork_safe", true, 5,
-               "Transport verbs: let the application fork() without harm to what devices send "
-               "and receive; costs nothing with Linux 5.12 and later, before that a system call "
-               "for each registration, and devices move no memory of the application by "
-               "themselves",
-               NULL),
-    BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
-               "Transport udp: long messages have a socket of their own while there are small "
-               "ones, so that these do not wait behind them; it takes two ports side by side "
-               "for each process and device",
-               NULL),
-    BOOL_PARAM(atomics_all, "atomics_all", false, 6,
-               "Offer MIN, MAX and floating point as atomics, too. Open MPI's osc/rdma uses "
-               "them also where they are not what MPI means: signed for unsigned integers, "
-               "double for float complex",
-               "osc/rdma takes a lock and gets, computes and puts"),
-};
-
-/* A text of ours. */
-typedef struct text {
-    const char *name;
-    size_t offset;        /* in btl_ib_params_t */
-    const char *standard; /* NULL: empty */
-    mca_base_var_info_lvl_t level;
-    const char *help;
-} text_t;
-
-#define TEXT_PARAM(field, name, standard, level, help)                                             \
-    {                                                                                              \
-        name, offsetof(btl_ib_params_t, field), standard, OPAL_INFO_LVL_##level, help              \
-    }
-
-static const text_t texts[] = {
-    TEXT_PARAM(max_pinned, "max_pinned", "50%", 4,
-               "Memory that each process keeps registered with RDMA devices at most, in use or "
-               "cached; processors move what is more (text: a number of bytes, 0 to "
-               "18446744073709551615, also with k, M, G, or a part of the host's memory, that "
-               "the processes of the job there share, 0% to 100% or 0.0 to 1.0; never more "
-               "than may be locked; default: 50%)"),
-    TEXT_PARAM(atomics, "atomics", "auto", 5,
-               "Who changes the words of registered memory by atomics, where devices move "
-               "memory by themselves: device, host (the processor of its owner) or auto (the "
-               "device where that is atomic for processors as well, else the host: Open MPI's "
-               "osc/rdma lets processors change words of its own window where all processes of "
-               "a window are on one host); the same on all hosts (text, default: auto)"),
-    TEXT_PARAM(transport, "transport", "auto", 3,
-               "What moves the datagrams (text: auto or the name of a transport that was built "
-               "in, for instance ofi; default: auto, the first one that finds a device)"),
-    TEXT_PARAM(if_include, "if_include", NULL, 1,
-               "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
-               "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
-               "names joined by + as mlx5_0+mlx5_1:2 are used all or none; default: empty, all "
-               "that fit). Not together with btl_ib_if_exclude"),
-    TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
-               "Do not use these devices (text: as btl_ib_if_include; default: empty, none)"),
-    TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
-               "Transport ofi uses only this provider of libfabric (text: its name, for "
-               "instance udp, verbs, usnic or efa; default: empty, the best that is there)"),
-    TEXT_PARAM(wire, "wire", "auto", 3,
-               "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
-               "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
-               "hosts; default: auto)"),
-    TEXT_PARAM(ordering, "memory_ordering", "strict", 6,
-               "Transport verbs, rc: in which order devices place what they write into "
-               "registered memory (text: strict; or relaxed: as they like, faster on some "
-               "machines, and each put is followed by a read before it is done; default: strict)"),
-    TEXT_PARAM(checksum, "checksum", "none", 4,
-               "Checksum of header and data of each datagram, beyond what the network itself "
-               "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "
-               "processor's own instruction if it has one; RDMA devices move no memory by "
-               "themselves then; default: none)"),
-    TEXT_PARAM(cc, "cc", "auto", 5,
-               "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
-               "the transport loses nothing, else swift)"),
-    TEXT_PARAM(auth, "auth", "none", 4,
-               "Protect each datagram against others on the network by a key that only the "
-               "processes of the job know, each from the runtime; makes btl_ib_checksum "
-               "superfluous; what more than 2048 later datagrams of a sender overtake is "
-               "dropped and sent again: not for networks that spread one stream over paths of "
-               "very different length; RDMA devices move no memory by themselves then; the same "
-               "on all hosts (text: none, integrity, forged or repeated datagrams are found, or "
-               "encrypt, and nobody else can read them; default: none)"),
-    TEXT_PARAM(receive_queues, "receive_queues", NULL, 4,
-               "Receive queues (text: one or more of "
-               "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
-               "S,size,num[,low_watermark[,max_pending_sends[,init[,limit]]]] for buffers that "
-               "all peers share, in ascending order of size, separated by colons; sizes in "
-               "bytes, 104 to 1048576, the last at least 112, with btl_ib_auth 136; num 2 to "
-               "1048576, the others from 1, or empty for what follows from num; default: empty, "
-               "what suits the transport)"),
-};
-
-/* A field of a module's own. Open MPI registers them, too, with help that tells neither range nor
- * default: what is registered first stays. */
-typedef struct limit {
-    btl_ib_rule_t rule;
-    mca_base_var_info_lvl_t level;
-    const char *help;
-} limit_t;
-
-#define LIMIT_PARAM(field, type, unit, low, high, standard, level, help)                           \
-    {                                                                                              \
-        {#field, BTL_IB_RULE_##type, true, offsetof(mca_btl_base_module_t, btl_##field), unit, \
-         low, high, standard, 0}, OPAL_INFO_LVL_##level, help                                      \
-    }
-
-/* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
-static const limit_t limit_params[] = {
-    LIMIT_PARAM(eager_limit, SIZE, "bytes", 256, 1 << 20,
-                "66560; 12288 where the device moves registered memory by itself", 4,
-                "Send messages up to this size at once, without asking whether the receiver is "
-                "ready; the PML's header counts, the size of a datagram does not matter; the "
-                "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 66560; "
-                "12288 where the device moves registered memory by itself)"),
-    LIMIT_PARAM(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20,
-                "12288", 4,
-                "Of a longer message send this much together with the question, and no more "
-                "than btl_ib_eager_limit (bytes or with k, M, G, 0 to 1048576, default: 12288)"),
-    LIMIT_PARAM(max_send_size, SIZE, "bytes", 256, 1 << 20,
-                "65536", 4,
-                "Cut the rest of a longer message into fragments of at most this size; the same "
-                "on all hosts (bytes or with k, M, G, 256 to 1048576, default: 65536)"),
-    LIMIT_PARAM(get_limit, SIZE, "bytes", 4096, SIZE_MAX,
-                "18446744073709551615", 6,
-                "Get at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                "(bytes or with k, M, G, from 4096, default: 18446744073709551615)"),
-    LIMIT_PARAM(put_limit, SIZE, "bytes", 4096, SIZE_MAX,
-                "18446744073709551615", 6,
-                "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
-                "(bytes or with k, M, G, from 4096, default: 18446744073709551615)"),
-    LIMIT_PARAM(get_alignment, SIZE, "bytes", 0, 0,
-                "0", 9,
-                "How addresses for gets must be aligned (bytes, always 0: not at all, default: "
-                "0)"),
-    LIMIT_PARAM(put_alignment, SIZE, "bytes", 0, 0,
-                "0", 9,
-                "How addresses for puts must be aligned (bytes, always 0: not at all, default: "
-                "0)"),
-    LIMIT_PARAM(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30,
-                "0", 6,
-                "Of a long message that goes by put, send this much in fragments (bytes or with "
-                "k, M, G, 0 to 1073741824, default: 0: registration costs nothing where "
-                "processors move memory, and what RDMA devices know is cached)"),
-    LIMIT_PARAM(rdma_pipeline_frag_size, SIZE, "bytes", 0, 1 << 30,
-                "4194304", 6,
-                "Put a long message in pieces of at most this size, four at a time (bytes or "
-                "with k, M, G, 0 or 4096 to 1073741824, default: 4194304; 0: all at once)"),
-    LIMIT_PARAM(min_rdma_pipeline_size, SIZE, "bytes", 0, 1 << 30,
-                "0, raised to btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length", 6,
-                "Send messages below this size in fragments instead of the pipeline of puts "
-                "(bytes or with k, M, G, 0 to 1073741824, default: 0, raised to "
-                "btl_ib_eager_limit + btl_ib_rdma_pipeline_send_length)"),
-    LIMIT_PARAM(exclusivity, UNSIGNED, "rank", 0, 65536,
-                "1024", 7,
-                "Of several BTLs that reach a peer only those with the highest value are used "
-                "(rank, 0 to 65536, default: 1024)"),
-    LIMIT_PARAM(latency, UNSIGNED, "microseconds", 1, 1000000,
-                "10", 5,
-                "How this BTL ranks among others that reach the same peer, the lowest wins; the "
-                "same for all devices (microseconds or with us, ms, s, 1 to 1000000, default: "
-                "10)"),
-    LIMIT_PARAM(bandwidth, UNSIGNED, "Mbit/s", 0, 4000000,
-                "0, what the device says", 5,
-                "Bandwidth of each device, by which long messages are divided among them "
-                "(Mbit/s, 0 to 4000000, default: 0, what the device says)"),
-    LIMIT_PARAM(flags, FLAGS, "", 0, 0,
-                "all of these", 5,
-                "What Open MPI may use (names with commas: send, which is needed, put, get, "
-                "atomics, fetching-atomics, rdma-flush, default: all of them; without put and "
-                "get long messages go in fragments, without all but send there are no MPI "
-                "windows by osc/rdma)"),
-};
-
-/* Parameters that were renamed: the old names are deprecated synonyms. */
-static const struct {
-    const char *name;
-    const char *synonym;
-} renamed[] = {
-    {"bulk_lane", "bulk_apart"},
-    {"progress_thread", "kicker"},
-    {"progress_thread_ms", "kicker_ms"},
-    {"progress_thread_backlog", "kicker_store"},
-    {NULL, NULL},
-};
-/* clang-format on */
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-
-const char *btl_ib_params_synonym(const char *name)
-{
-    size_t i = 0;
-
-    while (NULL != renamed[i].name && 0 != strcmp(renamed[i].name, name)) {
-        ++i;
-    }
-    return renamed[i].synonym;
-}
-
-bool btl_ib_params_rule(size_t i, btl_ib_rule_t *rule)
-{
-    if (i < COUNT(numbers)) {
-        *rule = (btl_ib_rule_t){
-            .name = numbers[i].name,
-            .type = numbers[i].is_size ? BTL_IB_RULE_SIZE : BTL_IB_RULE_INT,
-            .offset = numbers[i].offset,
-            .unit = numbers[i].unit,
-            .low = numbers[i].low,
-            .high = (uint64_t) numbers[i].high,
-            .standard_number = numbers[i].standard,
-        };
-    } else if ((i -= COUNT(numbers)) < COUNT(toggles)) {
-        *rule = (btl_ib_rule_t){
-            .name = toggles[i].name,
-            .type = BTL_IB_RULE_BOOL,
-            .offset = toggles[i].offset,
-            .unit = "",
-            .standard = toggles[i].standard ? "1" : "0",
-        };
-    } else if ((i -= COUNT(toggles)) < COUNT(limit_params)) {
-        *rule = limit_params[i].rule;
-    } else {
-        *rule = (btl_ib_rule_t){0};
-    }
-    return NULL != rule->name;
-}
-
-const char *btl_ib_params_default(const char *name)
-{
-    btl_ib_rule_t rule;
-
-    for (size_t i = 0; btl_ib_params_rule(i, &rule) && 0 != strcmp(rule.name, name); ++i) {
-        continue;
-    }
-    return rule.standard;
-}
-
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
 {
     if (0 == strcmp(params->auth, "integrity")) {
@@ -495,8 +46,6 @@ btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params)
     }
     return 0 == strcmp(params->checksum, "crc32c") ? BTL_IB_GUARD_CRC32C : BTL_IB_GUARD_NONE;
 }
-
-/* ---- registration ---- */
 
 /* A variable to register. */
 typedef struct variable {
@@ -514,7 +63,7 @@ typedef struct variable {
  * leaves the default, which is reported later. */
 static bool register_variable(const variable_t *v)
 {
-    const char *synonym = btl_ib_params_synonym(v->name);
+    const char *synonym = btl_ib_param_synonym(v->name);
     const int index = mca_base_component_var_register(
         v->component, v->name, v->help, v->type, v->enumerator, 0, 0, v->level,
         v->constant ? MCA_BASE_VAR_SCOPE_CONSTANT : MCA_BASE_VAR_SCOPE_READONLY, v->storage);
@@ -528,7 +77,7 @@ static bool register_variable(const variable_t *v)
     return 0 <= rc || OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc || OPAL_ERR_BAD_PARAM == rc;
 }
 
-static bool register_number(btl_ib_params_t *params, const number_t *number)
+static bool register_number(btl_ib_params_t *params, const btl_ib_param_number_t *number)
 {
     void *storage = (char *) params + number->offset;
     const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
@@ -563,7 +112,7 @@ static bool register_number(btl_ib_params_t *params, const number_t *number)
     return ok;
 }
 
-static bool register_toggle(btl_ib_params_t *params, const toggle_t *toggle)
+static bool register_toggle(btl_ib_params_t *params, const btl_ib_param_toggle_t *toggle)
 {
     bool *storage = (bool *) ((char *) params + toggle->offset);
     char help[512];
@@ -581,7 +130,7 @@ static bool register_toggle(btl_ib_params_t *params, const toggle_t *toggle)
     });
 }
 
-static bool register_text(btl_ib_params_t *params, const text_t *text)
+static bool register_text(btl_ib_params_t *params, const btl_ib_param_text_t *text)
 {
     char **storage = (char **) ((char *) params + text->offset);
 
@@ -597,7 +146,7 @@ static bool register_text(btl_ib_params_t *params, const text_t *text)
 }
 
 static bool register_limit(mca_btl_base_module_t *limits, const mca_base_component_t *component,
-                           const limit_t *limit)
+                           const btl_ib_param_limit_t *limit)
 {
     const bool is_size = BTL_IB_RULE_SIZE == limit->rule.type;
     const bool is_flags = BTL_IB_RULE_FLAGS == limit->rule.type;
@@ -649,17 +198,17 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     memset(params, 0, sizeof(*params));
     params->component = component;
     default_limits(limits);
-    for (size_t i = 0; i < COUNT(toggles); ++i) {
-        ok = register_toggle(params, &toggles[i]) && ok;
+    for (size_t i = 0; i < btl_ib_param_table.toggle_count; ++i) {
+        ok = register_toggle(params, &btl_ib_param_table.toggles[i]) && ok;
     }
-    for (size_t i = 0; i < COUNT(texts); ++i) {
-        ok = register_text(params, &texts[i]) && ok;
+    for (size_t i = 0; i < btl_ib_param_table.text_count; ++i) {
+        ok = register_text(params, &btl_ib_param_table.texts[i]) && ok;
     }
-    for (size_t i = 0; i < COUNT(numbers); ++i) {
-        ok = register_number(params, &numbers[i]) && ok;
+    for (size_t i = 0; i < btl_ib_param_table.number_count; ++i) {
+        ok = register_number(params, &btl_ib_param_table.numbers[i]) && ok;
     }
-    for (size_t i = 0; i < COUNT(limit_params); ++i) {
-        ok = register_limit(limits, component, &limit_params[i]) && ok;
+    for (size_t i = 0; i < btl_ib_param_table.limit_count; ++i) {
+        ok = register_limit(limits, component, &btl_ib_param_table.limits[i]) && ok;
     }
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
     params->queues_by_user = set_by_user(component, "receive_queues");

@@ -40,7 +40,7 @@ static const char *text_of(const char *value)
 /* The text that the user gave for a parameter, or NULL; and where. */
 static const char *given(const btl_ib_params_t *params, const char *name, char *where, size_t size)
 {
-    return btl_ib_compat_param_text(params->component, name, btl_ib_params_synonym(name), where,
+    return btl_ib_compat_param_text(params->component, name, btl_ib_param_synonym(name), where,
                                     size);
 }
 
@@ -87,7 +87,7 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
     meant_t meant;
     char where[256];
 
-    for (size_t i = 0; btl_ib_params_rule(i, &rule); ++i) {
+    for (size_t i = 0; btl_ib_param_rule(i, &rule); ++i) {
         const char *text = given(params, rule.name, where, sizeof(where));
         char *base = rule.of_limits ? (char *) limits : (char *) params;
 
@@ -150,7 +150,7 @@ static bool check_rules(const btl_ib_params_t *params)
     char where[256];
     bool ok = true;
 
-    for (size_t i = 0; btl_ib_params_rule(i, &rule); ++i) {
+    for (size_t i = 0; btl_ib_param_rule(i, &rule); ++i) {
         const char *text = given(params, rule.name, where, sizeof(where));
         const char *problem = NULL != text ? understand(&rule, text, &meant) : NULL;
 
@@ -167,7 +167,7 @@ static btl_ib_rule_t rule_of(const char *name)
     btl_ib_rule_t rule;
     size_t i = 0;
 
-    while (btl_ib_params_rule(i, &rule) && 0 != strcmp(rule.name, name)) {
+    while (btl_ib_param_rule(i, &rule) && 0 != strcmp(rule.name, name)) {
         ++i;
     }
     return rule;

@@ -242,8 +242,8 @@ static const btl_ib_param_text_t texts[] = {
     TEXT_PARAM(if_include, "if_include", NULL, 1,
                "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
                "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
-               "names joined by + as mlx5_0+mlx5_1:2 are used all or none; default: empty, all "
-               "that fit). Not together with btl_ib_if_exclude"),
+               "what is joined by +, as mlx5_0+mlx5_1 or the ports of mlx5_0:1+2, is used all or "
+               "none; default: empty, all that fit). Not together with btl_ib_if_exclude"),
     TEXT_PARAM(if_exclude, "if_exclude", NULL, 1,
                "Do not use these devices (text: as btl_ib_if_include; default: empty, none)"),
     TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,

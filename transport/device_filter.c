@@ -14,6 +14,52 @@
 
 #include "net_interfaces.h"
 
+/* ---- names joined by '+' ---- */
+
+/* A name on the way through an entry. */
+typedef struct member {
+    const char *rest; /* of the entry, behind this name */
+    size_t stem;      /* bytes of `name` before the ':' of a port; 0: it has none */
+    bool port_alone;  /* the entry has only a number here, the port of the device before */
+    char name[BTL_IB_DEVICE_ENTRY_SIZE];
+} member_t;
+
+static member_t members(const char *text)
+{
+    return (member_t){.rest = text};
+}
+
+static size_t leading_digits(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* Go to the next name. A number alone is a further port of the device before: mlx5_0:1+2 stands
+ * for mlx5_0:1+mlx5_0:2. Returns whether there is one. */
+static bool next_member(member_t *member)
+{
+    const char *text = member->rest + ('+' == *member->rest);
+    const size_t len = strcspn(text, "+");
+    const char *colon = memrchr(text, ':', len);
+    size_t port;
+
+    if (0 == len) {
+        return false;
+    }
+    member->rest = text + len;
+    member->port_alone = leading_digits(text) == len;
+    if (member->port_alone && member->stem > 0 && member->stem + 1 + len < sizeof(member->name)) {
+        memcpy(member->name + member->stem + 1, text, len);
+        member->name[member->stem + 1 + len] = '\0';
+        return true;
+    }
+    memcpy(member->name, text, len);
+    member->name[len] = '\0';
+    port = NULL != colon ? leading_digits(colon + 1) : 0;
+    member->stem = port > 0 && colon + 1 + port == text + len ? (size_t) (colon - text) : 0;
+    return true;
+}
+
 /* ---- parsing ---- */
 
 static int refuse(btl_ib_devices_error_t *error, const char *problem, const char *expected)
@@ -80,6 +126,32 @@ static bool is_bare_address(const char *text)
     return NULL != strchr(text, '.') && strlen(text) == strspn(text, "0123456789.");
 }
 
+/* Names joined by '+', if there are any. */
+static int parse_set(const char *text, btl_ib_devices_error_t *error)
+{
+    static const char ports[] = "ports of one device as in mlx5_0:1+2, each from 1 to 255";
+    member_t member = members(text);
+
+    if (NULL == strchr(text, '+')) {
+        return 0;
+    }
+    if ('+' == text[0] || '+' == text[strlen(text) - 1] || NULL != strstr(text, "++")) {
+        return refuse(error, "a name is missing beside a '+'",
+                      "names of devices that belong together, as in mlx5_0+mlx5_1:2");
+    }
+    while (next_member(&member)) {
+        const char *port = member.name + member.stem + (member.stem > 0);
+
+        if (member.port_alone && 0 == member.stem) {
+            return refuse(error, "a number that follows no port of a device", ports);
+        }
+        if (member.port_alone && ('0' == *port || strlen(port) > 3 || atoi(port) > UINT8_MAX)) {
+            return refuse(error, "no number of a port", ports);
+        }
+    }
+    return 0;
+}
+
 /* The entry's text is there and neither empty nor too long. */
 static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *error)
 {
@@ -92,16 +164,11 @@ static int parse_entry(btl_ib_device_entry_t *entry, btl_ib_devices_error_t *err
                           "names or subnets, separated by a comma and nothing else");
         }
     }
-    if ('+' == entry->text[0] || '+' == entry->text[strlen(entry->text) - 1]
-        || NULL != strstr(entry->text, "++")) {
-        return refuse(error, "a name is missing beside a '+'",
-                      "names of devices that belong together, as in mlx5_0+mlx5_1:2");
-    }
     memcpy(address, entry->text, sizeof(address));
     slash = strchr(address, '/');
     if (NULL == slash) {
         if (!is_bare_address(entry->text)) {
-            return 0;
+            return parse_set(entry->text, error);
         }
         return refuse(error, "an address without the length of its prefix",
                       "a subnet as 10.77.0.0/24 or fd00::/64 (one address: 10.77.0.1/32)");
@@ -136,7 +203,7 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
         }
         entry = &list->entry[list->count++];
         if (len >= sizeof(entry->text)) {
-            return refuse(error, "too long", "63 characters at most");
+            return refuse(error, "too long", "127 characters at most");
         }
         memcpy(entry->text, text, len);
         rc = parse_entry(entry, error);
@@ -152,13 +219,8 @@ int btl_ib_devices_parse(const char *text, btl_ib_device_list_t *list,
 
 /* ---- what an entry means ---- */
 
-static bool same_text(const char *text, size_t len, const char *name)
-{
-    return len == strlen(name) && 0 == memcmp(text, name, len);
-}
-
 /* "mlx5_0" and "mlx5_0:1" both mean port 1, whichever of them is the device's name. */
-static bool names_port(const char *text, size_t len, const btl_ib_device_t *device)
+static bool names_port(const char *text, const btl_ib_device_t *device)
 {
     char suffix[8];
     const size_t name = strlen(device->name);
@@ -166,29 +228,23 @@ static bool names_port(const char *text, size_t len, const btl_ib_device_t *devi
     const bool has_suffix = name >= suffixed && 0 == strcmp(device->name + name - suffixed, suffix);
     const size_t stem = has_suffix ? name - suffixed : name;
 
-    return len >= stem && 0 == memcmp(text, device->name, stem)
-           && (len == stem || same_text(text + stem, len - stem, suffix));
+    return 0 == strncmp(text, device->name, stem)
+           && ('\0' == text[stem] || 0 == strcmp(text + stem, suffix));
 }
 
-static bool name_fits(const char *text, size_t len, const btl_ib_device_t *device)
+static bool name_fits(const char *text, const btl_ib_device_t *device)
 {
-    return same_text(text, len, device->name) || same_text(text, len, device->interface)
-           || (0 != device->port && names_port(text, len, device));
-}
-
-/* The next of several names that are joined by '+': its length at *text; 0: there are no more. */
-static size_t next_name(const char **text, size_t before)
-{
-    *text += before + (before > 0 && '+' == (*text)[before]);
-    return strcspn(*text, "+");
+    return 0 == strcmp(text, device->name) || 0 == strcmp(text, device->interface)
+           || (0 != device->port && names_port(text, device));
 }
 
 static bool any_name_fits(const char *text, const btl_ib_device_t *device)
 {
+    member_t member = members(text);
     bool fits = false;
 
-    for (size_t len = next_name(&text, 0); len > 0 && !fits; len = next_name(&text, len)) {
-        fits = name_fits(text, len, device);
+    while (!fits && next_member(&member)) {
+        fits = name_fits(member.name, device);
     }
     return fits;
 }
@@ -196,12 +252,13 @@ static bool any_name_fits(const char *text, const btl_ib_device_t *device)
 /* Is there a device for each of the names? */
 static bool all_names_fit(const char *text, const btl_ib_device_t *list, int count)
 {
+    member_t member = members(text);
     bool found = true;
 
-    for (size_t len = next_name(&text, 0); len > 0 && found; len = next_name(&text, len)) {
+    while (found && next_member(&member)) {
         found = false;
         for (int i = 0; i < count && !found; i++) {
-            found = name_fits(text, len, &list[i]);
+            found = name_fits(member.name, &list[i]);
         }
     }
     return found;
@@ -219,8 +276,7 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
 {
     if (AF_UNSPEC == entry->family) { /* a name may contain '+' itself */
         return !entry->torn
-               && (name_fits(entry->text, strlen(entry->text), device)
-                   || any_name_fits(entry->text, device));
+               && (name_fits(entry->text, device) || any_name_fits(entry->text, device));
     }
 
     size_t len;

@@ -7,13 +7,13 @@
  * Which devices a user wants: btl_ib_if_include and btl_ib_if_exclude.
  *
  *   list  := [ entry { ',' entry } ]
- *   entry := name { '+' name } | address '/' prefix
+ *   entry := name { '+' ( name | port ) } | address '/' prefix
  *   name  := device (mlx5_0: all its ports; mlx5_0:1) | network interface (eth0)
  *
  * A subnet is IPv4 (10.77.0.0/24) or IPv6 (fd00::/64); bits after its prefix don't count. It
  * matches devices whose own address is in it. Names are compared exactly; no spaces anywhere.
- * Names that are joined by '+' belong together: if one of them is missing, none of an include
- * list is used.
+ * What is joined by '+' belongs together: if one of it is missing, none of an include list is
+ * used. A number there is a further port of the device before: mlx5_0:1+2+mlx5_1.
  */
 
 #ifndef BTL_IB_DEVICES_H
@@ -27,14 +27,15 @@
 #include "transport.h"
 
 #define BTL_IB_DEVICE_ENTRIES_MAX 64
+#define BTL_IB_DEVICE_ENTRY_SIZE  128 /* eight devices of long names that belong together */
 
 typedef struct btl_ib_device_entry {
-    char text[64];       /* as the user wrote it */
-    sa_family_t family;  /* AF_UNSPEC: a name */
-    uint8_t prefix_bits; /* of a subnet */
-    uint8_t ip[16];      /* of a subnet, in network order */
-    bool matched;        /* btl_ib_devices_select() saw a device that it fits */
-    bool torn;           /* names joined by '+' of which the devices last seen had only some */
+    char text[BTL_IB_DEVICE_ENTRY_SIZE]; /* as the user wrote it */
+    sa_family_t family;                  /* AF_UNSPEC: a name */
+    uint8_t prefix_bits;                 /* of a subnet */
+    uint8_t ip[16];                      /* of a subnet, in network order */
+    bool matched;                        /* btl_ib_devices_select() saw a device that it fits */
+    bool torn; /* names joined by '+' of which the devices last seen had only some */
 } btl_ib_device_entry_t;
 
 typedef struct btl_ib_device_list {
@@ -52,10 +53,11 @@ typedef struct btl_ib_device_filter {
 
 /* Why a list was refused. */
 typedef struct btl_ib_devices_error {
-    char entry[64];      /* the entry as it stands in the list, cut to fit, controls shown as '?' */
-    uint32_t position;   /* which entry, counted from 1 */
-    const char *problem; /* what is wrong with it; a literal */
-    char expected[128];  /* what would have been right, in words */
+    char entry[BTL_IB_DEVICE_ENTRY_SIZE]; /* as it stands in the list, cut to fit, controls shown
+                                           * as '?' */
+    uint32_t position;                    /* which entry, counted from 1 */
+    const char *problem;                  /* what is wrong with it; a literal */
+    char expected[128];                   /* what would have been right, in words */
 } btl_ib_devices_error_t;
 
 /*

@@ -19,7 +19,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-#define LONG63 "x23456789012345678901234567890123456789012345678901234567890123"
+#define LONG63  "x23456789012345678901234567890123456789012345678901234567890123"
+#define LONG127 LONG63 "4" LONG63
 
 static struct sockaddr_storage address(const char *text)
 {
@@ -60,7 +61,9 @@ static const struct {
     {"mlx5_0+mlx5_1:2", AF_UNSPEC, 0, NULL},
     {"10", AF_UNSPEC, 0, NULL},
     {"fd00", AF_UNSPEC, 0, NULL},
-    {LONG63, AF_UNSPEC, 0, NULL},
+    {LONG127, AF_UNSPEC, 0, NULL},
+    {"mlx5_0:1+2", AF_UNSPEC, 0, NULL},
+    {"mlx5_0:1+2+255+mlx5_1", AF_UNSPEC, 0, NULL},
     {"10.77.0.0/24", AF_INET, 24, "10.77.0.0"},
     {"10.77.0.9/24", AF_INET, 24, "10.77.0.9"},
     {"0.0.0.0/0", AF_INET, 0, "0.0.0.0"},
@@ -89,7 +92,7 @@ static void assert_entry(const btl_ib_device_entry_t *entry, size_t i)
 
 static void test_good(void **state)
 {
-    char all[2048] = "";
+    char all[4096] = "";
     btl_ib_device_list_t list;
 
     (void) state;
@@ -163,8 +166,17 @@ static const struct {
     {" ", 1, " ", "space", "comma"},
     {"eth0, eth1", 2, " eth1", "space", "comma"},
     {"eth0,eth\n1\177,eth2", 2, "eth?1?", "control", "comma"},
-    {"a," LONG63 "4", 2, LONG63, "too long", "63"},
-    {"a," LONG63 LONG63 ",b", 2, LONG63, "too long", "63"},
+    {"mlx5_0+2", 1, "mlx5_0+2", "follows no port", "mlx5_0:1+2"},
+    {"1+2", 1, "1+2", "follows no port", "mlx5_0:1+2"},
+    {"mlx5_0:+2", 1, "mlx5_0:+2", "follows no port", "mlx5_0:1+2"},
+    {"mlx5_0:a+2", 1, "mlx5_0:a+2", "follows no port", "mlx5_0:1+2"},
+    {"mlx5_0:1+mlx5_1+2", 1, "mlx5_0:1+mlx5_1+2", "follows no port", "mlx5_0:1+2"},
+    {"eth0,mlx5_0:1+0", 2, "mlx5_0:1+0", "no number of a port", "1 to 255"},
+    {"mlx5_0:1+02", 1, "mlx5_0:1+02", "no number of a port", "1 to 255"},
+    {"mlx5_0:1+256", 1, "mlx5_0:1+256", "no number of a port", "1 to 255"},
+    {"mlx5_0:1+2+4294967297", 1, "mlx5_0:1+2+4294967297", "no number of a port", "1 to 255"},
+    {"a," LONG127 "8", 2, LONG127, "too long", "127"},
+    {"a," LONG127 LONG127 ",b", 2, LONG127, "too long", "127"},
 };
 
 static void test_bad(void **state)
@@ -325,6 +337,13 @@ static const choice_t choices[] = {
     {"MABR", "mlx5_1:2+mlx5_7,mlx5_0", "", "M", 1},
     {"MABR", "mlx5_7+mlx5_1:2,mlx5_1:2", "", "B", 1},
     {"MABR", "", "mlx5_1:2+mlx5_7", "MAR", 0},
+    {"MABR", "mlx5_1:1+2", "", "AB", 0},
+    {"MABR", "mlx5_1:2+1+rxe0:1", "", "ABR", 0},
+    {"MABR", "mlx5_1:1+2+rxe0", "", "ABR", 0},
+    {"MABR", "mlx5_1:1+2+3", "", "", 1},
+    {"MAR", "mlx5_1:1+2", "", "", 1},
+    {"MAR", "mlx5_1:1+2,mlx5_1:1", "", "A", 1},
+    {"MABR", "", "mlx5_1:1+2", "MR", 0},
 };
 
 static const choice_t rdma_choices[] = {

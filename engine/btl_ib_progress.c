@@ -150,6 +150,31 @@ static void receive_unidentified(btl_ib_engine_t *engine)
     }
 }
 
+/* Is a rail that failed, but may come back, there again? What arrives meanwhile counts as lost. */
+__attribute__((noinline)) static void poll_lost(btl_ib_rail_t *rail)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    btl_ib_event_t events[BTL_IB_BATCH];
+    void *buffers[BTL_IB_BATCH];
+    const int count = transport->ops->poll(transport, events, BTL_IB_BATCH);
+    int received = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (events[i].type == BTL_IB_EVENT_RECV) {
+            buffers[received++] = events[i].buffer;
+        } else if (events[i].type == BTL_IB_EVENT_SENT) {
+            btl_ib_pool_sent(events[i].context);
+        } else if (events[i].type == BTL_IB_EVENT_RDMA) {
+            btl_ib_offload_event(&events[i]);
+        } else if (btl_ib_rail_event(rail, &events[i])) {
+            rail->engine->turn.failure_pending = true;
+        }
+    }
+    if (received > 0) {
+        transport->ops->repost(transport, buffers, received);
+    }
+}
+
 static int poll_rails(btl_ib_engine_t *engine, int burst)
 {
     int datagrams = 0;
@@ -169,8 +194,12 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
             left -= count;
             engine->turn.more = left <= 0;
         }
-        if (rail->health.down && !rail->health.failed && btl_ib_rail_check_down(rail)) {
-            engine->turn.failure_pending = true;
+        if (rail->health.down) {
+            if (rail->health.failed) {
+                poll_lost(rail);
+            } else if (btl_ib_rail_check_down(rail)) {
+                engine->turn.failure_pending = true;
+            }
         }
     }
     return datagrams;

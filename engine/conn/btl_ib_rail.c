@@ -8,7 +8,9 @@
  *
  * A device that failed is gone for good. A port that is down may come up again: its connections go
  * on by other rails or, where there is none, wait, as behind a network that loses everything. When
- * it is up they go back. A port that stays down for `down_limit` counts as failed.
+ * it is up they go back. A port that stays down for `down_limit`, or lacks more than its link,
+ * counts as failed: nobody waits for it any more. But its transport is still asked, and when it is
+ * back it is used again as after any other time down.
  */
 
 #include "btl_ib_rail.h"
@@ -162,15 +164,19 @@ void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
     }
 }
 
-/* The device failed. Returns as btl_ib_rail_event(). */
-static bool failed(btl_ib_rail_t *rail, int error)
+/* The device failed; it may come back if `returns`. Returns as btl_ib_rail_event(). */
+static bool failed(btl_ib_rail_t *rail, int error, bool returns)
 {
     const uint32_t before = rail->health.down ? rail->health.moved : 0;
 
     BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
                strerror(error));
-    rail->health.failed = true;
+    rail->health.down = returns;
     rail->health.error = error;
+    if (rail->health.failed) {
+        return !rail->health.reported;
+    }
+    rail->health.failed = true;
     withdraw_operations(rail, false);
     rail->health.moved = before + evacuate(rail, &rail->health.left);
     if (!rail->engine->turn.async) {
@@ -181,11 +187,15 @@ static bool failed(btl_ib_rail_t *rail, int error)
 
 /* ---- ports ---- */
 
-/* If some connections have to wait, perhaps for long, the log says so at level 0. */
-static void went_down(btl_ib_rail_t *rail, int error)
+/* If some connections have to wait, perhaps for long, the log says so at level 0. They wait for a
+ * link only: who lost its address may never have it again. Returns as btl_ib_rail_event(). */
+static bool went_down(btl_ib_rail_t *rail, int error)
 {
     if (rail->health.down) {
-        return;
+        return false;
+    }
+    if (error != ENETDOWN) {
+        return failed(rail, error, true);
     }
     rail->health.down = true;
     rail->health.down_since = rail->engine->clock.awake;
@@ -195,6 +205,7 @@ static void went_down(btl_ib_rail_t *rail, int error)
     BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1,
                "%s: the port is down (%s): %u connections go on by other devices, %u wait for it",
                rail->transport->name, strerror(error), rail->health.moved, rail->health.left);
+    return false;
 }
 
 /* The port is up again. Connections that still go by it have lost what they sent since it went
@@ -205,9 +216,11 @@ static void came_up(btl_ib_rail_t *rail)
     if (!rail->health.down) {
         return;
     }
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 || rail->health.failed ? 0 : 1,
+               "%s: the port is up again", rail->transport->name);
     rail->health.down = false;
-    BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1, "%s: the port is up again",
-               rail->transport->name);
+    rail->health.failed = false;
+    rail->health.reported = false;
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (!btl_ib_conn_alive(conn)) {
             continue;
@@ -228,7 +241,7 @@ bool btl_ib_rail_check_down(btl_ib_rail_t *rail)
 
     return rail->health.down && engine->config.down_limit != 0
            && engine->clock.awake - rail->health.down_since >= engine->config.down_limit
-           && failed(rail, rail->health.error);
+           && failed(rail, rail->health.error, true);
 }
 
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
@@ -254,13 +267,12 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         }
         break;
     case BTL_IB_EVENT_DOWN:
-        went_down(rail, event->error);
-        break;
+        return went_down(rail, event->error);
     case BTL_IB_EVENT_UP:
         came_up(rail);
         break;
     default:
-        return failed(rail, event->error);
+        return failed(rail, event->error, false);
     }
     return false;
 }

@@ -409,9 +409,9 @@ typedef struct btl_ib_rail_health {
     int error;           /* errno of the failure, or of the port's going down */
     uint32_t moved;      /* connections that went on by other rails */
     uint32_t left;       /* connections that could not */
-    bool failed;
-    bool reported; /* the user was told */
-    bool down;     /* the port is down, or was when the device failed; it may come back */
+    bool failed;         /* nobody waits for it any more */
+    bool reported;       /* the user was told */
+    bool down;           /* it may come back, failed or not: its transport says so */
 } btl_ib_rail_health_t;
 
 typedef struct btl_ib_rail {

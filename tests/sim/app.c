@@ -123,7 +123,8 @@ bool app_connect(proc_t *proc, uint32_t peer_index, uint32_t rail)
         result = btl_ib_conn_create(proc->engine, rail, &info, link, &conn);
         if (result == 0) {
             link_begin(proc, link);
-        } else if (result != -ENOMEM || sim->applied[F_NO_MEMORY] == 0) {
+        } else if ((result != -ENOMEM || sim->applied[F_NO_MEMORY] == 0)
+                   && (result != -ENETDOWN || sim->applied[F_DEVICE] == 0)) {
             sim_fail(sim, "p%u: btl_ib_conn_create returned %d", proc->index, result);
         }
     }

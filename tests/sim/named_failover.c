@@ -25,12 +25,15 @@ static uint64_t failovers(sim_t *sim)
     return sum;
 }
 
-/* Everybody knows everybody by each rail. */
-static void acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
+/* Everybody knows everybody by each rail. A port may be down for `down_limit` us. */
+static void acquainted_for(sim_t *sim, uint32_t procs, uint32_t rails, uint64_t down_limit)
 {
     sim_procs(sim, procs, rails);
     run_defaults(sim);
     sim->survives = true;
+    for (uint32_t i = 0; i < procs; i++) {
+        sim->procs[i].config.down_limit = down_limit;
+    }
     run_start(sim);
     for (uint32_t rail = 0; rail < rails; rail++) {
         for (uint32_t i = 0; i < procs * procs; i++) {
@@ -41,6 +44,11 @@ static void acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
     }
     run_settle(sim, SIM_MS(50));
     sim_run_until(sim, sim->now + SIM_MS(1));
+}
+
+static void acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
+{
+    acquainted_for(sim, procs, rails, UINT64_C(180) * 1000 * 1000);
 }
 
 /* Messages of all sizes both ways, by each rail, for some milliseconds. */
@@ -465,6 +473,92 @@ void port_stays_down(sim_t *sim)
     sim->stopping = true;
     proc_stop(&sim->procs[0]);
     proc_stop(&sim->procs[1]);
+}
+
+/* Do both sides use (or, if `uses` is false, leave) their rail 0? */
+static void must_use_first(sim_t *sim, bool uses, const char *when)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (inside_by_its_own(proc_link(&sim->procs[i], 1 - i, 0)->conn) != uses) {
+            sim_fail(sim, "p%u %s its first rail %s", i, uses ? "does not use" : "uses", when);
+        }
+    }
+}
+
+/* Ports of the first of two rails, of `ends` processes, are down for longer than anybody waits, twice. */
+static void down_beyond_the_limit(sim_t *sim, uint32_t ends)
+{
+    acquainted_for(sim, 2, 2, 5000000);
+    for (int k = 0; k < 2; k++) {
+        in_traffic(sim);
+        for (uint32_t i = 0; i < ends; i++) {
+            rail_set_port(sim->procs[i].rails[0], false);
+        }
+        run_settle(sim, SIM_S(1));
+        sim_run_until(sim, sim->now + SIM_S(20));
+        must_use_first(sim, false, "while its port is down");
+        in_traffic(sim);
+        for (uint32_t i = 0; i < ends; i++) {
+            rail_set_port(sim->procs[i].rails[0], true);
+            sim_run_until(sim, sim->now + SIM_MS(300)); /* in between nothing must break */
+        }
+        run_settle(sim, SIM_S(1));
+        traffic(sim);
+        run_settle(sim, SIM_S(1));
+        must_use_first(sim, true, "although its port is up");
+    }
+    all_survive(sim, SIM_S(1));
+}
+
+void port_back_late(sim_t *sim)
+{
+    down_beyond_the_limit(sim, 1);
+}
+
+void port_back_late_at_both(sim_t *sim)
+{
+    down_beyond_the_limit(sim, 2);
+}
+
+/* Who has no other rail loses its connections, as ever. When the port is back there are new ones. */
+void port_back_late_alone(sim_t *sim)
+{
+    acquainted_for(sim, 2, 1, 5000000);
+    sim->survives = false;
+    set_port(sim, 0, false);
+    sim_run_until(sim, sim->now + SIM_S(6));
+    must_be_within(sim, "connections lost with the port, less 1", sim->applied[F_DEATH] - 1, 0);
+    sim_run_until(sim, sim->now + SIM_S(10));
+    set_port(sim, 0, true);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    say(sim, 0, 1, 30000, 1000);
+    run_settle(sim, SIM_S(1));
+    say(sim, 1, 0, 30000, 1000);
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}
+
+/* Back before the application was told that it had failed: it never learns of it. */
+void port_back_unnoticed(sim_t *sim)
+{
+    sim_procs(sim, 2, 1);
+    run_defaults(sim);
+    sim->survives = true;
+    sim->procs[0].kicker = SIM_MS(10);
+    sim->procs[0].config.down_limit = 5000000;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    say(sim, 0, 1, 60000, 1000);
+    sim_run_until(sim, sim->now + SIM_US(2));
+    proc_compute(&sim->procs[0], sim->now + SIM_S(60));
+    set_port(sim, 0, false);
+    sim_run_until(sim, sim->now + SIM_S(10));
+    set_port(sim, 0, true);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    must_be_within(sim, "messages that wait for the end of a computation", sim->undelivered, 0);
+    run_settle(sim, SIM_S(61));
+    must_be_within(sim, "connections lost with a port", sim->applied[F_DEATH], 0);
+    finish(sim);
 }
 
 void port_down_in_kick(sim_t *sim)

@@ -757,7 +757,7 @@ static void port_event(sim_t *sim, void *arg, uint64_t value)
 }
 
 /* Ports go down, and come back: what was sent meanwhile is lost, and nobody dies of it, unless the device of the other
- * rail fails just then. */
+ * rail fails just then, or nobody waits as long as it takes and there is no other. */
 static void flap_ports(sim_t *sim, plan_t *plan)
 {
     if (sim->clean || sim->survives || !rng_chance(&sim->rng, 200000)) {
@@ -791,6 +791,9 @@ void scenario_random(sim_t *sim)
         sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
     }
     choose_processes(sim);
+    for (uint32_t i = 0; i < sim->nprocs && rails > 1; i++) { /* some wait less than a port is down */
+        sim->procs[i].config.down_limit = UINT64_C(100) << mix64(sim->seed + i) % 18;
+    }
     choose_faults(sim, &plan);
     run_start(sim);
     fail_devices(sim, &plan);

@@ -160,6 +160,7 @@ int look(int i)
             break;
         case BTL_IB_EVENT_DOWN:
             side->down++;
+            side->error = events[k].error;
             break;
         case BTL_IB_EVENT_UP:
             side->up++;

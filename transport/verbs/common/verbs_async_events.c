@@ -15,14 +15,12 @@ int btl_ib_verbs_state_report(btl_ib_verbs_state_t *state, btl_ib_event_t *event
         return 0;
     }
     *events = (btl_ib_event_t){.type = state->error != 0 ? BTL_IB_EVENT_FAILED
-                                       : state->down     ? BTL_IB_EVENT_DOWN
-                                                         : BTL_IB_EVENT_UP,
-                               .error = state->error != 0 ? state->error
-                                        : state->down     ? ENETDOWN
-                                                          : 0,
+                                       : state->down != 0 ? BTL_IB_EVENT_DOWN
+                                                          : BTL_IB_EVENT_UP,
+                               .error = state->error != 0 ? state->error : state->down,
                                .from = BTL_IB_ADDR_UNKNOWN};
     state->error_reported = state->error != 0;
-    state->down_reported = state->down;
+    state->down_reported = state->down != 0;
     return 1;
 }
 

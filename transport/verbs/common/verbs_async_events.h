@@ -17,7 +17,7 @@
 typedef struct btl_ib_verbs_state {
     int error; /* errno; not 0: the device has failed for good */
     bool error_reported;
-    bool down; /* the port is down and may come back */
+    int down; /* errno; not 0: the port, its address or partition is gone, and may come back */
     bool down_reported;
 } btl_ib_verbs_state_t;
 
@@ -27,15 +27,22 @@ static inline void btl_ib_verbs_state_fail(btl_ib_verbs_state_t *state, int erro
     state->error = state->error != 0 ? state->error : error;
 }
 
-static inline void btl_ib_verbs_state_set_down(btl_ib_verbs_state_t *state, bool down)
+/* The port is of no use because of that errno, but may come back. The first reason counts. */
+static inline void btl_ib_verbs_state_down(btl_ib_verbs_state_t *state, int error)
 {
-    state->down = down;
+    state->down = state->down != 0 ? state->down : error;
+}
+
+static inline void btl_ib_verbs_state_up(btl_ib_verbs_state_t *state)
+{
+    state->down = 0;
 }
 
 /* Is there an event to make? */
 static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
 {
-    return state->error != 0 ? !state->error_reported : state->down != state->down_reported;
+    return state->error != 0 ? !state->error_reported
+                             : (state->down != 0) != state->down_reported;
 }
 
 /* Make an event of what has changed, if there is room for one. Returns how many. */

@@ -105,10 +105,10 @@ static void handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
         && btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
         btl_ib_rc_events_fail(rc, EIO);
     }
-    if (error == ENETDOWN) {
-        btl_ib_verbs_state_set_down(&rc->state, true);
-    } else if (error != 0 && (error != EADDRNOTAVAIL || !rc->state.down)) {
-        btl_ib_rc_events_fail(rc, error); /* else the address may come back with the port */
+    if (error == ENETDOWN || error == EADDRNOTAVAIL) {
+        btl_ib_verbs_state_down(&rc->state, error);
+    } else if (error != 0) {
+        btl_ib_rc_events_fail(rc, error);
     }
 }
 
@@ -123,15 +123,15 @@ bool btl_ib_rc_events_port_down(btl_ib_rc_t *rc)
         && attr.state != IBV_PORT_ACTIVE) {
         BTL_IB_VERBS_LOG(verbs, 1, "%s: a connection failed because the port is down",
                          verbs->base.name);
-        btl_ib_verbs_state_set_down(&rc->state, true);
+        btl_ib_verbs_state_down(&rc->state, ENETDOWN);
     }
-    return rc->state.down;
+    return rc->state.down != 0;
 }
 
 bool btl_ib_rc_events_read(btl_ib_rc_t *rc)
 {
     struct ibv_context *context = rc->port.verbs.context;
-    const bool was_down = rc->state.down;
+    const bool was_down = rc->state.down != 0;
     struct ibv_async_event event;
 
     while (ibv_get_async_event(context, &event) == 0) {
@@ -145,6 +145,6 @@ bool btl_ib_rc_events_read(btl_ib_rc_t *rc)
     if (!was_down || !btl_ib_verbs_port_up(&rc->port.verbs) || !has_address(rc)) {
         return false;
     }
-    btl_ib_verbs_state_set_down(&rc->state, false);
+    btl_ib_verbs_state_up(&rc->state);
     return true;
 }

@@ -107,8 +107,10 @@ static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
             .traffic_class = port->traffic_class,
         };
     }
-    host->ah = ibv_create_ah(verbs->pd, &attr);
-    if (host->ah != NULL) {
+    struct ibv_ah *ah = ibv_create_ah(verbs->pd, &attr);
+    if (ah != NULL) {
+        host->ah = ah;
+        host->own_index = port->gid.index;
         return 0;
     }
     const int error = errno;
@@ -118,6 +120,24 @@ static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
     }
     btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
     return -EHOSTUNREACH;
+}
+
+/* Is there room for one host more? It may move all. */
+static bool hosts_have_room(btl_ib_ud_peers_t *peers)
+{
+    return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
+}
+
+/* Put a host where there is room. Returns its index. */
+static uint32_t host_place(btl_ib_ud_peers_t *peers, const btl_ib_ud_host_t *host)
+{
+    const uint32_t index = peers->host_free != 0 ? peers->host_free - 1 : peers->hosts++;
+
+    if (peers->host_free != 0) {
+        peers->host_free = peers->host[index].next;
+    }
+    peers->host[index] = *host;
+    return index;
 }
 
 /* One user more of a host. Returns its index, or a negative errno. */
@@ -130,20 +150,14 @@ static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint
         peers->host[index - 1].users++;
         return index - 1;
     }
-    if (peers->host_free == 0 && peers->hosts == peers->host_room && !hosts_grow(peers)) {
+    if (!hosts_have_room(peers)) {
         return -ENOMEM;
     }
     btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
     if ((rc = make_handle(peers->port, &host)) != 0) {
         return rc;
     }
-    if (peers->host_free != 0) {
-        index = peers->host_free - 1;
-        peers->host_free = peers->host[index].next;
-    } else {
-        index = peers->hosts++;
-    }
-    peers->host[index] = host;
+    index = host_place(peers, &host);
     host_link(peers, index);
     return index;
 }
@@ -178,6 +192,36 @@ void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
         host->next = peers->host_free;
         peers->host_free = index + 1;
     }
+}
+
+/* The old handle leaves, in the name of a host without users. */
+static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    if (!hosts_have_room(peers)) {
+        return false;
+    }
+    btl_ib_ud_host_t before = peers->host[index];
+    if (make_handle(peers->port, &peers->host[index]) != 0) {
+        return false;
+    }
+    before.users = 0;
+    before.next = peers->leaving;
+    peers->leaving = host_place(peers, &before) + 1;
+    return true;
+}
+
+bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < peers->hosts && all; i++) {
+        const btl_ib_ud_host_t *host = &peers->host[i];
+        if (host->users > 0 && host->lid == 0 && host->own_index != peers->port->gid.index) {
+            all = host_renew(peers, i);
+        }
+    }
+    btl_ib_ud_peers_clean(peers);
+    return all;
 }
 
 static void host_put(btl_ib_ud_peers_t *peers, uint32_t index)

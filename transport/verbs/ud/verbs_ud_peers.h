@@ -22,6 +22,7 @@ typedef struct btl_ib_ud_host {
     uint32_t
         next; /* index + 1: of the same bucket, of those that leave, or of the free ones; 0: none */
     struct ibv_ah *ah;
+    uint32_t own_index; /* of our address in the port's table, as `ah` has it */
     uint32_t last[BTL_IB_UD_QPS_MAX]; /* number of the last send to it by each queue pair of ours */
 } btl_ib_ud_host_t;
 
@@ -74,6 +75,10 @@ static inline void btl_ib_ud_peers_sent(btl_ib_ud_peers_t *peers, btl_ib_addr_t 
 
 /* Destroy the address handles of hosts without users to which all sends are over. */
 void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers);
+
+/* The port's address may be at another place of its table: make the handles that name the old one
+ * anew. Returns whether all are right; else try again later. */
+bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers);
 
 void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers);
 

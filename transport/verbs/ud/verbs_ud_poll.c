@@ -51,7 +51,9 @@ static void read_events_soon(btl_ib_ud_t *ud)
 static void read_events(btl_ib_ud_t *ud)
 {
     ud->polling.polls = 0;
-    btl_ib_ud_port_events(&ud->port, &ud->state);
+    if (btl_ib_ud_port_events(&ud->port, &ud->state) && btl_ib_ud_peers_renew(&ud->peers)) {
+        btl_ib_verbs_state_up(&ud->state);
+    }
 }
 
 /* A receive completed. Returns how many events that makes. */

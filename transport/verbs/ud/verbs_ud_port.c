@@ -79,7 +79,7 @@ int btl_ib_ud_port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
     if (context == NULL) {
         return btl_ib_verbs_failed(&port->verbs, "ibv_open_device", errno);
     }
-    const int error = btl_ib_verbs_open(&port->verbs, context, handle->port, params->mtu);
+    const int error = btl_ib_verbs_open(&port->verbs, context, handle->port);
     if (error != 0) {
         return error;
     }
@@ -176,20 +176,46 @@ void btl_ib_ud_port_fail(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *sta
     }
 }
 
-void btl_ib_ud_port_events(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
+/* Look where in the table the address is: one that was lost comes back at another place while
+ * something still uses the old one. */
+static void find_address(btl_ib_ud_port_t *port)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    btl_ib_verbs_gid_t list[BTL_IB_VERBS_GIDS_MAX];
+    const int count =
+        btl_ib_verbs_gids(verbs->context, verbs->port, -1, list, BTL_IB_VERBS_GIDS_MAX);
+
+    for (int i = 0; i < count; i++) {
+        if (list[i].type == port->gid.type
+            && memcmp(&list[i].gid, &port->gid.gid, sizeof(list[i].gid)) == 0) {
+            port->gid.index = list[i].index;
+            return;
+        }
+    }
+}
+
+/* Has a port that was down all that peers know of it? */
+static bool is_back(btl_ib_ud_port_t *port)
+{
+    if (!btl_ib_verbs_port_up(&port->verbs) || check_partition(port) != 0) {
+        return false;
+    }
+    if (check_address(port) != 0) {
+        find_address(port);
+    }
+    return check_address(port) == 0;
+}
+
+bool btl_ib_ud_port_events(btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state)
 {
     if (state->error != 0) {
-        return;
+        return false;
     }
     const int error = read_events(port);
-    const bool for_good = error == ENODEV || error == EIO;
-    if (for_good || (error != 0 && error != ENETDOWN && !state->down)) {
+    if (error == ENODEV || error == EIO) {
         btl_ib_ud_port_fail(port, state, "the device failed", error);
-    } else if (error != 0) { /* a changed address may come back with the port */
-        btl_ib_verbs_state_set_down(state, true);
-    } else if (state->down) {
-        btl_ib_verbs_state_set_down(state, !btl_ib_verbs_port_up(&port->verbs)
-                                               || check_address(port) != 0
-                                               || check_partition(port) != 0);
+    } else if (error != 0) {
+        btl_ib_verbs_state_down(state, error);
     }
+    return error == 0 && state->down != 0 && is_back(port);
 }

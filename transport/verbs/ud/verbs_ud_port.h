@@ -32,8 +32,9 @@ int btl_ib_ud_port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
                         const btl_ib_open_params_t *params);
 void btl_ib_ud_port_close(btl_ib_ud_port_t *port);
 
-/* Read and log the events of the device, and update `state`. */
-void btl_ib_ud_port_events(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state);
+/* Read and log the events of the device, and update `state`. Returns whether a port that was down
+ * could be used again, perhaps by another place in the device's table of addresses. */
+bool btl_ib_ud_port_events(btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state);
 
 /* Log that the device is of no use any more, and set `state`. */
 void btl_ib_ud_port_fail(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *state,

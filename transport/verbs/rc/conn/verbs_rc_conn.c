@@ -250,7 +250,6 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         .word_key = conn->credit.mr->rkey,
         .reads = port->reads,
         .relaxed = port->relaxed,
-        .mtu = port->verbs.mtu,
     };
 
     if (conn->eager != NULL) {

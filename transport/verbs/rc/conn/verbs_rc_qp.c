@@ -68,18 +68,9 @@ struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uin
 
 /* ---- connecting ---- */
 
-/* The largest MTU that both ends want. */
-static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
+static bool is_hidden(const btl_ib_rc_port_t *port)
 {
-    const uint8_t ours = port->verbs.mtu;
-
-    return theirs != 0 && theirs < ours ? theirs : ours;
-}
-
-static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
-{
-    return !port->iwarp
-           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
+    return port->level != 0 && !port->iwarp;
 }
 
 /* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
@@ -93,10 +84,10 @@ static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
     return qp;
 }
 
-/* What librdmacm would do, but for the service level and the MTU. Who accepts says in `param` how
- * many reads there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+/* What librdmacm would do, but for the service level. Who accepts says in `param` how many reads
+ * there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
 static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
+                       enum ibv_qp_state state, const struct rdma_conn_param *param)
 {
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask;
@@ -105,9 +96,7 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
         return errno;
     }
     if (state == IBV_QPS_RTR) {
-        const uint8_t most = mtu_limit(port, theirs);
-        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
-        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
+        attr.ah_attr.sl = port->level;
         mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
     }
     if (param != NULL) {
@@ -118,41 +107,39 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
 }
 
 static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                      uint8_t theirs, const struct rdma_conn_param *param)
+                      const struct rdma_conn_param *param)
 {
-    /* Again: rights may have changed. */
-    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, NULL); /* again: rights may have changed */
 
-    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
-    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, param) : error;
 }
 
-int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
                          struct rdma_conn_param *param)
 {
-    if (is_hidden(port, theirs)) {
+    if (is_hidden(port)) {
         (void) hide(id, param);
     }
     return rdma_connect(id, param) == 0 ? 0 : errno;
 }
 
-int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
                         struct rdma_conn_param *param)
 {
-    if (!is_hidden(port, theirs)) {
+    if (!is_hidden(port)) {
         return rdma_accept(id, param) == 0 ? 0 : errno;
     }
     struct ibv_qp *qp = hide(id, param);
-    int error = make_ready(port, id, qp, theirs, param);
+    int error = make_ready(port, id, qp, param);
     error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
     id->qp = qp;
     return error;
 }
 
-int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
-                           struct ibv_qp *qp)
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp)
 {
-    int error = make_ready(port, id, qp, theirs, NULL);
+    int error = make_ready(port, id, qp, NULL);
 
     error = error == 0 && rdma_establish(id) != 0 ? errno : error;
     id->qp = qp;

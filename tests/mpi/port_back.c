@@ -1,0 +1,135 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The port of a second rail is down for longer than btl_ib_down_limit (to be set to 1) on rank 0,
+ * and comes back: the job goes on by the other rail, and then by both, without a new connection.
+ * Sockets know no ports, so what the transport says of its port is said here in its stead; while it
+ * is down nothing goes out or comes in. Looks into the component, which is built of the same
+ * headers.
+ */
+
+#include "opal_config.h"
+
+#define btl_ib_free btl_ib_mem_free /* the engine's, which is static; the component has one, too */
+#include "btl_ib_state.h"
+#undef btl_ib_free
+#include "btl_ib.h"
+
+#include "common.h"
+
+#include "opal/mca/btl/base/base.h"
+
+#include <errno.h>
+
+enum { BYTES = 100000 };
+
+static const btl_ib_transport_ops_t *real;
+static bool down, told;
+
+/* The rail of the component that this process runs, whose symbols are hidden. */
+static btl_ib_rail_t *find_rail(uint32_t index)
+{
+    mca_btl_base_selected_module_t *item;
+
+    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        mca_btl_base_component_t *component = item->btl_module->btl_component;
+        btl_ib_engine_t *engine = ((btl_ib_component_t *) component)->engine;
+
+        if (0 == strcmp("ib", component->btl_version.mca_component_name)
+            && index < engine->rail_count) {
+            return engine->rails[index];
+        }
+    }
+    fail("ib has no rail %u", index);
+    return NULL;
+}
+
+static int port_poll(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
+{
+    if (down == told) {
+        return down ? 0 : real->poll(transport, events, max);
+    }
+    told = down;
+    events[0] = (btl_ib_event_t){.type = down ? BTL_IB_EVENT_DOWN : BTL_IB_EVENT_UP,
+                                 .from = BTL_IB_ADDR_UNKNOWN,
+                                 .error = down ? ENETDOWN : 0};
+    return 1;
+}
+
+static int port_send(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, int n, int *error)
+{
+    if (down) {
+        *error = ENETDOWN;
+        return 0;
+    }
+    return real->send(transport, batch, n, error);
+}
+
+static void exchange(double seconds)
+{
+    unsigned char *out = get_memory(BYTES), *in = get_memory(BYTES);
+    const double until = seconds_now() + seconds;
+    int go = 1;
+
+    for (uint64_t round = 0; go; round++) {
+        const uint64_t to = round << 8 | (uint64_t) (rank ^ 1), from = round << 8 | (uint64_t) rank;
+        const int bytes = (int) (round % 3 == 0 ? BYTES : 100 + round % 1000);
+        pattern_fill(out, (size_t) bytes, to);
+        MPI_Sendrecv(out, bytes, MPI_BYTE, rank ^ 1, 1, in, bytes, MPI_BYTE, rank ^ 1, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        pattern_check(in, (size_t) bytes, from, "message");
+        go = seconds_now() < until;
+        MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    free(out);
+    free(in);
+}
+
+/* How many connections of a rail go by it. */
+static int by_its_own(const btl_ib_rail_t *rail)
+{
+    int number = 0;
+
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        number += conn->rail == rail && conn->route.via == rail
+                  && conn->identity.name != rail->engine->config.name;
+    }
+    return number;
+}
+
+int main(int argc, char **argv)
+{
+    static btl_ib_transport_ops_t ops;
+
+    begin(&argc, &argv, "port_back");
+    btl_ib_rail_t *rail = find_rail(1);
+
+    need_ranks(2);
+    exchange(0.3);
+    if (0 == by_its_own(rail)) {
+        fail("no connection uses the second rail");
+    }
+    real = rail->transport->ops;
+    ops = *real;
+    ops.poll = port_poll;
+    ops.send = port_send;
+    rail->transport->ops = &ops;
+    down = 0 == rank;
+    exchange(2);
+    if (rail->health.reported != (0 == rank) || 0 != by_its_own(rail)) {
+        fail("with the port down for 2 s: reported %d, %d connections use it",
+             rail->health.reported, by_its_own(rail));
+    }
+    down = false;
+    exchange(2);
+    if (rail->health.failed || 0 == by_its_own(rail)) {
+        fail("with the port up again: failed %d, %d connections use it", rail->health.failed,
+             by_its_own(rail));
+    }
+    finish();
+    return 0;
+}

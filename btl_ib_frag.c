@@ -51,6 +51,7 @@ static btl_ib_frag_t *get_from(opal_free_list_t *list, struct mca_btl_base_endpo
         frag->home = list;
         frag->endpoint = endpoint;
         frag->in_place = false;
+        frag->msg.spare = NULL;
         frag->told = false;
         frag->in_callback = false;
         frag->done = false;
@@ -104,7 +105,8 @@ static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool own
 
 void btl_ib_frag_sent(btl_ib_frag_t *frag)
 {
-    if (!frag->in_place && btl_ib_frag_is_owned(frag) && !frag->endpoint->closing) {
+    if ((!frag->in_place || NULL != frag->msg.spare) && btl_ib_frag_is_owned(frag)
+        && !frag->endpoint->closing) {
         frag->in_callback = true;
         btl_ib_frag_complete(frag, OPAL_SUCCESS);
         frag->in_callback = false;

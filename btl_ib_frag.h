@@ -10,6 +10,7 @@
  * which its callback tells, when the PML may forget about it; it goes back to its list when the
  * engine needs its memory no longer. With our memory and our ownership it is complete when the last
  * byte was handed to the transport, and back when all was acknowledged; else both happen together.
+ * An eager message from the user's memory is complete when that is free (btl_ib_zcopy.h).
  */
 
 #ifndef BTL_IB_FRAG_H
@@ -44,11 +45,14 @@ void btl_ib_frag_lists_fini(btl_ib_module_t *module);
 btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                                size_t size, uint32_t flags);
 
-/* Its second segment is `size` bytes of the user's at `data`; the first has at most
- * BTL_IB_HEADER_ROOM bytes. */
-static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size)
+/* Its second segment is `size` bytes of the user's at `data`; the first has `reserve` bytes, up to
+ * BTL_IB_HEADER_ROOM. With `spare` there is room of ours for the second behind the first. */
+static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size,
+                                            size_t reserve, bool spare)
 {
     frag->in_place = true;
+    frag->msg.spare = spare ? (char *) frag->memory + reserve : NULL;
+    frag->segments[0].seg_len = reserve;
     frag->segments[1].seg_addr.pval = data;
     frag->segments[1].seg_len = size;
     frag->base.des_segment_count = 2;

@@ -44,12 +44,21 @@ static bool convertor_pack(opal_convertor_t *convertor, void **data, size_t *siz
     return true;
 }
 
+/* A whole message of ob1's, whose sender may wait for its memory. (Nobody waits for a single piece
+ * of a longer one, and these are to SIGNAL.) */
+static bool is_eager(uint32_t flags)
+{
+    return MCA_BTL_DES_FLAGS_PRIORITY
+           == (flags & (MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_SIGNAL));
+}
+
 static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
                                        struct mca_btl_base_endpoint_t *endpoint,
                                        opal_convertor_t *convertor, size_t reserve, size_t *size,
                                        uint32_t flags)
 {
-    btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve, flags);
+    const size_t spare = is_eager(flags) ? *size : 0;
+    btl_ib_frag_t *frag = btl_ib_frag_get(module, endpoint, reserve + spare, flags);
     void *data = NULL;
 
     if (OPAL_UNLIKELY(NULL == frag)) {
@@ -59,7 +68,7 @@ static btl_ib_frag_t *prepare_in_place(btl_ib_module_t *module,
         btl_ib_frag_return(frag);
         return NULL;
     }
-    btl_ib_frag_set_in_place(frag, data, *size);
+    btl_ib_frag_set_in_place(frag, data, *size, reserve, spare > 0);
     return frag;
 }
 
@@ -151,7 +160,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     frag->msg.tag = tag;
     /* What ob1 sends without PRIORITY are fragments of long messages. */
     frag->msg.ordered = 0 == (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
-    frag->msg.want_ack_now = frag->in_place || !owned;
+    frag->msg.want_ack_now = (frag->in_place && NULL == frag->msg.spare) || !owned;
     for (size_t i = 0; i < 2; ++i) {
         const bool there = i < des->des_segment_count;
 

@@ -85,11 +85,20 @@ struct btl_ib_msg {
     uint8_t tag;         /* 0..BTL_IB_TAG_MAX */
     bool ordered;        /* delivered in the order of sending, among others that are ordered */
     bool want_ack_now;   /* the memory is needed soon: ask for an immediate acknowledgement */
+    /* NULL, or as many bytes as iov[1] has. Then on_sent says that the memory of iov[1] is the
+     * caller's again: all was acknowledged, or what was not was copied to `spare`. */
+    void *spare;
 
     /* The engine's. */
     btl_ib_out_t out;
     uint32_t id;   /* number of the fragment, for the receiver's reassembly */
     uint32_t unit; /* bytes of each chunk but the last; 0: not split yet */
+    bool refers;   /* some of its segments are sent from the caller's memory */
+    struct {       /* btl_ib_zcopy.c */
+        btl_ib_list_t link; /* it left, from the caller's memory */
+        uint64_t until;     /* us: then what was not acknowledged is copied */
+        bool held;          /* `spare` is set, and on_sent not due yet */
+    } zcopy;
 };
 
 /* The engine's callbacks. All may call the engine. `context` is ops_context. */
@@ -113,7 +122,8 @@ typedef struct btl_ib_engine_ops {
     /* A whole message arrived. `data` is 4-byte aligned, writable, and valid during the call. */
     void (*deliver)(void *context, btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size);
 
-    /* Every byte of a queued message was handed to the transport. */
+    /* Every byte of a queued message was handed to the transport; with `spare`: and its memory is
+     * the caller's. */
     void (*on_sent)(void *context, btl_ib_msg_t *msg);
 
     /* The engine no longer needs the message nor its memory: status 0 (after on_sent; what was sent

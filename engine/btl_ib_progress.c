@@ -25,6 +25,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 #include "btl_ib_submit.h"
+#include "btl_ib_zcopy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -299,6 +300,15 @@ __attribute__((noinline)) static uint32_t do_deferred_work(btl_ib_engine_t *engi
     return count;
 }
 
+static void release_senders(btl_ib_engine_t *engine)
+{
+    btl_ib_msg_t *msg;
+
+    while ((msg = btl_ib_zcopy_release(engine)) != NULL) {
+        btl_ib_completion_sent(&msg->out);
+    }
+}
+
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     uint32_t late = 0;
@@ -317,6 +327,9 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     btl_ib_latency_turn(engine, messages, bytes);
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
     evict_and_push(engine);
+    if (!btl_ib_list_empty(&engine->zcopy.sent)) {
+        release_senders(engine);
+    }
     btl_ib_completion_callbacks(engine);
     if (!btl_ib_list_empty(&engine->refused)) {
         btl_ib_rnr_turn(engine);
@@ -374,6 +387,8 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
         return engine->clock.now;
     }
     uint64_t due = turn_due(engine);
+    const uint64_t zcopy_due = btl_ib_zcopy_due(engine);
+    due = zcopy_due < due ? zcopy_due : due;
     /* Turns must come to notice that a port is down for too long: that time is measured by a clock
      * which only turns advance. */
     const uint64_t latest = engine->clock.now + BTL_IB_CLOCK_LONG_PAUSE;

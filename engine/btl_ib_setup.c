@@ -124,6 +124,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->closing);
     btl_ib_list_init(&engine->lifetime.gone);
     btl_ib_list_init(&engine->events);
+    btl_ib_list_init(&engine->zcopy.sent);
     btl_ib_list_init(&engine->tables);
     engine->drops = btl_ib_drops_new(engine);
     return engine;

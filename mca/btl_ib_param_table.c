@@ -171,9 +171,10 @@ static const btl_ib_param_number_t numbers[] = {
                "Messages of one segment that arrive meanwhile are kept in at most this much "
                "memory; what is more is left to come again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
-               "Copy fragments up to this size, so that their memory is free at once; longer "
-               "ones that are contiguous are sent from where they are, and their memory is free "
-               "when they were acknowledged"),
+               "Copy messages and fragments up to this size, so that their memory is free at once; "
+               "longer ones that are contiguous are sent from where they are, and their memory is "
+               "free when they were acknowledged, or, of eager messages, copied as their sender "
+               "waits"),
     INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
               "Make this many of each size in advance"),
     INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,
@@ -350,10 +351,11 @@ static const btl_ib_param_limit_t limits[] = {
                 "(Mbit/s, 0 to 4000000, default: 0, what the device says)"),
     LIMIT_PARAM(flags, FLAGS, "", 0, 0,
                 "all of these", 5,
-                "What Open MPI may use (names with commas: send, which is needed, put, get, "
-                "atomics, fetching-atomics, rdma-flush, default: all of them; without put and "
-                "get long messages go in fragments, without all but send there are no MPI "
-                "windows by osc/rdma)"),
+                "What Open MPI may use (names with commas: send, which is needed, inplace, put, "
+                "get, atomics, fetching-atomics, rdma-flush, default: all of them; without inplace "
+                "each eager message is copied before it leaves, without put and get long "
+                "messages go in fragments, without put, get and atomics there are no MPI windows "
+                "by osc/rdma)"),
 };
 
 /* Parameters that were renamed: the old names are deprecated synonyms. */

@@ -17,8 +17,8 @@
 
 /* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
 #define FLAGS                                                                                      \
-    (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS                            \
-     | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
+    (MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA                          \
+     | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS | MCA_BTL_FLAGS_RDMA_FLUSH)
 
 /* Executed by the processor at the target, so that it and local processes may work on a word at
  * the same time: GLOB. */

@@ -24,6 +24,7 @@ typedef union meant {
 /* Those of BTL_IB_FLAGS, as Open MPI calls them. */
 static const btl_ib_value_flag_t flag_names[] = {
     {"send", MCA_BTL_FLAGS_SEND},
+    {"inplace", MCA_BTL_FLAGS_SEND_INPLACE},
     {"put", MCA_BTL_FLAGS_PUT},
     {"get", MCA_BTL_FLAGS_GET},
     {"atomics", MCA_BTL_FLAGS_ATOMIC_OPS},

@@ -25,6 +25,7 @@
 #include "btl_ib_state.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"
+#include "btl_ib_zcopy.h"
 
 #include <errno.h>
 #include <string.h>
@@ -206,6 +207,8 @@ static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
 {
     msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
     msg->unit = 0;
+    msg->refers = false;
+    btl_ib_zcopy_begin(conn->engine, msg);
     msg->ordered = msg->ordered && size > 0; /* a chunk has at least one byte */
     btl_ib_list_init(&msg->out.link);
     btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);

@@ -226,6 +226,9 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
     }
     series->piece.refers =
         can_refer(conn, btl_ib_packet_overhead(conn) + series->piece.head + series->unit);
+    if (series->piece.refers && out->kind == BTL_IB_OUT_MESSAGE) {
+        msg_of(out)->refers = true;
+    }
 }
 
 static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series)

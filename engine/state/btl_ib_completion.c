@@ -8,6 +8,12 @@
 #include "btl_ib_answers.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_state.h"
+#include "btl_ib_zcopy.h"
+
+static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
 
 static void queue_event(btl_ib_out_t *out)
 {
@@ -21,11 +27,11 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
     switch (out->kind) {
     case BTL_IB_OUT_MESSAGE:
         conn->engine->count.sent_messages++;
-        out->sent_due = true;
         if (copied) {
+            out->sent_due = true;
             btl_ib_completion_add(out, 0);
-        } else {
-            queue_event(out);
+        } else if (!btl_ib_zcopy_left(conn, msg_of(out))) {
+            btl_ib_completion_sent(out);
         }
         break;
     case BTL_IB_OUT_REQUEST:
@@ -39,6 +45,12 @@ void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
     }
 }
 
+void btl_ib_completion_sent(btl_ib_out_t *out)
+{
+    out->sent_due = true;
+    queue_event(out);
+}
+
 void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -48,6 +60,7 @@ void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32
     for (; count > 0; count--) {
         btl_ib_list_t *item = btl_ib_list_pop(bundled);
         btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        (void) btl_ib_zcopy_end(engine, msg_of(out));
         out->sent_due = true;
         out->done_due = true;
         out->status = 0;
@@ -68,7 +81,10 @@ void btl_ib_completion_add(btl_ib_out_t *out, int status)
     case BTL_IB_OUT_OFFLOAD:
         btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
         break;
-    default:
+    case BTL_IB_OUT_MESSAGE:
+        if (btl_ib_zcopy_end(out->conn->engine, msg_of(out)) && status == 0) {
+            out->sent_due = true;
+        }
         break;
     }
     out->status = status;
@@ -88,7 +104,7 @@ static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
         ops->op_done(engine->ops_context, BTL_IB_CONTAINER(out, btl_ib_op_t, out), out->status);
         return;
     }
-    btl_ib_msg_t *msg = BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+    btl_ib_msg_t *msg = msg_of(out);
     if (sent) {
         ops->on_sent(engine->ops_context, msg);
     }

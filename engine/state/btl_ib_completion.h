@@ -15,6 +15,9 @@
  * complete. */
 void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
 
+/* The memory of a message that left before is free: on_sent is due. */
+void btl_ib_completion_sent(btl_ib_out_t *out);
+
 /* The first `count` messages of the list were sent in a BUNDLE, which is a copy of them. Takes
  * them off the list. */
 void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);

@@ -84,6 +84,19 @@ void btl_ib_packet_own_bytes(btl_ib_segment_t *segment)
     segment->region = 0;
 }
 
+void btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to)
+{
+    for (int i = 0; segment->outside > 0 && i < 2; i++) {
+        struct iovec *part = &segment->iov[i];
+        const uint64_t offset =
+            (uint64_t) ((uintptr_t) part->iov_base - (uintptr_t) from->iov_base);
+
+        if (part->iov_len > 0 && offset < from->iov_len) {
+            part->iov_base = memcpy(to + offset, part->iov_base, part->iov_len);
+        }
+    }
+}
+
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size)
 {
     struct iovec part = {0};

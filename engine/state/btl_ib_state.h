@@ -530,6 +530,10 @@ struct btl_ib_engine {
     struct {               /* btl_ib_completion.c */
         uint32_t finished; /* messages and operations whose callbacks were called; wraps */
     } completion;
+    struct {                /* btl_ib_zcopy.c */
+        btl_ib_list_t sent; /* messages that left from their sender's memory, in that order */
+        uint32_t count;     /* messages with spare memory that hold their sender's */
+    } zcopy;
     struct {                       /* btl_ib_submit.c */
         btl_ib_segment_t *segment; /* between sendi_begin and sendi_commit */
     } reserved;

@@ -21,6 +21,8 @@
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
     X(sent_bundles, "segments that carried several messages")                                      \
+    X(zcopy_kept,                                                                                  \
+      "messages sent from the user's memory and copied after that, as their sender waited")        \
     X(sent_parts, "parts of segments that are larger than the path MTU")                           \
     X(sent_connects, "segments that carried a CONNECT")                                            \
     X(sent_ready, "acknowledgements that named what was refused and may come again")               \

@@ -451,6 +451,7 @@ static app_message_t *message_make(proc_t *proc, link_t *link, const message_t *
     if (rng_chance(&sim->rng, 300000)) {
         cut = m->size;
     }
+    cut = m->spare ? m->size / 2 : cut;
     content_fill(sim, m, am->bytes);
     memmove(am->bytes + cut + gap, am->bytes + cut, m->size - cut);
     am->proc = proc;
@@ -462,6 +463,9 @@ static app_message_t *message_make(proc_t *proc, link_t *link, const message_t *
     am->msg.tag = m->tag;
     am->msg.ordered = m->ordered;
     am->msg.want_ack_now = rng_chance(&sim->rng, 200000);
+    if ((m->spare || m->id % 3 == 0) && m->size > cut) {
+        am->msg.spare = malloc(m->size - cut);
+    }
     am->next = proc->held;
     if (am->next != NULL) {
         am->next->prev = am;
@@ -481,6 +485,7 @@ static void message_free(app_message_t *am, uint32_t size)
     if (am->next != NULL) {
         am->next->prev = am->prev;
     }
+    free(am->msg.spare);
     memset(am, 0xa5, sizeof(*am) + size);
     free(am);
 }
@@ -677,6 +682,12 @@ void app_on_sent(void *context, btl_ib_msg_t *msg)
     m->sent = true;
     if (m->size >= 64) {
         check_handed(proc, m, 0);
+    }
+    if (msg->spare != NULL) { /* the application writes something else there */
+        memset(msg->iov[1].iov_base, 0xc3, msg->iov[1].iov_len);
+        if (m->chunked && m->delivered == 0) {
+            fault_applied(proc->sim, F_KEPT_LATE);
+        }
     }
 }
 

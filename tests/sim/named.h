@@ -70,6 +70,11 @@ void replayed(sim_t *sim);
 void rekeyed(sim_t *sim);
 void forged(sim_t *sim);
 
+/* named_zcopy.c */
+void zcopy_alone(sim_t *sim);
+void zcopy_several(sim_t *sim);
+void zcopy_unanswered(sim_t *sim);
+
 /* named_loss.c */
 void loss_one(sim_t *sim);
 void loss_of_retransmission(sim_t *sim);

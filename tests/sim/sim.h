@@ -113,6 +113,7 @@ uint64_t mix64(uint64_t x);
     X(SEND_IN_DELIVER, "sends from the receive callback")                                          \
     X(ORDERED, "messages to be delivered in the order of sending")                                 \
     X(SEND_IN_DONE, "sends from the completion callback")                                          \
+    X(KEPT_LATE, "messages copied behind their sending, so that their sender has its memory")      \
     X(BUNDLE, "segments with several messages")                                                    \
     X(PUT, "PUTs started")                                                                         \
     X(GET, "GETs started")                                                                         \
@@ -215,6 +216,7 @@ typedef struct message {
     bool kept;
     bool ordered; /* to be delivered in the order of sending, among such */
     bool chunked; /* seen in chunks */
+    bool spare;   /* its second half has spare memory; else of each third message it may */
     bool sent;
     bool done;
     int status;

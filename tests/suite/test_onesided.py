@@ -35,7 +35,7 @@ WINDOWS = [row for what in PROGRAMS for row in (
     *(rma("onesided window=dynamic", ranks) for ranks in (2, 3)),
     # Whoever names all flags has what he has who names none.
     rma("onesided", 2, 2, name="rma/onesided,flags/2-ranks/2-hosts", limit=90,
-        mpirun="--mca btl_ib_flags send,put,get,atomics,fetching-atomics,rdma-flush")]
+        mpirun="--mca btl_ib_flags send,inplace,put,get,atomics,fetching-atomics,rdma-flush")]
 
 # Targets that do not call MPI, served by their progress threads.
 PASSIVE = [

@@ -1,0 +1,71 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios of messages that leave from their sender's memory (btl_ib_zcopy.h). The application
+ * overwrites that memory as soon as it has it back. */
+
+#include "named.h"
+
+static bool drop_chunks(sim_t *sim, const datagram_t *d)
+{
+    return type_of(d) == BTL_IB_TYPE_CHUNK && sim->scratch[0] != 0 && sim->scratch[0]-- > 0;
+}
+
+/* `lost` chunks are lost first. Returns the number of the first message. */
+static uint32_t say_with_spare(sim_t *sim, uint32_t count, uint64_t lost)
+{
+    two(sim);
+    sim->clean = lost == 0;
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    sim->drop = drop_chunks;
+    sim->scratch[0] = lost;
+    const uint32_t first = sim->nmessages;
+    for (uint32_t i = 0; i < count; i++) {
+        say(sim, 0, 1, 15000, 1000)->spare = true;
+    }
+    return first;
+}
+
+static uint64_t not_sent(const sim_t *sim, uint32_t first)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = first; i < sim->nmessages; i++) {
+        count += !sim->messages[i].sent;
+    }
+    return count;
+}
+
+void zcopy_alone(sim_t *sim)
+{
+    const uint32_t first = say_with_spare(sim, 1, 30);
+
+    sim_run_until(sim, sim->now + SIM_US(30));
+    must_be_within(sim, "its memory is still in use", not_sent(sim, first), 0);
+    must_be_within(sim, "not copied", 1 - sim_counters(sim, 0)->zcopy_kept, 0);
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}
+
+void zcopy_several(sim_t *sim)
+{
+    say_with_spare(sim, 8, 0);
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "copied", sim_counters(sim, 0)->zcopy_kept, 1); /* the last one, alone */
+    finish(sim);
+}
+
+void zcopy_unanswered(sim_t *sim)
+{
+    const uint32_t first = say_with_spare(sim, 4, 1000);
+
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    must_be_within(sim, "memory is still in use", not_sent(sim, first), 0);
+    sim->scratch[0] = 0;
+    must_be_within(sim, "not copied", 4 - sim_counters(sim, 0)->zcopy_kept, 0);
+    run_settle(sim, SIM_S(1));
+    finish(sim);
+}

@@ -436,7 +436,8 @@ static void stop(btl_ib_component_t *component)
     if (component->params.stats) {
         btl_ib_stats_print(component->name.vpid, component->self->host,
                            btl_ib_engine_counters(component->engine),
-                           component->registered.rejected);
+                           component->registered.rejected,
+                           btl_ib_engine_overflows(component->engine));
     }
     free_engine(component);
 }

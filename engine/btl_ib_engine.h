@@ -294,6 +294,9 @@ uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 
+/* Datagrams that found no room in a receive buffer here, as far as the system tells. */
+uint64_t btl_ib_engine_overflows(const btl_ib_engine_t *engine);
+
 /* ---- connections ---- */
 
 /*

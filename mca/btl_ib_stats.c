@@ -37,7 +37,7 @@ static void format_causes(const btl_ib_counters_t *counters, const char *prefix,
 }
 
 void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t *c,
-                        uint64_t not_registered)
+                        uint64_t not_registered, uint64_t overflows)
 {
     char rejected[576];
     char dropped[576];
@@ -52,11 +52,11 @@ void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t
             " spurious), timeouts %" PRIu64 ", copied late %" PRIu64 ", failovers %" PRIu64
             ", async turns %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
             ", by device: puts %" PRIu64 " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64
-            ", not pinned %" PRIu64 ", served elsewhere %" PRIu64
+            ", not pinned %" PRIu64 ", served elsewhere %" PRIu64 ", overflows %" PRIu64
             ", blocked %s, rejected %s, dropped %s\n",
             rank, host, c->sent_segments, c->sent_bytes, c->received_segments, c->received_bytes,
             c->retransmits, c->retransmits_spurious, c->timeouts, c->zcopy_kept, c->failovers,
             c->async_turns, c->started_puts, c->started_gets, c->started_atomics, c->offload_puts,
             c->offload_gets, c->offload_atomics, c->offload_returned, not_registered,
-            c->served_elsewhere, blocked, rejected, dropped);
+            c->served_elsewhere, overflows, blocked, rejected, dropped);
 }

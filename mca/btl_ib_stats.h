@@ -12,8 +12,9 @@
 
 #include "btl_ib_counters.h"
 
-/* `not_registered`: times that memory was not registered with a device. */
+/* `not_registered`: times that memory was not registered with a device. `overflows`: datagrams that
+ * found no room in a receive buffer. */
 void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t *counters,
-                        uint64_t not_registered);
+                        uint64_t not_registered, uint64_t overflows);
 
 #endif

@@ -449,6 +449,8 @@ struct btl_ib_transport {
     uint8_t address[BTL_IB_ADDR_BYTES]; /* what peers pass to addr_add() */
     uint32_t address_len;
     btl_ib_limit_t limit; /* found when it was opened */
+    /* Datagrams that found no room in a receive buffer here, as far as the system tells. */
+    uint64_t overflows;
 };
 
 #endif

@@ -317,6 +317,61 @@ static void test_rx_depth(void **state)
     close_pair(&pair);
 }
 
+/* Datagrams that the system dropped at a port, by its own account: the last column of its line. */
+static uint64_t drops_at(uint32_t port)
+{
+    FILE *file = fopen("/proc/self/net/udp", "r");
+    char line[512];
+    uint64_t drops = UINT64_MAX;
+
+    assert_non_null(file);
+    while (NULL != fgets(line, sizeof(line), file)) {
+        unsigned of = 0;
+        if (1 == sscanf(line, " %*u: %*8x:%4x", &of) && of == port) {
+            for (size_t end = strlen(line); strchr(" \n", line[end - 1]) != NULL;
+                 line[--end] = '\0') {
+            }
+            drops = strtoull(strrchr(line, ' '), NULL, 10);
+        }
+    }
+    (void) fclose(file);
+    return drops;
+}
+
+/* What a full receive buffer costs is counted as the system counts it, and told once. */
+static void test_overflows(void **state)
+{
+    btl_ib_open_params_t params = heard_params();
+    btl_ib_event_t event;
+
+    (void) state;
+    need_udp(AF_INET);
+    params.socket_buffer = 65536;
+    pair_t pair = open_pair(params);
+    const btl_ib_tx_t tx = make_tx(pair.a, &pair.slots, 0, pair.b_at_a, 1000, 1);
+    const uint32_t depth = pair.b->ops->rx_depth(pair.b, 1000);
+    for (uint32_t round = 0; round < 2; round++) {
+        assert_int_equal(pair.b->overflows, drops_at(port_of(pair.b)));
+        for (uint32_t n = 0; n < 4 * depth; n++) {
+            assert_int_equal(send_all(pair.a, &tx, 1), 0);
+        }
+        for (uint32_t look = 0; look < 40 * depth; look++) {
+            if (pair.b->ops->poll(pair.b, &event, 1) > 0) {
+                repost(pair.b, &event);
+            }
+        }
+        assert_int_equal(send_all(pair.a, &tx, 1), 0); /* this one tells of those before */
+        event = wait_recv(pair.b);
+        repost(pair.b, &event);
+        assert_true(pair.b->overflows > 0);
+        assert_int_equal(pair.b->overflows, drops_at(port_of(pair.b)));
+        const char *told = strstr(calls.heard, "a receive buffer of 65536 bytes was full");
+        assert_non_null(told);
+        assert_null(strstr(told + 1, "a receive buffer"));
+    }
+    close_pair(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_ports),         cmocka_unit_test(test_last_port),
         cmocka_unit_test(test_any_port),      cmocka_unit_test(test_no_device),
         cmocka_unit_test(test_socket_buffer), cmocka_unit_test(test_rx_depth),
+        cmocka_unit_test(test_overflows),
     };
 
     return cmocka_run_group_tests(tests, NULL, free_devices);

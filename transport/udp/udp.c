@@ -38,6 +38,7 @@ static int udp_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
 
     if (udp->rx.pending_count == 0 && errors == 0) {
         btl_ib_udp_poll_sockets(&udp->poll, &udp->sockets, &udp->rx, &udp->errors);
+        t->overflows = udp->rx.overflows;
     }
     return errors + btl_ib_udp_recv_events(&udp->rx, &udp->peers, events + errors, max - errors);
 }

@@ -87,17 +87,45 @@ static bool fits_apart(uint32_t size, uint32_t len)
     return ((uint64_t) len + size - 1) / (size > 0 ? size : 1) * stride <= BTL_IB_UDP_BUFFER;
 }
 
-/* The size of each of the datagrams that were joined; 0: it is a single one. */
-static uint32_t joined_size(struct msghdr *msg)
+/* The receive buffer was full: told once, as all that was lost is sent again. */
+static void note_overflows(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
+                           uint32_t count)
 {
+    const uint32_t more = count - rx->overflows_of[index];
+
+    if (more > 0 && rx->overflows == 0) {
+        BTL_IB_UDP_LOG(rx->log, 1,
+                       "the system dropped %u datagrams, because a receive buffer of %u bytes was "
+                       "full: they come again. btl_ib_socket_buffer asks for a larger one, up to "
+                       "net.core.rmem_max",
+                       more, sockets->buffer_bytes / 2);
+    }
+    rx->overflows += more;
+    rx->overflows_of[index] = count;
+}
+
+/* What the kernel says of a message. */
+typedef struct notes {
+    uint32_t size; /* of each of the datagrams that were joined; 0: it is a single one */
+    uint32_t overflows;
+    bool overflowed;
+} notes_t;
+
+static notes_t read_notes(struct msghdr *msg)
+{
+    notes_t notes = {0};
+
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
         if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
             int size;
             memcpy(&size, CMSG_DATA(c), sizeof(size));
-            return size > 0 ? (uint32_t) size : 0;
+            notes.size = size > 0 ? (uint32_t) size : 0;
+        } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+            memcpy(&notes.overflows, CMSG_DATA(c), sizeof(notes.overflows));
+            notes.overflowed = true;
         }
     }
-    return 0;
+    return notes;
 }
 
 static void drop(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer, uint32_t size)
@@ -108,13 +136,17 @@ static void drop(btl_ib_udp_rx_t *rx, btl_ib_udp_buffer_t *buffer, uint32_t size
     put_buffer(rx, buffer);
 }
 
-static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_socket_t *socket,
+static void arrived(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, uint32_t index,
                     btl_ib_udp_buffer_t *buffer, struct mmsghdr *msg)
 {
+    const btl_ib_udp_socket_t *socket = &sockets->socket[index];
     const uint32_t len = msg->msg_len;
-    uint32_t size = joined_size(&msg->msg_hdr);
+    const notes_t notes = read_notes(&msg->msg_hdr);
+    const uint32_t size = notes.size == 0 || notes.size > len ? len : notes.size;
 
-    size = size == 0 || size > len ? len : size;
+    if (notes.overflowed) {
+        note_overflows(rx, sockets, index, notes.overflows);
+    }
     if (len == 0 || size > rx->max_datagram || msg->msg_hdr.msg_flags & MSG_TRUNC
         || !fits_apart(size, len)) {
         drop(rx, buffer, size);
@@ -196,7 +228,7 @@ bool btl_ib_udp_recv(btl_ib_udp_rx_t *rx, const btl_ib_udp_sockets_t *sockets, u
         btl_ib_udp_buffer_t *buffer = rx->call.buffer[i];
         rx->call.buffer[i] = NULL;
         bytes += rx->call.msg[i].msg_len;
-        arrived(rx, socket, buffer, &rx->call.msg[i]);
+        arrived(rx, sockets, index, buffer, &rx->call.msg[i]);
     }
     /* Short messages that come faster than one a call: ask for more of them at a time. */
     if (got < (int) batch || bytes > batch * SHORT) {

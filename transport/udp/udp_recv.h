@@ -49,13 +49,16 @@ typedef struct btl_ib_udp_recv_call {
     struct iovec iov[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_name_t name[BTL_IB_UDP_RECV_BATCH];
     btl_ib_udp_buffer_t *buffer[BTL_IB_UDP_RECV_BATCH]; /* NULL: the last call filled it */
-    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][CMSG_SPACE(sizeof(int))];
+    /* the size of joined datagrams, and a count of overflows */
+    _Alignas(struct cmsghdr) uint8_t control[BTL_IB_UDP_RECV_BATCH][2 * CMSG_SPACE(sizeof(int))];
 } btl_ib_udp_recv_call_t;
 
 typedef struct btl_ib_udp_rx {
     const btl_ib_udp_log_t *log;
     uint32_t max_datagram; /* larger datagrams are dropped */
     uint64_t dropped;
+    uint64_t overflows;                            /* of all sockets */
+    uint32_t overflows_of[BTL_IB_UDP_SOCKETS_MAX]; /* as the kernel counts; wraps */
     btl_ib_udp_buffer_t *free;
     btl_ib_udp_buffer_t *made;              /* all that there are, whoever has them */
     uint32_t buffers;                       /* how many */

@@ -42,6 +42,8 @@ static const char *set_options(int fd, sa_family_t family)
                                  v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
                                  v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
     (void) btl_ib_udp_set_option(fd, SOL_UDP, UDP_GRO, 1); /* Linux 5.0 and later */
+    /* What comes says how many others found no room, once some did (socket(7)). */
+    (void) btl_ib_udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     return NULL;
 }
 

@@ -180,6 +180,7 @@ static void open_params(search_t *search, const btl_ib_queue_table_t *table,
         .port_min = (uint16_t) params->port_min,
         .port_count = (uint32_t) params->port_range,
         .pkey = (uint16_t) params->pkey,
+        .mtu = (uint32_t) params->mtu,
         .service_level = (uint8_t) params->service_level,
         .traffic_class = (uint8_t) params->traffic_class,
         .rc =
@@ -246,7 +247,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     btl_ib_transport_attr_t attr;
     btl_ib_transport_t *transport = NULL;
     btl_ib_open_params_t open;
-    int rc = type->query(device, &attr);
+    int rc = type->query(device, (uint32_t) params->mtu, &attr);
 
     if (0 != rc) {
         turn_down(search, device, "it cannot be asked: %s", strerror(-rc));

@@ -107,6 +107,10 @@ static const btl_ib_param_number_t numbers[] = {
               "Transport verbs: the partition, with or without its first bit; the same on "
               "all hosts. 0: the first one of each port's table. Over rc the interface must "
               "be in it"),
+    INT_PARAM(mtu, 0, 0, 65535, "bytes", 9,
+              "Send no packet that is larger than this, as the MTU of an interface (udp) or a port "
+              "(verbs: 256, 512, 1024, 2048 or 4096, else the next below; not iWARP), or as a "
+              "message of the provider (ofi); 256 at least. 0: what the network carries"),
     INT_PARAM(service_level, 0, 0, 15, "level", 5,
               "Transport verbs: service level on InfiniBand; on RoCE the priority, where the "
               "network goes by that; 0 over rc: what the route says. Transport udp: priority of "

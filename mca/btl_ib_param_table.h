@@ -71,6 +71,7 @@ typedef struct btl_ib_params {
     int port_range;     /* ports from there on */
     int gid_index;      /* -1: the best */
     int pkey;           /* 0: the first */
+    int mtu;            /* bytes, 0: what the network carries */
     int service_level;
     int traffic_class;
     int max_eager_rdma; /* peers; 0: none */

@@ -282,6 +282,10 @@ static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_modul
     if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
         return refuse_by_rule(params, &flags, "send is missing");
     }
+    if (params->mtu > 0 && params->mtu < 256) {
+        return refuse(params, "mtu", "it is too small",
+                      "0, or 256 to 65535 (bytes, or with k, M, G or KiB, MiB, GiB after it)", "0");
+    }
     if (piece > 0 && piece < 4096) {
         return refuse(params, "rdma_pipeline_frag_size", "it is too small",
                       "0, or 4096 to 1073741824 (bytes, or with k, M, G or KiB, MiB, GiB after it)",

@@ -393,6 +393,7 @@ typedef struct btl_ib_open_params {
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */
     uint16_t pkey;          /* partition of an RDMA port; 0: the first one that the port is in */
+    uint32_t mtu;           /* bytes of a packet of the network at most; 0: as many as it carries */
     uint8_t service_level;  /* of InfiniBand, and the priority on RoCE if the network uses it; of a
                              * socket its priority */
     uint8_t traffic_class;  /* in routing headers: of IP the DSCP and two bits for ECN */
@@ -413,8 +414,9 @@ typedef struct btl_ib_transport_type {
     int (*devices)(const btl_ib_search_t *search, btl_ib_device_t **list);
     void (*devices_free)(btl_ib_device_t *list, int count);
 
-    /* The attributes an open would have, without opening. Returns 0 or a negative errno. */
-    int (*query)(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr);
+    /* The attributes an open with `mtu`, as in its parameters, would have, without opening. Returns
+     * 0 or a negative errno. */
+    int (*query)(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr);
 
     /* Open a device. Returns 0 and *out, or a negative errno after saying why in the log. */
     int (*open)(const btl_ib_device_t *device, const btl_ib_open_params_t *params,

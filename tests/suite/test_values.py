@@ -58,6 +58,7 @@ BAD = [
     ("eager_limit", "100", "it is too small", "256 to 1048576 (bytes"),
     ("get_limit", "0", "it is too small", "4096 to 18446744073709551615 (bytes"),
     ("put_limit", "99999999999999999999", "it is too large", "4096 to 18446744073709551615 (bytes"),
+    ("mtu", "255", "it is too small", "0, or 256 to 65535 (bytes"),
     ("rdma_pipeline_frag_size", "17", "it is too small", "0, or 4096 to 1073741824 (bytes"),
     ("min_rdma_pipeline_size", "2G", "it is too large", "0 to 1073741824 (bytes"),
     ("latency", "fast", "it is no number", "1 to 1000000 (microseconds"),

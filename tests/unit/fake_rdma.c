@@ -296,6 +296,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     }
     if (mask & IBV_QP_AV) {
         fake.level = attr->ah_attr.sl;
+        fake.mtu[fake.levels % 4] = (uint8_t) attr->path_mtu;
         fake.levels++;
     }
     if (attr->qp_state != IBV_QPS_ERR) {

@@ -390,6 +390,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     (void) id;
+    attr->path_mtu = IBV_MTU_4096;
     *mask = IBV_QP_STATE | (attr->qp_state == IBV_QPS_RTR ? IBV_QP_AV : 0);
     return 0;
 }

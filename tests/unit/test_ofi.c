@@ -103,7 +103,9 @@ static void test_attributes(void **state)
     assert_string_equal(bed.device->transport, "ofi");
     assert_string_equal(bed.device->provider, "udp");
     assert_true(AF_INET == bed.device->ip.ss_family || AF_INET6 == bed.device->ip.ss_family);
-    assert_int_equal(bed.type->query(bed.device, &attr), 0);
+    assert_int_equal(bed.type->query(bed.device, 500, &attr), 0);
+    assert_int_equal(attr.max_datagram, 500);
+    assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);
     t = open_with((btl_ib_open_params_t){.rx_depth = 8, .tx_depth = 4});
     assert_int_equal(t->attr.max_datagram, attr.max_datagram);
     assert_int_equal(t->attr.inline_size, attr.inline_size);

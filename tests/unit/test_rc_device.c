@@ -512,7 +512,7 @@ static void devices(void **state)
     assert_string_equal(list[0].interface, "eth7");
     assert_int_equal(list[0].ip.ss_family, AF_INET);
     assert_int_equal(list[0].prefix_bits, 24);
-    assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], &attr), 0);
+    assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], 0, &attr), 0);
     assert_int_equal(attr.connections_max, 5000); /* queue pairs of the device */
     btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_string_equal(said, "");
@@ -652,6 +652,44 @@ static void service_level(void **state)
     forget(0, 1);
 }
 
+/* An MTU below the route's, wanted by one side or both: both come to the least, down to a size that
+ * InfiniBand has, whoever connects. */
+static void path_mtu(void **state)
+{
+    static const struct {
+        uint32_t wanted[2];
+        int told; /* queue pairs that are taken through their states here */
+        uint8_t mtu;
+    } cases[] = {{{0, 0}, 0, 0},
+                 {{4096, 0}, 0, 0},
+                 {{65535, 4096}, 0, 0},
+                 {{0, 1024}, 2, IBV_MTU_1024},
+                 {{1500, 0}, 2, IBV_MTU_1024},
+                 {{2048, 4095}, 2, IBV_MTU_2048},
+                 {{512, 1024}, 2, IBV_MTU_512},
+                 {{256, 256}, 2, IBV_MTU_256}};
+
+    (void) state;
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const int told = cases[i / 2].told;
+        (void) tear_down(state);
+        fake_rdma_reset();
+        params.mtu = cases[i / 2].wanted[0];
+        open_side(0);
+        params.mtu = cases[i / 2].wanted[1];
+        open_side(1);
+        add(0, 1);
+        add(1, 0);
+        connect_sides((int) i % 2, 1 - (int) i % 2, 0);
+        assert_int_equal(fake.levels, told);
+        for (int j = 0; j < told; j++) {
+            assert_int_equal(fake.mtu[j], cases[i / 2].mtu);
+        }
+        assert_int_equal(fake.level, 0);
+    }
+    params.mtu = 0;
+}
+
 /* Interfaces of other partitions are not used. Ethernet has only the default one. */
 static void partition(void **state)
 {
@@ -692,7 +730,7 @@ static void ignored_parameters_are_told(void **state)
     params.pkey = 0x8005;
     params.service_level = 3;
     open_side(1);
-    assert_non_null(strstr(said, "btl_ib_pkey and btl_ib_service_level mean nothing"));
+    assert_non_null(strstr(said, "btl_ib_pkey, btl_ib_service_level and btl_ib_mtu mean nothing"));
     add(0, 1);
     connect_sides(0, 1, 0);
     assert_int_equal(fake.levels, 0);
@@ -725,6 +763,7 @@ int main(void)
         RC_TEST(queue_pairs_as_asked_for),
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(service_level),
+        RC_TEST(path_mtu),
         RC_TEST(partition),
         RC_TEST(ignored_parameters_are_told),
     };

@@ -54,7 +54,7 @@ static void test_devices(void **state)
     assert_string_equal(text, "driver unknown, firmware 16.35.2000, link 100000 Mbit/s, MTU 1024");
     type->library(text, sizeof(text));
     assert_memory_equal(text, "rdma-core: built with libibverbs ", 33);
-    assert_int_equal(type->query(&list[0], &attr), 0);
+    assert_int_equal(type->query(&list[0], 0, &attr), 0);
     assert_int_equal(attr.max_datagram, 1024);
     assert_int_equal(attr.registered_page, sysconf(_SC_PAGESIZE));
     type->devices_free(list, n);

@@ -188,6 +188,24 @@ static void test_other_mtu(void **state)
     close_one(t);
 }
 
+/* Less than the port carries, as the user wants it: down to a size that InfiniBand has. */
+static void test_wanted_mtu(void **state)
+{
+    btl_ib_open_params_t params = usual;
+
+    (void) state;
+    params.mtu = 511;
+    btl_ib_transport_t *t = open_one(params);
+    assert_int_equal(t->attr.max_datagram, 256);
+    assert_int_equal(t->address[3], IBV_MTU_256);
+    close_one(t);
+    params.mtu = 65535;
+    t = open_one(params);
+    assert_int_equal(t->attr.max_datagram, 1024);
+    assert_int_equal(t->address[3], fake.device[0].port[0].attr.active_mtu);
+    close_one(t);
+}
+
 /* For people: what the port and the queue pair are known by. */
 static void test_address_text(void **state)
 {
@@ -317,6 +335,7 @@ int main(void)
         UD_TEST(test_infiniband),
 
         UD_TEST(test_other_mtu),
+        UD_TEST(test_wanted_mtu),
         UD_TEST(test_other_subnet),
         UD_TEST(test_address_text),
         UD_TEST(test_grows_with_peers),

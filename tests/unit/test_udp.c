@@ -136,7 +136,7 @@ static void test_attributes(void **state)
 
     (void) state;
     need();
-    assert_int_equal(bed.type->query(bed.device, &attr), 0);
+    assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);
     pair = open_udp();
     const btl_ib_transport_attr_t *got = &pair.a->attr;
     assert_int_equal(got->max_datagram, attr.max_datagram);

@@ -83,7 +83,7 @@ static void test_devices(void **state)
         assert_device(&list[i]);
         assert_true(!six || AF_INET6 == list[i].ip.ss_family); /* IPv4 first */
         six = AF_INET6 == list[i].ip.ss_family;
-        assert_int_equal(bed.type->query(&list[i], &attr), 0);
+        assert_int_equal(bed.type->query(&list[i], 0, &attr), 0);
         assert_int_equal(attr.bandwidth, list[i].bandwidth);
     }
     assert_int_equal(bed.device->prefix_bits, 8);

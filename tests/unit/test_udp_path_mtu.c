@@ -139,10 +139,38 @@ static void test_published(void **state)
     set_lo_mtu(65536);
     btl_ib_device_t device = *bed.device; /* as if it had no part in what lo can do */
     device.loopback = false;
-    assert_int_equal(bed.type->query(&device, &attr), 0);
+    assert_int_equal(bed.type->query(&device, 0, &attr), 0);
     assert_int_equal(attr.max_datagram, 8968);
-    assert_int_equal(bed.type->query(bed.device, &attr), 0);
+    assert_int_equal(bed.type->query(bed.device, 0, &attr), 0);
     assert_int_equal(attr.max_datagram, WITHIN);
+}
+
+/* The user wants no larger packets, whatever lo can do: of what is sent, and of what peers are told
+ * that they may send. */
+static void test_wanted(void **state)
+{
+    btl_ib_open_params_t params = heard_params();
+    btl_ib_transport_attr_t attr;
+    btl_ib_udp_name_t name;
+    uint32_t carries = 0;
+    bool quick;
+
+    (void) state;
+    need_udp(AF_INET);
+    assert_int_equal(bed.type->query(bed.device, 1000, &attr), 0);
+    assert_int_equal(attr.max_datagram, 968);
+    assert_int_equal(bed.type->query(bed.device, 65535, &attr), 0);
+    assert_int_equal(attr.max_datagram, WITHIN);
+    params.mtu = 1000;
+    const pair_t pair = open_pair(params);
+    assert_int_equal(pair.a->attr.max_datagram, 968);
+    assert_int_equal(pair.a->attr.inline_size, 968);
+    assert_int_equal(pair.a->ops->path_datagram(pair.a, pair.b_at_a), 968);
+    assert_int_equal(
+        btl_ib_udp_name_unpack(pair.a->address, pair.a->address_len, &name, &carries, &quick), 0);
+    assert_int_equal(carries, 968);
+    assert_int_equal(added(pair.a, "10.9.0.2", 8968), 968);
+    close_pair((pair_t *) &pair);
 }
 
 /* What an interface of that MTU carries. */
@@ -166,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_ways),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_published),
+        cmocka_unit_test(test_wanted),
     };
 
     const struct CMUnitTest anywhere[] = {

@@ -135,7 +135,7 @@ static void test_no_device(void **state)
     need_udp(AF_INET);
     btl_ib_device_t device = *bed.device;
     strcpy(device.interface, "gone0");
-    assert_int_equal(bed.type->query(&device, &attr), -ENODEV);
+    assert_int_equal(bed.type->query(&device, 0, &attr), -ENODEV);
     assert_int_equal(bed.type->open(&device, &params, &t), -ENODEV);
     /* An address that it has no longer (RFC 5737: nobody's). */
     device = *bed.device;

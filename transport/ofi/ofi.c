@@ -459,7 +459,7 @@ static size_t prefix_of(const struct fi_info *info, uint64_t mode)
     return mode & FI_MSG_PREFIX ? info->ep_attr->msg_prefix_size : 0;
 }
 
-static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
+static int query_info(const struct fi_info *info, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     size_t prefix = prefix_of(info, info->tx_attr->mode);
     size_t counted = info->ep_attr->msg_prefix_size; /* in max_msg_size: by some, not by all */
@@ -468,10 +468,11 @@ static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
         return -EINVAL;
     }
     size_t largest = info->ep_attr->max_msg_size - counted;
+    size_t most = mtu != 0 && mtu < LARGEST ? mtu : LARGEST;
     bool local = info->domain_attr->mr_mode & FI_MR_LOCAL;
     size_t inject = info->tx_attr->inject_size;
     *attr = (btl_ib_transport_attr_t){
-        .max_datagram = largest < LARGEST ? (uint32_t) largest : LARGEST,
+        .max_datagram = (uint32_t) (largest < most ? largest : most),
         .inline_size = inject > prefix ? (uint32_t) (inject - prefix) : 0,
         .max_iov = 1, /* fi_inject() of one piece is the cheapest way out; gathering needs more */
         .max_batch = BATCH,
@@ -486,9 +487,9 @@ static int query_info(const struct fi_info *info, btl_ib_transport_attr_t *attr)
     return 0;
 }
 
-static int ofi_query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+static int ofi_query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
-    int rc = query_info(device->handle, attr);
+    int rc = query_info(device->handle, mtu, attr);
     attr->bandwidth = rc == 0 ? device->bandwidth : 0;
     return rc;
 }
@@ -611,7 +612,7 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     snprintf(ofi->base.name, sizeof(ofi->base.name), "ofi/%.20s:%.38s", device->provider,
              device->name);
     ofi->info = choose_info(device->handle);
-    rc = ofi->info == NULL ? -ENOMEM : query_info(ofi->info, &ofi->base.attr);
+    rc = ofi->info == NULL ? -ENOMEM : query_info(ofi->info, params->mtu, &ofi->base.attr);
     if (rc == 0) {
         uint32_t largest = ofi->base.attr.max_datagram;
         ofi->base.attr.bandwidth = device->bandwidth;

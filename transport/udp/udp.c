@@ -92,6 +92,11 @@ static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
 
 /* ---- addresses and memory ---- */
 
+static uint32_t at_most(uint32_t size, uint32_t most)
+{
+    return size < most ? size : most;
+}
+
 static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
 {
     btl_ib_udp_t *udp = btl_ib_udp_of(t);
@@ -106,7 +111,7 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     }
     const uint32_t path = btl_ib_udp_path_datagram(own, &name, interface);
     return btl_ib_udp_peer_add(&udp->peers, &name, latency_lane && udp->sockets.shared > 1,
-                               path < t->attr.max_datagram ? path : t->attr.max_datagram, addr);
+                               at_most(path, t->attr.max_datagram), addr);
 }
 
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
@@ -187,16 +192,18 @@ static const btl_ib_transport_ops_t udp_ops = {
     .close = udp_close,
 };
 
-static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
-    const uint32_t interface = btl_ib_udp_device_datagram(device);
+    const sa_family_t family = device->ip.ss_family;
+    const uint32_t most = mtu != 0 ? btl_ib_udp_mtu_datagram(family, mtu) : UINT32_MAX;
+    const uint32_t interface = at_most(btl_ib_udp_device_datagram(device), most);
     btl_ib_udp_name_t own;
 
     if (interface == 0) {
         return -ENODEV;
     }
     memcpy(&own, &device->ip, sizeof(own));
-    const uint32_t within_host = btl_ib_udp_path_datagram(&own, &own, interface);
+    const uint32_t within_host = at_most(btl_ib_udp_path_datagram(&own, &own, interface), most);
     const uint32_t largest = device->loopback || within_host > interface ? within_host : interface;
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = largest,
@@ -230,7 +237,8 @@ static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
     udp->base.attr.rx_depth = rx_depth(&udp->base, udp->rx.max_datagram);
     udp->base.limit = udp->sockets.limit;
     udp->base.address_len = btl_ib_udp_name_pack(
-        &udp->sockets.own, btl_ib_udp_device_datagram(device), two_lanes, udp->base.address);
+        &udp->sockets.own, at_most(btl_ib_udp_device_datagram(device), largest), two_lanes,
+        udp->base.address);
     BTL_IB_UDP_LOG(&udp->log, 10, "bound to %s",
                    btl_ib_udp_name_format(&udp->sockets.own, text, sizeof(text)));
 }
@@ -247,7 +255,7 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
     udp->log = (btl_ib_udp_log_t){.to = params->log, .name = udp->base.name};
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);
-    int rc = query(device, &udp->base.attr);
+    int rc = query(device, params->mtu, &udp->base.attr);
     if (rc == 0) {
         rc = btl_ib_udp_sockets_open(&udp->sockets, device, params);
     }

@@ -58,7 +58,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     }
     snprintf(handle->name, sizeof(handle->name), "%s", name);
     handle->port = port;
-    handle->mtu = 128u << port_attr->active_mtu; /* IBV_MTU_256 is 1 */
+    handle->mtu = port_attr->active_mtu;
     handle->max_qp = (uint32_t) device_attr->max_qp;
     snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
     btl_ib_device_t *device = &all[list->count++];
@@ -86,7 +86,8 @@ bool btl_ib_verbs_excluded(const btl_ib_search_t *search)
 void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
-    btl_ib_facts_t facts = {.speed = device->bandwidth, .mtu = handle->mtu};
+    btl_ib_facts_t facts = {.speed = device->bandwidth,
+                            .mtu = btl_ib_verbs_mtu_bytes((uint8_t) handle->mtu)};
     btl_ib_facts_t below = {.speed = 0};
     char text[192];
 

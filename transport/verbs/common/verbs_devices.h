@@ -16,7 +16,7 @@ typedef struct btl_ib_verbs_device {
     char name[64]; /* "mlx5_0", without the port */
     uint8_t port;
     btl_ib_verbs_gid_t gid; /* UD only */
-    uint32_t mtu;           /* bytes */
+    enum ibv_mtu mtu;       /* of the port */
     uint32_t max_qp;        /* queue pairs; RC only */
     char firmware[64];
 } btl_ib_verbs_device_t;

@@ -67,13 +67,14 @@ void btl_ib_verbs_diag_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what
 
 void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
 {
-    const uint32_t ours = verbs->port_attr.active_mtu;
+    const uint8_t ours = verbs->mtu;
     char text[96];
 
     if (theirs == 0 || theirs == ours) {
         return;
     }
-    snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, 128u << theirs, 128u << ours);
+    snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, btl_ib_verbs_mtu_bytes(theirs),
+             btl_ib_verbs_mtu_bytes(ours));
     BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
     btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_MTU, verbs->base.name, text);
 }

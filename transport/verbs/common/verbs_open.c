@@ -19,7 +19,8 @@ void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
     snprintf(verbs->base.name, sizeof(verbs->base.name), "verbs/%s:%.54s", wire, name);
 }
 
-int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port)
+int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
+                      uint32_t mtu)
 {
     int error;
 
@@ -34,6 +35,7 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
     if ((error = ibv_query_port(context, port, &verbs->port_attr)) != 0) {
         return btl_ib_verbs_failed(verbs, "ibv_query_port", error);
     }
+    verbs->mtu = btl_ib_verbs_mtu(verbs->port_attr.active_mtu, mtu);
     verbs->pd = ibv_alloc_pd(context);
     return verbs->pd != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
 }

@@ -14,9 +14,11 @@
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
                        const btl_ib_log_t *log, const char *wire, const char *name);
 
-/* Query the port, make its events non-blocking, and allocate a protection domain. Returns 0 or a
- * negative errno after logging why; verbs->context is the port's in either case. */
-int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port);
+/* Query the port, make its events non-blocking, and allocate a protection domain. `mtu` is that of
+ * the open parameters. Returns 0 or a negative errno after logging why; verbs->context is the
+ * port's in either case. */
+int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
+                      uint32_t mtu);
 
 /* Free the protection domain. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);

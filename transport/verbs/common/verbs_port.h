@@ -28,6 +28,7 @@ typedef struct btl_ib_verbs {
     struct ibv_device_attr device;
     struct ibv_port_attr port_attr;
     uint8_t port;
+    uint8_t mtu; /* enum ibv_mtu: the port's, or less if the user wants that */
 } btl_ib_verbs_t;
 
 #define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \
@@ -56,6 +57,24 @@ static inline uint32_t btl_ib_verbs_power_below(uint32_t x)
         power *= 2;
     }
     return power;
+}
+
+/* The bytes of an enum ibv_mtu (IBV_MTU_256 is 1). */
+static inline uint32_t btl_ib_verbs_mtu_bytes(uint8_t mtu)
+{
+    return 128u << mtu;
+}
+
+/* What is used of a port with `active` where the user wants at most `wanted` bytes (0: any). No MTU
+ * is below 256 bytes. */
+static inline uint8_t btl_ib_verbs_mtu(enum ibv_mtu active, uint32_t wanted)
+{
+    uint8_t mtu = (uint8_t) active;
+
+    while (wanted != 0 && mtu > IBV_MTU_256 && btl_ib_verbs_mtu_bytes(mtu) > wanted) {
+        mtu--;
+    }
+    return mtu;
 }
 
 /* Bytes that a device shall take out of a request itself, if it can. */

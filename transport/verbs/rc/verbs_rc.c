@@ -127,10 +127,11 @@ static const btl_ib_transport_ops_t rc_ops = {
 
 /* ---- opening ---- */
 
-static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
 
+    (void) mtu; /* the device makes packets of its messages */
     *attr = (btl_ib_transport_attr_t){
         .max_datagram = DATAGRAM_MAX,
         .max_iov = 1, /* all of it is in the engine's registered memory */
@@ -249,9 +250,10 @@ static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
 /* Who sets these meant something by it, be it only that jobs are kept apart. */
 static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
 {
-    if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0)) {
+    if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0 || params->mtu != 0)) {
         BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
-                         "%s: btl_ib_pkey and btl_ib_service_level mean nothing over iWARP",
+                         "%s: btl_ib_pkey, btl_ib_service_level and btl_ib_mtu mean nothing over "
+                         "iWARP",
                          rc->port.verbs.base.name);
     }
 }
@@ -288,7 +290,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     }
     struct ibv_context *context = rc->cm.listener->verbs;
     rc->port.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
-    error = btl_ib_verbs_open(verbs, context, rc->cm.listener->port_num);
+    error = btl_ib_verbs_open(verbs, context, rc->cm.listener->port_num, params->mtu);
     if (error != 0) {
         return error;
     }
@@ -337,7 +339,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     }
     btl_ib_verbs_t *verbs = &rc->port.verbs;
     init(rc, device, params);
-    int error = query(device, &verbs->base.attr);
+    int error = query(device, params->mtu, &verbs->base.attr);
     error = error == 0 ? open_port(rc, device, params) : error;
     error = error == 0 ? open_queues(rc, params) : error;
     if (error != 0) {
@@ -347,7 +349,7 @@ static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *pa
     plan_rdma(rc, params->rc.reads != 0 ? params->rc.reads : READS);
     btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
     log_ignored(rc, params);
-    rc->self.mtu = (uint8_t) verbs->port_attr.active_mtu;
+    rc->self.mtu = verbs->mtu;
     btl_ib_rc_address_pack(&rc->self, verbs->base.address);
     verbs->base.address_len = BTL_IB_RC_ADDRESS_BYTES;
     *out = &verbs->base;

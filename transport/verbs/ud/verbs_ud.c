@@ -79,12 +79,12 @@ static const btl_ib_transport_ops_t ud_ops = {
     .close = close_ud,
 };
 
-static int query(const btl_ib_device_t *device, btl_ib_transport_attr_t *attr)
+static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
 
     *attr = (btl_ib_transport_attr_t){
-        .max_datagram = handle->mtu,
+        .max_datagram = btl_ib_verbs_mtu_bytes(btl_ib_verbs_mtu(handle->mtu, mtu)),
         .max_iov = 1, /* all of it is in the engine's registered memory */
         .max_batch = BTL_IB_UD_BATCH,
         .bandwidth = device->bandwidth,
@@ -103,7 +103,7 @@ static void publish(btl_ib_ud_t *ud)
         .qkey = ud->qps.qkey,
         .pkey = ud->port.pkey,
         .lid = btl_ib_verbs_ethernet(&ud->port.verbs) ? 0 : ud->port.verbs.port_attr.lid,
-        .mtu = (uint8_t) ud->port.verbs.port_attr.active_mtu,
+        .mtu = ud->port.verbs.mtu,
         .count = (uint8_t) ud->qps.count,
     };
 
@@ -123,7 +123,7 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
     uint32_t qkey;
     int rc = btl_ib_ud_port_open(&ud->port, device, params);
 
-    rc = rc != 0 ? rc : query(device, &verbs->base.attr);
+    rc = rc != 0 ? rc : query(device, params->mtu, &verbs->base.attr);
     if (rc != 0) {
         return rc;
     }

@@ -79,7 +79,7 @@ int btl_ib_ud_port_open(btl_ib_ud_port_t *port, const btl_ib_device_t *device,
     if (context == NULL) {
         return btl_ib_verbs_failed(&port->verbs, "ibv_open_device", errno);
     }
-    const int error = btl_ib_verbs_open(&port->verbs, context, handle->port);
+    const int error = btl_ib_verbs_open(&port->verbs, context, handle->port, params->mtu);
     if (error != 0) {
         return error;
     }

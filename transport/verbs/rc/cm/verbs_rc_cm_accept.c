@@ -67,7 +67,7 @@ static int accept_conn(const btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn,
     }
     btl_ib_rc_conn_join(conn, params);
     struct rdma_conn_param reply = btl_ib_rc_conn_offer(conn, params->from, bytes);
-    return -btl_ib_rc_qp_accept(&rc->port, conn->id, &reply);
+    return -btl_ib_rc_qp_accept(&rc->port, conn->id, params->mtu, &reply);
 }
 
 static void take_request(btl_ib_rc_t *rc, struct rdma_cm_id *id, btl_ib_rc_peer_t *peer,

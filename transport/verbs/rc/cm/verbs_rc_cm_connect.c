@@ -100,7 +100,7 @@ void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     btl_ib_rc_conn_set_stage(conn, BTL_IB_RC_ASKING);
     struct rdma_conn_param param = btl_ib_rc_conn_offer(conn, peer->cookie, bytes);
-    error = btl_ib_rc_qp_connect(&rc->port, conn->id, &param);
+    error = btl_ib_rc_qp_connect(&rc->port, conn->id, peer->mtu, &param);
     if (error != 0) {
         /* Soft-iWARP asks for a TCP connection there and then. */
         btl_ib_rc_cm_failed(rc, conn, error == ECONNREFUSED, "rdma_connect", error);
@@ -111,7 +111,7 @@ void btl_ib_rc_cm_route_resolved(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 
 void btl_ib_rc_cm_responded(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const void *bytes, size_t len)
 {
-    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->qp);
+    const int error = btl_ib_rc_qp_establish(&rc->port, conn->id, conn->peer->addr.mtu, conn->qp);
 
     if (error != 0) {
         btl_ib_rc_cm_failed(rc, conn, false, "its queue pair cannot be made ready", error);

@@ -250,6 +250,7 @@ struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64
         .word_key = conn->credit.mr->rkey,
         .reads = port->reads,
         .relaxed = port->relaxed,
+        .mtu = port->verbs.mtu,
     };
 
     if (conn->eager != NULL) {

@@ -68,9 +68,18 @@ struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uin
 
 /* ---- connecting ---- */
 
-static bool is_hidden(const btl_ib_rc_port_t *port)
+/* The largest MTU that both ends want. */
+static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
 {
-    return port->level != 0 && !port->iwarp;
+    const uint8_t ours = port->verbs.mtu;
+
+    return theirs != 0 && theirs < ours ? theirs : ours;
+}
+
+static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    return !port->iwarp
+           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
 }
 
 /* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
@@ -84,10 +93,10 @@ static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
     return qp;
 }
 
-/* What librdmacm would do, but for the service level. Who accepts says in `param` how many reads
- * there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+/* What librdmacm would do, but for the service level and the MTU. Who accepts says in `param` how
+ * many reads there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
 static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                       enum ibv_qp_state state, const struct rdma_conn_param *param)
+                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
 {
     struct ibv_qp_attr attr = {.qp_state = state};
     int mask;
@@ -96,7 +105,9 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
         return errno;
     }
     if (state == IBV_QPS_RTR) {
-        attr.ah_attr.sl = port->level;
+        const uint8_t most = mtu_limit(port, theirs);
+        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
+        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
         mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
     }
     if (param != NULL) {
@@ -107,39 +118,41 @@ static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, stru
 }
 
 static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
-                      const struct rdma_conn_param *param)
+                      uint8_t theirs, const struct rdma_conn_param *param)
 {
-    int error = enter_state(port, id, qp, IBV_QPS_INIT, NULL); /* again: rights may have changed */
+    /* Again: rights may have changed. */
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
 
-    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, param) : error;
-    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, param) : error;
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
 }
 
-int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                          struct rdma_conn_param *param)
 {
-    if (is_hidden(port)) {
+    if (is_hidden(port, theirs)) {
         (void) hide(id, param);
     }
     return rdma_connect(id, param) == 0 ? 0 : errno;
 }
 
-int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                         struct rdma_conn_param *param)
 {
-    if (!is_hidden(port)) {
+    if (!is_hidden(port, theirs)) {
         return rdma_accept(id, param) == 0 ? 0 : errno;
     }
     struct ibv_qp *qp = hide(id, param);
-    int error = make_ready(port, id, qp, param);
+    int error = make_ready(port, id, qp, theirs, param);
     error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
     id->qp = qp;
     return error;
 }
 
-int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp)
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp)
 {
-    int error = make_ready(port, id, qp, NULL);
+    int error = make_ready(port, id, qp, theirs, NULL);
 
     error = error == 0 && rdma_establish(id) != 0 ? errno : error;
     id->qp = qp;

@@ -4,7 +4,7 @@
  */
 
 /* The queue pair of an RC connection and its attributes: depths, inline size, retries, timers,
- * traffic class, service level. */
+ * traffic class, service level, MTU. */
 
 #ifndef BTL_IB_VERBS_RC_QP_H
 #define BTL_IB_VERBS_RC_QP_H
@@ -32,15 +32,17 @@ struct rdma_conn_param btl_ib_rc_qp_conn_param(const btl_ib_rc_port_t *port, uin
 
 /*
  * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
- * accepted. rdma_cm knows no service level: where one is asked for the queue pair is taken through
- * its states here, and is hidden from librdmacm until it is connected (then that event is
- * RDMA_CM_EVENT_CONNECT_RESPONSE). Return 0 or an errno.
+ * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
+ * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
+ * taken through its states here, and is hidden from librdmacm until it is connected (then that
+ * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
  */
-int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                          struct rdma_conn_param *param);
-int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id,
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
                         struct rdma_conn_param *param);
-int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp);
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp);
 
 void btl_ib_rc_qp_destroy(struct rdma_cm_id *id, struct ibv_qp *qp);
 

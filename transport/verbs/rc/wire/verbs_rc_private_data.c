@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 static const uint8_t magic[4] = {'b', 't', 'l', 'i'};
 
@@ -33,7 +33,8 @@ typedef struct wire {
     uint32_t word_key;
     uint8_t reads;
     uint8_t relaxed;
-    uint16_t zero_too;
+    uint8_t mtu;
+    uint8_t zero_too;
     uint32_t eager_key;
     uint16_t eager_slots;
     uint16_t eager_slot;
@@ -70,6 +71,7 @@ void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out)
         .word_key = htobe32(params->word_key),
         .reads = params->reads,
         .relaxed = params->relaxed,
+        .mtu = params->mtu,
         .eager_key = htobe32(params->eager_key),
         .eager_slots = htobe16(params->eager_slots),
         .eager_slot = htobe16(params->eager_slot),
@@ -96,6 +98,7 @@ int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *p
         .word_key = be32toh(wire.word_key),
         .reads = wire.reads,
         .relaxed = wire.relaxed != 0,
+        .mtu = wire.mtu,
         .eager_key = be32toh(wire.eager_key),
         .eager_slots = be16toh(wire.eager_slots),
         .eager_slot = be16toh(wire.eager_slot),

@@ -11,7 +11,7 @@
  *      0       4         5         6        8     16     24        28      32     40         44
  *      | magic | version | channel | zero   | to  | from | attempt | depth | word | word key |
  *      44      45        46     48          52            54           56
- *      | reads | relaxed | zero | eager key | eager slots | bytes of one |
+ *      | reads | relaxed | MTU, zero | eager key | eager slots | bytes of one |
  *
  *      0       4         5        6
  *      | magic | version | reason |      of a rejection
@@ -45,6 +45,7 @@ typedef struct btl_ib_rc_params {
     uint32_t word_key;
     uint8_t reads;        /* reads and atomics of the other side that are served at once */
     bool relaxed;         /* memory that the sender exposes is filled in any order */
+    uint8_t mtu;          /* that the sender wants at most: enum ibv_mtu */
     uint32_t eager_key;   /* of a ring in the cache line behind the word */
     uint16_t eager_slots; /* a power of two; 0: there is none */
     uint16_t eager_slot;  /* bytes */

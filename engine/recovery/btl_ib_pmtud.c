@@ -201,13 +201,16 @@ void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
     conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
 }
 
+/* A copy that was refused got through, so the next one asks nothing; those behind it do: the path
+ * may carry less since. */
 bool btl_ib_pmtud_asks(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
     bool silent =
         sizes->asked && conn->recovery.probes % ASK_SILENT != 1; /* it did not answer the last */
+    bool came = segment->refused > 0 && segment->copies == segment->refused + 1;
 
-    if (silent || segment->refused > 0 || !is_suspect(conn, on_wire(conn, segment))
+    if (silent || came || !is_suspect(conn, on_wire(conn, segment))
         || btl_ib_segment_is_mtu_probe(segment)) {
         return false;
     }

@@ -196,6 +196,7 @@ const named_scenario_t named_scenarios[] = {
     {"hole_narrow", "a path carries less than any should", hole_narrow},
     {"hole_for_operations", "one-sided operations, and the path carries less from then on",
      hole_for_operations},
+    {"hole_after_refusal", "what is lost in it was refused before", hole_after_refusal},
     {"no_hole", "losses and refusals that are no sign of a smaller path", no_hole},
     {"path_told", "the network says that the path carries less, in the middle of a stream",
      path_told},

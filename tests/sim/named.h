@@ -208,6 +208,7 @@ void hole_many_parts(sim_t *sim);
 void hole_heals(sim_t *sim);
 void hole_narrow(sim_t *sim);
 void hole_for_operations(sim_t *sim);
+void hole_after_refusal(sim_t *sim);
 void no_hole(sim_t *sim);
 void path_told(sim_t *sim);
 

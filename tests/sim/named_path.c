@@ -193,6 +193,24 @@ void hole_for_operations(sim_t *sim)
     end(sim);
 }
 
+/* What was refused at first, and may come once the path carries less. Nothing else is sent. */
+void hole_after_refusal(sim_t *sim)
+{
+    begin(sim);
+    run_tag_from(sim, sim->now + SIM_S(1));
+    const uint32_t first = sim->nmessages;
+    say(sim, 0, 1, 1400, 1000)->tag = 200;
+    sim_run_until(sim, sim->tag_from - SIM_MS(10));
+    if (sim_counters(sim, 0)->deferred == 0) {
+        sim_fail(sim, "it was not refused");
+    }
+    make_hole(sim, 1300);
+    run_settle(sim, SIM_S(20));
+    must_be_within(sim, "after its tag had a receiver it took ns",
+                   sim->messages[first].delivered_at - sim->tag_from, SIM_S(3));
+    end(sim);
+}
+
 /* Random losses, whatever the sizes; a full receive buffer that has room for small ones only; refusals. */
 void no_hole(sim_t *sim)
 {

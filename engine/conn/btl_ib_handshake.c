@@ -145,6 +145,15 @@ static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arriv
     return false;
 }
 
+/* Say that it arrived, so that its sender waits and does not give us up: unless that incarnation
+ * ended here, which only our silence tells. */
+static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (!btl_ib_identity_has_ended(rail->engine, &arrival->view)) {
+        btl_ib_path_response_send(rail, arrival);
+    }
+}
+
 /* Look a sender up, and make the connection if it is who it says. It replaces `old`, whose process
  * has ended then; NULL: none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
@@ -157,15 +166,14 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     /* the progress thread cannot ask the runtime */
     if (engine->turn.async && !engine->admission.closed) {
         if (btl_ib_admission_keep(rail, arrival)) {
-            btl_ib_path_response_send(rail, arrival);
+            let_wait(rail, arrival);
         }
         return NULL;
     }
     if (!btl_ib_admission_looks_up(engine, old != NULL)) {
         engine->count.dropped_lookup++;
         if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
-            /* so that it waits, and does not give us up */
-            btl_ib_path_response_send(rail, arrival);
+            let_wait(rail, arrival);
         }
         return NULL;
     }
@@ -272,11 +280,12 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
 {
     btl_ib_view_t *view = &arrival->view;
 
+    view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
     if (view->type != BTL_IB_TYPE_ACK) {
-        view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
         return conn;
     }
-    conn->engine->count.dropped_stale++;     /* its CONNECT was used, though */
+    conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
+    btl_ib_recovery_heard(conn, view);
     if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
         btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
         btl_ib_ack_send(conn, 0);

@@ -31,13 +31,18 @@ int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones)
     return tombstones->list == NULL ? -ENOMEM : 0;
 }
 
+static bool same_rails(const btl_ib_tombstone_t *of, const btl_ib_tombstone_t *peer)
+{
+    return of->name == peer->name && of->rail == peer->rail
+           && of->remote_rail == peer->remote_rail;
+}
+
 static btl_ib_tombstone_t *find(const btl_ib_tombstones_t *tombstones,
                                 const btl_ib_tombstone_t *peer)
 {
     for (uint32_t i = 0; i < tombstones->count; i++) {
         btl_ib_tombstone_t *of = &tombstones->list[i];
-        if (of->name == peer->name && of->secret == peer->secret && of->rail == peer->rail
-            && of->remote_rail == peer->remote_rail) {
+        if (same_rails(of, peer) && of->secret == peer->secret) {
             return of;
         }
     }
@@ -79,4 +84,15 @@ uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
     const btl_ib_tombstone_t *tombstone = find(tombstones, peer);
 
     return tombstone == NULL ? 0 : tombstone->epoch + 1;
+}
+
+bool btl_ib_tombstones_ended(const btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *peer)
+{
+    for (uint32_t i = 0; i < tombstones->count; i++) {
+        const btl_ib_tombstone_t *of = &tombstones->list[i];
+        if (same_rails(of, peer) && !btl_ib_seq_before(of->epoch, peer->epoch)) {
+            return true;
+        }
+    }
+    return false;
 }

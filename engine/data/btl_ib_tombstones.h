@@ -12,6 +12,7 @@
 #ifndef BTL_IB_TOMBSTONES_H
 #define BTL_IB_TOMBSTONES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "btl_ib_mem.h"
@@ -45,5 +46,8 @@ void btl_ib_tombstones_add(btl_ib_tombstones_t *tombstones, const btl_ib_tombsto
 /* The lowest epoch that is valid for that peer (name, rails, secret); 0: any. */
 uint32_t btl_ib_tombstones_floor(const btl_ib_tombstones_t *tombstones,
                                  const btl_ib_tombstone_t *peer);
+
+/* Did that epoch of a peer (name, rails) end, or a later one, of whatever secret? */
+bool btl_ib_tombstones_ended(const btl_ib_tombstones_t *tombstones, const btl_ib_tombstone_t *peer);
 
 #endif

@@ -102,6 +102,18 @@ bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *
                            btl_ib_rails_of(view->connect.from_rail, view->connect.to_rail));
 }
 
+bool btl_ib_identity_has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view)
+{
+    const btl_ib_tombstone_t peer = {
+        .name = view->connect.name,
+        .rail = view->connect.to_rail,
+        .remote_rail = view->connect.from_rail,
+        .epoch = view->connect.epoch,
+    };
+
+    return btl_ib_tombstones_ended(&engine->tombstones, &peer);
+}
+
 bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                              const btl_ib_secret_t *secret)
 {

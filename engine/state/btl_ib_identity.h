@@ -62,6 +62,9 @@ static inline void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
 bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                             const btl_ib_secret_t *secret);
 
+/* Did the incarnation end here that it says to belong to? It may be another process's. */
+bool btl_ib_identity_has_ended(const btl_ib_engine_t *engine, const btl_ib_view_t *view);
+
 /* Does it belong to an incarnation that has already ended here? */
 bool btl_ib_identity_is_late(const btl_ib_engine_t *engine, const btl_ib_view_t *view,
                              const btl_ib_secret_t *secret);

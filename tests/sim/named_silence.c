@@ -152,6 +152,32 @@ void partition_too_long(sim_t *sim)
     finish(sim);
 }
 
+/* What the first sends is lost, from its first datagram on. It hears the second, which by that rail
+ * only asks whether it is there, so it must not say that nothing was heard when it gives it up. And
+ * then it must not keep it waiting either: the second finds that out by silence, though the first
+ * cannot look up all that it asks. */
+void partition_one_way(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->procs[0].config.silence_limit = 3000000;
+    sim->procs[0].config.lookups_max = 1;
+    sim->procs[1].config.silence_limit = 6000000;
+    run_start(sim);
+    fault_add(sim, F_PARTITION_ONE_WAY, 0, sim->now + SIM_S(4), 1000000, 0)->src = 0;
+    sim->death_ok = true;
+    app_connect(&sim->procs[1], 0, 1);
+    say(sim, 0, 1, 100, 1000)->rail = 1;
+    say(sim, 1, 0, 100, 1000)->rail = 0;
+    sim_run_until(sim, sim->now + SIM_MS(3500)); /* a death of another name: check_death() */
+    must_be_within(sim, "connections given up", sim->applied[F_DEATH], 1);
+    must_be_within(sim, "connections to be given up", 1 - sim->applied[F_DEATH], 0);
+    say(sim, 1, 0, 100, 1000)->rail = 1;
+    run_settle(sim, SIM_S(8));
+    must_be_within(sim, "connections given up by the second", sim->applied[F_DEATH], 2);
+    finish(sim);
+}
+
 void no_tag(sim_t *sim)
 {
     two_with_limit(sim, 3000000);

@@ -63,6 +63,13 @@ static void test_each_peer_has_its_own(void **state)
     }
     btl_ib_tombstone_t same = grave(5, 0);
     assert_int_equal(btl_ib_tombstones_floor(&graves, &same), 10);
+    for (uint32_t epoch = 8; epoch <= 10; epoch++) { /* of whatever secret */
+        btl_ib_tombstone_t other = grave(5, epoch);
+        other.secret++;
+        assert_int_equal(btl_ib_tombstones_ended(&graves, &other), epoch <= 9);
+        other.rail++;
+        assert_false(btl_ib_tombstones_ended(&graves, &other));
+    }
 }
 
 static void test_floor_is_above_the_latest_life(void **state)

@@ -20,6 +20,8 @@
 
 #include "sim.h"
 
+enum { INSISTS = 100000 }; /* questions at a time: far more than connections and operations */
+
 /* Memory that devices may use. */
 typedef struct exposure {
     struct exposure *next;
@@ -60,6 +62,8 @@ struct device {
     joint_t *joints;
     job_t *jobs; /* the newest first */
     uint32_t njobs, nover;
+    uint64_t full_at;    /* ns: when it last took nothing, */
+    uint32_t full_times; /* and how often at that time */
 };
 
 /* ---- memory ---- */
@@ -341,6 +345,19 @@ static int join(device_t *device, uint32_t address, uint32_t *id)
     return 0;
 }
 
+/* Time stands still in a call of the engine: one without end would ask for ever. */
+static void must_not_insist(device_t *device)
+{
+    sim_t *sim = device->sim;
+
+    device->full_times = device->full_at == sim->now ? device->full_times + 1 : 1;
+    device->full_at = sim->now;
+    if (device->full_times == INSISTS) {
+        sim_fail(sim, "p%u asks a device that takes nothing again and again",
+                 device->proc->index);
+    }
+}
+
 static int obstacle(device_t *device, uint32_t address, uint32_t *id)
 {
     sim_t *sim = device->sim;
@@ -358,6 +375,7 @@ static int obstacle(device_t *device, uint32_t address, uint32_t *id)
     if (device->njobs - device->nover >= device->proc->attr.tx_depth
         || (full != NULL && rng_chance(&sim->rng, full->ppm))) {
         fault_applied(sim, F_RDMA_EAGAIN);
+        must_not_insist(device);
         return -EAGAIN;
     }
     return join(device, address, id);

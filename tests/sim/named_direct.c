@@ -180,6 +180,32 @@ void direct_full(sim_t *sim)
     finish(sim);
 }
 
+/* It takes nothing, and bursts of messages leave beside: some of these fill whole GSO bursts, so that
+ * nothing of them is left for the next turn. */
+void direct_full_beside_bursts(sim_t *sim)
+{
+    two_devices(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        sim->procs[i].attr.gso_bytes = 4 * sim->procs[i].attr.max_datagram;
+        sim->procs[i].attr.max_batch = 16;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    fault_add(sim, F_RDMA_EAGAIN, 0, sim->now + SIM_MS(50), 1000000, 0);
+    work(sim, 0, BTL_IB_OP_ATOMIC, 8);
+    for (uint32_t i = 0; i < 100; i++) {
+        const uint64_t at = SIM_US(400) * (i + 1);
+        for (uint32_t alone = 0; alone <= i % 2; alone++) { /* as many as leave at once, or not */
+            say(sim, 0, 1, 8, at);
+        }
+        say(sim, 0, 1, 24000 + 100 * i, at);
+    }
+    run_settle(sim, SIM_S(1));
+    must_end_from(sim, 0, 0, 0);
+    must_be_direct(sim, 1);
+    finish(sim);
+}
+
 /* It takes nothing for long: what can goes another way, atomics wait. */
 void direct_never_connected(sim_t *sim)
 {
@@ -370,6 +396,31 @@ void direct_device_fails(sim_t *sim)
         again(sim, who + 2);
     }
     direct_clean(sim);
+}
+
+/* A port goes down for a moment while its device has not taken an ATOMIC yet, and there is another: the
+ * ATOMIC waits for it. */
+void direct_port_flaps(sim_t *sim)
+{
+    with_devices(sim, 2);
+    sim->survives = true;
+    run_start(sim);
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        app_connect(&sim->procs[0], 1, rail);
+        app_connect(&sim->procs[1], 0, rail);
+        say(sim, 0, 1, 100, 1000)->rail = rail;
+    }
+    run_settle(sim, SIM_S(1));
+    fault_add(sim, F_RDMA_EAGAIN, 0, sim->now + SIM_MS(5), 1000000, 0);
+    work(sim, 0, BTL_IB_OP_ATOMIC, 8)->rail = 0;
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    rail_set_port(sim->procs[0].rails[0], false);
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    rail_set_port(sim->procs[0].rails[0], true);
+    run_settle(sim, SIM_S(5));
+    must_end_from(sim, 0, 0, 0);
+    must_be_direct(sim, 1);
+    finish(sim);
 }
 
 /* The only device fails: every operation ends with its connection. */

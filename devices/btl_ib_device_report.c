@@ -150,7 +150,7 @@ void btl_ib_report_ports_taken(const btl_ib_params_t *params, const btl_ib_devic
                                int error)
 {
     const bool pairs = 0 == strcmp(device->transport, "udp") && params->bulk_lane;
-    const unsigned needed = pairs ? 2 : 1;
+    const unsigned needed = (pairs ? 2u : 1u) * (unsigned) params->qps_per_port;
     const unsigned ranks = btl_ib_compat_local_processes();
     const unsigned last = (unsigned) params->port_min + (unsigned) params->port_range - 1;
 

@@ -262,7 +262,8 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         return NULL;
     }
     if (search->sized > 0
-        && !btl_ib_wire_suffices(attr.connections_max, search->sized, table->count)) {
+        && !btl_ib_wire_suffices(attr.connections_max, search->sized, table->count,
+                                 (uint32_t) params->qps_per_port)) {
         turn_down(search, device,
                   "for %s it has %u connections, too few if all of %u processes were on this host "
                   "(btl_ib_wire rc takes it nevertheless)",
@@ -305,6 +306,7 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     } else if (transport->attr.bandwidth > 0) {
         opened->bandwidth = transport->attr.bandwidth;
     }
+    opened->bandwidth /= (uint32_t) search->params->qps_per_port; /* they share the port's */
     btl_ib_queues_format(table, text, sizeof(text));
     BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
                    transport->name, transport->attr.max_datagram, opened->bandwidth,
@@ -318,12 +320,52 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
 
 /* ---- which ones ---- */
 
+/* Is there a rail of this device already? */
+static bool is_opened(const search_t *search, const btl_ib_device_t *device)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < search->count && !found; ++i) {
+        const btl_ib_device_t *opened = &search->opened[i].device;
+
+        found = 0 == strcmp(opened->name, device->name)
+                && 0 == strcmp(opened->interface, device->interface)
+                && opened->port == device->port;
+    }
+    return found;
+}
+
+/* Open each of these devices, then once more those that could be, as often as there are to be rails
+ * over each port: a second rail of one device comes after the first of all others, so that peers
+ * with fewer for each are joined port by port. */
+static void open_all(search_t *search, const btl_ib_transport_type_t *type,
+                     const btl_ib_device_t *list, int count)
+{
+    btl_ib_queue_table_t table;
+
+    for (int n = 0; n < count * search->params->qps_per_port; ++n) {
+        const btl_ib_device_t *device = &list[n % count];
+        btl_ib_transport_t *transport;
+
+        if (BTL_IB_RAILS_MAX == search->count || search->ports_taken) {
+            BTL_IB_VERBOSE(1, "no rail over %s, as %s", device->name,
+                           search->ports_taken ? "no port is left" : "there are 16 already");
+            return;
+        }
+        transport = n < count || is_opened(search, device)
+                        ? open_device(search, type, device, &table)
+                        : NULL;
+        if (NULL != transport) {
+            add_rail(search, type, device, transport, &table);
+        }
+    }
+}
+
 /* Open the devices of one type of transport that are wanted. */
 static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 {
     const btl_ib_params_t *params = search->params;
     btl_ib_device_t *list = NULL;
-    btl_ib_queue_table_t table;
     const btl_ib_search_t wanted = {
         .provider = params->ofi_provider,
         .fork_safe = params->fork_safe,
@@ -345,13 +387,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->filter, &wanted.log);
-    for (int i = 0; i < selected && search->count < BTL_IB_RAILS_MAX && !search->ports_taken; ++i) {
-        btl_ib_transport_t *transport = open_device(search, type, &list[i], &table);
-
-        if (NULL != transport) {
-            add_rail(search, type, &list[i], transport, &table);
-        }
-    }
+    open_all(search, type, list, selected);
     type->devices_free(list, count);
 }
 

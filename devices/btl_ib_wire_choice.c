@@ -25,9 +25,10 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
     return count;
 }
 
-bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues)
+bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues,
+                          uint32_t rails)
 {
     const uint64_t pairs = (uint64_t) processes * processes;
 
-    return 0 == connections_max || pairs <= connections_max / ((uint64_t) queues + 1);
+    return 0 == connections_max || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
 }

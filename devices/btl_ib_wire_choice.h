@@ -36,9 +36,11 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
 
 /*
  * Are `connections_max` connections of a device (0: it needs none) enough for so many processes
- * with so many queues? At worst all of them are on one host, and each talks to each, itself
- * included, over each queue, and by one more connection for operations on memory.
+ * with so many queues, and so many rails over each port? At worst all of them are on one host, and
+ * each talks to each, itself included, over each queue, and by one more connection for operations
+ * on memory, of each rail.
  */
-bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues);
+bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues,
+                          uint32_t rails);
 
 #endif

@@ -98,7 +98,10 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
               "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
               "0; each process takes one for each device, over udp two side by side "
-              "(btl_ib_bulk_lane)"),
+              "(btl_ib_bulk_lane), and as often for each of btl_ib_qps_per_port"),
+    INT_PARAM(qps_per_port, 1, 1, 8, "rails", 9,
+              "Use each device as so many, each with sockets, queue pairs and buffers of its own, "
+              "over which long messages are spread; 16 in all; the same on all hosts"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 4,
               "Transport verbs: the place of the address (GID) in the table of each port, as "
               "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "

@@ -69,6 +69,7 @@ typedef struct btl_ib_params {
     int connected_max;  /* sockets of single peers */
     int port_min;       /* 0: any */
     int port_range;     /* ports from there on */
+    int qps_per_port;   /* rails */
     int gid_index;      /* -1: the best */
     int pkey;           /* 0: the first */
     int mtu;            /* bytes, 0: what the network carries */

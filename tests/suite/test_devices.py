@@ -133,6 +133,12 @@ def test_full_ports(run, mpi):
         )
         assert "rail 0 is " not in output
         assert "OK alltoall" in output
+    with Held(23004, 23007):
+        assert "rail 1 is udp" in mpi.alone(run, qps_per_port=2, if_include="lo", **ports)
+    with Held(23002, 23007):
+        output = mpi.alone(run, qps_per_port=2, **ports)
+    assert "  Needed: 4 for each rank on each device\n" in output
+    assert "ib BTL will not be used" in output
     # One port is enough for a process; more processes than ports are too many.
     with Held(23000, 23006):
         assert "rail 0 is udp" in mpi.alone(run, **ports)
@@ -162,6 +168,87 @@ def test_full_ports(run, mpi):
         output = mpi.alone(run, port_min=65534, port_range=8)
     assert "  Ports:  65534 to 65535 " in output
     assert "rail 0 is " not in output
+
+
+def test_rails_of_a_port(run, mpi):
+    """A device that is used as several rails: each process has sockets of its own for each, and
+    long messages are spread over them, as what the system was asked to send shows."""
+    preload = preloaded(
+        run,
+        "sent_by_port",
+        """
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static unsigned long sent[65536];
+
+static void count(int fd, const struct msghdr *msg)
+{
+    struct sockaddr_in own;
+    socklen_t size = sizeof(own);
+
+    if (0 == getsockname(fd, (struct sockaddr *) &own, &size) && AF_INET == own.sin_family) {
+        for (size_t i = 0; i < msg->msg_iovlen; i++) {
+            sent[ntohs(own.sin_port)] += msg->msg_iov[i].iov_len;
+        }
+    }
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    const ssize_t result = syscall(SYS_sendmsg, fd, msg, flags);
+
+    if (result >= 0) {
+        count(fd, msg);
+    }
+    return result;
+}
+
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned int many, int flags)
+{
+    const int result = (int) syscall(SYS_sendmmsg, fd, msg, many, flags);
+
+    for (int i = 0; i < result; i++) {
+        count(fd, &msg[i].msg_hdr);
+    }
+    return result;
+}
+
+__attribute__((destructor)) static void tell(void)
+{
+    for (int port = 0; port < 65536 && NULL != getenv("OMPI_COMM_WORLD_RANK"); port++) {
+        if (sent[port] > 100000) {
+            printf("rank %s sent much by port %d\\n", getenv("OMPI_COMM_WORLD_RANK"), port);
+        }
+    }
+}
+""",
+    )
+    for rails in (1, 3):
+        output = mpi.job(
+            run,
+            2,
+            "-x",
+            f"LD_PRELOAD={preload['LD_PRELOAD']}",
+            *"--mca btl ib,self --mca btl_ib_if_include lo --mca btl_base_verbose 1".split(),
+            *f"--mca btl_ib_qps_per_port {rails} --mca btl_ib_bulk_lane 0".split(),
+            *"--mca btl_ib_connected_max 0".split(),
+            mpi.program("randsize"),
+            "rounds=2",
+        )
+        assert "OK randsize" in output
+        for rank in (0, 1):
+            assert output.count(f"rank {rank} sent much by port ") == rails
+        assert output.count(" talks to its rail ") == 2 * rails
+        for rail in range(rails):
+            assert output.count(f"rail {rail} (udp/lo) talks to its rail {rail} ") == 2
+        bandwidth = 1000 // rails
+        assert output.count(f" bytes a datagram, {bandwidth} Mbit/s") == 2 * rails
 
 
 def test_passed_over(run, mpi):

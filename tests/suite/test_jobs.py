@@ -40,6 +40,10 @@ LINKS = [row for program in ("ring", "randsize") for row in (
         job(f"mpi,{links}", "randsize", 4, 2, options=f"--links {links}"),
         job(f"mpi,{links},named", "randsize", 4, 2, options=f"--links {links}",
             mpirun="--mca btl_ib_if_include eth0,docker0"))] + [
+    *(job("mpi,rails2", program, 3, 3, "loss1", mpirun="--mca btl_ib_qps_per_port 2", limit=90)
+      for program in ("randsize", "onesided")),
+    job("mpi,second,rails2", "alltoall", 3, 3, options="--links second",
+        mpirun="--mca btl_ib_qps_per_port 2"),
     job("mpi", "randsize", 3, name="mpi/randsize,loopback/3-ranks",
         mpirun="--mca btl_ib_if_include lo"),
     job("mpi,vader", "beside iterations=20000 far=2000", 3, 2, options="--btl ib,vader",

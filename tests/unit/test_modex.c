@@ -537,6 +537,31 @@ static void test_match_no_address(void **state)
     free(theirs);
 }
 
+/* Two rails over each of two ports in one subnet, the second ones behind the first: who has only
+ * one over each is joined with one over each. */
+static void test_match_rails_of_ports(void **state)
+{
+    btl_ib_modex_t *ours = make(4);
+    btl_ib_modex_t *theirs = make_far(4);
+    int choice[BTL_IB_RAILS_MAX];
+
+    (void) state;
+    for (int i = 0; i < 4; ++i) {
+        ours->rails[i].ip[1] = theirs->rails[i].ip[1] = 0;
+        ours->rails[i].ip[3] = (uint8_t) (1 + i % 2);
+        theirs->rails[i].ip[3] = (uint8_t) (3 + i % 2);
+    }
+    for (uint32_t count = 4; count > 0; count -= 2) {
+        theirs->rail_count = count;
+        btl_ib_rails_match(ours, theirs, false, choice);
+        for (int i = 0; i < 4; ++i) {
+            assert_int_equal(choice[i], i < (int) count ? i : -1);
+        }
+    }
+    free(ours);
+    free(theirs);
+}
+
 /* Four rails, two subnets, few addresses: whatever they are, both sides join the same rails. */
 static void test_match_both_ways(void **state)
 {
@@ -587,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_match_equal_addresses),
         cmocka_unit_test(test_match_shared_port),
         cmocka_unit_test(test_match_no_address),
+        cmocka_unit_test(test_match_rails_of_ports),
         cmocka_unit_test(test_match_both_ways),
     };
 

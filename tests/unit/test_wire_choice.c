@@ -47,15 +47,17 @@ static void test_plan(void **state)
 static void test_connections(void **state)
 {
     (void) state;
-    assert_true(btl_ib_wire_suffices(0, UINT32_MAX, 16)); /* datagrams need none */
-    assert_true(btl_ib_wire_suffices(16384, 64, 3));
-    assert_false(btl_ib_wire_suffices(16383, 64, 3));
-    assert_false(btl_ib_wire_suffices(16384, 65, 3));
-    assert_false(btl_ib_wire_suffices(16384, 64, 4));
-    assert_true(btl_ib_wire_suffices(2, 1, 1));
-    assert_false(btl_ib_wire_suffices(1, 1, 1));
-    assert_false(btl_ib_wire_suffices(UINT32_MAX, UINT32_MAX, 16));
-    assert_false(btl_ib_wire_suffices(UINT32_MAX, 65536, 1)); /* 2^33 */
+    assert_true(btl_ib_wire_suffices(0, UINT32_MAX, 16, 1)); /* datagrams need none */
+    assert_true(btl_ib_wire_suffices(16384, 64, 3, 1));
+    assert_false(btl_ib_wire_suffices(16383, 64, 3, 1));
+    assert_false(btl_ib_wire_suffices(16384, 65, 3, 1));
+    assert_false(btl_ib_wire_suffices(16384, 64, 4, 1));
+    assert_true(btl_ib_wire_suffices(2, 1, 1, 1));
+    assert_true(btl_ib_wire_suffices(32768, 64, 3, 2));
+    assert_false(btl_ib_wire_suffices(32767, 64, 3, 2));
+    assert_false(btl_ib_wire_suffices(1, 1, 1, 1));
+    assert_false(btl_ib_wire_suffices(UINT32_MAX, UINT32_MAX, 16, 1));
+    assert_false(btl_ib_wire_suffices(UINT32_MAX, 65536, 1, 1)); /* 2^33 */
 }
 
 int main(void)

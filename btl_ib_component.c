@@ -328,7 +328,8 @@ static bool init_parts(btl_ib_component_t *component)
     btl_ib_poll_throttle_init(&component->throttle, &polls);
     btl_ib_progress_thread_init(&component->progress_thread, &thread);
     btl_ib_log_init(&component->log, &component->progress_thread.in_engine, ports_down);
-    btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host);
+    btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host,
+                                   (uint64_t) params->pin_max_regions);
     component->self = calloc(1, sizeof(*component->self));
     if (NULL == component->self) {
         return no_memory();

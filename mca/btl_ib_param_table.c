@@ -156,6 +156,10 @@ static const btl_ib_param_number_t numbers[] = {
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
                "Let RDMA devices move memory by themselves only where the region is not longer "
                "than this; processors move what is. 0: none; the default, 2^46: any"),
+    INT_PARAM(pin_max_regions, 0, 0, INT_MAX, "regions", 9,
+              "Keep at most this many regions of memory registered with RDMA devices, in use or "
+              "cached; of the cached ones those go first that were not used for longest. 0: as "
+              "many as the devices take"),
     INT_PARAM(max_eager_rdma, 0, 0, 64, "processes", 5,
               "Transport verbs, rc: at most this many peers, those that send most, write short "
               "messages into rings here (eager RDMA), which saves completions and receive "
@@ -233,11 +237,11 @@ static const btl_ib_param_toggle_t toggles[] = {
 
 static const btl_ib_param_text_t texts[] = {
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 4,
-               "Memory that each process keeps registered with RDMA devices at most, in use or "
-               "cached; processors move what is more (text: a number of bytes, 0 to "
-               "18446744073709551615, also with k, M, G, or a part of the host's memory, that "
-               "the processes of the job there share, 0% to 100% or 0.0 to 1.0; never more "
-               "than may be locked; default: 50%)"),
+               "Memory that the processes of the job on a host together keep registered with RDMA "
+               "devices at most, in use or cached, in equal shares; processors move what is more "
+               "(text: a number of bytes, 0 to 18446744073709551615, also with k, M, G, or a part "
+               "of the host's memory, 0% to 100% or 0.0 to 1.0; no process more than it may lock; "
+               "default: 50%)"),
     TEXT_PARAM(atomics, "atomics", "auto", 5,
                "Who changes the words of registered memory by atomics, where devices move "
                "memory by themselves: device, host (the processor of its owner) or auto (the "

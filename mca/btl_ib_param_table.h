@@ -40,7 +40,7 @@ typedef struct btl_ib_params {
     char *ordering;       /* btl_ib_memory_ordering: "strict" or "relaxed" */
     char *checksum;       /* "none" or "crc32c" */
     char *auth;           /* "none", "integrity" or "encrypt" */
-    char *max_pinned;     /* bytes, or with a % that part of the host's memory */
+    char *max_pinned;     /* of a host: bytes, or with a % that part of its memory */
     char *atomics;        /* "auto", "device" or "host" */
     int poll_burst;       /* datagrams in one progress call */
     int poll_busy;        /* beside other BTLs that poll: progress calls for one look */
@@ -89,6 +89,7 @@ typedef struct btl_ib_params {
     int cq_depth;                   /* entries, 0: as many as are needed */
     int max_inline_data;            /* bytes */
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
+    int pin_max_regions;            /* of a process; 0: any number */
     int drain_ms;                   /* ms */
     int progress_thread_ms;         /* without progress before the thread takes over */
     size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */

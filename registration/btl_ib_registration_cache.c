@@ -27,6 +27,7 @@ static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCA
 /* What the device knows. It may outlive its registration: see `evicted`. */
 typedef struct exposed {
     btl_ib_list_t link; /* in one of the cache's lists */
+    atomic_bool fresh;  /* nobody has got it yet */
     void *mem;
     size_t size;
     uint32_t key;
@@ -36,6 +37,11 @@ struct btl_ib_registration {
     mca_rcache_base_registration_t super; /* first: the rcache casts */
     exposed_t *exposed;
 };
+
+static void count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
 
 /* Withdraw from the device what was evicted. Called with the lock held. */
 static void withdraw_evicted(btl_ib_registration_cache_t *cache)
@@ -107,6 +113,8 @@ static int on_register(void *context, void *base, size_t size,
         free(exposed);
         return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
+    count(&cache->counts.misses);
+    atomic_init(&exposed->fresh, true);
     pthread_mutex_lock(&cache->lists);
     btl_ib_list_push_tail(&cache->registered, &exposed->link);
     pthread_mutex_unlock(&cache->lists);
@@ -118,7 +126,9 @@ static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
     exposed_t *exposed = ((btl_ib_registration_t *) registration)->exposed;
+    const bool invalid = 0 != (registration->flags & MCA_RCACHE_FLAGS_INVALID);
 
+    count(invalid ? &cache->counts.unmapped : &cache->counts.evictions);
     pthread_mutex_lock(&cache->lists);
     btl_ib_list_remove(&exposed->link);
     btl_ib_list_push_tail(&cache->evicted, &exposed->link);
@@ -153,7 +163,24 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     btl_ib_list_init(&cache->evicted);
     snprintf(name, sizeof(name), "btl_ib.%u", rail);
     cache->rcache = mca_rcache_base_module_create("grdma", cache, &resources);
-    return NULL == cache->rcache ? OPAL_ERR_NOT_AVAILABLE : OPAL_SUCCESS;
+    if (NULL == cache->rcache) {
+        return OPAL_ERR_NOT_AVAILABLE;
+    }
+    btl_ib_registration_limit_join(limit, &cache->sharing);
+    return OPAL_SUCCESS;
+}
+
+static void print_counts(const btl_ib_registration_cache_t *cache)
+{
+    const btl_ib_registration_counts_t *counts = &cache->counts;
+
+    BTL_IB_VERBOSE(10,
+                   "%s: registration cache: %" PRIu64 " hits, %" PRIu64 " misses, %" PRIu64
+                   " evicted to make room, %" PRIu64 " withdrawn as the memory changed, %" PRIu64
+                   " not registered; of all devices there are %" PRIu64 " registrations of %" PRIu64
+                   " bytes",
+                   cache->transport->name, counts->hits, counts->misses, counts->evictions,
+                   counts->unmapped, counts->failures, cache->limit->regions, cache->limit->bytes);
 }
 
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
@@ -161,6 +188,8 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
     if (NULL == cache->rcache) {
         return;
     }
+    print_counts(cache);
+    btl_ib_registration_limit_leave(&cache->sharing);
     mca_rcache_base_module_destroy(cache->rcache);
     cache->rcache = NULL;
     btl_ib_list_splice_tail(&cache->evicted, &cache->registered); /* what was never given back */
@@ -176,6 +205,7 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
 {
     bool first;
 
+    count(&cache->counts.failures);
     btl_ib_biased_lock_acquire(cache->lock);
     first = btl_ib_registration_limit_rejected(cache->limit, size > cache->region_max);
     BTL_IB_VERBOSE(first ? 1 : 10,
@@ -186,10 +216,27 @@ static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t 
     return NULL;
 }
 
+/* The limits are for all devices together, each of which has a cache: let another one evict what
+ * is unused. Returns whether one did. Called without the lock. */
+static bool evict_elsewhere(const btl_ib_registration_cache_t *cache)
+{
+    BTL_IB_LIST_FOREACH (btl_ib_registration_cache_t, other, &cache->limit->caches, sharing) {
+        if (other != cache && other->rcache->rcache_evict(other->rcache)) {
+            btl_ib_biased_lock_acquire(other->lock);
+            withdraw_evicted(other);
+            btl_ib_biased_lock_release(other->lock);
+            return true;
+        }
+    }
+    return false;
+}
+
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags)
 {
-    mca_rcache_base_registration_t *registration = NULL;
+    mca_rcache_base_registration_t *super = NULL;
+    btl_ib_registration_t *registration;
+    int rc;
 
     if (NULL == cache->rcache || 0 == size) {
         return NULL;
@@ -200,13 +247,19 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     if (size > cache->limit->max) { /* the rcache would evict everything in vain */
         return reject(cache, size, "btl_ib_max_pinned allows", cache->limit->max);
     }
-    if (OPAL_SUCCESS
-        != cache->rcache->rcache_register(cache->rcache, base, size, 0,
-                                          (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &registration)) {
+    do {
+        rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
+                                            (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
+    } while (OPAL_ERR_OUT_OF_RESOURCE == rc && evict_elsewhere(cache));
+    if (OPAL_SUCCESS != rc) {
         return reject(cache, size, "the device refused, or with btl_ib_max_pinned the limit is",
                       cache->limit->max);
     }
-    return (btl_ib_registration_t *) registration;
+    registration = (btl_ib_registration_t *) super;
+    if (!atomic_exchange_explicit(&registration->exposed->fresh, false, memory_order_relaxed)) {
+        count(&cache->counts.hits);
+    }
+    return registration;
 }
 
 void btl_ib_registration_put(btl_ib_registration_cache_t *cache,

@@ -14,6 +14,7 @@
 #define BTL_IB_REGISTRATION_CACHE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,15 @@
 
 struct mca_rcache_base_module_t;
 
+/* What became of requests, counted by whatever thread made them. */
+typedef struct btl_ib_registration_counts {
+    _Atomic uint64_t hits;      /* the memory was registered already */
+    _Atomic uint64_t misses;    /* it was registered with the device */
+    _Atomic uint64_t evictions; /* registrations withdrawn to make room for others */
+    _Atomic uint64_t unmapped;  /* withdrawn as the memory is gone, or needs other rights */
+    _Atomic uint64_t failures;  /* requests that got nothing: processors copy */
+} btl_ib_registration_counts_t;
+
 /* That of one module. */
 typedef struct btl_ib_registration_cache {
     struct mca_rcache_base_module_t *rcache; /* NULL: the device does not access memory */
@@ -32,9 +42,11 @@ typedef struct btl_ib_registration_cache {
     btl_ib_biased_lock_t *lock;         /* guards the transport and `limit` */
     btl_ib_registration_limit_t *limit; /* on all modules together */
     uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
+    btl_ib_list_t sharing;              /* among those that share the limit */
     pthread_mutex_t lists;              /* guards the next two, briefly; innermost */
     btl_ib_list_t registered;           /* in the rcache */
     btl_ib_list_t evicted;              /* by the rcache, and still known to the device */
+    btl_ib_registration_counts_t counts;
 } btl_ib_registration_cache_t;
 
 typedef struct btl_ib_registration btl_ib_registration_t;
@@ -47,7 +59,8 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
                                    btl_ib_transport_t *transport, btl_ib_biased_lock_t *lock,
                                    btl_ib_registration_limit_t *limit, uint64_t region_max);
 
-/* Nothing stays registered. Before the transport is closed, without the lock. */
+/* Nothing stays registered; tells what was counted, at level 10. Before the transport is closed,
+ * without the lock. */
 void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 
 /*

@@ -21,9 +21,9 @@ const char *btl_ib_registration_limit_parse(const char *text,
 
     if (NULL == problem) {
         if (is_share) {
-            value = (host->memory / WHOLE * value + host->memory % WHOLE * value / WHOLE)
-                    / host->processes;
+            value = host->memory / WHOLE * value + host->memory % WHOLE * value / WHOLE;
         }
+        value /= host->processes;
         *bytes = value < host->lockable ? value : host->lockable;
     }
     return problem;
@@ -45,20 +45,41 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes)
 }
 
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
-                                    const btl_ib_registration_host_t *host)
+                                    const btl_ib_registration_host_t *host, uint64_t regions_max)
 {
-    *limit = (btl_ib_registration_limit_t){0};
+    *limit =
+        (btl_ib_registration_limit_t){.regions_max = 0 != regions_max ? regions_max : UINT64_MAX};
+    btl_ib_list_init(&limit->caches);
     (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
+}
+
+void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache)
+{
+    btl_ib_list_init(cache);
+    btl_ib_list_push_tail(&limit->caches, cache);
+}
+
+void btl_ib_registration_limit_leave(btl_ib_list_t *cache)
+{
+    btl_ib_list_remove(cache);
 }
 
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes)
 {
-    const bool fits = bytes <= limit->max && limit->bytes <= limit->max - bytes;
+    const bool fits = bytes <= limit->max && limit->bytes <= limit->max - bytes
+                      && limit->regions < limit->regions_max;
 
     if (fits) {
         limit->bytes += bytes;
+        ++limit->regions;
     }
     return fits;
+}
+
+void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes)
+{
+    limit->bytes -= bytes;
+    --limit->regions;
 }
 
 bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, bool too_long)

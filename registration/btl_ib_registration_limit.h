@@ -4,9 +4,9 @@
  */
 
 /*
- * How much memory a process may keep registered with devices (btl_ib_max_pinned), and how much it
- * has. No OPAL in here, so that it can be tested by itself. The functions that change the count are
- * called with the component's lock held.
+ * How much memory a process may keep registered with devices (btl_ib_max_pinned), in how many
+ * regions (btl_ib_pin_max_regions), and how much it has. No OPAL in here, so that it can be tested
+ * by itself. The functions that change the count are called with the component's lock held.
  */
 
 #ifndef BTL_IB_REGISTRATION_LIMIT_H
@@ -14,6 +14,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "btl_ib_list.h"
 
 /* What there is to be shared. */
 typedef struct btl_ib_registration_host {
@@ -24,38 +26,44 @@ typedef struct btl_ib_registration_host {
 
 /* Registered by all modules of a process. */
 typedef struct btl_ib_registration_limit {
-    uint64_t bytes;    /* registered now */
-    uint64_t max;      /* as btl_ib_max_pinned says */
-    uint64_t rejected; /* times that memory was not registered */
-    bool told_region;  /* that a region is longer than btl_ib_pin_max_region */
-    bool told_max;     /* that `max` was reached */
+    uint64_t bytes;       /* registered now */
+    uint64_t max;         /* as btl_ib_max_pinned says */
+    uint64_t regions;     /* registered now */
+    uint64_t regions_max; /* as btl_ib_pin_max_regions says */
+    uint64_t rejected;    /* times that memory was not registered */
+    bool told_region;     /* that a region is longer than btl_ib_pin_max_region */
+    bool told_max;        /* that another limit was reached */
+    btl_ib_list_t caches; /* whose registrations these are, one of each module */
 } btl_ib_registration_limit_t;
 
 /*
- * Bytes that a process may register. `text` is a number of bytes (0 to 2^64 - 1, also with a unit,
- * see btl_ib_param_values.h), or a share of the host's memory that is divided among its processes,
- * as "50%" (0% to 100%) or "0.5" (0.0 to 1.0). Never more than it may lock. Returns NULL; or what
- * is wrong with `text`, a literal, and *bytes is unchanged.
+ * Bytes that a process may register: an equal share of what all processes of the host may together.
+ * `text` is that sum: a number of bytes (0 to 2^64 - 1, also with a unit, see
+ * btl_ib_param_values.h), or a part of the host's memory, as "50%" (0% to 100%) or "0.5" (0.0 to
+ * 1.0). Never more than the process may lock. Returns NULL; or what is wrong with `text`, a
+ * literal, and *bytes is unchanged.
  */
 const char *btl_ib_registration_limit_parse(const char *text,
                                             const btl_ib_registration_host_t *host,
                                             uint64_t *bytes);
 
-/* Nothing is registered; the limit is what `text` says, or 0 bytes if that is wrong. */
+/* Nothing is registered; the limits are what `text` says, or 0 bytes if that is wrong, in at most
+ * `regions_max` regions (0: any number). */
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
-                                    const btl_ib_registration_host_t *host);
+                                    const btl_ib_registration_host_t *host, uint64_t regions_max);
 
 /* This host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
-/* Count so many bytes more, if they are within the limit. Returns whether they are. */
+/* The cache whose link this is counts its registrations here, or (leave) does not any more. */
+void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache);
+void btl_ib_registration_limit_leave(btl_ib_list_t *cache);
+
+/* Count one region of so many bytes more, if it is within the limits. Returns whether it is. */
 bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes);
 
-static inline void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit,
-                                                     uint64_t bytes)
-{
-    limit->bytes -= bytes;
-}
+/* It is not registered any more. */
+void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes);
 
 /* Some memory was not registered: because its region is too long, or for another reason. Returns
  * whether that is to be told at level 1, as it is the first time. */

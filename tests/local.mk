@@ -143,6 +143,7 @@ unit_tests += \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
+    tests/unit/test_registration_cache \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
     tests/unit/test_ud_traffic \
@@ -226,6 +227,13 @@ tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_source
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
+# Over Open MPI's own cache, and so with its headers and library.
+tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
+    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
+    registration/btl_ib_registration_limit.c $(rc_test_sources)
+tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
+tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
+tests_unit_test_registration_cache_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h

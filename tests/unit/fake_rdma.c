@@ -78,8 +78,8 @@ void fake_rdma_check_memory(uint32_t key, uint64_t at, uint32_t len, int access)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    if (fake.mrs_left == 0) {
-        errno = ENOMEM;
+    if (fake.mrs_left == 0 || (fake.mr_max != 0 && length > fake.mr_max)) {
+        errno = fake.mrs_left == 0 ? ENOMEM : EINVAL;
         return NULL;
     }
     fake.mrs_left -= fake.mrs_left > 0;
@@ -90,6 +90,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     mr->next = mrs[keys % MR_BUCKETS];
     mrs[keys % MR_BUCKETS] = mr;
     fake_objects++;
+    fake.regs++;
     fake.mrs++;
     fake.mr_bytes += length;
     return &mr->mr;
@@ -113,6 +114,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     fake.mr_bytes -= mr->length;
     free(mr);
     fake_objects--;
+    fake.deregs++;
     fake.mrs--;
     return 0;
 }

@@ -30,6 +30,7 @@ typedef struct fake_rdma {
     bool post_silent;       /* that post does not say how far it came */
     int qps_left;           /* queue pairs until making one fails; -1: never */
     int mrs_left;           /* the same of registrations */
+    size_t mr_max;          /* bytes of a registration; more is refused. 0: any number */
     bool lose_requests;     /* they are never answered */
     bool lose_goodbyes;     /* who ends a connection is not heard by the other end */
     int way_error;          /* there is no way to any address */
@@ -54,6 +55,7 @@ typedef struct fake_rdma {
     int qps, mrs, ids;
     size_t mr_bytes; /* registered */
     /* What happened. */
+    uint32_t regs, deregs; /* of memory */
     uint32_t requests, rejects, accepts, disconnects;
     uint32_t posts;       /* calls of ibv_post_send() */
     uint32_t writes;      /* of RDMA */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* How much memory a process may pin. */
+/* How much memory a process may pin, and in how many regions. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,17 +24,17 @@ static uint64_t limit(const char *text, const btl_ib_registration_host_t *host)
     return bytes;
 }
 
-/* A number of bytes is that of each process, a part of the memory that of all together. */
+/* A number of bytes, as a part of the memory, is that of all processes together. */
 static void test_amounts(void **state)
 {
     (void) state;
     assert_int_equal(0, limit("0", &large));
-    assert_int_equal(5, limit("5", &large));
-    assert_int_equal(1000000, limit("1000000", &large));
-    assert_true(UINT64_MAX == limit("18446744073709551615", &large));
-    assert_int_equal(5, limit("0x5", &large));
-    assert_int_equal(65536, limit("64k", &large));
-    assert_true(UINT64_C(8) << 30 == limit("8GiB", &large));
+    assert_int_equal(1, limit("5", &large));
+    assert_int_equal(250000, limit("1000000", &large));
+    assert_true(UINT64_MAX / 4 == limit("18446744073709551615", &large));
+    assert_int_equal(2, limit("0x8", &large));
+    assert_int_equal(16384, limit("64k", &large));
+    assert_true(UINT64_C(2) << 30 == limit("8GiB", &large));
     assert_int_equal(0, limit("0%", &large));
     assert_int_equal(50000, limit("50%", &large));
     assert_int_equal(100000, limit("100%", &large));
@@ -51,9 +51,32 @@ static void test_what_may_be_locked_is_the_most(void **state)
 
     (void) state;
     assert_int_equal(30000, limit("50%", &small));
-    assert_int_equal(30000, limit("30001", &small));
-    assert_int_equal(29999, limit("29999", &small));
+    assert_int_equal(30000, limit("120004", &small)); /* the limit is that of each process */
+    assert_int_equal(29999, limit("119996", &small));
     assert_int_equal(20000, limit("20%", &small));
+}
+
+static void test_counts(void **state)
+{
+    btl_ib_registration_limit_t of_bytes, of_regions;
+
+    (void) state;
+    btl_ib_registration_limit_init(&of_bytes, "4000", &large, 0);
+    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 600));
+    assert_false(btl_ib_registration_limit_reserve(&of_bytes, 401));
+    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 400));
+    assert_false(btl_ib_registration_limit_reserve(&of_bytes, UINT64_MAX - 10));
+    btl_ib_registration_limit_release(&of_bytes, 600);
+    assert_int_equal(400, of_bytes.bytes);
+    assert_int_equal(1, of_bytes.regions);
+
+    btl_ib_registration_limit_init(&of_regions, "100%", &large, 2);
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
+    assert_false(btl_ib_registration_limit_reserve(&of_regions, 1));
+    assert_int_equal(2, of_regions.bytes);
+    btl_ib_registration_limit_release(&of_regions, 1);
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
 }
 
 static void test_nonsense(void **state)
@@ -98,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_amounts),
         cmocka_unit_test(test_what_may_be_locked_is_the_most),
+        cmocka_unit_test(test_counts),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_host_has_memory),
     };

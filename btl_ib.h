@@ -204,8 +204,9 @@ void btl_ib_register_fini(btl_ib_module_t *module);
 /* May processors change words that devices change? */
 bool btl_ib_register_is_global(const btl_ib_module_t *module);
 
-/* What the transport knows registered memory by; NULL: the device does not. */
-void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle);
+/* What the transport knows these bytes of registered memory by; NULL: processors move them. */
+void *btl_ib_register_device_memory(const struct mca_btl_base_registration_handle_t *handle,
+                                    const void *address, uint64_t size);
 
 /* ---- btl_ib_rdma.c ---- */
 

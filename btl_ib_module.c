@@ -22,6 +22,9 @@
 /* Bytes up to which messages are eager where the device reads memory by itself: eager messages are
  * copied on both sides. */
 #define EAGER_BY_DEVICE (12 * 1024)
+/* Part of what a device registers at once that one operation may be about, and the least for it. */
+#define PIECE_SHARE     64
+#define OPERATION_LEAST (64 * 1024)
 
 /* ---- processes ---- */
 
@@ -299,6 +302,18 @@ static size_t least(size_t a, uint64_t b)
     return a < b ? a : (size_t) b;
 }
 
+/* The largest operation that the device is to be asked for. Where it registers large regions in
+ * pieces (btl_ib_device_region.h) few operations are to lie on two of them. */
+static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
+{
+    const uint64_t share = attr->rdma_region_max / PIECE_SHARE;
+
+    if (0 == attr->rdma_region_max || share > attr->rdma_max) {
+        return attr->rdma_max;
+    }
+    return share > OPERATION_LEAST ? share : OPERATION_LEAST;
+}
+
 /* Let the device access memory by itself, if it can, and tell Open MPI what follows from that. */
 static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
@@ -330,8 +345,8 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (!params->eager_by_user) {
         super->btl_eager_limit = least(super->btl_eager_limit, EAGER_BY_DEVICE);
     }
-    super->btl_get_limit = least(super->btl_get_limit, attr->rdma_max);
-    super->btl_put_limit = least(super->btl_put_limit, attr->rdma_max);
+    super->btl_get_limit = least(super->btl_get_limit, operation_max(attr));
+    super->btl_put_limit = least(super->btl_put_limit, operation_max(attr));
     super->btl_get_local_registration_threshold = attr->rdma_copied;
     super->btl_put_local_registration_threshold = attr->rdma_copied;
     module->device_atomics = device_atomics(params, attr);

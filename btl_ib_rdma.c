@@ -204,7 +204,7 @@ static void name_target(btl_ib_rdma_t *rdma, const btl_ib_memory_handle_t *handl
                     && !(ours && btl_ib_register_is_global(module));
     op->place = (btl_ib_place_t){
         .address = handle->base,
-        .key = handle->device_key,
+        .key = btl_ib_memory_handle_key(handle, op),
         .rail = handle->rail,
         .known = true,
     };
@@ -312,7 +312,7 @@ static int transfer(mca_btl_base_module_t *btl, btl_ib_endpoint_t *endpoint, btl
     rdma->op.mem = NULL;
     name_target(rdma, remote_handle);
     if (NULL != local_handle) {
-        rdma->op.mem = btl_ib_register_device_memory(local_handle);
+        rdma->op.mem = btl_ib_register_device_memory(local_handle, local_address, size);
     }
     return start(rdma, cbfunc, cbcontext, cbdata);
 }

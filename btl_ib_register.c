@@ -59,8 +59,11 @@ static void register_with_device(btl_ib_module_t *module, btl_ib_memory_t *memor
     }
     memory->registration = btl_ib_registration_get(&module->cache, from, size, flags);
     if (NULL != memory->registration && memory->remote) {
-        handle->device_key = btl_ib_registration_key(memory->registration);
-        handle->rail = (uint16_t) module->rail;
+        uint32_t keys[BTL_IB_PIECES_MAX] = {0};
+        handle->piece_shift = btl_ib_registration_keys(memory->registration, from, size, keys);
+        handle->device_key = keys[0];
+        memcpy(handle->more_keys, &keys[1], sizeof(handle->more_keys));
+        handle->rail = (uint8_t) module->rail;
         handle->size = size;
         handle->pinned = (uint8_t) access_of(flags);
         handle->device_atomic = 0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
@@ -152,9 +155,11 @@ static int module_deregister_mem(mca_btl_base_module_t *btl, btl_ib_memory_handl
     return OPAL_SUCCESS;
 }
 
-void *btl_ib_register_device_memory(const btl_ib_memory_handle_t *handle)
+void *btl_ib_register_device_memory(const btl_ib_memory_handle_t *handle, const void *address,
+                                    uint64_t size)
 {
-    return btl_ib_registration_mem(BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle)->registration);
+    return btl_ib_registration_mem(BTL_IB_CONTAINER(handle, btl_ib_memory_t, handle)->registration,
+                                   address, size);
 }
 
 void btl_ib_register_functions(mca_btl_base_module_t *module)

@@ -12,28 +12,37 @@
 
 #include "btl_ib_verbose.h"
 
-#define HANDLE_WORDS (sizeof(btl_ib_memory_handle_t) / sizeof(uint64_t))
+/* Words before the check, and of further keys behind it. */
+#define HEAD_WORDS (offsetof(btl_ib_memory_handle_t, check) / sizeof(uint64_t))
+#define KEY_WORDS  (sizeof(((btl_ib_memory_handle_t *) NULL)->more_keys) / sizeof(uint64_t))
 
 static_assert(sizeof(btl_ib_memory_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
               "it must fit into the packets of ob1");
-static_assert(offsetof(btl_ib_memory_handle_t, check) == (HANDLE_WORDS - 1) * sizeof(uint64_t),
-              "the check covers all that is before it, and is the last");
+static_assert(sizeof(btl_ib_memory_handle_t) == (HEAD_WORDS + 1 + KEY_WORDS) * sizeof(uint64_t),
+              "the check covers all, without padding");
 
 /* us for which a handle may be damaged: its owner may lose the processor while it changes it. */
 enum { HANDLE_PATIENCE = 1000 * 1000 };
 
 /* Each word has an odd factor of its own, so that halves of two handles do not match. */
-static uint64_t check_of(const btl_ib_memory_handle_t *handle)
+static uint64_t add_words(uint64_t sum, uint64_t factor, const void *from, size_t count)
 {
-    uint64_t words[HANDLE_WORDS];
-    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t sum = 0;
+    uint64_t words[HEAD_WORDS + KEY_WORDS];
 
-    memcpy(words, handle, sizeof(words));
-    for (size_t i = 0; i < HANDLE_WORDS - 1; ++i, factor *= UINT64_C(0xd1342543de82ef95)) {
+    memcpy(words, from, count * sizeof(words[0]));
+    for (size_t i = 0; i < count; ++i, factor *= UINT64_C(0xd1342543de82ef95)) {
         sum += words[i] * factor;
     }
     return sum;
+}
+
+static uint64_t check_of(const btl_ib_memory_handle_t *handle)
+{
+    const uint64_t sum = add_words(0, UINT64_C(0x9e3779b97f4a7c15), handle, HEAD_WORDS);
+
+    return OPAL_LIKELY(0 == handle->piece_shift)
+               ? sum
+               : add_words(sum, UINT64_C(0xbf58476d1ce4e5b9), handle->more_keys, KEY_WORDS);
 }
 
 void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle)
@@ -66,8 +75,20 @@ int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memo
     }
 }
 
+/* Is it about one piece, of those that the handle has a key for? */
+static bool is_on_piece(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
+{
+    const uintptr_t address = handle->base + op->offset;
+    const uint8_t shift = handle->piece_shift;
+
+    return 0 == shift
+           || (shift < 64
+               && btl_ib_device_region_is_whole(address, btl_ib_memory_size_of(op), shift)
+               && btl_ib_device_region_piece(handle->base, address, shift) < BTL_IB_PIECES_MAX);
+}
+
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op)
 {
     return 0 != (handle->pinned & btl_ib_memory_access_of(op)) && op->offset <= handle->size
-           && btl_ib_memory_size_of(op) <= handle->size - op->offset;
+           && btl_ib_memory_size_of(op) <= handle->size - op->offset && is_on_piece(handle, op);
 }

@@ -13,17 +13,20 @@
 #define BTL_IB_MEMORY_HANDLE_H
 
 #include "btl_ib_compat.h"
+#include "btl_ib_device_region.h"
 #include "btl_ib_engine.h"
 
 struct mca_btl_base_registration_handle_t {
     uint64_t base; /* the address of the first byte in its owner's memory */
     btl_ib_region_key_t key;
     uint64_t size;         /* bytes; the device knows whole pages */
-    uint32_t device_key;   /* for peers' devices */
-    uint16_t rail;         /* of the owner, for that key */
+    uint32_t device_key;   /* for peers' devices; of the first piece, if there are several */
+    uint8_t rail;          /* of the owner, for that key */
+    uint8_t piece_shift;   /* of btl_ib_device_region_t; 0: there is one piece */
     uint8_t pinned;        /* BTL_IB_ACCESS_* that its device allows; 0: processors copy */
     uint8_t device_atomic; /* its words are changed by devices only; else by processors only */
-    uint64_t check;        /* of all before: osc/rdma reads handles that their owner changes */
+    uint64_t check;        /* of all else: osc/rdma reads handles that their owner changes */
+    uint32_t more_keys[BTL_IB_PIECES_MAX - 1]; /* of the other pieces, in order */
 };
 typedef struct mca_btl_base_registration_handle_t btl_ib_memory_handle_t;
 
@@ -41,9 +44,23 @@ void btl_ib_memory_handle_seal(btl_ib_memory_handle_t *handle);
  */
 int btl_ib_memory_handle_read(const btl_ib_memory_handle_t **handle, btl_ib_memory_handle_t *copy);
 
-/* May the owner's device be asked for that operation? It would not refuse what is beyond the region
- * but in its last page, nor what the cache allowed somebody else; the owner's engine does. */
+/* May the owner's device be asked for that operation? Not if it lies on two pieces. It would not
+ * refuse what is beyond the region but in its last page, nor what the cache allowed somebody else;
+ * the owner's engine does. */
 bool btl_ib_memory_handle_allows(const btl_ib_memory_handle_t *handle, const btl_ib_op_t *op);
+
+/* The key of the piece that the operation, which is allowed, is about. */
+static inline uint32_t btl_ib_memory_handle_key(const btl_ib_memory_handle_t *handle,
+                                                const btl_ib_op_t *op)
+{
+    size_t piece = 0;
+
+    if (0 != handle->piece_shift) {
+        piece = btl_ib_device_region_piece(handle->base, handle->base + op->offset,
+                                           handle->piece_shift);
+    }
+    return 0 == piece ? handle->device_key : handle->more_keys[piece - 1];
+}
 
 /* Bytes of the target that an operation is about. */
 static inline uint64_t btl_ib_memory_size_of(const btl_ib_op_t *op)

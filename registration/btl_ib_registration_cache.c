@@ -14,9 +14,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "btl_ib_verbose.h"
+
+/* Bytes of the smallest piece that a region is cut into because the device refuses: it refuses less
+ * for other reasons. */
+static const uint64_t PIECE_MIN = 1 << 20;
 
 static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCAL_WRITE
                   && (int) MCA_BTL_REG_FLAG_REMOTE_READ == (int) MCA_RCACHE_ACCESS_REMOTE_READ
@@ -24,18 +28,9 @@ static_assert((int) MCA_BTL_REG_FLAG_LOCAL_WRITE == (int) MCA_RCACHE_ACCESS_LOCA
                   && (int) MCA_BTL_REG_FLAG_REMOTE_ATOMIC == (int) MCA_RCACHE_ACCESS_REMOTE_ATOMIC,
               "what a BTL is asked for and what the rcache compares are the same bits");
 
-/* What the device knows. It may outlive its registration: see `evicted`. */
-typedef struct exposed {
-    btl_ib_list_t link; /* in one of the cache's lists */
-    atomic_bool fresh;  /* nobody has got it yet */
-    void *mem;
-    size_t size;
-    uint32_t key;
-} exposed_t;
-
 struct btl_ib_registration {
     mca_rcache_base_registration_t super; /* first: the rcache casts */
-    exposed_t *exposed;
+    btl_ib_device_region_t *region;       /* it may outlive this: see `evicted` */
 };
 
 static void count(_Atomic uint64_t *counter)
@@ -53,10 +48,9 @@ static void withdraw_evicted(btl_ib_registration_cache_t *cache)
         link = btl_ib_list_pop(&cache->evicted);
         pthread_mutex_unlock(&cache->lists);
         if (NULL != link) {
-            exposed_t *exposed = BTL_IB_CONTAINER(link, exposed_t, link);
-            cache->transport->ops->rdma->withdraw(cache->transport, exposed->mem);
-            btl_ib_registration_limit_release(cache->limit, exposed->size);
-            free(exposed);
+            btl_ib_device_region_t *region = BTL_IB_CONTAINER(link, btl_ib_device_region_t, link);
+            btl_ib_registration_limit_release(cache->limit, region->size, region->count);
+            btl_ib_device_region_free(cache->transport, region);
         }
     } while (NULL != link);
 }
@@ -71,28 +65,32 @@ static uint32_t access_of(int32_t flags)
            | (0 != (flags & MCA_RCACHE_ACCESS_LOCAL_WRITE) ? BTL_IB_RDMA_READ_INTO : 0);
 }
 
-/* Register with the device. Without the lock: gigabytes take seconds, in which peers want
- * answers. */
-static int expose(btl_ib_registration_cache_t *cache, void *base, int32_t flags, exposed_t *exposed)
+/* Register with the device. Without the lock: gigabytes take seconds, in which peers want answers.
+ * Returns NULL if that is not possible: what the device said is in cache->refused then. */
+static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *base, size_t size,
+                                      int32_t flags)
 {
+    const uint8_t shift = btl_ib_device_region_plan(size, cache->piece_max);
+    const uint8_t pieces = btl_ib_device_region_pieces((uintptr_t) base, size, shift);
+    btl_ib_device_region_t *region = NULL;
+    int error = 0;
     bool fits;
-    int rc;
 
     btl_ib_biased_lock_acquire(cache->lock);
     withdraw_evicted(cache);
-    fits = btl_ib_registration_limit_reserve(cache->limit, exposed->size);
+    fits = btl_ib_registration_limit_reserve(cache->limit, size, pieces);
     btl_ib_biased_lock_release(cache->lock);
-    if (!fits) {
-        return -ENOMEM;
+    if (fits) {
+        region =
+            btl_ib_device_region_new(cache->transport, base, size, access_of(flags), shift, &error);
+        if (NULL == region) {
+            btl_ib_biased_lock_acquire(cache->lock);
+            btl_ib_registration_limit_release(cache->limit, size, pieces);
+            btl_ib_biased_lock_release(cache->lock);
+        }
     }
-    rc = cache->transport->ops->rdma->expose(cache->transport, base, exposed->size,
-                                             access_of(flags), &exposed->mem, &exposed->key);
-    if (0 != rc) {
-        btl_ib_biased_lock_acquire(cache->lock);
-        btl_ib_registration_limit_release(cache->limit, exposed->size);
-        btl_ib_biased_lock_release(cache->lock);
-    }
-    return rc;
+    cache->refused = error;
+    return region;
 }
 
 /* On OUT_OF_RESOURCE the rcache evicts an unused registration and calls again. */
@@ -100,38 +98,30 @@ static int on_register(void *context, void *base, size_t size,
                        mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
-    exposed_t *exposed = malloc(sizeof(*exposed));
-    int rc;
+    btl_ib_device_region_t *region = expose(cache, base, size, registration->access_flags);
 
-    if (NULL == exposed) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    }
-    btl_ib_list_init(&exposed->link);
-    exposed->size = size;
-    rc = expose(cache, base, registration->access_flags, exposed);
-    if (0 != rc) {
-        free(exposed);
-        return -ENOMEM == rc ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
+    if (NULL == region) {
+        return 0 == cache->refused || ENOMEM == cache->refused ? OPAL_ERR_OUT_OF_RESOURCE
+                                                               : OPAL_ERROR;
     }
     count(&cache->counts.misses);
-    atomic_init(&exposed->fresh, true);
     pthread_mutex_lock(&cache->lists);
-    btl_ib_list_push_tail(&cache->registered, &exposed->link);
+    btl_ib_list_push_tail(&cache->registered, &region->link);
     pthread_mutex_unlock(&cache->lists);
-    ((btl_ib_registration_t *) registration)->exposed = exposed;
+    ((btl_ib_registration_t *) registration)->region = region;
     return OPAL_SUCCESS;
 }
 
 static int on_evict(void *context, mca_rcache_base_registration_t *registration)
 {
     btl_ib_registration_cache_t *cache = context;
-    exposed_t *exposed = ((btl_ib_registration_t *) registration)->exposed;
+    btl_ib_device_region_t *region = ((btl_ib_registration_t *) registration)->region;
     const bool invalid = 0 != (registration->flags & MCA_RCACHE_FLAGS_INVALID);
 
     count(invalid ? &cache->counts.unmapped : &cache->counts.evictions);
     pthread_mutex_lock(&cache->lists);
-    btl_ib_list_remove(&exposed->link);
-    btl_ib_list_push_tail(&cache->evicted, &exposed->link);
+    btl_ib_list_remove(&region->link);
+    btl_ib_list_push_tail(&cache->evicted, &region->link);
     pthread_mutex_unlock(&cache->lists);
     return OPAL_SUCCESS;
 }
@@ -158,6 +148,8 @@ int btl_ib_registration_cache_init(btl_ib_registration_cache_t *cache, uint32_t 
     cache->lock = lock;
     cache->limit = limit;
     cache->region_max = region_max;
+    cache->piece_max =
+        0 != transport->attr.rdma_region_max ? transport->attr.rdma_region_max : UINT64_MAX;
     pthread_mutex_init(&cache->lists, NULL);
     btl_ib_list_init(&cache->registered);
     btl_ib_list_init(&cache->evicted);
@@ -199,21 +191,56 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache)
     pthread_mutex_destroy(&cache->lists);
 }
 
-/* Processors copy this memory. Told once for each cause at level 1, later at 10. */
+/* Processors copy this memory, for the reason `why`. Told once for each reason at level 1, later at
+ * 10. */
 static btl_ib_registration_t *reject(btl_ib_registration_cache_t *cache, size_t size,
-                                     const char *cause, uint64_t max)
+                                     btl_ib_rejection_t why)
 {
+    btl_ib_registration_limit_t *limit = cache->limit;
+    char cause[160];
     bool first;
 
     count(&cache->counts.failures);
     btl_ib_biased_lock_acquire(cache->lock);
-    first = btl_ib_registration_limit_rejected(cache->limit, size > cache->region_max);
+    first = btl_ib_registration_limit_rejected(limit, why);
+    if (BTL_IB_REJECTED_REGION == why) {
+        snprintf(cause, sizeof(cause), "btl_ib_pin_max_region is %" PRIu64, cache->region_max);
+    } else if (BTL_IB_REJECTED_LIMIT == why) {
+        snprintf(cause, sizeof(cause),
+                 "btl_ib_max_pinned leaves %" PRIu64 " bytes to this process, in %" PRIu64
+                 " regions (btl_ib_pin_max_regions)",
+                 limit->max, limit->regions_max);
+    } else {
+        snprintf(cause, sizeof(cause),
+                 "the device says: %s (%" PRIu64 " bytes may be locked: ulimit -l)",
+                 strerror(cache->refused), limit->lockable);
+    }
     BTL_IB_VERBOSE(first ? 1 : 10,
-                   "%s: %zu bytes are not registered, so processors move them: %s %" PRIu64
-                   " (%" PRIu64 " are registered)",
-                   cache->transport->name, size, cause, max, cache->limit->bytes);
+                   "%s: %zu bytes are not registered, so processors move them: %s; %" PRIu64
+                   " bytes are in %" PRIu64 " regions",
+                   cache->transport->name, size, cause, limit->bytes, limit->regions);
     btl_ib_biased_lock_release(cache->lock);
     return NULL;
+}
+
+/* The device refused so many bytes: are there smaller pieces to be tried? It is asked for no larger
+ * ones any more, unless a region would have too many. */
+static bool cut_smaller(btl_ib_registration_cache_t *cache, size_t size)
+{
+    const uint8_t shift = btl_ib_device_region_plan(size, cache->piece_max);
+    uint64_t piece = 0 != shift ? UINT64_C(1) << (shift - 1) : PIECE_MIN;
+
+    while (0 == shift && piece * 4 <= size) { /* the largest that fits twice */
+        piece *= 2;
+    }
+    if (0 == cache->refused || piece < PIECE_MIN || piece * 2 > size
+        || size > piece * (BTL_IB_PIECES_MAX - 1)) {
+        return false;
+    }
+    BTL_IB_VERBOSE(10, "%s: %zu bytes cannot be registered at once: %s; in pieces of %" PRIu64,
+                   cache->transport->name, size, strerror(cache->refused), piece);
+    cache->piece_max = piece;
+    return true;
 }
 
 /* The limits are for all devices together, each of which has a cache: let another one evict what
@@ -234,6 +261,7 @@ static bool evict_elsewhere(const btl_ib_registration_cache_t *cache)
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags)
 {
+    const uint64_t piece_max = cache->piece_max;
     mca_rcache_base_registration_t *super = NULL;
     btl_ib_registration_t *registration;
     int rc;
@@ -242,21 +270,24 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
         return NULL;
     }
     if (size > cache->region_max) {
-        return reject(cache, size, "btl_ib_pin_max_region is", cache->region_max);
+        return reject(cache, size, BTL_IB_REJECTED_REGION);
     }
     if (size > cache->limit->max) { /* the rcache would evict everything in vain */
-        return reject(cache, size, "btl_ib_max_pinned allows", cache->limit->max);
+        return reject(cache, size, BTL_IB_REJECTED_LIMIT);
     }
     do {
         rc = cache->rcache->rcache_register(cache->rcache, base, size, 0,
                                             (int32_t) flags & MCA_RCACHE_ACCESS_ANY, &super);
-    } while (OPAL_ERR_OUT_OF_RESOURCE == rc && evict_elsewhere(cache));
+    } while (OPAL_SUCCESS != rc
+             && ((OPAL_ERR_OUT_OF_RESOURCE == rc && evict_elsewhere(cache))
+                 || cut_smaller(cache, size)));
     if (OPAL_SUCCESS != rc) {
-        return reject(cache, size, "the device refused, or with btl_ib_max_pinned the limit is",
-                      cache->limit->max);
+        cache->piece_max = piece_max;
+        return reject(cache, size,
+                      0 != cache->refused ? BTL_IB_REJECTED_DEVICE : BTL_IB_REJECTED_LIMIT);
     }
     registration = (btl_ib_registration_t *) super;
-    if (!atomic_exchange_explicit(&registration->exposed->fresh, false, memory_order_relaxed)) {
+    if (!atomic_exchange_explicit(&registration->region->fresh, false, memory_order_relaxed)) {
         count(&cache->counts.hits);
     }
     return registration;
@@ -281,12 +312,37 @@ void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
     }
 }
 
-void *btl_ib_registration_mem(const btl_ib_registration_t *registration)
+void *btl_ib_registration_mem(const btl_ib_registration_t *registration, const void *address,
+                              uint64_t size)
 {
-    return NULL != registration ? registration->exposed->mem : NULL;
+    const uintptr_t at = (uintptr_t) address;
+    const btl_ib_device_region_t *region;
+
+    if (NULL == registration) {
+        return NULL;
+    }
+    region = registration->region;
+    if (0 == region->shift) {
+        return region->piece[0].mem;
+    }
+    if (at < region->base || size > region->size || at - region->base > region->size - size
+        || !btl_ib_device_region_is_whole(at, size, region->shift)) {
+        return NULL;
+    }
+    return region->piece[btl_ib_device_region_piece(region->base, at, region->shift)].mem;
 }
 
-uint32_t btl_ib_registration_key(const btl_ib_registration_t *registration)
+uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, const void *address,
+                                 uint64_t size, uint32_t keys[BTL_IB_PIECES_MAX])
 {
-    return registration->exposed->key;
+    const btl_ib_device_region_t *region = registration->region;
+    const uintptr_t at = (uintptr_t) address;
+    const size_t first =
+        0 == region->shift ? 0 : btl_ib_device_region_piece(region->base, at, region->shift);
+    const uint8_t pieces = btl_ib_device_region_pieces(at, size, region->shift);
+
+    for (uint8_t i = 0; i < pieces; ++i) {
+        keys[i] = region->piece[first + i].key;
+    }
+    return pieces > 1 ? region->shift : 0;
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "btl_ib_biased_lock.h"
+#include "btl_ib_device_region.h"
 #include "btl_ib_list.h"
 #include "btl_ib_registration_limit.h"
 #include "transport.h"
@@ -42,10 +43,12 @@ typedef struct btl_ib_registration_cache {
     btl_ib_biased_lock_t *lock;         /* guards the transport and `limit` */
     btl_ib_registration_limit_t *limit; /* on all modules together */
     uint64_t region_max;                /* bytes of a region, as btl_ib_pin_max_region says */
-    btl_ib_list_t sharing;              /* among those that share the limit */
-    pthread_mutex_t lists;              /* guards the next two, briefly; innermost */
-    btl_ib_list_t registered;           /* in the rcache */
-    btl_ib_list_t evicted;              /* by the rcache, and still known to the device */
+    _Atomic uint64_t piece_max; /* bytes that the device registers at once, as far as known */
+    atomic_int refused;         /* what the device said last, 0: the limits were in the way */
+    btl_ib_list_t sharing;      /* among those that share the limit */
+    pthread_mutex_t lists;      /* guards the next two, briefly; innermost */
+    btl_ib_list_t registered;   /* in the rcache */
+    btl_ib_list_t evicted;      /* by the rcache, and still known to the device */
     btl_ib_registration_counts_t counts;
 } btl_ib_registration_cache_t;
 
@@ -66,7 +69,7 @@ void btl_ib_registration_cache_fini(btl_ib_registration_cache_t *cache);
 /*
  * Let the device access these bytes, and peers as `flags` say (MCA_BTL_REG_FLAG_*). NULL if it
  * cannot: there is no cache, the region is or all together would be too large, or the device
- * refuses; then processors copy. Called without the lock.
+ * refuses, even in pieces; then processors copy. Called without the lock.
  */
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags);
@@ -75,9 +78,14 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
 void btl_ib_registration_put(btl_ib_registration_cache_t *cache,
                              btl_ib_registration_t *registration);
 
-/* The transport's handle for it as the local end of an operation (NULL for NULL); and the key that
- * peers' devices use. */
-void *btl_ib_registration_mem(const btl_ib_registration_t *registration);
-uint32_t btl_ib_registration_key(const btl_ib_registration_t *registration);
+/* The transport's handle for `size` bytes of it as the local end of an operation. NULL if there is
+ * no registration, or if they lie on two pieces. */
+void *btl_ib_registration_mem(const btl_ib_registration_t *registration, const void *address,
+                              uint64_t size);
+
+/* The keys that peers' devices use for these bytes of it: of each piece. Returns where pieces begin
+ * (btl_ib_device_region_t.shift), 0: there is one. */
+uint8_t btl_ib_registration_keys(const btl_ib_registration_t *registration, const void *address,
+                                 uint64_t size, uint32_t keys[BTL_IB_PIECES_MAX]);
 
 #endif

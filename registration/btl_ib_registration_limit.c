@@ -47,8 +47,10 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes)
 void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const char *text,
                                     const btl_ib_registration_host_t *host, uint64_t regions_max)
 {
-    *limit =
-        (btl_ib_registration_limit_t){.regions_max = 0 != regions_max ? regions_max : UINT64_MAX};
+    *limit = (btl_ib_registration_limit_t){
+        .regions_max = 0 != regions_max ? regions_max : UINT64_MAX,
+        .lockable = host->lockable,
+    };
     btl_ib_list_init(&limit->caches);
     (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
 }
@@ -64,30 +66,33 @@ void btl_ib_registration_limit_leave(btl_ib_list_t *cache)
     btl_ib_list_remove(cache);
 }
 
-bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes)
+bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
+                                       uint32_t regions)
 {
     const bool fits = bytes <= limit->max && limit->bytes <= limit->max - bytes
-                      && limit->regions < limit->regions_max;
+                      && regions <= limit->regions_max
+                      && limit->regions <= limit->regions_max - regions;
 
     if (fits) {
         limit->bytes += bytes;
-        ++limit->regions;
+        limit->regions += regions;
     }
     return fits;
 }
 
-void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes)
+void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes,
+                                       uint32_t regions)
 {
     limit->bytes -= bytes;
-    --limit->regions;
+    limit->regions -= regions;
 }
 
-bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, bool too_long)
+bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why)
 {
-    bool *told = too_long ? &limit->told_region : &limit->told_max;
-    const bool first = !*told;
+    const uint32_t bit = UINT32_C(1) << why;
+    const bool first = 0 == (limit->told & bit);
 
-    *told = true;
+    limit->told |= bit;
     ++limit->rejected;
     return first;
 }

@@ -24,6 +24,13 @@ typedef struct btl_ib_registration_host {
     uint32_t processes; /* of the job on this host, at least 1 */
 } btl_ib_registration_host_t;
 
+/* Why some memory is not registered. */
+typedef enum btl_ib_rejection {
+    BTL_IB_REJECTED_REGION, /* its region is longer than btl_ib_pin_max_region */
+    BTL_IB_REJECTED_LIMIT,  /* the limits below */
+    BTL_IB_REJECTED_DEVICE,
+} btl_ib_rejection_t;
+
 /* Registered by all modules of a process. */
 typedef struct btl_ib_registration_limit {
     uint64_t bytes;       /* registered now */
@@ -31,8 +38,8 @@ typedef struct btl_ib_registration_limit {
     uint64_t regions;     /* registered now */
     uint64_t regions_max; /* as btl_ib_pin_max_regions says */
     uint64_t rejected;    /* times that memory was not registered */
-    bool told_region;     /* that a region is longer than btl_ib_pin_max_region */
-    bool told_max;        /* that another limit was reached */
+    uint64_t lockable;    /* bytes that the system lets the process lock, as far as known */
+    uint32_t told;        /* bits: why memory was not registered, as it was told */
     btl_ib_list_t caches; /* whose registrations these are, one of each module */
 } btl_ib_registration_limit_t;
 
@@ -59,14 +66,17 @@ btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache);
 void btl_ib_registration_limit_leave(btl_ib_list_t *cache);
 
-/* Count one region of so many bytes more, if it is within the limits. Returns whether it is. */
-bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes);
+/* Count so many bytes in so many regions more, if that is within the limits. Returns whether it
+ * is. */
+bool btl_ib_registration_limit_reserve(btl_ib_registration_limit_t *limit, uint64_t bytes,
+                                       uint32_t regions);
 
-/* It is not registered any more. */
-void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes);
+/* They are not registered any more. */
+void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint64_t bytes,
+                                       uint32_t regions);
 
-/* Some memory was not registered: because its region is too long, or for another reason. Returns
- * whether that is to be told at level 1, as it is the first time. */
-bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, bool too_long);
+/* Some memory was not registered. Returns whether that is to be told at level 1, as it is the first
+ * time for each reason. */
+bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why);
 
 #endif

@@ -91,6 +91,7 @@ unit_tests = \
     tests/unit/test_insider_onesided \
     tests/unit/test_host_only_interfaces \
     tests/unit/test_list \
+    tests/unit/test_memory_handle \
     tests/unit/test_modex \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
@@ -227,10 +228,15 @@ tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_source
 tests_unit_test_rc_rdma_SOURCES = tests/unit/test_rc_rdma.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_rdma_ends_SOURCES = tests/unit/test_rc_rdma_ends.c tests/unit/rdma_sides.c $(rc_test_sources)
 tests_unit_test_rc_traffic_SOURCES = tests/unit/test_rc_traffic.c $(rc_test_sources)
+# With Open MPI's headers and library.
+tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c registration/btl_ib_memory_handle.c
+tests_unit_test_memory_handle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
+tests_unit_test_memory_handle_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
+tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
-    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
-    registration/btl_ib_registration_limit.c $(rc_test_sources)
+    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_device_region.c \
+    registration/btl_ib_registration_cache.c registration/btl_ib_registration_limit.c $(rc_test_sources)
 tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_registration_cache_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread

@@ -63,9 +63,10 @@ typedef struct btl_ib_transport_attr {
     bool partial_poll;  /* poll() may return fewer events than asked for while there are more */
     bool knows_source;  /* received datagrams name a source that addr_add() returned */
     bool rdma;          /* moves memory by itself: ops->rdma */
-    /* The next three are known once it is open. */
-    uint64_t rdma_max;    /* the largest write or read */
-    uint32_t rdma_copied; /* the largest that needs no handle of the local memory */
+    /* The next four are known once it is open. */
+    uint64_t rdma_max;        /* the largest write or read */
+    uint64_t rdma_region_max; /* the most bytes that expose() takes; 0: not known */
+    uint32_t rdma_copied;     /* the largest that needs no handle of the local memory */
     btl_ib_rdma_atomics_t rdma_atomics;
     uint32_t connections_max; /* of the device, for all processes of the host; 0: peers need none */
 } btl_ib_transport_attr_t;

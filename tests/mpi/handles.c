@@ -280,7 +280,8 @@ int main(int argc, char **argv)
     for (int turn = 0; turn < size; turn++) {
         for (int target = 0; target < size && turn == rank; target++) {
             others(target);
-            for (size_t bytes = 8; bytes < btl->btl_registration_handle_size; bytes += 8) {
+            for (size_t bytes = 8; bytes < btl->btl_registration_handle_size - FURTHER_KEYS;
+                 bytes += 8) {
                 torn(target, bytes);
             }
         }

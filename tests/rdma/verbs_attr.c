@@ -10,10 +10,14 @@
  * $BTL_IB_VERBS_ATTR.<rank in MPI_COMM_WORLD>; those of queue pairs begin with "ud", "rc" or "rc-shared"
  * (its receive buffers are those of an SRQ), those of completion queues with "cq",
  * and what ibv_modify_qp() was asked for with "asked".
+ *
+ * With $BTL_IB_VERBS_MR_MAX the device registers no more than so many bytes at once, as some do.
  */
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -108,4 +112,39 @@ __attribute__((visibility("default"))) int ibv_destroy_cq(struct ibv_cq *cq)
     *(void **) &next = next_of("ibv_destroy_cq");
     write_line("cq entries %d\n", cq->cqe);
     return next(cq);
+}
+
+static bool is_too_large(size_t length)
+{
+    const char *most = getenv("BTL_IB_VERBS_MR_MAX");
+
+    return most != NULL && length > strtoull(most, NULL, 10);
+}
+
+#undef ibv_reg_mr
+__attribute__((visibility("default"))) struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr,
+                                                                 size_t length, int access)
+{
+    struct ibv_mr *(*next)(struct ibv_pd *, void *, size_t, int);
+
+    if (is_too_large(length)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    *(void **) &next = next_of("ibv_reg_mr");
+    return next(pd, addr, length, access);
+}
+
+/* What ibv_reg_mr() calls where rights are no constant. */
+__attribute__((visibility("default"))) struct ibv_mr *
+ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+    struct ibv_mr *(*next)(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
+
+    if (is_too_large(length)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    *(void **) &next = next_of("ibv_reg_mr_iova2");
+    return next(pd, addr, length, iova, access);
 }

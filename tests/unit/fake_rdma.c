@@ -79,6 +79,7 @@ void fake_rdma_check_memory(uint32_t key, uint64_t at, uint32_t len, int access)
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     if (fake.mrs_left == 0 || (fake.mr_max != 0 && length > fake.mr_max)) {
+        fake.reg_failures++;
         errno = fake.mrs_left == 0 ? ENOMEM : EINVAL;
         return NULL;
     }
@@ -443,6 +444,7 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
                                      .max_cqe = (int) fake.cqe_max,
                                      .max_qp_rd_atom = fake.reads,
                                      .max_qp_init_rd_atom = fake.reads,
+                                     .max_mr_size = fake.mr_told,
                                      .atomic_cap = fake.atomics,
                                      .phys_port_cnt = 1};
     return 0;

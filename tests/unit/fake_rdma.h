@@ -31,6 +31,7 @@ typedef struct fake_rdma {
     int qps_left;           /* queue pairs until making one fails; -1: never */
     int mrs_left;           /* the same of registrations */
     size_t mr_max;          /* bytes of a registration; more is refused. 0: any number */
+    uint64_t mr_told;       /* the same, as it says */
     bool lose_requests;     /* they are never answered */
     bool lose_goodbyes;     /* who ends a connection is not heard by the other end */
     int way_error;          /* there is no way to any address */
@@ -55,7 +56,7 @@ typedef struct fake_rdma {
     int qps, mrs, ids;
     size_t mr_bytes; /* registered */
     /* What happened. */
-    uint32_t regs, deregs; /* of memory */
+    uint32_t regs, deregs, reg_failures; /* of memory */
     uint32_t requests, rejects, accepts, disconnects;
     uint32_t posts;       /* calls of ibv_post_send() */
     uint32_t writes;      /* of RDMA */

@@ -206,14 +206,17 @@ static void attributes(void **state)
 {
     assert_true(sides[0].t->attr.rdma);
     assert_int_equal(sides[0].t->attr.rdma_max, 1 << 20); /* what the port says */
+    assert_int_equal(sides[0].t->attr.rdma_region_max, 0);
     assert_int_equal(start_write(&ops[0], 0, 0), -EINVAL);
     assert_int_equal(start_write(&ops[0], 0, (1 << 20) + 1), -EINVAL);
     assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, here, false, 0, COPIED + 1), -EINVAL);
     assert_int_equal(sides[0].t->attr.rdma_atomics, BTL_IB_RDMA_ATOMICS_DEVICE);
     end_first(state);
     fake.atomics = IBV_ATOMIC_GLOB;
+    fake.mr_told = (1u << 31) - 1;
     begin_again();
     assert_int_equal(sides[0].t->attr.rdma_atomics, BTL_IB_RDMA_ATOMICS_GLOBAL);
+    assert_int_equal(sides[0].t->attr.rdma_region_max, (1u << 31) - 1);
 }
 
 /* ---- atomics ---- */

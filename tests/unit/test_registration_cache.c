@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "opal/mca/btl/btl.h"
@@ -33,6 +34,10 @@ enum {
     REGIONS = 8,
     HELD = 8,
     LOCAL = MCA_BTL_REG_FLAG_LOCAL_WRITE,
+    ALL = LOCAL | MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE,
+    MIB = 1 << 20,
+    LARGE = 6 * MIB,
+    SIZE = 32 * MIB,
 };
 
 typedef struct held {
@@ -45,7 +50,7 @@ static int held_count;
 static btl_ib_biased_lock_t lock;
 static btl_ib_registration_limit_t limit;
 static btl_ib_registration_cache_t caches[CACHES];
-static uint8_t *memory;
+static uint8_t *mapped, *memory;
 static uint32_t regs, deregs; /* of the device, before */
 static int mrs;
 static size_t mr_bytes;
@@ -144,9 +149,10 @@ static void begin(const char *text, uint64_t regions)
 static int begin_all(void **state)
 {
     (void) set_up(state);
-    memory = mmap(NULL, REGIONS * (REGION + PAGE), PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(MAP_FAILED != (void *) memory);
+    mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(MAP_FAILED != (void *) mapped);
+    /* Where pieces begin is known, and a large region begins within one. */
+    memory = mapped + 8 * MIB - (uintptr_t) mapped % (8 * MIB) + 3 * PAGE;
     return 0;
 }
 
@@ -160,7 +166,7 @@ static int end_all(void **state)
     }
     assert_int_equal(limit.regions, 0);
     assert_int_equal(limit.bytes, 0);
-    (void) munmap(memory, REGIONS * (REGION + PAGE));
+    (void) munmap(mapped, SIZE);
     return tear_down(state);
 }
 
@@ -289,14 +295,197 @@ static void test_other_rights(void **state)
     compare(1, 2, 0, 1, 0);
 }
 
+/* ---- in pieces ---- */
+
+/* Each end of each piece, and where two meet. */
+static void check_pieces(const btl_ib_registration_t *registration, uint8_t *base, size_t size,
+                         size_t piece, int count)
+{
+    uint32_t keys[BTL_IB_PIECES_MAX] = {0};
+    uint8_t *at = base;
+
+    assert_int_equal(UINT64_C(1) << btl_ib_registration_keys(registration, base, size, keys),
+                     piece);
+    for (int i = 0; i < count; ++i) {
+        const uintptr_t next = ((uintptr_t) at / piece + 1) * piece;
+        const size_t length =
+            (next < (uintptr_t) (base + size) ? next : (uintptr_t) (base + size)) - (uintptr_t) at;
+        const struct ibv_mr *mr = btl_ib_registration_mem(registration, at, length);
+
+        assert_non_null(mr);
+        assert_int_equal(mr->rkey, keys[i]);
+        assert_true((uint8_t *) mr->addr <= at && (uint8_t *) mr->addr + mr->length >= at + length);
+        assert_ptr_equal(btl_ib_registration_mem(registration, at + length - 1, 1), mr);
+        if (i < count - 1) {
+            assert_null(btl_ib_registration_mem(registration, at + length - 1, 2));
+        }
+        at += length;
+    }
+    assert_ptr_equal(at, base + size);
+}
+
+/* A device that takes 2 MiB at once, and says so only when it is asked for more. */
+static void test_pieces(void **state)
+{
+    uint32_t keys[BTL_IB_PIECES_MAX];
+    btl_ib_registration_t *large;
+
+    (void) state;
+    begin("100%", 0);
+    fake.mr_max = 2 * MIB;
+    large = ask(0, memory, LARGE, LOCAL);
+    assert_non_null(large);
+    assert_int_equal(fake.reg_failures, 1);
+    assert_int_equal(fake.mrs - mrs, 4); /* from within one to within another */
+    assert_int_equal(limit.regions, 4);
+    assert_int_equal(limit.bytes, LARGE);
+    assert_int_equal(fake.mr_bytes - mr_bytes, LARGE);
+    check_pieces(large, memory, LARGE, 2 * MIB, 4);
+    assert_null(btl_ib_registration_mem(large, memory + LARGE - 1, 2));
+    check_pieces(large, memory + 2 * MIB, 3 * MIB, 2 * MIB, 2);
+    /* What lies within one piece has one key. */
+    assert_int_equal(btl_ib_registration_keys(large, memory + 2 * MIB, 1000, keys), 0);
+    assert_ptr_equal(ask(0, memory + MIB, 4 * MIB, LOCAL), large);
+    /* It knows for the next time. */
+    assert_non_null(ask(0, memory + 10 * MIB, LARGE, LOCAL));
+    assert_int_equal(fake.reg_failures, 1);
+    /* Room is made for all pieces. */
+    assert_int_equal(limit.regions, 8);
+}
+
+/* What the device says beforehand. */
+static void test_pieces_as_device_says(void **state)
+{
+    (void) state;
+    fake.mr_max = 2 * MIB - 1;
+    sides[0].t->attr.rdma_region_max = fake.mr_max;
+    begin("100%", 0);
+    check_pieces(ask(0, memory, LARGE, LOCAL), memory, LARGE, MIB, 7);
+    assert_int_equal(fake.reg_failures, 0);
+}
+
+/* Not even in pieces: nothing is left of the attempts, and the next may be larger again. */
+static void test_no_pieces(void **state)
+{
+    (void) state;
+    begin("100%", 0);
+    fake.mr_max = 64 * PAGE;
+    assert_null(ask(0, memory, LARGE, LOCAL));
+    assert_int_equal(fake.reg_failures, 3); /* all at once, 2 MiB, 1 MiB */
+    compare(0, 0, 0, 0, 1);
+    fake.mr_max = 0;
+    assert_non_null(ask(0, memory, LARGE, LOCAL));
+    compare(0, 1, 0, 0, 1);
+}
+
+/* There is no room for the second piece. */
+static void test_pieces_without_room(void **state)
+{
+    (void) state;
+    begin("100%", 0);
+    assert_true(use(0, 0));
+    fake.mr_max = 2 * MIB;
+    fake.mrs_left = 1;
+    assert_null(ask(0, memory + 8 * MIB, LARGE, LOCAL));
+    assert_int_equal(fake.mrs - mrs, limit.regions);
+    assert_int_equal(fake.mr_bytes - mr_bytes, limit.bytes);
+    assert_int_equal(caches[0].counts.failures, 1);
+    fake.mrs_left = -1;
+}
+
+/* Pieces count as regions. */
+static void test_pieces_are_regions(void **state)
+{
+    (void) state;
+    fake.mr_max = sides[0].t->attr.rdma_region_max = 2 * MIB;
+    begin("100%", 4);
+    assert_true(use(0, 0));
+    put(ask(0, memory + 8 * MIB, LARGE, LOCAL));
+    assert_int_equal(caches[0].counts.evictions, 1);
+    assert_int_equal(limit.regions, 4);
+    assert_true(use(0, 0));
+    assert_int_equal(caches[0].counts.evictions, 2);
+    assert_int_equal(limit.regions, 1);
+}
+
+/* The device, which checks keys and bounds, writes from one piece to another. */
+static void test_write_by_pieces(void **state)
+{
+    uint8_t *to = memory + 16 * MIB, *from = memory;
+    btl_ib_registration_t *here, *there;
+    uint32_t keys[BTL_IB_PIECES_MAX];
+    op_t op = {0};
+
+    (void) state;
+    begin("100%", 0);
+    fake.mr_max = 2 * MIB;
+    here = ask(0, from, LARGE, LOCAL);
+    there = ask(1, to, LARGE, ALL);
+    const uint8_t shift = btl_ib_registration_keys(there, to, LARGE, keys);
+    for (size_t at = 0; at < LARGE; at += 1000 * 1000) {
+        const uintptr_t remote = (uintptr_t) (to + at);
+        const btl_ib_rdma_work_t work = {
+            .to = sides[0].to[1],
+            .kind = BTL_IB_RDMA_WRITE,
+            .local = from + at,
+            .mem = btl_ib_registration_mem(here, from + at, 1000),
+            .remote = remote,
+            .key = keys[btl_ib_device_region_piece((uintptr_t) to, remote, shift)],
+            .size = 1000,
+            .context = &op,
+        };
+        memset(from + at, (int) (at / 1000000 + 1), 1000);
+        while (-EAGAIN == sides[0].t->ops->rdma->start(sides[0].t, &work)) {
+            settle();
+        }
+        settle();
+        assert_memory_equal(to + at, from + at, 1000);
+    }
+    assert_int_equal(op.events, 7);
+    assert_int_equal(op.error, 0);
+    for (int i = 0; i < 2; ++i) {
+        sides[i].t->ops->stop(sides[i].t);
+    }
+}
+
+static void test_plan(void **state)
+{
+    (void) state;
+    for (uint64_t size = PAGE; size < UINT64_C(1) << 40; size = size * 3 / 2 / PAGE * PAGE + PAGE) {
+        for (uint64_t most = PAGE; most < UINT64_C(1) << 42; most *= 2) {
+            const uint8_t shift = btl_ib_device_region_plan(size, most - 1);
+
+            if (size <= most - 1) {
+                assert_int_equal(shift, 0);
+                continue;
+            }
+            assert_true(shift >= 12);
+            assert_true(UINT64_C(1) << shift < most || size > UINT64_C(4) << shift || 12 == shift);
+            assert_in_range(btl_ib_device_region_pieces(most - PAGE, size, shift), 1,
+                            BTL_IB_PIECES_MAX);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_all, end_all)
-        TEST(test_hits_and_misses),         TEST(test_regions_make_room),
-        TEST(test_bytes_make_room),         TEST(test_nothing_can_go),
-        TEST(test_other_devices_make_room), TEST(test_device_has_no_more),
-        TEST(test_memory_goes_away),        TEST(test_other_rights),
+        TEST(test_hits_and_misses),
+        TEST(test_regions_make_room),
+        TEST(test_bytes_make_room),
+        TEST(test_nothing_can_go),
+        TEST(test_other_devices_make_room),
+        TEST(test_device_has_no_more),
+        TEST(test_memory_goes_away),
+        TEST(test_other_rights),
+        TEST(test_pieces),
+        TEST(test_pieces_as_device_says),
+        TEST(test_no_pieces),
+        TEST(test_pieces_without_room),
+        TEST(test_pieces_are_regions),
+        TEST(test_write_by_pieces),
+        cmocka_unit_test(test_plan),
     };
     int failed;
 

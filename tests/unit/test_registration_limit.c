@@ -62,21 +62,21 @@ static void test_counts(void **state)
 
     (void) state;
     btl_ib_registration_limit_init(&of_bytes, "4000", &large, 0);
-    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 600));
-    assert_false(btl_ib_registration_limit_reserve(&of_bytes, 401));
-    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 400));
-    assert_false(btl_ib_registration_limit_reserve(&of_bytes, UINT64_MAX - 10));
-    btl_ib_registration_limit_release(&of_bytes, 600);
+    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 600, 1));
+    assert_false(btl_ib_registration_limit_reserve(&of_bytes, 401, 1));
+    assert_true(btl_ib_registration_limit_reserve(&of_bytes, 400, 1));
+    assert_false(btl_ib_registration_limit_reserve(&of_bytes, UINT64_MAX - 10, 1));
+    btl_ib_registration_limit_release(&of_bytes, 600, 1);
     assert_int_equal(400, of_bytes.bytes);
     assert_int_equal(1, of_bytes.regions);
 
     btl_ib_registration_limit_init(&of_regions, "100%", &large, 2);
-    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
-    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
-    assert_false(btl_ib_registration_limit_reserve(&of_regions, 1));
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1, 1));
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1, 1));
+    assert_false(btl_ib_registration_limit_reserve(&of_regions, 1, 1));
     assert_int_equal(2, of_regions.bytes);
-    btl_ib_registration_limit_release(&of_regions, 1);
-    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1));
+    btl_ib_registration_limit_release(&of_regions, 1, 1);
+    assert_true(btl_ib_registration_limit_reserve(&of_regions, 1, 1));
 }
 
 static void test_nonsense(void **state)

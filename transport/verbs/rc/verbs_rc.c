@@ -219,6 +219,7 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > wanted ? wanted : reads);
     attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
     attr->rdma_copied = BTL_IB_RC_BOUNCE_MAX;
+    attr->rdma_region_max = device->max_mr_size;
     if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
         attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_GLOBAL;
     } else if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_HCA) {

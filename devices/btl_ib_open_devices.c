@@ -98,13 +98,40 @@ static bool parse_list(const char *name, const char *value, btl_ib_device_list_t
     return false;
 }
 
+/* Has the device room for all queues of a table that peers share? */
+static bool shares(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
+{
+    for (uint32_t i = 0; i < table->count; ++i) {
+        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The transport's own queues: of many processes those that all peers share, if the device has such.
+ * Other hosts may have other devices: each obeys the queues of the receiver. */
+static int default_queues(const search_t *search, const btl_ib_transport_type_t *type,
+                          const btl_ib_transport_attr_t *attr, btl_ib_queue_table_t *table)
+{
+    btl_ib_queues_error_t error;
+
+    if (NULL != type->shared_queues
+        && btl_ib_wire_shares(btl_ib_compat_universe_size(),
+                              (uint32_t) search->params->rc_srq_min_peers)
+        && 0 == btl_ib_queues_parse(type->shared_queues, table, &error) && shares(table, attr)) {
+        return 0;
+    }
+    return btl_ib_queues_parse(type->default_queues, table, &error);
+}
+
 /* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
 static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
-                          const btl_ib_device_t *device, uint32_t max_datagram,
+                          const btl_ib_device_t *device, const btl_ib_transport_attr_t *attr,
                           btl_ib_queue_table_t *table)
 {
     const btl_ib_params_t *params = search->params;
-    btl_ib_queues_error_t error;
+    const uint32_t max_datagram = attr->max_datagram;
     char used[512];
 
     if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
@@ -113,7 +140,7 @@ static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
     }
     if (params->queues_by_user) {
         *table = search->user_queues;
-    } else if (0 != btl_ib_queues_parse(type->default_queues, table, &error)) {
+    } else if (0 != default_queues(search, type, attr, table)) {
         turn_down(search, device, "transport %s has no valid queues", type->name);
         return false;
     }
@@ -258,7 +285,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         turn_down(search, device, "libfabric chooses its port, and btl_ib_port_min is set");
         return NULL;
     }
-    if (!device_queues(search, type, device, attr.max_datagram, table)) {
+    if (!device_queues(search, type, device, &attr, table)) {
         return NULL;
     }
     if (search->sized > 0

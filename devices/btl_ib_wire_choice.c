@@ -32,3 +32,8 @@ bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t
 
     return 0 == connections_max || pairs <= connections_max / (((uint64_t) queues + 1) * rails);
 }
+
+bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers)
+{
+    return 0 != srq_min_peers && processes >= srq_min_peers;
+}

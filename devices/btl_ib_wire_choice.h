@@ -5,7 +5,8 @@
 
 /*
  * Which wire of a transport that has two (btl_ib_wire): rc, whose connections cost queue pairs and
- * memory for each peer, or ud. No OPAL in here, so that it can be tested by itself.
+ * memory for each peer, or ud; and whether peers share receive queues there. No OPAL in here, so
+ * that it can be tested by itself.
  *
  * Processes that are to talk to each other must choose alike, and each chooses before it hears of
  * any other. So what counts is what they have in common: parameters, the number of slots of the
@@ -42,5 +43,9 @@ int btl_ib_wire_plan(const char *wire, uint32_t processes, uint32_t rc_max_peers
  */
 bool btl_ib_wire_suffices(uint32_t connections_max, uint32_t processes, uint32_t queues,
                           uint32_t rails);
+
+/* Shall the default queues be those that all peers share? From `srq_min_peers` processes on, 0:
+ * never. */
+bool btl_ib_wire_shares(uint32_t processes, uint32_t srq_min_peers);
 
 #endif

@@ -126,6 +126,10 @@ static const btl_ib_param_number_t numbers[] = {
               "Transport verbs, btl_ib_wire auto: take connections (rc) if the runtime has "
               "places for at most this many processes, and the device queue pairs for them, and "
               "else ud, whose memory does not grow with them"),
+    INT_PARAM(rc_srq_min_peers, 16, 0, 1048576, "processes", 9,
+              "Transport verbs, rc: if the runtime has places for at least this many processes, "
+              "and the device can (not over iWARP), all peers share the larger receive queues "
+              "(type S), unless btl_ib_receive_queues is set; 0: never"),
     INT_PARAM(rc_timeout, 14, 0, 31, "exponent", 6,
               "Transport verbs, rc: the device sends again what was not acknowledged after 4.096 "
               "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "

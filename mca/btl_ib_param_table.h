@@ -80,6 +80,7 @@ typedef struct btl_ib_params {
     int eager_rdma_threshold;
     int eager_rdma_period_ms;       /* ms */
     int rc_max_peers;               /* wire auto: rc up to so many */
+    int rc_srq_min_peers;           /* rc: shared default queues from so many on; 0: never */
     int rc_timeout;                 /* of an acknowledgement, 4.096 us x 2^n; 0: the device's */
     int rc_retry;                   /* times */
     int rnr_retry;                  /* times, 7: without end */

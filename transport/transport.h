@@ -69,6 +69,7 @@ typedef struct btl_ib_transport_attr {
     uint32_t rdma_copied;     /* the largest that needs no handle of the local memory */
     btl_ib_rdma_atomics_t rdma_atomics;
     uint32_t connections_max; /* of the device, for all processes of the host; 0: peers need none */
+    uint32_t shared_max; /* buffers of a queue that all connections share; 0: there are none such */
 } btl_ib_transport_attr_t;
 
 /* ---- sending and receiving ---- */
@@ -407,6 +408,7 @@ typedef struct btl_ib_transport_type {
     const char *name; /* the value of btl_ib_transport that selects it */
     const char *wire; /* the value of btl_ib_wire, of types that share a name; else NULL */
     const char *default_queues; /* its own default of btl_ib_receive_queues */
+    const char *shared_queues;  /* the same for many peers, of the same sizes; NULL: the same */
 
     /*
      * List what it could be opened on, best first. Returns the number (0 is no error) and an array

@@ -440,6 +440,7 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
     (void) c;
     *attr = (struct ibv_device_attr){.max_qp = 5000,
                                      .max_qp_wr = fake.wr_max,
+                                     .max_srq = fake.srq_max,
                                      .max_srq_wr = WR_MAX,
                                      .max_cqe = (int) fake.cqe_max,
                                      .max_qp_rd_atom = fake.reads,
@@ -491,6 +492,7 @@ void fake_rdma_reset(void)
     fake = (fake_rdma_t){.inline_max = 256,
                          .cqe_max = 1 << 20,
                          .wr_max = WR_MAX,
+                         .srq_max = 100,
                          .post_left = -1,
                          .qps_left = -1,
                          .mrs_left = -1,

@@ -25,6 +25,7 @@ typedef struct fake_rdma {
     uint32_t inline_max; /* more is refused */
     uint32_t cqe_max;    /* largest completion queue */
     int wr_max;          /* requests of a queue pair */
+    int srq_max;         /* shared receive queues */
     int post_left;       /* sends until one post fails with post_error; -1: none does */
     int post_error;
     bool post_silent;       /* that post does not say how far it came */

@@ -498,6 +498,24 @@ static void shared_things_fail(void **state)
     assert_int_equal(sides[2].failed, 0);
 }
 
+/* Buffers that connections share: not every device has them, and with iWARP they are no use. */
+static void shared_buffers(void **state)
+{
+    btl_ib_search_t search = {.gid_index = -1, .log = {.print = listen_to}};
+    btl_ib_transport_attr_t attr;
+    btl_ib_device_t *list;
+
+    (void) state;
+    for (int i = 0; i < 3; i++) {
+        fake.srq_max = i == 1 ? 0 : 1;
+        fake.iwarp = i == 2;
+        assert_int_equal(btl_ib_verbs_rc_type.devices(&search, &list), 1);
+        assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], 0, &attr), 0);
+        assert_int_equal(attr.shared_max, i == 0 ? 65536 : 0);
+        btl_ib_verbs_rc_type.devices_free(list, 1);
+    }
+}
+
 /* A device is found by the address of an interface, which leaves nothing to choose in its table. */
 static void devices(void **state)
 {
@@ -514,6 +532,7 @@ static void devices(void **state)
     assert_int_equal(list[0].prefix_bits, 24);
     assert_int_equal(btl_ib_verbs_rc_type.query(&list[0], 0, &attr), 0);
     assert_int_equal(attr.connections_max, 5000); /* queue pairs of the device */
+    assert_int_equal(attr.shared_max, 65536);
     btl_ib_verbs_rc_type.devices_free(list, 1);
     assert_string_equal(said, "");
     search.gid_index = 3;
@@ -760,6 +779,7 @@ int main(void)
         RC_TEST(rails_share_events),
         RC_TEST(shared_things_fail),
         RC_TEST(devices),
+        RC_TEST(shared_buffers),
         RC_TEST(queue_pairs_as_asked_for),
         RC_TEST(queue_pairs_as_the_device_can),
         RC_TEST(service_level),

@@ -44,6 +44,16 @@ static void test_plan(void **state)
     expect("auto", UINT32_MAX, 1048576, "ud rc");
 }
 
+static void test_shares(void **state)
+{
+    (void) state;
+    assert_false(btl_ib_wire_shares(15, 16));
+    assert_true(btl_ib_wire_shares(16, 16));
+    assert_true(btl_ib_wire_shares(1, 1));
+    assert_false(btl_ib_wire_shares(0, 16)); /* nobody knows how many there will be */
+    assert_false(btl_ib_wire_shares(UINT32_MAX, 0));
+}
+
 static void test_connections(void **state)
 {
     (void) state;
@@ -64,6 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

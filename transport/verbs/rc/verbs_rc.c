@@ -143,6 +143,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
         .knows_source = true,
         .rdma = true,
         .connections_max = handle->max_qp,
+        .shared_max = handle->max_srq_wr,
     };
     return 0;
 }
@@ -361,6 +362,8 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .name = "verbs",
     .wire = "rc",
     .default_queues = "P,256,128:P,8192,64:P,65536,16",
+    /* What is in flight to each peer is as much. Twenty busy ones fill them: more wait (RNR). */
+    .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
     .devices = btl_ib_rc_devices,
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,

@@ -239,7 +239,7 @@ void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs)
     for (uint32_t i = 0; i < rxqs->count; i++) {
         const btl_ib_rc_rxq_t *queue = &rxqs->queue[i];
         btl_ib_verbs_rx_pool_t *pool = &rxqs->queue[i].rx.pool;
-        if (queue->refills > 0 || queue->doubled > 0) {
+        if (queue->refills > 0 || pool->srq != NULL) {
             BTL_IB_VERBS_LOG(verbs, 10,
                              "%s: queue %u (%s): %u buffers, posted again %" PRIu64 " by %" PRIu64
                              " calls, doubled %u times",

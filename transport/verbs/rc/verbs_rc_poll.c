@@ -29,8 +29,18 @@ static void post_shared(btl_ib_rc_t *rc, const btl_ib_verbs_rx_pool_t *pool)
     }
 }
 
-/* A connection's own wait until few are posted: an answer to the message in one is sent before it
- * is posted. */
+/* What messages took is replaced before they are handed up, so that no sender is refused (RNR)
+ * because that takes long. */
+static void replace_shared(btl_ib_rc_t *rc)
+{
+    for (uint32_t i = 0; i < rc->rxqs.count; i++) {
+        if (rc->rxqs.queue[i].shared) {
+            post_shared(rc, &rc->rxqs.queue[i].rx.pool);
+        }
+    }
+}
+
+/* A connection's own wait until few are posted: its peer sends only what there are buffers for. */
 static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
 {
     const int posted = btl_ib_rc_rxqs_post_own(&rc->rxqs, conn->channel, &conn->rx);
@@ -41,6 +51,18 @@ static void post_own(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
     }
     btl_ib_rc_credit_repost(&conn->credit, (uint32_t) posted);
     btl_ib_rc_credit_update(&conn->credit);
+}
+
+/* Post them, and tell the peer: with the next poll, as an answer to the message goes first, unless
+ * the peer waits for it. */
+static void post_own_soon(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn)
+{
+    if (btl_ib_rc_rx_is_low(&conn->rx) && !btl_ib_rc_credit_peer_is_out(&conn->credit)) {
+        conn = btl_ib_rc_conn_owe(conn);
+    }
+    if (conn != NULL) {
+        post_own(rc, conn);
+    }
 }
 
 /* Give back buffers of one pool. */
@@ -60,7 +82,7 @@ static void repost_run(btl_ib_rc_t *rc, void *const *buffers, int n)
         btl_ib_verbs_rx_pool_put(buffers[i]);
     }
     if (conn != NULL) {
-        post_own(rc, conn);
+        post_own_soon(rc, conn);
     } else {
         post_shared(rc, pool);
     }
@@ -285,6 +307,9 @@ int btl_ib_rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     btl_ib_rc_t *rc = btl_ib_rc_of(t);
     int count = 0;
 
+    if (rc->conns.owing != NULL) {
+        post_own(rc, btl_ib_rc_conns_pay(&rc->conns));
+    }
     /* While the port is down nothing is looked at: connections that ended could not be
      * disconnected. */
     if (!rc->state.down) {
@@ -292,6 +317,9 @@ int btl_ib_rc_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
     }
     for (uint32_t i = 0; i < rc->cqs.count && count < max && !rc->state.down; i++) {
         count += take_queue(rc, &rc->cqs.cq[i], events + count, max - count);
+    }
+    if (count > 0 && rc->rxqs.any_shared) {
+        replace_shared(rc);
     }
     if (rc->eagers.count + rc->eagers.fading > 0 && !rc->state.down) {
         count += poll_eager(rc, events + count, max - count);

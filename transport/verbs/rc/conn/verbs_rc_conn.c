@@ -366,6 +366,7 @@ void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
     if (conn->qp != NULL && conn->rx.count == 0) {
         leave_bucket(conn);
     }
+    conns->owing = conns->owing != conn ? conns->owing : NULL;
     btl_ib_rc_eager_close(conns->eagers, conn->eager);
     btl_ib_rc_credit_set_open(&conn->credit, false);
     btl_ib_rc_sq_close(&conn->sq);

@@ -107,6 +107,7 @@ typedef struct btl_ib_rc_conns {
     uint32_t free_slot;                                /* index + 1, 0: none */
     btl_ib_rc_conn_t *qp_bucket[BTL_IB_RC_QP_BUCKETS]; /* of those with shared buffers */
     btl_ib_rc_conn_t *reporting;                       /* sends are over that make events */
+    btl_ib_rc_conn_t *owing; /* its buffers are to be posted again with the next poll */
     btl_ib_rc_conn_t *closed; /* somebody still holds a part of them, or there are events to make */
     uint32_t attempts;        /* to connect */
     uint32_t pending;         /* connections that are neither open nor closed */
@@ -204,5 +205,24 @@ static inline void btl_ib_rc_conn_hold(btl_ib_rc_conn_t *conn, int buffers)
 
 /* They are given back. Returns whether the connection is still there to post them. */
 bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers);
+
+/* Its buffers need not be posted before the next poll. Returns the one that was left till then
+ * before, if it is another: its time has come. NULL: none. */
+static inline btl_ib_rc_conn_t *btl_ib_rc_conn_owe(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conn_t *before = conn->all->owing;
+
+    conn->all->owing = conn;
+    return before != conn ? before : NULL;
+}
+
+/* The one that was left till now, if any. */
+static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
+{
+    btl_ib_rc_conn_t *conn = conns->owing;
+
+    conns->owing = NULL;
+    return conn;
+}
 
 #endif

@@ -62,7 +62,7 @@ static bool is_due(const btl_ib_rc_credit_t *credit)
     const uint32_t slots = credit->freed - credit->freed_told;
 
     return buffers >= credit->window
-           || (buffers > 0 && credit->filled == credit->depth + credit->reposted_told)
+           || (buffers > 0 && btl_ib_rc_credit_peer_is_out(credit))
            || (slots > 0 && slots >= credit->slots / SLOTS_SHARE)
            || credit->eager_on != credit->eager_on_told;
 }

@@ -107,6 +107,12 @@ static inline void btl_ib_rc_credit_repost(btl_ib_rc_credit_t *credit, uint32_t 
     credit->reposted += buffers;
 }
 
+/* Has the peer filled all buffers that it knows of? It can send nothing. */
+static inline bool btl_ib_rc_credit_peer_is_out(const btl_ib_rc_credit_t *credit)
+{
+    return credit->filled == credit->depth + credit->reposted_told;
+}
+
 /* The state of our eager ring. */
 static inline void btl_ib_rc_credit_set_eager(btl_ib_rc_credit_t *credit, uint32_t slots,
                                               uint32_t freed, bool on)

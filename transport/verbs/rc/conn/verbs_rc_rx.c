@@ -53,7 +53,7 @@ static int post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
 {
     const uint32_t idle = rx->pool.idle_count;
 
-    if (rx->pool.posted > rx->low || idle == 0) {
+    if (!btl_ib_rc_rx_is_low(rx)) {
         return 0;
     }
     const int error = btl_ib_verbs_rx_pool_post(&rx->pool);
@@ -224,6 +224,7 @@ int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
     rxqs->count = params->queue_count > 0 ? params->queue_count : 1;
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
         error = plan(rxqs, i, port, &wanted[i]);
+        rxqs->any_shared = rxqs->any_shared || rxqs->queue[i].shared;
     }
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
         const uint32_t num = wanted[i].num;

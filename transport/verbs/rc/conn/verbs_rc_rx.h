@@ -50,6 +50,7 @@ typedef struct btl_ib_rc_rxq {
 
 typedef struct btl_ib_rc_rxqs {
     uint32_t count;
+    bool any_shared;
     btl_ib_rc_rxq_t queue[BTL_IB_RC_QUEUES_MAX];
 } btl_ib_rc_rxqs_t;
 
@@ -68,6 +69,12 @@ int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t 
  * after logging why; free follows in either case. */
 int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
                         const btl_ib_open_params_t *params);
+
+/* Are so few posted that the idle ones are to be? */
+static inline bool btl_ib_rc_rx_is_low(const btl_ib_rc_rx_t *rx)
+{
+    return rx->pool.posted <= rx->low && rx->pool.idle_count > 0;
+}
 
 /* Post the idle buffers of one connection, or of a shared queue, if few enough are posted. Returns
  * how many that were, or a negative errno. */

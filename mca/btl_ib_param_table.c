@@ -171,11 +171,18 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
               "Transport verbs, rc: each of these rings has room for this many, rounded down to "
               "a power of two"),
+    INT_PARAM(eager_rdma_size, 0, 0, 496, "bytes", 9,
+              "Transport verbs, rc: messages of at most this many bytes, ib's and Open MPI's "
+              "headers included, go by these rings, rounded up so that 16 more fill cache lines; "
+              "what does not go inline never does (btl_ib_max_inline_data); 0: all that does"),
     INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
               "Transport verbs, rc: a peer gets a ring after so many short messages within "
               "btl_ib_eager_rdma_period_ms, and loses it where there are fewer"),
     INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
               "Transport verbs, rc: how often it is looked who sends most"),
+    INT_PARAM(eager_rdma_period_messages, 0, 0, 1000000000, "messages", 9,
+              "Transport verbs, rc: it is also looked after so many short messages of all peers; "
+              "0: by btl_ib_eager_rdma_period_ms alone"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,

@@ -269,6 +269,23 @@ static void smaller_slots(void **state)
     assert_int_equal(sides[1].disorder, 0);
 }
 
+/* The user's largest message: a slot is so large, rounded up to a cache line. */
+static void size_as_asked_for(void **state)
+{
+    static const uint32_t sizes[][2] = {{1, 64}, {48, 64}, {49, 128}, {112, 128}, {496, 256}};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        params.rc.eager_size = sizes[i][0];
+        open_all(1);
+        promote(0, 1);
+        assert_int_equal(conn_of(0, 1, 0).eager_slot, sizes[i][1]);
+    }
+    params.rc.eager_size = 0;
+}
+
 /* Written into the ring of side 1 as a peer would who keeps to no rule. */
 static void forge(uint32_t number, uint32_t size)
 {
@@ -390,6 +407,49 @@ static void demoted(void **state)
     assert_int_equal(conn_of(0, 1, 0).eager_used, filled + 1);
     settle();
     assert_int_equal(sides[1].received, before + 1);
+}
+
+/* Who sends much more than the one that has the place gets it, at the next review; who sends a
+ * little more does not. */
+static void busiest_one_writes(void **state)
+{
+    (void) state;
+    promote(0, 1);
+    assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+    settle();
+    for (int more = 1; more <= 4; more += 3) {
+        for (int i = 0; i < 3; i++) {
+            fake.now += PERIOD_MS * 1000;
+            send_slowly(0, 1, 2 * THRESHOLD);
+            send_slowly(2, 1, 2 * THRESHOLD + more * THRESHOLD);
+            settle();
+        }
+        assert_int_equal(may_write(2, 1), more == 4);
+        assert_int_equal(may_write(0, 1), more != 4);
+    }
+}
+
+/* Looked at after so many messages, however little time has passed. */
+static void review_by_count(void **state)
+{
+    for (uint32_t number = 0; number <= 10 * THRESHOLD; number += 10 * THRESHOLD) {
+        (void) tear_down(state);
+        fake_rdma_reset();
+        params.rc.eager_period_messages = number;
+        open_all(1);
+        params.rc.eager_period_messages = 0;
+        fake.now += PERIOD_MS * 1000;
+        settle();
+        promote(0, 1);
+        assert_int_equal(send_one(2, 1, SMALL, 0), EAGAIN);
+        settle();
+        const uint64_t since = fake.now;
+        send_slowly(2, 1, 25 * THRESHOLD);
+        settle();
+        assert_true(fake.now - since < PERIOD_MS * 1000);
+        assert_int_equal(may_write(2, 1), number != 0);
+        assert_int_equal(may_write(0, 1), number == 0);
+    }
 }
 
 enum {
@@ -579,11 +639,14 @@ int main(void)
         EAGER_TEST(held_over_the_end),
         EAGER_TEST(rows_in_part),
         EAGER_TEST(smaller_slots),
+        EAGER_TEST(size_as_asked_for),
         EAGER_TEST(numbers_wrap),
         EAGER_TEST(odd_rings),
         EAGER_TEST(forged),
         EAGER_TEST(torn_writes),
         EAGER_TEST(demoted),
+        EAGER_TEST(busiest_one_writes),
+        EAGER_TEST(review_by_count),
         EAGER_TEST(nobody_writes_to_who_sleeps),
         EAGER_TEST(late_writes_are_waited_for),
         EAGER_TEST(words_are_waited_for),

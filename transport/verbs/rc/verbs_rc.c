@@ -92,6 +92,7 @@ static void stop(btl_ib_transport_t *t)
     btl_ib_rc_peers_close_all(&rc->peers, false);
     btl_ib_rc_conns_release(&rc->conns);
     btl_ib_rc_rxqs_stop(&rc->rxqs, &rc->port.verbs);
+    btl_ib_rc_eagers_stop(&rc->eagers);
 }
 
 static void close_rc(btl_ib_transport_t *t)

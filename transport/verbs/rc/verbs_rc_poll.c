@@ -187,10 +187,10 @@ static void failed(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const struct ibv_wc 
     }
 }
 
-static int take_eager(btl_ib_rc_eager_t *eager, btl_ib_event_t *events, int max)
+static int take_eager(btl_ib_rc_t *rc, btl_ib_rc_eager_t *eager, btl_ib_event_t *events, int max)
 {
-    const int count =
-        btl_ib_rc_eager_take(eager, btl_ib_rc_peer_handle(eager->conn->peer), events, max);
+    const btl_ib_addr_t from = btl_ib_rc_peer_handle(eager->conn->peer);
+    const int count = btl_ib_rc_eager_take(&rc->eagers, eager, from, events, max);
 
     btl_ib_rc_conn_hold(eager->conn, count);
     return count;
@@ -208,7 +208,7 @@ static int take(btl_ib_rc_t *rc, const struct ibv_wc *wc, int n, btl_ib_event_t 
         btl_ib_rc_conn_t *conn = btl_ib_rc_conns_of(&rc->conns, wc);
         const bool recv = btl_ib_rc_wr_id_is_recv(wc->wr_id);
         if (recv && conn != NULL && conn->eager != NULL) {
-            count += take_eager(conn->eager, events + count, max - count);
+            count += take_eager(rc, conn->eager, events + count, max - count);
         }
         if (count == max) {
             break;
@@ -279,7 +279,7 @@ static int poll_eager_off(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     int count = 0;
 
     for (btl_ib_rc_eager_t *eager = rc->eagers.off; eager != NULL; eager = eager->next_off) {
-        count += take_eager(eager, events + count, max - count);
+        count += take_eager(rc, eager, events + count, max - count);
         if (eager->fading) {
             btl_ib_rc_eager_fade(&rc->eagers, eager, now);
         }
@@ -292,7 +292,7 @@ static int poll_eager(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
     int count = 0;
 
     for (uint32_t i = 0; i < rc->eagers.count; i++) {
-        count += take_eager(rc->eagers.on[i], events + count, max - count);
+        count += take_eager(rc, rc->eagers.on[i], events + count, max - count);
     }
     if (rc->eagers.fading > 0) {
         count += poll_eager_off(rc, events + count, max - count);

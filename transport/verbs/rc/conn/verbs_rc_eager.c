@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,10 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
     uint32_t bytes = btl_ib_verbs_min(first->size + BTL_IB_RC_EAGER_TRAILER, BTL_IB_RC_EAGER_SLOT);
     uint32_t slots = BTL_IB_RC_EAGER_SLOTS;
 
+    if (wanted->eager_size != 0) {
+        bytes = btl_ib_verbs_min(
+            bytes, btl_ib_rc_rx_stride(wanted->eager_size + BTL_IB_RC_EAGER_TRAILER));
+    }
     bytes = btl_ib_verbs_min(bytes, port->verbs.base.attr.inline_size);
     while (slots > wanted->eager_slots) {
         slots /= 2;
@@ -69,6 +74,7 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
         .slot = bytes / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE,
         .threshold = wanted->eager_threshold,
         .period_us = (uint64_t) wanted->eager_period_ms * 1000,
+        .period_messages = wanted->eager_period_messages,
     };
     if (port->iwarp || first->shared || eagers->slot == 0) {
         eagers->peers = 0;
@@ -204,8 +210,8 @@ static uint8_t *next_in(const btl_ib_rc_eager_t *eager, uint32_t *size)
     return data;
 }
 
-int btl_ib_rc_eager_take(btl_ib_rc_eager_t *eager, btl_ib_addr_t from, btl_ib_event_t *events,
-                         int max)
+int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
+                         btl_ib_event_t *events, int max)
 {
     int count = 0;
     uint32_t size;
@@ -222,6 +228,8 @@ int btl_ib_rc_eager_take(btl_ib_rc_eager_t *eager, btl_ib_addr_t from, btl_ib_ev
         eager->taken++;
         eager->recent++;
     }
+    eagers->recent += (uint32_t) count;
+    eagers->taken += (uint32_t) count;
     return count;
 }
 
@@ -289,14 +297,33 @@ void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts)
 {
     eager->sends++;
+    eagers->recent += counts;
     if (!counts || eager->on || !eager->credit->open || ++eager->recent < eagers->threshold
-        || eagers->count == eagers->peers || eager->fading) {
+        || eager->fading) {
+        return;
+    }
+    if (eagers->count == eagers->peers) {
+        eagers->rival = eager->recent > eagers->rival ? eager->recent : eagers->rival;
         return;
     }
     leave_off(eagers, eager);
     eager->on = true;
     eagers->on[eagers->count++] = eager;
+    eagers->begun++;
     log_change(eagers, eager, "begins");
+    update(eager);
+}
+
+static void turn_off(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
+{
+    leave_on(eagers, eager);
+    eager->next_off = eagers->off;
+    eagers->off = eager;
+    eager->fading = true;
+    eager->quiet_at = 0;
+    eagers->fading++;
+    eagers->ended++;
+    log_change(eagers, eager, "ends");
     update(eager);
 }
 
@@ -304,18 +331,23 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
 static void turn_off_below(btl_ib_rc_eagers_t *eagers, uint32_t threshold)
 {
     for (uint32_t i = eagers->count; i-- > 0;) {
-        btl_ib_rc_eager_t *eager = eagers->on[i];
-        if (eager->recent >= threshold) {
-            continue;
+        if (eagers->on[i]->recent < threshold) {
+            turn_off(eagers, eagers->on[i]);
         }
-        leave_on(eagers, eager);
-        eager->next_off = eagers->off;
-        eagers->off = eager;
-        eager->fading = true;
-        eager->quiet_at = 0;
-        eagers->fading++;
-        log_change(eagers, eager, "ends");
-        update(eager);
+    }
+}
+
+/* A peer without a place sent more than twice as much as the least busy of those that have one: let
+ * it have that. It takes it with its next messages, as the other's ring has to fade. */
+static void make_room(btl_ib_rc_eagers_t *eagers)
+{
+    btl_ib_rc_eager_t *least = eagers->on[0];
+
+    for (uint32_t i = 1; i < eagers->count; i++) {
+        least = eagers->on[i]->recent < least->recent ? eagers->on[i] : least;
+    }
+    if (least != NULL && eagers->rival / 2 > least->recent) {
+        turn_off(eagers, least);
     }
 }
 
@@ -342,10 +374,29 @@ bool btl_ib_rc_eagers_quiet(btl_ib_rc_eagers_t *eagers)
 
 bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
 {
-    if (now < eagers->review_at) {
+    const bool enough =
+        eagers->period_messages != 0 && eagers->recent >= eagers->period_messages;
+
+    if (!enough && now < eagers->review_at) {
         return false;
     }
     eagers->review_at = now + eagers->period_us;
     turn_off_below(eagers, eagers->threshold);
+    if (eagers->count == eagers->peers) {
+        make_room(eagers);
+    }
+    eagers->recent = 0;
+    eagers->rival = 0;
     return true;
+}
+
+void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers)
+{
+    const btl_ib_verbs_t *verbs = &eagers->port->verbs;
+
+    if (eagers->begun > 0) {
+        BTL_IB_VERBS_LOG(verbs, 10,
+                         "%s: eager RDMA: %" PRIu64 " messages, begun %u times, ended %u times",
+                         verbs->base.name, eagers->taken, eagers->begun, eagers->ended);
+    }
 }

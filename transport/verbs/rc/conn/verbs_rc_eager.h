@@ -66,11 +66,19 @@ typedef struct btl_ib_rc_eagers {
     uint32_t slot;  /* bytes of each, the trailer included */
     uint32_t threshold;
     uint64_t period_us;
+    uint32_t period_messages; /* 0: any number */
     btl_ib_rc_eager_t *on[BTL_IB_RC_EAGER_PEERS];
     uint32_t count;         /* of them */
     btl_ib_rc_eager_t *off; /* a list of those that were on */
     uint32_t fading;        /* of them */
     uint64_t review_at;     /* us */
+    /* Since the last review: */
+    uint32_t recent; /* short datagrams of all peers */
+    uint32_t rival;  /* of the busiest one that found no place */
+    /* In all: */
+    uint64_t taken; /* datagrams from rings */
+    uint32_t begun; /* peers that were allowed to write */
+    uint32_t ended;
 } btl_ib_rc_eagers_t;
 
 /* The peer's ring, which we write to. */
@@ -131,8 +139,8 @@ static inline void btl_ib_rc_eager_tx_use(btl_ib_rc_eager_tx_t *tx, uint32_t slo
 /* ---- receiving ---- */
 
 /* Make events of what has come and is next in the stream. Returns how many. */
-int btl_ib_rc_eager_take(btl_ib_rc_eager_t *eager, btl_ib_addr_t from, btl_ib_event_t *events,
-                         int max);
+int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, btl_ib_addr_t from,
+                         btl_ib_event_t *events, int max);
 
 /* Slots are free again. */
 void btl_ib_rc_eager_repost(btl_ib_rc_eager_t *eager, void *const *buffers, int n);
@@ -143,14 +151,17 @@ void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eag
 /* A ring that is off was polled: has its peer stopped writing? */
 void btl_ib_rc_eager_fade(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, uint64_t now);
 
-/* Is it time to switch off those who wrote too little? They are, and all counts start again with
- * reset(). */
+/* Is it time to switch off those who wrote too little, or much less than who has no place? They
+ * are, and all counts start again with reset(). */
 bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now);
 
 static inline void btl_ib_rc_eager_reset(btl_ib_rc_eager_t *eager)
 {
     eager->recent = 0;
 }
+
+/* Log what became of them. */
+void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers);
 
 /* Switch all off. Returns whether all are known to have stopped; if not, ask again after a poll. */
 bool btl_ib_rc_eagers_quiet(btl_ib_rc_eagers_t *eagers);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "btl_ib_device_defaults.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
 #include "btl_ib_verbose.h"
@@ -34,6 +35,7 @@ typedef struct search {
     uint32_t count;                   /* of them */
     btl_ib_queue_table_t user_queues; /* if params->receive_queues was set */
     btl_ib_device_filter_t filter;
+    btl_ib_device_defaults_t defaults;
     uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
@@ -125,10 +127,27 @@ static int default_queues(const search_t *search, const btl_ib_transport_type_t 
     return btl_ib_queues_parse(type->default_queues, table, &error);
 }
 
+/* The queues that a device's section wants. Returns whether they will do. */
+static bool section_queues(search_t *search, const btl_ib_device_t *device,
+                           const btl_ib_device_config_t *config, btl_ib_queue_table_t *table)
+{
+    const uint32_t least = btl_ib_engine_datagram_min(btl_ib_params_guard(search->params));
+    const char *spec = config->receive_queues;
+    btl_ib_queues_error_t error;
+
+    if (0 == btl_ib_queues_parse(spec, table, &error)
+        && 0 == btl_ib_queues_holds(spec, table, least, &error)) {
+        return true;
+    }
+    turn_down(search, device, "receive_queues of section [%s] will not do: %s: %s", config->section,
+              error.field, error.expected);
+    return false;
+}
+
 /* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
 static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
-                          const btl_ib_device_t *device, const btl_ib_transport_attr_t *attr,
-                          btl_ib_queue_table_t *table)
+                          const btl_ib_device_t *device, const btl_ib_device_config_t *config,
+                          const btl_ib_transport_attr_t *attr, btl_ib_queue_table_t *table)
 {
     const btl_ib_params_t *params = search->params;
     const uint32_t max_datagram = attr->max_datagram;
@@ -140,6 +159,10 @@ static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
     }
     if (params->queues_by_user) {
         *table = search->user_queues;
+    } else if ('\0' != config->receive_queues[0]) {
+        if (!section_queues(search, device, config, table)) {
+            return false;
+        }
     } else if (0 != default_queues(search, type, attr, table)) {
         turn_down(search, device, "transport %s has no valid queues", type->name);
         return false;
@@ -192,22 +215,22 @@ static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table
     }
 }
 
-static void open_params(search_t *search, const btl_ib_queue_table_t *table,
-                        btl_ib_open_params_t *open)
+static void open_params(search_t *search, const btl_ib_device_config_t *config,
+                        const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
 {
     const btl_ib_params_t *params = search->params;
 
     *open = (btl_ib_open_params_t){
         .tx_depth = (uint32_t) params->send_depth,
         .cq_depth = (uint32_t) params->cq_depth,
-        .inline_max = params->max_inline_data > 0 ? params->max_inline_data : -1,
+        .inline_max = config->max_inline_data > 0 ? config->max_inline_data : -1,
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
         .bulk_lane = params->bulk_lane,
         .port_min = (uint16_t) params->port_min,
         .port_count = (uint32_t) params->port_range,
         .pkey = (uint16_t) params->pkey,
-        .mtu = (uint32_t) params->mtu,
+        .mtu = (uint32_t) config->mtu,
         .service_level = (uint8_t) params->service_level,
         .traffic_class = (uint8_t) params->traffic_class,
         .rc =
@@ -216,8 +239,8 @@ static void open_params(search_t *search, const btl_ib_queue_table_t *table,
                 .retry = (uint8_t) params->rc_retry,
                 .rnr_retry = (uint8_t) params->rnr_retry,
                 .rnr_timer = (uint8_t) params->rnr_timer,
-                .reads = (uint8_t) params->rc_reads,
-                .eager_peers = (uint32_t) params->max_eager_rdma,
+                .reads = (uint8_t) config->rc_reads,
+                .eager_peers = (uint32_t) config->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,
                 .eager_threshold = (uint32_t) params->eager_rdma_threshold,
@@ -269,15 +292,58 @@ static void report_system_limit(search_t *search, const btl_ib_transport_t *tran
     }
 }
 
+/* Is there a rail of this device already? */
+static bool is_opened(const search_t *search, const btl_ib_device_t *device)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < search->count && !found; ++i) {
+        const btl_ib_device_t *opened = &search->opened[i].device;
+
+        found = 0 == strcmp(opened->name, device->name)
+                && 0 == strcmp(opened->interface, device->interface)
+                && opened->port == device->port;
+    }
+    return found;
+}
+
+/* Does its section want another transport or wire for a device, where the user leaves that open? */
+static bool wants_other(search_t *search, const btl_ib_transport_type_t *type,
+                        const btl_ib_device_t *device, const btl_ib_device_config_t *config)
+{
+    const char *other = NULL;
+
+    if ('\0' == config->section[0]) {
+        return false;
+    }
+    if ('\0' != config->transport[0] && 0 != strcmp(config->transport, type->name)) {
+        other = config->transport;
+    } else if (NULL != type->wire && '\0' != config->wire[0]
+               && 0 != strcmp(config->wire, type->wire)) {
+        other = config->wire;
+    }
+    if (NULL != other) {
+        turn_down(search, device, "section [%s] of the device table wants %s for it, not %s",
+                  config->section, other, NULL != type->wire ? type->wire : type->name);
+    }
+    return NULL != other;
+}
+
 static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_type_t *type,
                                        const btl_ib_device_t *device, btl_ib_queue_table_t *table)
 {
     const btl_ib_params_t *params = search->params;
+    btl_ib_device_config_t config;
     btl_ib_transport_attr_t attr;
     btl_ib_transport_t *transport = NULL;
     btl_ib_open_params_t open;
-    int rc = type->query(device, (uint32_t) params->mtu, &attr);
+    int rc;
 
+    btl_ib_device_defaults_apply(&search->defaults, device, !is_opened(search, device), &config);
+    if (wants_other(search, type, device, &config)) {
+        return NULL;
+    }
+    rc = type->query(device, (uint32_t) config.mtu, &attr);
     if (0 != rc) {
         turn_down(search, device, "it cannot be asked: %s", strerror(-rc));
         return NULL;
@@ -287,7 +353,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         turn_down(search, device, "libfabric chooses its port, and btl_ib_port_min is set");
         return NULL;
     }
-    if (!device_queues(search, type, device, &attr, table)) {
+    if (!device_queues(search, type, device, &config, &attr, table)) {
         return NULL;
     }
     if (search->sized > 0
@@ -301,7 +367,7 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     }
     BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
                    device->name, btl_ib_queues_memory(table, 1));
-    open_params(search, table, &open);
+    open_params(search, &config, table, &open);
     rc = type->open(device, &open, &transport);
     if (0 != rc) {
         open_failed(search, device, type->wire, -rc);
@@ -348,21 +414,6 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
 }
 
 /* ---- which ones ---- */
-
-/* Is there a rail of this device already? */
-static bool is_opened(const search_t *search, const btl_ib_device_t *device)
-{
-    bool found = false;
-
-    for (uint32_t i = 0; i < search->count && !found; ++i) {
-        const btl_ib_device_t *opened = &search->opened[i].device;
-
-        found = 0 == strcmp(opened->name, device->name)
-                && 0 == strcmp(opened->interface, device->interface)
-                && opened->port == device->port;
-    }
-    return found;
-}
 
 /* Open each of these devices, then once more those that could be, as often as there are to be rails
  * over each port: a second rail of one device comes after the first of all others, so that peers
@@ -481,32 +532,46 @@ static void open_any(search_t *search)
     }
 }
 
+/* Read what says which devices are wanted, and how. Returns false after a help text. */
+static bool read_wishes(search_t *search)
+{
+    const btl_ib_params_t *params = search->params;
+
+    return btl_ib_device_defaults_read(&search->defaults, params) && parse_queues(search)
+           && parse_list("if_include", params->if_include, &search->filter.include)
+           && parse_list("if_exclude", params->if_exclude, &search->filter.exclude);
+}
+
+/* Open what there is, and tell of the rest. */
+static void open_wanted(search_t *search)
+{
+    const btl_ib_open_request_t *request = search->request;
+
+    btl_ib_log_collect(request->log, &search->rejected);
+    if (btl_ib_any_transport(search->params)) {
+        open_any(search);
+    } else {
+        open_types(search, search->params->transport);
+    }
+    btl_ib_log_collect(request->log, NULL);
+    if (search->ports_taken) {
+        search->count = 0;
+    } else if (0 == search->count) {
+        btl_ib_report_no_device(request, &search->rejected, &search->failed);
+    } else {
+        btl_ib_report_unused(request, search->opened, search->count, &search->filter.include,
+                             &search->rejected, &search->failed);
+    }
+}
+
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
                              btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX])
 {
-    const btl_ib_params_t *params = request->params;
-    search_t search = {.request = request, .params = params, .opened = opened};
+    search_t search = {.request = request, .params = request->params, .opened = opened};
 
-    if (!parse_queues(&search)
-        || !parse_list("if_include", params->if_include, &search.filter.include)
-        || !parse_list("if_exclude", params->if_exclude, &search.filter.exclude)) {
-        return 0;
+    if (read_wishes(&search)) {
+        open_wanted(&search);
     }
-    btl_ib_log_collect(request->log, &search.rejected);
-    if (btl_ib_any_transport(params)) {
-        open_any(&search);
-    } else {
-        open_types(&search, params->transport);
-    }
-    btl_ib_log_collect(request->log, NULL);
-    if (search.ports_taken) {
-        return 0;
-    }
-    if (0 == search.count) {
-        btl_ib_report_no_device(request, &search.rejected, &search.failed);
-    } else {
-        btl_ib_report_unused(request, opened, search.count, &search.filter.include,
-                             &search.rejected, &search.failed);
-    }
+    btl_ib_device_defaults_free(&search.defaults);
     return search.count;
 }

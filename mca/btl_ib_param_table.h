@@ -33,6 +33,7 @@ typedef struct btl_ib_params {
     char *transport;      /* "auto" or a transport's name */
     char *if_include;     /* NULL or empty: all */
     char *if_exclude;     /* NULL or empty: none */
+    char *device_files;   /* paths; NULL or empty: none */
     char *ofi_provider;   /* NULL or empty: any */
     char *wire;           /* "auto", "ud" or "rc" */
     char *cc;             /* "auto" or a congestion control's name */

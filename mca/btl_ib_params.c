@@ -179,9 +179,9 @@ static void default_limits(mca_btl_base_module_t *limits)
     limits->btl_put_local_registration_threshold = SIZE_MAX;
 }
 
-/* Did somebody set this variable, or is it the default? */
-static bool set_by_user(const mca_base_component_t *component, const char *name)
+bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name)
 {
+    const mca_base_component_t *component = params->component;
     const int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
                                         component->mca_component_name, name);
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
@@ -211,8 +211,8 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
         ok = register_limit(limits, component, &btl_ib_param_table.limits[i]) && ok;
     }
     limits->btl_atomic_flags = ATOMIC_FLAGS | (params->atomics_all ? ATOMIC_FLAGS_ALL : 0);
-    params->queues_by_user = set_by_user(component, "receive_queues");
-    params->eager_by_user = set_by_user(component, "eager_limit");
+    params->queues_by_user = btl_ib_params_by_user(params, "receive_queues");
+    params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");
     params->registered = OPAL_SUCCESS == mca_btl_base_param_register(component, limits) && ok;
 }
 

@@ -23,6 +23,9 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
 /* Does Open MPI refuse what was read of its own values (params->registered)? */
 void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits);
 
+/* Did somebody set the parameter of this name (without btl_ib_), or is it the default? */
+bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
+
 /* What is to protect datagrams, as valid parameters say. */
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params);
 

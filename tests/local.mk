@@ -77,6 +77,7 @@ unit_tests = \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
+    tests/unit/test_device_table \
     tests/unit/test_drops \
     tests/unit/test_engine \
     tests/unit/test_events \
@@ -216,6 +217,8 @@ tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mc
 tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c
+tests_unit_test_device_table_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
@@ -314,6 +317,7 @@ EXTRA_DIST += tests/sim/traces.txt
 #
 fuzz_targets = \
     tests/fuzz/fuzz_address \
+    tests/fuzz/fuzz_device_table \
     tests/fuzz/fuzz_engine \
     tests/fuzz/fuzz_modex \
     tests/fuzz/fuzz_pair \
@@ -332,6 +336,11 @@ fuzz_script = tests/fuzz/script.c tests/fuzz/script.h
 tests_fuzz_fuzz_address_SOURCES = tests/fuzz/fuzz_address.c tests/fuzz/require.h $(fuzz_main)
 tests_fuzz_fuzz_address_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_address_LDADD = $(lower_layers)
+tests_fuzz_fuzz_device_table_SOURCES = tests/fuzz/fuzz_device_table.c tests/fuzz/require.h \
+    devices/btl_ib_device_table.c $(fuzz_main)
+tests_fuzz_fuzz_device_table_CPPFLAGS = $(lower_cppflags) $(component_units)
+tests_fuzz_fuzz_device_table_LDFLAGS = $(fuzz_ldflags)
+tests_fuzz_fuzz_device_table_LDADD = $(lower_layers)
 tests_fuzz_fuzz_engine_SOURCES = tests/fuzz/fuzz_engine.c $(fuzz_script) $(fuzz_main)
 tests_fuzz_fuzz_engine_LDFLAGS = $(fuzz_ldflags)
 tests_fuzz_fuzz_engine_LDADD = $(bench_libs)

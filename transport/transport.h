@@ -333,6 +333,8 @@ typedef struct btl_ib_device {
         *last_resort;   /* why it is used only if no other is left (a literal); NULL: it is not */
     bool plain;         /* no RDMA device: goes through the kernel's network stack */
     uint32_t bandwidth; /* Mbit/s, 0: unknown */
+    uint32_t vendor_id; /* of RDMA devices, as ibv_query_device() tells it; 0: unknown, as a rule */
+    uint32_t part_id;   /* the vendor's number for the kind of device, the same */
     void *handle;       /* the transport type's own */
 } btl_ib_device_t;
 

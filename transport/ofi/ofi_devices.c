@@ -91,6 +91,12 @@ static const char *device_name(const struct fi_info *info)
     return info->domain_attr->name;
 }
 
+/* Of a text as "0x1d0f"; 0 if there is none. */
+static uint32_t number_of(const char *text)
+{
+    return text != NULL ? (uint32_t) strtoul(text, NULL, 0) : 0;
+}
+
 static void describe(btl_ib_device_t *device, const struct fi_info *info,
                      const struct ifaddrs *interfaces)
 {
@@ -102,6 +108,10 @@ static void describe(btl_ib_device_t *device, const struct fi_info *info,
     device->plain = rank_of(device->provider) >= PLAIN;
     snprintf(device->name, sizeof(device->name), "%s", device_name(info));
     device->ip.ss_family = AF_UNSPEC;
+    if (info->nic != NULL && info->nic->device_attr != NULL) {
+        device->vendor_id = number_of(info->nic->device_attr->vendor_id);
+        device->part_id = number_of(info->nic->device_attr->device_id);
+    }
     if (info->nic != NULL && info->nic->link_attr != NULL) {
         device->bandwidth = (uint32_t) (info->nic->link_attr->speed / 1000000);
     }

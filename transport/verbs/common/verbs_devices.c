@@ -68,7 +68,11 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
     btl_ib_device_t *device = &all[list->count++];
     *device = (btl_ib_device_t){
-        .port = port, .bandwidth = btl_ib_verbs_bandwidth(port_attr), .handle = handle};
+        .port = port,
+        .bandwidth = btl_ib_verbs_bandwidth(port_attr),
+        .vendor_id = device_attr->vendor_id,
+        .part_id = device_attr->vendor_part_id,
+        .handle = handle};
     snprintf(device->transport, sizeof(device->transport), "verbs");
     snprintf(device->provider, sizeof(device->provider), "%s", provider);
     btl_ib_verbs_device_text(name, device_attr->phys_port_cnt, port, device->name,

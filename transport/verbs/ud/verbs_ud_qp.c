@@ -18,6 +18,7 @@ enum {
     TX_DEPTH_MIN = 128,
     LAZY_MAX = 32,
     LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
+    HANDED_UP = 32,   /* buffers that handlers have at once: of one poll */
     GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
     RESTARTS_MAX = 64,
 };
@@ -36,13 +37,15 @@ static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 {
     uint32_t lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
 
+    qp->spare = lazy + btl_ib_verbs_min(lazy, HANDED_UP);
     qp->depth_max = qp->depth;
     if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
         qp->depth_max = GROWN_MAX;
     }
-    qp->depth_max = btl_ib_verbs_min(qp->depth_max + lazy, most);
-    if (qp->depth + lazy > qp->depth_max) {
+    qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
+    if (qp->depth + qp->spare > qp->depth_max) {
         lazy = 1;
+        qp->spare = 1;
         qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
     }
     btl_ib_verbs_rx_pool_init(&qp->rx, qp, lazy);
@@ -114,7 +117,7 @@ uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
 {
     const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
 
-    return btl_ib_verbs_min(qp->depth, buffers - qp->rx.lazy);
+    return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
 }
 
 /* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
@@ -133,7 +136,7 @@ void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
         qp->depth += qp->per_peer;
-        if (qp->per_peer > 0 && qp->depth + qp->rx.lazy > qp->made) {
+        if (qp->per_peer > 0 && qp->depth + qp->spare > qp->made) {
             grow(qps, qp, quarter > qp->per_peer ? quarter : qp->per_peer);
         }
     }
@@ -160,7 +163,9 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
-        if (qp->rx.idle_count >= qp->rx.lazy && !qp->flushed) {
+        /* idle or handed up: the device has fewer than it was promised */
+        const bool few = qp->made - qp->rx.posted > qp->spare && qp->rx.idle_count > 0;
+        if ((few || qp->rx.idle_count >= qp->rx.lazy) && !qp->flushed) {
             const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
             if (error != 0 && error != ENOMEM) {
                 return error;
@@ -243,7 +248,7 @@ static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wan
         rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
     }
     if (rc == 0) {
-        rc = make_buffers(qps, qp, btl_ib_verbs_min(qp->first, qp->depth) + qp->rx.lazy);
+        rc = make_buffers(qps, qp, btl_ib_verbs_min(qp->first, qp->depth) + qp->spare);
     }
     return rc != 0 ? rc : to_rts(qps, qp);
 }

@@ -25,12 +25,13 @@ enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received dat
 typedef struct btl_ib_ud_qp {
     struct ibv_qp *qp;
 
-    /* Receive buffers. rx.lazy of them are more than can be counted on. */
+    /* Receive buffers. `spare` of them are more than can be counted on. */
     btl_ib_verbs_rx_pool_t rx;
     uint32_t size; /* bytes of ours that a buffer holds */
     uint32_t
         depth; /* datagrams that are to arrive before anyone polls, once it has grown to that */
-    uint32_t depth_max; /* buffers that the queue pair takes, rx.lazy included */
+    uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
+    uint32_t spare;     /* that wait to be posted again (rx.lazy), or that handlers have */
     uint32_t first;     /* of `depth`, with which it begins */
     uint32_t per_peer;  /* buffers that each peer adds to `depth` */
     uint32_t low;       /* with fewer than this posted it grows; 0: it does not grow any more */

@@ -347,8 +347,8 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     }
     super->btl_get_limit = least(super->btl_get_limit, operation_max(attr));
     super->btl_put_limit = least(super->btl_put_limit, operation_max(attr));
-    super->btl_get_local_registration_threshold = attr->rdma_copied;
-    super->btl_put_local_registration_threshold = attr->rdma_copied;
+    super->btl_get_local_registration_threshold = least(params->rc_bounce_get, attr->rdma_copied);
+    super->btl_put_local_registration_threshold = least(params->rc_bounce_put, attr->rdma_copied);
     module->device_atomics = device_atomics(params, attr);
     if (module->device_atomics) {
         super->btl_atomic_flags = BTL_IB_ATOMIC_FLAGS_DEVICE;
@@ -358,8 +358,11 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     }
     BTL_IB_VERBOSE(1,
                    "rail %u (%s): the device moves registered memory by itself, of %" PRIu64
-                   " bytes at most; words are changed by %s",
+                   " bytes at most, and copies puts up to %zu and gets up to %zu bytes; words are "
+                   "changed by %s",
                    module->rail, module->name, component->registered.max,
+                   super->btl_put_local_registration_threshold,
+                   super->btl_get_local_registration_threshold,
                    module->device_atomics ? "devices" : "processors");
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "btl_ib_rma.h"
+#include "transport.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -146,6 +147,16 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(rc_reads, 64, 1, 128, "operations", 9,
               "Transport verbs, rc: at most this many reads and atomics of one peer are under "
               "way at once, in each direction; the device's own limit may be lower"),
+    SIZE_PARAM(rc_bounce_size, 8192, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: copy what a device puts or gets of at most this size through "
+               "memory of its own (sixteen times as much for each peer), so that the application's "
+               "memory need not be registered for it. 0: nothing"),
+    SIZE_PARAM(rc_bounce_put, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: of puts copy at most this size, if btl_ib_rc_bounce_size is "
+               "larger"),
+    SIZE_PARAM(rc_bounce_get, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
+               "Transport verbs, rc: of gets copy at most this size, if btl_ib_rc_bounce_size is "
+               "larger"),
     INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
               "Transports verbs and ofi: so many sends fit into a queue of the device, for "
               "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "

@@ -14,7 +14,7 @@
 
 /* Words before the check, and of further keys behind it. */
 #define HEAD_WORDS (offsetof(btl_ib_memory_handle_t, check) / sizeof(uint64_t))
-#define KEY_WORDS  (sizeof(((btl_ib_memory_handle_t *) NULL)->more_keys) / sizeof(uint64_t))
+#define KEY_WORDS  ((BTL_IB_PIECES_MAX - 1) * sizeof(uint32_t) / sizeof(uint64_t))
 
 static_assert(sizeof(btl_ib_memory_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
               "it must fit into the packets of ob1");

@@ -363,6 +363,8 @@ typedef struct btl_ib_open_queue {
     bool shared;       /* one pool for all peers */
 } btl_ib_open_queue_t;
 
+#define BTL_IB_BOUNCE_MAX 65536u
+
 /* Of connections (verbs RC). */
 typedef struct btl_ib_open_rc {
     uint8_t timeout; /* for an acknowledgement: 4.096 us x 2^timeout, 1..31; 0: the device's own */
@@ -371,6 +373,8 @@ typedef struct btl_ib_open_rc {
     uint8_t rnr_timer;    /* how long a sender waits then, 1..31 as in IBTA 9.7.5.2.8; 0: 0.16 ms */
     uint8_t reads;        /* reads and atomics of a peer under way at once, if the device serves as
                            * many; 0: the default */
+    uint32_t bounce_size; /* operations up to so many bytes need no registered memory here: they are
+                           * copied; at most BTL_IB_BOUNCE_MAX, 0: none */
     uint32_t eager_peers; /* eager RDMA from at most so many peers; 0: none */
     uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */

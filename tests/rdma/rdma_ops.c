@@ -206,7 +206,7 @@ static bool open_transport(const char *name)
     const btl_ib_open_params_t params = {
         .queue_count = 1,
         .queue = {{.size = 256, .num = 16, .reserve = 4}},
-        .rc = {.timeout = 14, .retry = 7, .rnr_retry = 7, .relaxed = getenv("RELAXED") != NULL},
+        .rc = {.timeout = 14, .retry = 7, .rnr_retry = 7, .bounce_size = 8192, .relaxed = getenv("RELAXED") != NULL},
         .log = {.print = say},
     };
     btl_ib_device_t *list;

@@ -20,7 +20,6 @@
 #include "verbs_rc_rail.h"
 
 _Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_port.h");
-_Static_assert((int) RC_BOUNCE_MAX == BTL_IB_RC_BOUNCE_MAX, "as in verbs_rc_rdma.h");
 _Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_port.h");
 _Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_credit.h");
 

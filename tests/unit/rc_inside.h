@@ -21,10 +21,10 @@
 
 /* Limits of the transport; rc_inside.c demands that they are its own. */
 enum {
-    RC_BATCH = 64,        /* datagrams that one call sends */
-    RC_BOUNCE_MAX = 8192, /* bytes of an operation on memory that are copied */
-    RC_LINE = 64,         /* bytes that a connection registers for its word, */
-    RC_WORD = 12,         /* and of the word that its peer may write */
+    RC_BATCH = 64,         /* datagrams that one call sends */
+    RC_BOUNCE_SIZE = 8192, /* bytes of an operation on memory that are copied, unless a test says */
+    RC_LINE = 64,          /* bytes that a connection registers for its word, */
+    RC_WORD = 12,          /* and of the word that its peer may write */
 };
 
 typedef struct rc_inside {

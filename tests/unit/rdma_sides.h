@@ -17,7 +17,7 @@
 enum {
     OPS_MAX = 256,
     ALL = 0x7fffffff, /* work requests */
-    COPIED = RC_BOUNCE_MAX,
+    COPIED = RC_BOUNCE_SIZE,
 };
 
 /* Memory of side 1 that side 0 works on, and side 0's own; both registered. NULL: a test has

@@ -572,8 +572,8 @@ static void queue_pairs_as_asked_for(void **state)
     (void) tear_down(state);
     fake_rdma_reset();
     fake.reads = 100;
-    params.rc =
-        (btl_ib_open_rc_t){.timeout = 11, .retry = 3, .rnr_retry = 5, .rnr_timer = 14, .reads = 9};
+    params.rc = (btl_ib_open_rc_t){
+        .timeout = 11, .retry = 3, .rnr_retry = 5, .rnr_timer = 14, .reads = 9, .bounce_size = 8};
     params.queue[1].shared = true;
     params.tx_depth = 50;
     params.inline_max = 96;

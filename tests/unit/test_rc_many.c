@@ -83,7 +83,7 @@ static void begin(uint32_t peers)
         .queue_count = 2,
         .queue = {{.size = SIZE_0, .num = NUM, .reserve = RESERVE},
                   {.size = SIZE_1, .num = NUM, .reserve = RESERVE}},
-        .rc = {.timeout = 14, .retry = 7, .rnr_retry = 7},
+        .rc = {.timeout = 14, .retry = 7, .rnr_retry = 7, .bounce_size = RC_BOUNCE_SIZE},
     };
     spokes = calloc(count, sizeof(*spokes));
     hub = open_one();

@@ -219,6 +219,47 @@ static void attributes(void **state)
     assert_int_equal(sides[0].t->attr.rdma_region_max, (1u << 31) - 1);
 }
 
+/* Operations up to the size that was asked for are copied, with as much memory for each connection
+ * as they need; none at all, but for atomics. */
+static void copied(void **state)
+{
+    static const uint32_t sizes[] = {0, 100, 8192, 65536, 1000000};
+    static const uint32_t most[] = {0, 100, 8192, 65536, 65536};
+    static const uint32_t rings[] = {4096, 4096, 128 << 10, 1 << 20, 1 << 20};
+    size_t rest = 0;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        end_first(state);
+        params.rc.bounce_size = sizes[i];
+        begin_again();
+        assert_int_equal(sides[0].t->attr.rdma_copied, most[i]);
+        const size_t before = fake.mr_bytes;
+        join();
+        rest = i == 0 ? fake.mr_bytes - before - 2 * rings[0] : rest;
+        assert_int_equal(fake.mr_bytes - before, 2 * rings[i] + rest); /* of both ends */
+        for (uint32_t size = most[i]; size > 0; size /= 3) {
+            for (int n = 0; n < 40; n++) { /* more than there is memory for at once */
+                fill(sides[0].memory + MEMORY / 2, size, n);
+                while (
+                    start(&ops[0], BTL_IB_RDMA_WRITE, sides[0].memory + MEMORY / 2, false, 0, size)
+                    == -EAGAIN) {
+                    settle();
+                }
+            }
+            settle();
+            assert_memory_equal(there, sides[0].memory + MEMORY / 2, size);
+        }
+        assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, sides[0].memory, false, 0, most[i] + 1),
+                         -EINVAL);
+        assert_int_equal(ops[0].error, 0);
+        uint64_t old = 7;
+        assert_int_equal(start(&ops[1], BTL_IB_RDMA_ADD, &old, false, 0, 8), 0);
+        settle();
+        assert_int_equal(ops[1].events, 1);
+        assert_int_equal(ops[1].error, 0);
+    }
+}
+
 /* ---- atomics ---- */
 
 static void atomics(void **state)
@@ -516,6 +557,7 @@ int main(void)
         RDMA_TEST(both_directions_use_one_connection),
         RDMA_TEST(with_oneself),
         RDMA_TEST(attributes),
+        RDMA_TEST(copied),
         RDMA_TEST(atomics),
         RDMA_TEST(no_atomics_where_the_device_has_none),
         RDMA_TEST(no_short_reads_of_two_pages_over_iwarp),

@@ -220,7 +220,7 @@ static void plan_rdma(btl_ib_rc_t *rc, int wanted)
     attr->rdma = !keeps_from_children(rc);
     rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > wanted ? wanted : reads);
     attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
-    attr->rdma_copied = BTL_IB_RC_BOUNCE_MAX;
+    attr->rdma_copied = rc->port.bounce_size;
     attr->rdma_region_max = device->max_mr_size;
     if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
         attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_GLOBAL;
@@ -328,6 +328,7 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
     port->tos = params->traffic_class;
     port->level = params->service_level;
     port->relaxed = params->rc.relaxed;
+    port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
     btl_ib_rc_conns_init(&rc->conns, &uses);
     btl_ib_rc_peers_init(&rc->peers, &rc->conns);
 }

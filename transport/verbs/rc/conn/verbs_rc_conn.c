@@ -176,14 +176,15 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     const size_t buffers = before + (size_t) count * btl_ib_rc_rx_stride(size);
     /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
     const int access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
-    conn->memory_size = buffers + (rdma ? BTL_IB_RC_BOUNCE : 0);
+    const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
+    conn->memory_size = buffers + bounce;
     conn->memory = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access, &conn->mr);
     if (conn->memory == NULL) {
         return -ENOMEM;
     }
     const uint32_t key = conn->mr->lkey;
     if (rdma) {
-        btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, key);
+        btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, bounce, key);
     }
     const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,
                                             count, window, rdma);

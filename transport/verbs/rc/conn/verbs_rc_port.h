@@ -29,6 +29,7 @@ typedef struct btl_ib_rc_port {
     uint8_t level;        /* service level; 0: the route's */
     uint8_t reads;        /* served at once for each peer, and asked of it at once at most */
     bool relaxed;         /* exposed memory may be written in any order */
+    uint32_t bounce_size; /* bytes of the largest operation that is copied */
     uint32_t unknown_max; /* peers that connect before they are added */
 } btl_ib_rc_port_t;
 

@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    BOUNCES = 16,
+    BOUNCE_LEAST = 64 * BTL_IB_VERBS_LINE, /* atomics */
+};
+
 btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit, uint32_t depth)
 {
     btl_ib_rc_rdma_t *rdma = calloc(1, sizeof(*rdma));
@@ -37,6 +42,16 @@ void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma)
 static btl_ib_rc_op_t *op_at(const btl_ib_rc_rdma_t *rdma, uint32_t number)
 {
     return &rdma->op[number & (rdma->sq->ring.depth - 1)];
+}
+
+uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size)
+{
+    uint32_t bytes = BOUNCE_LEAST;
+
+    while (bytes < BOUNCES * size) {
+        bytes *= 2;
+    }
+    return bytes;
 }
 
 /* ---- the end of operations ---- */
@@ -149,10 +164,10 @@ static bool is_inline(const btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *wo
 static int64_t take_bounce(btl_ib_rc_rdma_t *rdma, uint32_t size)
 {
     const uint32_t wanted = (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
-    const uint32_t at = rdma->taken % BTL_IB_RC_BOUNCE;
-    const uint32_t skipped = at + wanted > BTL_IB_RC_BOUNCE ? BTL_IB_RC_BOUNCE - at : 0;
+    const uint32_t at = rdma->taken & (rdma->bounce_bytes - 1);
+    const uint32_t skipped = at + wanted > rdma->bounce_bytes ? rdma->bounce_bytes - at : 0;
 
-    if (rdma->taken - rdma->freed + skipped + wanted > BTL_IB_RC_BOUNCE) {
+    if (rdma->taken - rdma->freed + skipped + wanted > rdma->bounce_bytes) {
         return -1;
     }
     rdma->taken += skipped + wanted;

@@ -23,11 +23,6 @@
 
 #include "verbs_rc_credit.h"
 
-enum {
-    BTL_IB_RC_BOUNCE = 128 << 10,   /* bytes of a connection's ring of bounce buffers */
-    BTL_IB_RC_BOUNCE_MAX = 8 << 10, /* bytes of one of them */
-};
-
 /* An operation, or a flush. */
 typedef struct btl_ib_rc_op {
     void *context;
@@ -44,6 +39,7 @@ typedef struct btl_ib_rc_rdma {
     btl_ib_rc_credit_t *credit;
     btl_ib_rc_op_t *op; /* beside the ring of sends */
     uint8_t *bounce;
+    uint32_t bounce_bytes; /* of that ring: a power of two */
     uint32_t lkey;
     uint32_t taken; /* bytes of the bounce ring, in all */
     uint32_t freed;
@@ -58,9 +54,15 @@ btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *cre
                                      uint32_t depth);
 void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
 
-static inline void btl_ib_rc_rdma_attach(btl_ib_rc_rdma_t *rdma, uint8_t *bounce, uint32_t lkey)
+/* Bytes of a connection's ring of bounce buffers, so that there is room for 16 of `size` at least,
+ * and for atomics in any case. A power of two. */
+uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
+
+static inline void btl_ib_rc_rdma_attach(btl_ib_rc_rdma_t *rdma, uint8_t *bounce, uint32_t bytes,
+                                         uint32_t lkey)
 {
     rdma->bounce = bounce;
+    rdma->bounce_bytes = bytes;
     rdma->lkey = lkey;
 }
 

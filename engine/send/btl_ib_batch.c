@@ -62,6 +62,22 @@ static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
     return out;
 }
 
+static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    const btl_ib_out_t *out = next_out(tx);
+
+    return out != NULL
+           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
+               || out->size > btl_ib_conn_segment_max(conn));
+}
+
+/* Does bulk wait in a channel, or is any on its way? */
+static bool has_bulk(const btl_ib_conn_t *conn, uint32_t space)
+{
+    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+           || bulk_is_next(conn, &conn->tx[space]);
+}
+
 /* What to packetize next of what waits in a channel. */
 typedef struct plan {
     uint32_t space; /* the channel that it uses */
@@ -71,8 +87,9 @@ typedef struct plan {
     uint32_t room;
 } plan_t;
 
-/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, as
- * many are bundled as their own channel holds. */
+/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, or
+ * bulk uses it, as many are bundled as their own channel holds: what fits the command channel does
+ * not go behind bulk. */
 static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
 {
     const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
@@ -86,7 +103,9 @@ static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, pla
                                                       &plan->size);
     if (plan->count > 1) {
         plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
-        if (plan->space == space || btl_ib_limits_check(conn, plan->space) == BTL_IB_GO) {
+        if (plan->space == space
+            || (!has_bulk(conn, plan->space)
+                && btl_ib_limits_check(conn, plan->space) == BTL_IB_GO)) {
             return btl_ib_limits_check(conn, plan->space);
         }
         room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
@@ -183,15 +202,10 @@ static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
     return false;
 }
 
-/* Is what waits first bulk, and enough of it to fill a GSO burst? */
-static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+/* Does what waits first fill a GSO burst, with what waits behind it? */
+static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
 {
-    const btl_ib_out_t *out = next_out(tx);
-
-    return out != NULL
-           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
-               || out->size > btl_ib_conn_segment_max(conn))
-           && fills_burst(conn, tx);
+    return bulk_is_next(conn, tx) && fills_burst(conn, tx);
 }
 
 /*
@@ -210,7 +224,7 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *t
     if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
         return false;
     }
-    return bulk_is_next(conn, tx);
+    return burst_is_next(conn, tx);
 }
 
 /* Send a batch; what does not leave waits again. Returns how many segments left. */
@@ -254,7 +268,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
      * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
      * call again for long. What is less than a burst, what was lost and short messages do not wait:
      * they cost little. */
-    if (btl_ib_latency_holds_bulk(conn) && bulk_is_next(conn, tx)) {
+    if (btl_ib_latency_holds_bulk(conn) && burst_is_next(conn, tx)) {
         btl_ib_conn_ready(conn);
         return BTL_IB_GO;
     }

@@ -764,6 +764,7 @@ void app_forget_links(proc_t *proc)
         link->passive_dead = NULL;
         link->dead = false;
         link->draining = false;
+        link->closed_epoch = 0;
         link->kept = 0;
         link->closed_at = sim->now;
         link->aborted_at = sim->now;

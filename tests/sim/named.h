@@ -213,6 +213,9 @@ void hole_after_refusal(sim_t *sim);
 void no_hole(sim_t *sim);
 void path_told(sim_t *sim);
 
+/* named_command.c */
+void command_beside_bulk(sim_t *sim);
+
 /* named_limits.c */
 void credit_update_lost(sim_t *sim);
 void both_out_of_credit(sim_t *sim);

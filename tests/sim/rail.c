@@ -263,6 +263,24 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
     return rail->failed || rail->down ? ENETDOWN : 0;
 }
 
+/* A copy of a CLOSE may leave when its connection was made again, and closed again: it says nothing of
+ * that. Connections that the peer does not know, as after both, say in a CONNECT which one it is. */
+static bool closes_an_earlier(link_t *link, const datagram_t *d)
+{
+    btl_ib_wire_connect_t connect;
+
+    if ((d->data[0] & 0xf) != BTL_IB_TYPE_CLOSE || !(d->data[1] & BTL_IB_FLAG_CONNECT)) {
+        return false;
+    }
+    memcpy(&connect, d->data + sizeof(btl_ib_wire_header_t), sizeof(connect));
+    const uint32_t epoch = BTL_IB_LE32(connect.epoch);
+    if ((int32_t) (epoch - link->closed_epoch) < 0) {
+        return true;
+    }
+    link->closed_epoch = epoch;
+    return false;
+}
+
 /* `error`: the path does not let it through, which is for the engine as if it had been lost. */
 static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
 {
@@ -272,7 +290,8 @@ static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
     d->to = d->dst / sim->nrails % sim->nprocs; /* see rail_open() */
     d->rail = wiretap(rail->proc, rail->index, d->to, tx->channel, d->data, d->size);
     d->dst_life = proc_link(rail->proc, d->to, d->rail)->peer_life;
-    d->closings = proc_link(rail->proc, d->to, d->rail)->closings;
+    link_t *link = proc_link(rail->proc, d->to, d->rail);
+    d->closings = closes_an_earlier(link, d) ? 0 : link->closings;
     rail->sent[d->dst] = quote_of(d->data, d->size);
     if (error != 0) {
         free(d);

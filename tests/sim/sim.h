@@ -317,6 +317,7 @@ struct link {
     uint64_t heard_at;        /* last time that a genuine datagram of the peer was handed up */
     uint64_t heard_busy;      /* busy_total at that time */
     uint64_t closings;        /* how often closed_at was set */
+    uint32_t closed_epoch;    /* the last one that a CLOSE named */
     uint64_t closings_heard;  /* the peer's, by a CLOSE */
     uint64_t close_heard_at;  /* when the first CLOSE of the last of them was handed up */
     uint64_t ordered;         /* the order of the last one delivered of those that have one */

@@ -455,6 +455,32 @@ static void channels(void **state)
     end(bench);
 }
 
+/* Those that fit the command channel do not go behind bulk, though there is room. */
+static void beside_bulk(void **state)
+{
+    bench_t *bench = pair();
+
+    (void) state;
+    bench_send(bench, 0, 1, 6000, 1); /* chunks on the last channel */
+    const uint32_t bulk = bench->wire.count;
+    assert_true(bulk > 1);
+    send_many(bench, 1 + 20, 8);
+    bench_turn(bench, 0);
+    assert_true(bench->wire.count >= bulk + 3);
+    for (uint32_t i = bulk + 1; i < bench->wire.count; i++) {
+        assert_int_equal(type_on_wire(bench, i), BTL_IB_TYPE_BUNDLE);
+        assert_int_equal(channel_on_wire(bench, i), 0);
+    }
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(bench->wire.count, 0);
+    send_many(bench, 2 + 20, 8);
+    bench_turn(bench, 0);
+    assert_int_equal(channel_on_wire(bench, bench->wire.count - 1), 1);
+    assert_true(bench_settle(bench, SECOND));
+    each_delivered_once(bench);
+    end(bench);
+}
+
 /* Segments of what is cut have one size but for the last, so that a transport can join them. */
 static void equal_sizes(void **state)
 {
@@ -724,6 +750,7 @@ int main(void)
         cmocka_unit_test(trains_leave_full),
         cmocka_unit_test(not_too_many_wait),
         cmocka_unit_test(channels),
+        cmocka_unit_test(beside_bulk),
         cmocka_unit_test(equal_sizes),
         cmocka_unit_test(refused_by_the_transport),
         cmocka_unit_test(ordered_stay_apart),

@@ -30,25 +30,52 @@
 #include <errno.h>
 #include <string.h>
 
-/* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. */
-static void push(btl_ib_conn_t *conn, bool bursts)
+/* May anything else leave now? What stopped the last, if anything, is waited for. */
+static bool goes_on(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
 {
-    bool full = false;
-    btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, &full);
-
-    btl_ib_op_run(conn);
     if (verdict != BTL_IB_GO || full) {
         btl_ib_limits_wait(conn, verdict, full);
     }
-    for (uint32_t space = 0; space < conn->peer_queues->count && !full && verdict != BTL_IB_NO_DEPTH
-                             && verdict != BTL_IB_TOO_SOON;
-         space++) {
-        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
-            verdict = btl_ib_batch_push(conn, space, bursts, &full);
-            if (verdict != BTL_IB_GO || full) {
-                btl_ib_limits_wait(conn, verdict, full);
-            }
-        }
+    return !full && verdict != BTL_IB_TOO_SOON;
+}
+
+/* Send again what was lost on the command channel, or on the others. Returns as goes_on(). */
+static bool push_lost(btl_ib_conn_t *conn, bool command)
+{
+    bool full = false;
+
+    if (btl_ib_list_empty(&conn->sentmap.lost)) {
+        return true;
+    }
+    const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
+    return goes_on(conn, verdict, full);
+}
+
+/* Send what waits in a channel. Returns as goes_on(). *depth: the limits on all connections allow
+ * no new segment. */
+static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *depth)
+{
+    bool full = false;
+
+    if (*depth || btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+        return true;
+    }
+    const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, space, bursts, &full);
+    *depth = verdict == BTL_IB_NO_DEPTH;
+    return goes_on(conn, verdict, full);
+}
+
+/* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
+ * command channel, which is the first, goes before all others: what repeats bulk must not delay
+ * it. */
+static void push(btl_ib_conn_t *conn, bool bursts)
+{
+    bool depth = false;
+
+    btl_ib_op_run(conn);
+    bool more = push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
+    for (uint32_t space = 1; space < conn->peer_queues->count && more; space++) {
+        more = push_new(conn, space, bursts, &depth);
     }
     btl_ib_recovery_arm(conn);
 }

@@ -115,6 +115,17 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
     return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, btl_ib_min_u32(there, windows));
 }
 
+/* New segments of the command channel go before what repeats those of data channels, and may keep
+ * the window full for long: then that has a share of its own. */
+bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t space, uint32_t count)
+{
+    const uint32_t in_flight = conn->sentmap.in_flight + count;
+    const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);
+
+    return in_flight < window_of(conn, space)
+           || (space != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
+}
+
 /* Nothing is in flight whose acknowledgement would free the connection: there is no credit; or a
  * SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
  * validation. */

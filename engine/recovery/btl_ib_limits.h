@@ -37,6 +37,9 @@ static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, ui
     return verdict;
 }
 
+/* May what was lost on a channel leave again, behind `count` others? */
+bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t space, uint32_t count);
+
 /* Wait for what stopped the connection: the transport or memory (`full`: try again in the next
  * turn), the other connections, or an acknowledgement, which makes the connection ready again by
  * itself. */

@@ -164,6 +164,23 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
     engine->count.retransmits++;
 }
 
+/* Before what does a segment go again? Those of the command channel go first, in their order. */
+static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_list_t *lost = &conn->sentmap.lost;
+    const btl_ib_segment_t *last =
+        btl_ib_list_entry(btl_ib_list_last(lost), offsetof(btl_ib_segment_t, link));
+    btl_ib_segment_t *other;
+
+    if (segment->space != 0 || last == NULL || last->space == 0) {
+        return lost;
+    }
+    for (other = BTL_IB_LIST_FIRST(btl_ib_segment_t, lost, link); other->space == 0;
+         other = BTL_IB_CONTAINER(btl_ib_list_next(lost, &other->link), btl_ib_segment_t, link)) {
+    }
+    return &other->link;
+}
+
 void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
@@ -173,7 +190,7 @@ void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     conn->sentmap.deferred_count -= segment->deferred;
     segment->deferred = false;
     btl_ib_list_remove(&segment->link);
-    btl_ib_list_push_tail(&conn->sentmap.lost, &segment->link);
+    btl_ib_list_insert_before(before_which(conn, segment), &segment->link);
 }
 
 uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)

@@ -299,15 +299,23 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
 
 /* ---- what leaves again: btl_ib_recovery.c says which ---- */
 
-/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. */
-static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segments, int *count)
+/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. What the
+ * command channel lost is first in the list. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_segment_t **segments,
+                                    int *count)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
     int batch = btl_ib_transmit_max(conn);
 
     for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-        if (conn->sentmap.in_flight + (uint32_t) *count >= conn->cc.window) {
+        if (command != (segment->space == 0)) {
+            if (command) {
+                break;
+            }
+            continue;
+        }
+        if (!btl_ib_limits_again(conn, segment->space, (uint32_t) *count)) {
             return BTL_IB_NO_WINDOW;
         }
         if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now,
@@ -321,14 +329,15 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, btl_ib_segment_t **segm
     return BTL_IB_GO;
 }
 
-btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full)
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full)
 {
     btl_ib_segment_t *segments[BTL_IB_BATCH];
     btl_ib_verdict_t verdict = BTL_IB_GO;
+    int count = 1;
 
-    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&conn->sentmap.lost)) {
-        int count = 0;
-        verdict = gather_lost(conn, segments, &count);
+    while (verdict == BTL_IB_GO && !*full && count > 0) {
+        count = 0;
+        verdict = gather_lost(conn, command, segments, &count);
         int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
         for (int i = 0; i < taken; i++) {
             btl_ib_sentmap_left_again(conn, segments[i], false);

@@ -14,8 +14,9 @@
  * stopped it, BTL_IB_GO if all left or *full is set: the transport or memory stopped it. */
 btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full);
 
-/* Send again what was lost, within the limits. It goes before anything new. Returns as above. */
-btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool *full);
+/* Send again what was lost on the command channel, or on the others, within the limits. It goes
+ * before anything new of theirs. Returns as above. */
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full);
 
 /* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
  * cannot take it now. */

@@ -186,6 +186,7 @@ const named_scenario_t named_scenarios[] = {
     {"partition_one_way", "a peer is heard, but what is sent to it is lost for longer than that",
      partition_one_way},
     {"command_beside_bulk", "bursts of short messages, beside bulk and alone", command_beside_bulk},
+    {"command_beside_repeats", "short messages while much bulk is repeated", command_beside_repeats},
     {"hole", "large datagrams are lost for ever, beside small ones", hole},
     {"hole_alone", "the same, and nothing else is sent", hole_alone},
     {"hole_first_contact", "the same, from the first datagram on", hole_first_contact},

@@ -215,6 +215,7 @@ void path_told(sim_t *sim);
 
 /* named_command.c */
 void command_beside_bulk(sim_t *sim);
+void command_beside_repeats(sim_t *sim);
 
 /* named_limits.c */
 void credit_update_lost(sim_t *sim);

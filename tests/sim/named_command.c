@@ -62,3 +62,45 @@ void command_beside_bulk(sim_t *sim)
     }
     finish(sim);
 }
+
+/* ---- while bulk is repeated ---- */
+
+enum { BULK_TO_LOSE };
+
+static bool drop_bulk(sim_t *sim, const datagram_t *d)
+{
+    return d->from == 0 && channel_of(d) > 0 && !(d->data[1] & BTL_IB_FLAG_AGAIN)
+           && sim->scratch[BULK_TO_LOSE] > 0 && sim->scratch[BULK_TO_LOSE]-- > 0;
+}
+
+/* So much is lost at once that repeating it takes the transport many turns, as it takes few at a
+ * time. Short messages leave in the first of them. */
+void command_beside_repeats(sim_t *sim)
+{
+    two(sim);
+    for (int i = 0; i < 2; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,256:P,65536,256");
+        sim->procs[i].attr.tx_depth = 4;
+        sim->procs[i].attr.inline_size = 0;
+        sim->procs[i].attr.max_batch = 4;
+        sim->procs[i].config.cc = BTL_IB_CC_NONE;
+    }
+    sim->procs[0].step = SIM_US(2);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    sim->drop = drop_bulk;
+    for (uint32_t i = 0; i < 4; i++) {
+        say(sim, 0, 1, 60000, SIM_US(1));
+    }
+    sim->scratch[BULK_TO_LOSE] = 160;
+    while (sim_counters(sim, 0)->losses < 50 && sim_step(sim, SIM_S(1))) {
+    }
+    const uint32_t first = sim->nmessages;
+    for (uint32_t i = 0; i < 50; i++) {
+        say(sim, 0, 1, 20, SIM_US(2) * i);
+    }
+    run_settle(sim, SIM_S(1));
+    must_be_within(sim, "beside what is repeated a short message took ns", slowest(sim, first),
+                   SIM_US(20));
+    finish(sim);
+}

@@ -151,13 +151,15 @@ static void receive_unidentified(btl_ib_engine_t *engine)
     }
 }
 
-/* Is a rail that failed, but may come back, there again? What arrives meanwhile counts as lost. */
-__attribute__((noinline)) static void poll_lost(btl_ib_rail_t *rail)
+/* Is a rail that failed, but may come back, there again? What arrives meanwhile counts as lost.
+ * Returns how many of at most `max` datagrams that are. */
+__attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
 {
     btl_ib_transport_t *transport = rail->transport;
     btl_ib_event_t events[BTL_IB_BATCH];
     void *buffers[BTL_IB_BATCH];
-    const int count = transport->ops->poll(transport, events, BTL_IB_BATCH);
+    const int count =
+        transport->ops->poll(transport, events, max < BTL_IB_BATCH ? max : BTL_IB_BATCH);
     int received = 0;
 
     for (int i = 0; i < count; i++) {
@@ -174,6 +176,7 @@ __attribute__((noinline)) static void poll_lost(btl_ib_rail_t *rail)
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
     }
+    return received;
 }
 
 static int poll_rails(btl_ib_engine_t *engine, int burst)
@@ -197,7 +200,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
         }
         if (rail->health.down) {
             if (rail->health.failed) {
-                poll_lost(rail);
+                datagrams += datagrams < burst ? poll_lost(rail, burst - datagrams) : 0;
             } else if (btl_ib_rail_check_down(rail)) {
                 engine->turn.failure_pending = true;
             }

@@ -73,7 +73,8 @@ static void push(btl_ib_conn_t *conn, bool bursts)
     bool depth = false;
 
     btl_ib_op_run(conn);
-    bool more = push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
+    bool more =
+        push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
     for (uint32_t space = 1; space < conn->peer_queues->count && more; space++) {
         more = push_new(conn, space, bursts, &depth);
     }

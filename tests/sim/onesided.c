@@ -359,7 +359,9 @@ static void check_status(proc_t *proc, const onesided_t *op)
     case -ECANCELED:
         fault_applied(sim, F_OP_CUT_OFF);
         right = op->link->conn == NULL || btl_ib_conn_is_dead(op->link->conn) || excused(sim, op)
-                || (op->op.by_device && (op->broken || rail_failed(proc->rails[op->rail])));
+                || (op->op.by_device
+                    && (op->broken || rail_failed(proc->rails[op->rail])
+                        || rail_given_up(proc->rails[op->rail])));
         break;
     default:
         break;

@@ -61,6 +61,8 @@ struct rail {
     refusal_t *refusals;
     bool failed, failure_told, stopped;
     bool down, down_told; /* the port */
+    uint64_t down_at;   /* ns: since when, or since when it was last */
+    bool given_up;      /* it was down for longer than anybody waits */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -777,8 +779,19 @@ void rail_fail_device(rail_t *rail)
     proc_wake(rail->proc, rail->sim->now + 100);
 }
 
+bool rail_given_up(const rail_t *rail)
+{
+    const proc_t *proc = rail->proc;
+    const uint64_t time = (rail->sim->now - rail->down_at) / 1000 + proc->leaped
+                          + 2 * proc->clock_grain; /* as much of it as the engine may see */
+
+    return rail->given_up || (rail->down && time >= proc->config.down_limit);
+}
+
 void rail_set_port(rail_t *rail, bool up)
 {
+    rail->given_up = rail_given_up(rail);
+    rail->down_at = rail->down ? rail->down_at : rail->sim->now;
     rail->down = !up;
     fault_applied(rail->sim, F_DEVICE);
     proc_wake(rail->proc, rail->sim->now + 100);

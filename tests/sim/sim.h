@@ -609,6 +609,8 @@ void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);
 const proc_t *rail_proc(const rail_t *rail);
 bool rail_failed(const rail_t *rail);
+/* Was its port down for longer than down_limit? */
+bool rail_given_up(const rail_t *rail);
 uint32_t rail_held(const rail_t *rail);
 uint32_t rail_address(const rail_t *rail);
 /* The process freed this memory: does the device still read it? */

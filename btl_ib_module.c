@@ -8,6 +8,7 @@
 #include "btl_ib.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "btl_ib_endpoint.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_pin_probe.h"
 
 /* us between two polls while a drain waits for the network */
 #define DRAIN_PAUSE 50
@@ -314,6 +316,24 @@ static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
     return share > OPERATION_LEAST ? share : OPERATION_LEAST;
 }
 
+/* Lower the limit to what the device can register. */
+static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *transport)
+{
+    btl_ib_registration_limit_t *limit = &mca_btl_ib_component.registered;
+    const uint64_t wanted = btl_ib_registration_limit_wanted(limit);
+    const char *directory = opal_process_info.job_session_dir;
+    char path[PATH_MAX];
+    uint64_t found;
+
+    snprintf(path, sizeof(path), "%s/btl_ib_pinned.%u", NULL != directory ? directory : "",
+             module->rail);
+    found = btl_ib_pin_probe_once(transport, wanted, NULL != directory ? path : NULL);
+    btl_ib_registration_limit_found(limit, found);
+    BTL_IB_VERBOSE(
+        1, "rail %u (%s): the device registers %" PRIu64 " of %" PRIu64 " bytes (btl_ib_pin_probe)",
+        module->rail, module->name, found, wanted);
+}
+
 /* Let the device access memory by itself, if it can, and tell Open MPI what follows from that. */
 static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
 {
@@ -341,6 +361,9 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     }
     if (NULL == module->cache.rcache) {
         return;
+    }
+    if (params->pin_probe) {
+        probe_limit(module, transport);
     }
     if (!params->eager_by_user) {
         super->btl_eager_limit = least(super->btl_eager_limit, EAGER_BY_DEVICE);

@@ -240,6 +240,11 @@ static const btl_ib_param_toggle_t toggles[] = {
                "for each registration, and devices move no memory of the application by "
                "themselves",
                NULL),
+    BOOL_PARAM(pin_probe, "pin_probe", false, 9,
+               "Find out at the start, one process of a host for all, how much of "
+               "btl_ib_max_pinned RDMA devices really register, and lower it to that; takes a "
+               "second for each few gigabytes",
+               NULL),
     BOOL_PARAM(bulk_lane, "bulk_lane", true, 6,
                "Transport udp: long messages have a socket of their own while there are small "
                "ones, so that these do not wait behind them; it takes two ports side by side "

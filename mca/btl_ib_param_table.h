@@ -28,6 +28,7 @@ typedef struct btl_ib_params {
     bool stats;                            /* print a line of counters at the end */
     bool progress_thread;                  /* there may be one */
     bool fork_safe;       /* children of fork() leave memory that RDMA devices use alone */
+    bool pin_probe;       /* find out what devices can register */
     bool bulk_lane;       /* udp: bulk has a socket of its own */
     bool atomics_all;     /* those that osc/rdma takes for something else, too */
     char *transport;      /* "auto" or a transport's name */

@@ -49,10 +49,28 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
 {
     *limit = (btl_ib_registration_limit_t){
         .regions_max = 0 != regions_max ? regions_max : UINT64_MAX,
+        .processes = host->processes,
         .lockable = host->lockable,
     };
     btl_ib_list_init(&limit->caches);
     (void) btl_ib_registration_limit_parse(text, host, &limit->max); /* it was checked */
+}
+
+uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit)
+{
+    const uint64_t most = limit->lockable;
+
+    return limit->max > most / limit->processes ? most : limit->max * limit->processes;
+}
+
+void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found)
+{
+    const bool by_all = limit->max <= limit->lockable / limit->processes;
+    const uint64_t share = by_all ? found / limit->processes : found;
+
+    if (found < btl_ib_registration_limit_wanted(limit) && share < limit->max) {
+        limit->max = share;
+    }
 }
 
 void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache)

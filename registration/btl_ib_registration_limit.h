@@ -38,6 +38,7 @@ typedef struct btl_ib_registration_limit {
     uint64_t regions;     /* registered now */
     uint64_t regions_max; /* as btl_ib_pin_max_regions says */
     uint64_t rejected;    /* times that memory was not registered */
+    uint32_t processes;   /* of the job on this host */
     uint64_t lockable;    /* bytes that the system lets the process lock, as far as known */
     uint32_t told;        /* bits: why memory was not registered, as it was told */
     btl_ib_list_t caches; /* whose registrations these are, one of each module */
@@ -61,6 +62,13 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
 
 /* This host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
+
+/* How much the probe (btl_ib_pin_probe.h) is to try: what all processes of the host may register
+ * together, if one may lock as much. */
+uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit);
+
+/* It found so much. If that is less than all wanted together each has an equal share of it. */
+void btl_ib_registration_limit_found(btl_ib_registration_limit_t *limit, uint64_t found);
 
 /* The cache whose link this is counts its registrations here, or (leave) does not any more. */
 void btl_ib_registration_limit_join(btl_ib_registration_limit_t *limit, btl_ib_list_t *cache);

@@ -137,6 +137,7 @@ unit_tests += \
 endif
 if BTL_IB_HAVE_VERBS
 unit_tests += \
+    tests/unit/test_pin_probe \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
     tests/unit/test_rc_eager \
@@ -223,6 +224,9 @@ tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
+tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_pin_probe.c \
+    $(rc_test_sources)
+tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)

@@ -78,9 +78,10 @@ void fake_rdma_check_memory(uint32_t key, uint64_t at, uint32_t len, int access)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    if (fake.mrs_left == 0 || (fake.mr_max != 0 && length > fake.mr_max)) {
+    const bool full = fake.mr_total != 0 && fake.mr_bytes + length > fake.mr_total;
+    if (fake.mrs_left == 0 || full || (fake.mr_max != 0 && length > fake.mr_max)) {
         fake.reg_failures++;
-        errno = fake.mrs_left == 0 ? ENOMEM : EINVAL;
+        errno = fake.mrs_left == 0 || full ? ENOMEM : EINVAL;
         return NULL;
     }
     fake.mrs_left -= fake.mrs_left > 0;

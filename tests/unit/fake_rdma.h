@@ -32,7 +32,8 @@ typedef struct fake_rdma {
     int qps_left;           /* queue pairs until making one fails; -1: never */
     int mrs_left;           /* the same of registrations */
     size_t mr_max;          /* bytes of a registration; more is refused. 0: any number */
-    uint64_t mr_told;       /* the same, as it says */
+    size_t mr_total;        /* bytes registered in all; the same */
+    uint64_t mr_told;       /* mr_max, as it says */
     bool lose_requests;     /* they are never answered */
     bool lose_goodbyes;     /* who ends a connection is not heard by the other end */
     int way_error;          /* there is no way to any address */

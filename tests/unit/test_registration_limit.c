@@ -79,6 +79,30 @@ static void test_counts(void **state)
     assert_true(btl_ib_registration_limit_reserve(&of_regions, 1, 1));
 }
 
+/* What the probe is to try, and what follows from what it found. */
+static void test_probe(void **state)
+{
+    btl_ib_registration_host_t host = large; /* four processes, each of which has 50000 */
+    btl_ib_registration_limit_t limits;
+
+    (void) state;
+    btl_ib_registration_limit_init(&limits, "50%", &host, 0);
+    assert_int_equal(200000, btl_ib_registration_limit_wanted(&limits));
+    btl_ib_registration_limit_found(&limits, 200000);
+    assert_int_equal(50000, limits.max);
+    btl_ib_registration_limit_found(&limits, 100000);
+    assert_int_equal(25000, limits.max);
+    assert_int_equal(100000, btl_ib_registration_limit_wanted(&limits));
+
+    host.lockable = 70000; /* what one can try tells nothing of the others */
+    btl_ib_registration_limit_init(&limits, "50%", &host, 0);
+    assert_int_equal(70000, btl_ib_registration_limit_wanted(&limits));
+    btl_ib_registration_limit_found(&limits, 60000);
+    assert_int_equal(50000, limits.max);
+    btl_ib_registration_limit_found(&limits, 40000);
+    assert_int_equal(40000, limits.max);
+}
+
 static void test_nonsense(void **state)
 {
     static const char *const texts[] = {
@@ -119,11 +143,9 @@ static void test_host_has_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_amounts),
-        cmocka_unit_test(test_what_may_be_locked_is_the_most),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_host_has_memory),
+        cmocka_unit_test(test_amounts),  cmocka_unit_test(test_what_may_be_locked_is_the_most),
+        cmocka_unit_test(test_counts),   cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_host_has_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

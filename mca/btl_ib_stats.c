@@ -50,13 +50,15 @@ void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t
             "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
             " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
             " spurious), timeouts %" PRIu64 ", copied late %" PRIu64 ", failovers %" PRIu64
-            ", async turns %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
+            ", async turns %" PRIu64 ", datagrams sent %" PRIu64 " received %" PRIu64
+            ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
             ", by device: puts %" PRIu64 " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64
             ", not pinned %" PRIu64 ", served elsewhere %" PRIu64 ", overflows %" PRIu64
             ", blocked %s, rejected %s, dropped %s\n",
             rank, host, c->sent_segments, c->sent_bytes, c->received_segments, c->received_bytes,
             c->retransmits, c->retransmits_spurious, c->timeouts, c->zcopy_kept, c->failovers,
-            c->async_turns, c->started_puts, c->started_gets, c->started_atomics, c->offload_puts,
-            c->offload_gets, c->offload_atomics, c->offload_returned, not_registered,
-            c->served_elsewhere, overflows, blocked, rejected, dropped);
+            c->async_turns, c->sent_datagrams, c->received_datagrams, c->started_puts,
+            c->started_gets, c->started_atomics, c->offload_puts, c->offload_gets,
+            c->offload_atomics, c->offload_returned, not_registered, c->served_elsewhere,
+            overflows, blocked, rejected, dropped);
 }

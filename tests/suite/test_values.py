@@ -314,6 +314,44 @@ def test_bad_queues(run, mpi):
         assert re.search(r"sent [1-9].* segments", output)
 
 
+def test_reduced_queues(run, mpi):
+    """A number that contradicts another of its queue, but stops nothing: it is reduced, and a help
+    text says so."""
+    for queues, queue, field, found, used in (
+        ("P,256,8:S,4096,64,16,4,100,2", 2, "init", 100, "64: not more than num"),
+        ("S,4096,64,16,4,8,9", 1, "limit", 9, "8: not more than init"),
+    ):
+        output = mpi.alone(run, receive_queues=queues)
+        assert re.search(
+            f'Value: "{queues}"\\s+Queue: {queue}\\s+Field: {field}\\s+Found: "{found}"'
+            rf"\s+Used:  {used}\n",
+            output,
+        )
+        assert "rail 0 is " in output
+
+
+def test_each_number(run, mpi):
+    """What the numbers of a string govern over udp: segments wait for credits of the P queue and
+    for max_pending_sends of the S queue, and all numbers are shown."""
+    queues = "P,256,8,2,1,1:S,4096,64,16,4,8,2"
+    output = mpi.job(
+        run,
+        2,
+        *("--mca", "btl", "ib,self", "--mca", "btl_ib_transport", "udp"),
+        *("--mca", "btl_ib_stats", "1", "--mca", "btl_base_verbose", "10"),
+        *("--mca", "btl_ib_receive_queues", queues),
+        mpi.program("randsize"),
+        *("seed=3", "rounds=20"),
+    )
+    assert len(re.findall(r"queue 0: \d+ buffers for all peers, num 8, a new peer holds 8", output))
+    assert f" queues {queues}\n" in output
+    for rank in (0, 1):
+        blocked = re.search(
+            rf"rank {rank} host .*blocked \d+ \(.*credit (\d+), window (\d+)", output
+        )
+        assert int(blocked.group(1)) > 0 and int(blocked.group(2)) > 0
+
+
 def disagreeing(run, mpi, first, second):
     """Two processes, of which the second has another setting, and no BTL that could carry what they
     say: they fail. What the first one says, or the second if that was quicker. Not by two programs

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counters beside witnesses: what ib says that it sent, received and repeated over udp, and what the
+kernel and the switch between the hosts saw."""
+
+import re
+
+import pytest
+
+from runner.places import BUILD, ROOT
+
+pytestmark = pytest.mark.mpi
+
+UNREAD = 8  # of the last datagrams to a process, which ends without looking for them
+
+
+class Witness:
+    """A host: its port of the switch, and its kernel."""
+
+    def __init__(self, run, hosts, number):
+        self.run, self.table = run, f"bad_p{number}"
+        self.switch, self.host = (("ip", "netns", "exec", hosts + end) for end in ("br", str(number)))
+        # While the kernel asks for the other's address one packet more leaves than was sent.
+        other = f"10.77.0.{3 - number}"
+        self.run.output(*self.host, "bash", "-c", f": < /dev/tcp/{other}/9", ok=None)
+        self.before = self.delivered()
+
+    def packets(self):
+        """UDP packets that came from this host, and those of them that tools/nsbad lost."""
+        rules = self.run.output(*self.switch, "nft", "list", "table", "netdev", self.table)
+        seen, lost = re.findall(r"counter packets (\d+) bytes \d+( drop)?", rules)
+        assert not seen[1] and lost[1]
+        return int(seen[0]), int(lost[0])
+
+    def delivered(self):
+        """Datagrams that sockets of this host were read for, in all."""
+        snmp = self.run.output(*self.host, "cat", "/proc/net/snmp")
+        names, values = (line.split() for line in re.findall(r"^Udp:.*", snmp, re.M))
+        return int(values[names.index("InDatagrams")])
+
+
+def said(output, rank):
+    """What the rank says of itself."""
+    (line,) = re.findall(rf"btl_ib: rank {rank} host .*", output)
+    return {
+        name: int(re.search(pattern, line).group(1))
+        for name, pattern in (
+            ("sent", r"datagrams sent (\d+)"),
+            ("received", r"datagrams sent \d+ received (\d+)"),
+            ("repeated", r"retransmitted (\d+)"),
+            ("spurious", r"retransmitted \d+ \((\d+) spurious"),
+        )
+    }
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(("randsize", "seed=3"), id="witness/randsize"),
+        pytest.param(("stream", "seconds=2"), id="witness/stream"),
+    ],
+)
+def test_counters(run, mpi, hosts, program):
+    """Each datagram is a packet, as nothing joins them: as many leave as ib says that it sent, what
+    is not lost arrives, and ib received what the sockets were read for. Of what was lost, each
+    segment was repeated once: acknowledgements are not."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    witnesses = [Witness(run, hosts, number) for number in (1, 2)]
+    output = run.output(
+        ROOT / "tests/mpi/run",
+        *("--build", BUILD, "--np", 2, "--hosts", 2, "--fault", "loss1"),
+        *program,
+        env={"NSPFX": hosts},
+    )
+    ranks = [said(output, rank) for rank in (0, 1)]
+    sent, lost = zip(*(witness.packets() for witness in witnesses))
+    assert tuple(rank["sent"] for rank in ranks) == sent
+    assert lost[0] > 0
+    for rank, witness, arrived in zip(ranks, witnesses, (sent[1] - lost[1], sent[0] - lost[0])):
+        assert rank["received"] == witness.delivered() - witness.before
+        assert arrived - UNREAD <= rank["received"] <= arrived
+    needed = sum(rank["repeated"] - rank["spurious"] for rank in ranks)
+    assert 0.8 * sum(lost) - 5 <= needed <= 1.1 * sum(lost) + 5

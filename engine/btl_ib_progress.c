@@ -45,16 +45,31 @@ enum {
  * How long at most a datagram found now may have waited here, in us: since the turn before; or, if
  * a turn receives only a part of what there is (attr.partial_poll), since the rail was last found
  * empty. The latter is a queue, too, but the receiver's own, which credits limit: the sender makes
- * it no shorter by sending later. The sender is to know only of a long one.
+ * it no shorter by sending later. The sender is to know only of a long one, unless we paused.
  */
 static uint32_t waited_for(const btl_ib_rail_t *rail)
 {
-    uint64_t busy = rail->engine->clock.now - rail->polled.empty_at;
+    const uint64_t busy = rail->engine->clock.now - rail->polled.empty_at;
 
     if (!rail->transport->attr.partial_poll) {
         return rail->engine->clock.gap;
     }
-    return btl_ib_max_u32(rail->engine->clock.gap, btl_ib_clip_u32(busy, QUEUE_BORNE));
+    return btl_ib_max_u32(rail->engine->clock.gap,
+                          btl_ib_clip_u32(busy, QUEUE_BORNE + rail->polled.pause));
+}
+
+/* What came during a pause takes several turns to be received, but no longer than the pause. */
+static void note_pause(btl_ib_rail_t *rail, bool empty)
+{
+    const btl_ib_clock_t *clock = &rail->engine->clock;
+
+    if (empty || clock->now > rail->polled.pause_until) {
+        rail->polled.pause = 0;
+    }
+    if (clock->gap > rail->polled.pause) {
+        rail->polled.pause = clock->gap;
+        rail->polled.pause_until = clock->now + clock->gap;
+    }
 }
 
 /* Events polled in one batch, which may have waited for `away` us. */
@@ -108,6 +123,7 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
     int count = transport->ops->poll(transport, events, max);
     btl_ib_engine_t *engine = rail->engine;
 
+    note_pause(rail, count == 0);
     if (count == 0) {
         rail->polled.empty_at = engine->clock.now;
     }

@@ -37,6 +37,7 @@ typedef struct btl_ib_cc_ack {
     uint32_t count;   /* segments that it acknowledges, at least 1 */
     uint32_t rtt;     /* a round trip, without what the peer says it held it; 0: no sample came */
     uint32_t delay;   /* of it, the part that was certainly the network's, not a host's */
+    uint32_t awake;   /* of it, the part in which no host may have paused for long */
     bool limited;     /* the window was what held the sender back */
 } btl_ib_cc_ack_t;
 
@@ -49,7 +50,7 @@ typedef struct btl_ib_cc_swift {
     uint64_t base_until; /* us: when that ends */
     uint64_t round_at;   /* us: the round trip ends when something sent since then arrives */
     uint32_t delay;      /* us: the shortest of this round; UINT32_MAX: none */
-    uint32_t whole;   /* us: shortest round trip of this round, hosts and all; UINT32_MAX: none */
+    uint32_t whole;   /* us: the same with hosts, but without long pauses of them */
     uint32_t samples; /* of the delay in this round */
     uint32_t cuts;    /* reductions for delay; wraps */
     uint32_t calm;    /* rounds in a row that were limited and saw no queue */

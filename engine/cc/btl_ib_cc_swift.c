@@ -310,7 +310,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->rtt != 0) {
         note_base(cc, ack->rtt, ack->now);
         swift->delay = btl_ib_min_u32(swift->delay, ack->delay);
-        swift->whole = btl_ib_min_u32(swift->whole, ack->rtt);
+        swift->whole = btl_ib_min_u32(swift->whole, ack->awake);
         swift->samples++;
     }
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {

@@ -42,8 +42,16 @@ enum {
     DEFERRED_TURN = 4,      /* while anything is deferred one probe in so many is for that, */
     OLDEST_TURN = 3,        /* and one in so many for the oldest chunk */
     RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
+    PAUSE = 500,            /* us without a poll */
     DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
 };
+
+/* A host that did not poll for so long did something else, or had no processor. What waited for it
+ * meanwhile is no standing queue, which a smaller window would make shorter. */
+static uint64_t pause_of(uint32_t away)
+{
+    return away > PAUSE ? away : 0;
+}
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
@@ -71,6 +79,8 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
      * the time since the poll before. */
     uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
     conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
+    const uint64_t pauses = pause_of(conn->engine->turn.away) + pause_of(view->away);
+    conn->recovery.sample_pauses = btl_ib_clip_u32(pauses, sample);
 }
 
 void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -178,13 +188,14 @@ void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segmen
 
 void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
 {
+    const uint32_t sample = conn->recovery.sample;
     btl_ib_cc_ack_t ack = {
         .now = conn->engine->clock.now,
         .sent_at = conn->recovery.rack[BTL_IB_RACK_ALL].sent,
         .count = count,
-        .rtt = conn->recovery.sample,
-        .delay =
-            conn->recovery.sample == 0 ? 0 : conn->recovery.sample - conn->recovery.sample_hosts,
+        .rtt = sample,
+        .delay = sample == 0 ? 0 : sample - conn->recovery.sample_hosts,
+        .awake = sample == 0 ? 0 : sample - conn->recovery.sample_pauses,
         .limited = limited,
     };
     conn->recovery.no_tag_at = 0;

@@ -8,6 +8,7 @@
 #include "btl_ib_deferred.h"
 #include "btl_ib_pending.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_min.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_batch.h"
 #include "btl_ib_sched.h"
@@ -173,7 +174,9 @@ static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
-    bool limited = conn->sentmap.in_flight >= conn->cc.window;
+    /* room for less than a burst may not have been used: btl_ib_batch.c */
+    const uint32_t unused = btl_ib_min_u32(conn->cc.gso_segments - 1, conn->sentmap.in_flight / 3);
+    bool limited = conn->sentmap.in_flight + unused >= conn->cc.window;
     bool credit = false;
     uint32_t acked = 0;
 

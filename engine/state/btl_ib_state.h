@@ -254,6 +254,7 @@ typedef struct btl_ib_recovery {
     uint32_t sample_echo;   /* the echoed stamp that gave it */
     uint32_t sample;        /* us: RTT sample of the datagram being processed; 0: none */
     uint32_t sample_hosts;  /* us: part of it that may be waiting at a host that did not poll */
+    uint32_t sample_pauses; /* us: the same, of hosts that did not poll for long */
     uint32_t probes;        /* since the last progress */
     uint32_t unheard;       /* of them, the last ones that nothing answered */
     uint32_t probed;        /* segments sent as probes in this series of probes or the last */
@@ -424,6 +425,9 @@ typedef struct btl_ib_rail {
     const btl_ib_cc_ops_t *cc;
     struct {               /* btl_ib_progress.c */
         uint64_t empty_at; /* us: the last turn that found nothing to receive */
+        /* us: the longest time without a turn of late, what came in which may still be there */
+        uint32_t pause;
+        uint64_t pause_until; /* us: by then it is all received */
     } polled;
     btl_ib_rail_health_t health;
 } btl_ib_rail_t;

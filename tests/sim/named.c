@@ -308,6 +308,7 @@ const named_scenario_t named_scenarios[] = {
     {"bottleneck_cubic", "four pairs share a link, CUBIC", bottleneck_cubic},
     {"slow_receiver", "a receiver that looks seldom and holds little", slow_receiver},
     {"mixed", "small messages beside large ones", mixed},
+    {"shared_processors", "both ends have a processor a third of the time", shared_processors},
     {"train_loss", "a loss takes all datagrams of one send call", train_loss},
     {"small_buffers", "1, 4 and 16 senders to a receiver that holds 184 segments and computes",
      small_buffers},

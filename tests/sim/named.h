@@ -104,6 +104,7 @@ void bottleneck_shallow(sim_t *sim);
 void bottleneck_cubic(sim_t *sim);
 void slow_receiver(sim_t *sim);
 void mixed(sim_t *sim);
+void shared_processors(sim_t *sim);
 void train_loss(sim_t *sim);
 void small_buffers(sim_t *sim);
 

@@ -286,6 +286,51 @@ static void make_udp(sim_t *sim, uint32_t count, btl_ib_cc_kind_t cc, uint64_t s
     }
 }
 
+/* MB/s between two processes of which each has a processor in one of three slots of `slot` ns, the
+ * receiver in the one after the sender's. */
+static uint64_t in_turns(sim_t *sim, btl_ib_cc_kind_t cc, uint64_t slot)
+{
+    uint64_t bytes = 0, begun = 0;
+
+    make_udp(sim, 2, cc, SIM_US(2));
+    sim->procs[0].attr.partial_poll = sim->procs[1].attr.partial_poll = true;
+    sim->delay = SIM_US(10);
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    for (uint32_t i = 0; i < 8; i++) {
+        stream_from(sim, 0, 1, 0);
+    }
+    for (uint32_t n = 0; n < 300; n++) {
+        if (n == 150) {
+            bytes = sim_counters(sim, 1)->received_bytes;
+            begun = sim->now;
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            if (n % 3 != i) {
+                proc_compute(&sim->procs[i], sim->now + slot);
+            }
+        }
+        sim_run_until(sim, sim->now + slot);
+    }
+    return (sim_counters(sim, 1)->received_bytes - bytes) * SIM_US(1) / (sim->now - begun);
+}
+
+/* Processes that share processors: what waits for one that has none is no queue, so the window may
+ * be what credits allow. It was an eighth of that. */
+void shared_processors(sim_t *sim)
+{
+    for (uint64_t slot = SIM_MS(1); slot <= SIM_MS(8); slot *= 2) {
+        const uint64_t most = in_turns(sim, BTL_IB_CC_NONE, slot);
+
+        again(sim, 2 * slot);
+        must_be_at_least(sim, "MB/s", in_turns(sim, BTL_IB_CC_AUTO, slot), most * 9 / 10);
+        again(sim, 2 * slot + 1);
+    }
+    two(sim);
+    run_start(sim);
+    finish(sim);
+}
+
 /* A loss takes a whole train, up to 44 segments in a row: not much worse than as many single ones. By which trains are lost
  * it is 0.889 to 0.913 of the link, in the mean 0.90. */
 void train_loss(sim_t *sim)

@@ -33,7 +33,8 @@ static void round_trip(uint32_t rtt)
     uint32_t window = cc.window;
 
     for (uint32_t i = 0; i < window; i++) {
-        btl_ib_cc_ack_t ack = {now + (uint64_t) rtt * i / window, now - rtt, 1, rtt, rtt, true};
+        btl_ib_cc_ack_t ack = {
+            now + (uint64_t) rtt * i / window, now - rtt, 1, rtt, rtt, rtt, true};
         cc.ops->acked(&cc, &ack);
     }
     now += rtt;
@@ -147,7 +148,7 @@ static void test_not_limited(void **state)
     uint32_t window = cc.window;
     for (int i = 0; i < 1000; i++) {
         now += 10000;
-        btl_ib_cc_ack_t ack = {now, now - 100, 10, 100, 100, false};
+        btl_ib_cc_ack_t ack = {now, now - 100, 10, 100, 100, 100, false};
         cc.ops->acked(&cc, &ack);
     }
     assert_int_equal(cc.window, window);

@@ -43,7 +43,7 @@ static void full_round(uint32_t delay, uint32_t lost, bool limited)
     for (uint32_t i = 0; i < count; i++) {
         /* All of it was sent when the round began, so that the first ends it: the rest is nobody's
          * news of a later one. */
-        btl_ib_cc_ack_t ack = {now, i + 1 == count ? sent_at : 0, 1, delay, delay, limited};
+        btl_ib_cc_ack_t ack = {now, i + 1 == count ? sent_at : 0, 1, delay, delay, delay, limited};
         cc.ops->acked(&cc, &ack);
     }
     now++;
@@ -134,11 +134,11 @@ static void test_shortest_counts(void **state)
     uint64_t sent_at = now;
     now += 1000;
     for (int i = 0; i < 300; i++) {
-        btl_ib_cc_ack_t ack = {now, 0, 1, 1000, 1000, true};
+        btl_ib_cc_ack_t ack = {now, 0, 1, 1000, 1000, 1000, true};
         cc.ops->acked(&cc, &ack);
         assert_int_equal(cc.window, window);
     }
-    btl_ib_cc_ack_t ack = {now, sent_at, 1, BASE + 1, BASE + 1, true};
+    btl_ib_cc_ack_t ack = {now, sent_at, 1, BASE + 1, BASE + 1, BASE + 1, true};
     cc.ops->acked(&cc, &ack);
     assert_true(cc.window >= window);
 }
@@ -148,7 +148,7 @@ static void busy_host(uint32_t rtt, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
         now += rtt;
-        btl_ib_cc_ack_t ack = {now, now - rtt, 10, rtt, 20, true};
+        btl_ib_cc_ack_t ack = {now, now - rtt, 10, rtt, 20, rtt, true};
         cc.ops->acked(&cc, &ack);
     }
 }

@@ -31,7 +31,7 @@
 #include "btl_ib_host_id.h"
 
 #define BTL_IB_MODEX_MAGIC   0x42744962u
-#define BTL_IB_MODEX_VERSION 2u
+#define BTL_IB_MODEX_VERSION 3u
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 

@@ -402,8 +402,8 @@ static void test_restart(void **state)
 static void test_pace_follows_the_base(void **state)
 {
     (void) state;
-    btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, false};
-    btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, false};
+    btl_ib_cc_ack_t late = {now, 0, 1, 20000000, 20000000, 20000000, false};
+    btl_ib_cc_ack_t true_one = {now, 0, 1, 2000, 2000, 2000, false};
 
     cc.ops->acked(&cc, &late);
     assert_true(cc.pace > 1000000);

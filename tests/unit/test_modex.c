@@ -153,7 +153,7 @@ static void test_every_field_full(void **state)
 /* The bytes are the same on every machine. */
 static void test_byte_order(void **state)
 {
-    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 2, 0, 0};
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 3, 0, 0};
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);

@@ -392,9 +392,9 @@ bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
 
 void btl_ib_rc_eagers_stop(const btl_ib_rc_eagers_t *eagers)
 {
-    const btl_ib_verbs_t *verbs = &eagers->port->verbs;
+    if (eagers->begun > 0) { /* then the rail was opened: there is a port */
+        const btl_ib_verbs_t *verbs = &eagers->port->verbs;
 
-    if (eagers->begun > 0) {
         BTL_IB_VERBS_LOG(verbs, 10,
                          "%s: eager RDMA: %" PRIu64 " messages, begun %u times, ended %u times",
                          verbs->base.name, eagers->taken, eagers->begun, eagers->ended);

@@ -468,7 +468,7 @@ static void test_plan(void **state)
 }
 
 /* What Open MPI 4.1 forgets when it closes its components is not ours (LeakSanitizer asks this). */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:mca_base_component_repository_open\n";

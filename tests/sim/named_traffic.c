@@ -312,7 +312,10 @@ static uint64_t in_turns(sim_t *sim, btl_ib_cc_kind_t cc, uint64_t slot)
         }
         sim_run_until(sim, sim->now + slot);
     }
-    return (sim_counters(sim, 1)->received_bytes - bytes) * SIM_US(1) / (sim->now - begun);
+    bytes = sim_counters(sim, 1)->received_bytes - bytes;
+    begun = sim->now - begun;
+    stop(sim);
+    return bytes * SIM_US(1) / begun;
 }
 
 /* Processes that share processors: what waits for one that has none is no queue, so the window may

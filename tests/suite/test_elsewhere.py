@@ -95,7 +95,7 @@ test_rdma.table = lambda option: [
         pytest.param(
             each,
             id=f"rdma/{each}",
-            marks=pytest.mark.limit(7800 if option.level == "nightly" else 700),
+            marks=pytest.mark.limit(7800 if option.level == "nightly" else 1000),
         )
         for each in ("roce", "iwarp")
     ),

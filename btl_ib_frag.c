@@ -105,8 +105,7 @@ static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool own
 
 void btl_ib_frag_sent(btl_ib_frag_t *frag)
 {
-    if ((!frag->in_place || NULL != frag->msg.spare) && btl_ib_frag_is_owned(frag)
-        && !frag->endpoint->closing) {
+    if (!frag->in_place && btl_ib_frag_is_owned(frag) && !frag->endpoint->closing) {
         frag->in_callback = true;
         btl_ib_frag_complete(frag, OPAL_SUCCESS);
         frag->in_callback = false;

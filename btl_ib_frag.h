@@ -24,8 +24,8 @@ typedef struct btl_ib_frag {
     btl_ib_msg_t msg;
     struct mca_btl_base_endpoint_t *endpoint; /* it is retained while the engine has the fragment */
     opal_free_list_t *home;
-    bool in_place;             /* segments[1] is the user's memory */
-    bool told;                 /* the callback was called, or none is due */
+    bool in_place; /* segments[1] is the user's memory, and msg.spare is not there to replace it */
+    bool told;     /* the callback was called, or none is due */
     bool in_callback;          /* it was sent, and the callback that says so has not returned */
     bool done;                 /* the engine gave it back during that */
     btl_ib_list_t failed_link; /* in its endpoint's list of fragments that died with it */
@@ -50,7 +50,7 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
 static inline void btl_ib_frag_set_in_place(btl_ib_frag_t *frag, void *data, size_t size,
                                             size_t reserve, bool spare)
 {
-    frag->in_place = true;
+    frag->in_place = !spare;
     frag->msg.spare = spare ? (char *) frag->memory + reserve : NULL;
     frag->segments[0].seg_len = reserve;
     frag->segments[1].seg_addr.pval = data;

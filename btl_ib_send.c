@@ -160,7 +160,7 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     frag->msg.tag = tag;
     /* What ob1 sends without PRIORITY are fragments of long messages. */
     frag->msg.ordered = 0 == (des->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
-    frag->msg.want_ack_now = (frag->in_place && NULL == frag->msg.spare) || !owned;
+    frag->msg.want_ack_now = frag->in_place || !owned;
     for (size_t i = 0; i < 2; ++i) {
         const bool there = i < des->des_segment_count;
 

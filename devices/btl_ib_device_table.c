@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "btl_ib_queues.h"
+#include "transport.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -163,7 +164,6 @@ static int parse_queues(const reader_t *reader, span_t value, char *out, size_t 
 
 enum { VENDOR, PART, IDS };
 
-/* Ranges are those of the parameters of that name. */
 static const struct {
     const char *name;
     const char *words[2]; /* that the value may be */
@@ -181,18 +181,18 @@ static const struct {
     {.name = "receive_queues", .offset = offsetof(btl_ib_device_config_t, receive_queues)},
     {.name = "max_inline_data",
      .offset = offsetof(btl_ib_device_config_t, max_inline_data),
-     .high = 1024},
+     .high = BTL_IB_INLINE_MAX},
     {.name = "mtu",
      .offset = offsetof(btl_ib_device_config_t, mtu),
-     .high = 65535,
-     .least_but_0 = 256},
+     .high = BTL_IB_MTU_MAX,
+     .least_but_0 = BTL_IB_MTU_LEAST},
     {.name = "max_eager_rdma",
      .offset = offsetof(btl_ib_device_config_t, max_eager_rdma),
-     .high = 64},
+     .high = BTL_IB_EAGER_PEERS_MAX},
     {.name = "rc_reads",
      .offset = offsetof(btl_ib_device_config_t, rc_reads),
      .low = 1,
-     .high = 128},
+     .high = BTL_IB_READS_MAX},
 };
 
 static int parse_setting(reader_t *reader, size_t key, span_t value)

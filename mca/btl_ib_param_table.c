@@ -111,7 +111,7 @@ static const btl_ib_param_number_t numbers[] = {
               "Transport verbs: the partition, with or without its first bit; the same on "
               "all hosts. 0: the first one of each port's table. Over rc the interface must "
               "be in it"),
-    INT_PARAM(mtu, 0, 0, 65535, "bytes", 9,
+    INT_PARAM(mtu, 0, 0, BTL_IB_MTU_MAX, "bytes", 9,
               "Send no packet that is larger than this, as the MTU of an interface (udp) or a port "
               "(verbs: 256, 512, 1024, 2048 or 4096, else the next below; not iWARP), or as a "
               "message of the provider (ofi); 256 at least. 0: what the network carries"),
@@ -144,7 +144,7 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
               "Transport verbs, rc: how long a sender waits for such a buffer before it tries "
               "again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 ms, 14: 1.28 ms, 31: 491 ms)"),
-    INT_PARAM(rc_reads, 64, 1, 128, "operations", 9,
+    INT_PARAM(rc_reads, 64, 1, BTL_IB_READS_MAX, "operations", 9,
               "Transport verbs, rc: at most this many reads and atomics of one peer are under "
               "way at once, in each direction; the device's own limit may be lower"),
     SIZE_PARAM(rc_bounce_size, 8192, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
@@ -165,7 +165,7 @@ static const btl_ib_param_number_t numbers[] = {
               "Transport verbs: a completion queue has room for at least this many, if the "
               "device can. 0: as many as can be under way (ud); 4096, and more queues as "
               "connections need them (rc)"),
-    INT_PARAM(max_inline_data, 256, 0, 1024, "bytes", 9,
+    INT_PARAM(max_inline_data, 256, 0, BTL_IB_INLINE_MAX, "bytes", 9,
               "Transport verbs: the processor hands messages up to this size to the device "
               "itself, which need not fetch them; the device's own limit may be lower"),
     SIZE_PARAM(pin_max_region, INT64_C(1) << 46, 0, INT64_C(1) << 46, "bytes", 5,
@@ -175,7 +175,7 @@ static const btl_ib_param_number_t numbers[] = {
               "Keep at most this many regions of memory registered with RDMA devices, in use or "
               "cached; of the cached ones those go first that were not used for longest. 0: as "
               "many as the devices take"),
-    INT_PARAM(max_eager_rdma, 0, 0, 64, "processes", 5,
+    INT_PARAM(max_eager_rdma, 0, 0, BTL_IB_EAGER_PEERS_MAX, "processes", 5,
               "Transport verbs, rc: at most this many peers, those that send most, write short "
               "messages into rings here (eager RDMA), which saves completions and receive "
               "requests; not over iWARP. 0: none does"),

@@ -273,25 +273,33 @@ static bool check_order(const char *smaller, int64_t small_value, const char *la
     return false;
 }
 
+/* Is it 0, or no less than `least`? No range says that. */
+static bool check_least_but_0(const btl_ib_params_t *params, const char *name, uint64_t value,
+                              uint64_t least)
+{
+    const btl_ib_rule_t rule = rule_of(name);
+    char expected[128];
+
+    if (0 == value || value >= least) {
+        return true;
+    }
+    snprintf(expected, sizeof(expected), "0, or %" PRIu64 " to %" PRIu64 " (%s%s)", least,
+             rule.high, rule.unit, btl_ib_value_unit_help(btl_ib_value_unit(rule.unit)));
+    return refuse(params, name, "it is too small", expected,
+                  NULL != rule.standard ? rule.standard : "0");
+}
+
 /* What no range says of single values. */
 static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
-    const size_t piece = limits->btl_rdma_pipeline_frag_size;
     const btl_ib_rule_t flags = rule_of("flags");
 
     if (0 == (limits->btl_flags & MCA_BTL_FLAGS_SEND)) {
         return refuse_by_rule(params, &flags, "send is missing");
     }
-    if (params->mtu > 0 && params->mtu < 256) {
-        return refuse(params, "mtu", "it is too small",
-                      "0, or 256 to 65535 (bytes, or with k, M, G or KiB, MiB, GiB after it)", "0");
-    }
-    if (piece > 0 && piece < 4096) {
-        return refuse(params, "rdma_pipeline_frag_size", "it is too small",
-                      "0, or 4096 to 1073741824 (bytes, or with k, M, G or KiB, MiB, GiB after it)",
-                      "4194304");
-    }
-    return true;
+    return check_least_but_0(params, "mtu", (uint64_t) params->mtu, BTL_IB_MTU_LEAST)
+           && check_least_but_0(params, "rdma_pipeline_frag_size",
+                                limits->btl_rdma_pipeline_frag_size, 4096);
 }
 
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)

@@ -363,7 +363,14 @@ typedef struct btl_ib_open_queue {
     bool shared;       /* one pool for all peers */
 } btl_ib_open_queue_t;
 
-#define BTL_IB_BOUNCE_MAX 65536u
+/* What a user, or the table of devices, may ask for in btl_ib_open_params_t at most: bytes, peers,
+ * operations; and the least of an MTU that is not 0. */
+#define BTL_IB_BOUNCE_MAX      65536u
+#define BTL_IB_INLINE_MAX      1024
+#define BTL_IB_MTU_LEAST       256
+#define BTL_IB_MTU_MAX         65535
+#define BTL_IB_EAGER_PEERS_MAX 64
+#define BTL_IB_READS_MAX       128
 
 /* Of connections (verbs RC). */
 typedef struct btl_ib_open_rc {

@@ -189,7 +189,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->idle_after = (uint64_t) params->idle_ms * 1000u;
     config->ops_max = (uint32_t) params->ops_max;
     config->reassembly_max = (uint32_t) params->reassembly_max;
-    config->store_max = params->progress_thread_backlog;
+    config->backlog_max = params->progress_thread_backlog;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;
     config->peers = btl_ib_compat_job_size();
@@ -435,10 +435,9 @@ static void stop(btl_ib_component_t *component)
     btl_ib_report_pending(&component->reports);
     btl_ib_report_unanswered_rest(&component->reports);
     if (component->params.stats) {
-        btl_ib_stats_print(component->name.vpid, component->self->host,
-                           btl_ib_engine_counters(component->engine),
-                           component->registered.rejected,
-                           btl_ib_engine_overflows(component->engine));
+        btl_ib_stats_print(
+            component->name.vpid, component->self->host, btl_ib_engine_counters(component->engine),
+            component->registered.rejected, btl_ib_engine_overflows(component->engine));
     }
     free_engine(component);
 }

@@ -91,10 +91,10 @@ struct btl_ib_msg {
 
     /* The engine's. */
     btl_ib_out_t out;
-    uint32_t id;   /* number of the fragment, for the receiver's reassembly */
-    uint32_t unit; /* bytes of each chunk but the last; 0: not split yet */
-    bool refers;   /* some of its segments are sent from the caller's memory */
-    struct {       /* btl_ib_zcopy.c */
+    uint32_t id;            /* number of the fragment, for the receiver's reassembly */
+    uint32_t unit;          /* bytes of each chunk but the last; 0: not split yet */
+    bool refers;            /* some of its segments are sent from the caller's memory */
+    struct {                /* btl_ib_zcopy.c */
         btl_ib_list_t link; /* it left, from the caller's memory */
         uint64_t until;     /* us: then what was not acknowledged is copied */
         bool held;          /* `spare` is set, and on_sent not due yet */
@@ -191,7 +191,7 @@ typedef struct btl_ib_engine_config {
     uint32_t ops_max;
     uint32_t reassembly_max; /* reassembly buffers in all beyond one for each peer (512) */
     /* bytes: messages of one segment that progress by the thread keeps (4 MiB) */
-    uint64_t store_max;
+    uint64_t backlog_max;
     /* P: credits that a new or idle peer holds; 0: a quarter of an equal share of the receive
      * buffers for each of `peers`, at least 16 */
     uint32_t credit_init;
@@ -253,7 +253,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
  * One turn of the progress thread, while the application does something else. It receives,
  * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of
- * one segment in at most store_max bytes, those in chunks in their reassembly buffers; more than
+ * one segment in at most backlog_max bytes, those in chunks in their reassembly buffers; more than
  * that is deferred. Completions wait as well, no connection dies, and unknown senders have to come
  * again. Returns the number of datagrams received.
  */

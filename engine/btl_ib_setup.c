@@ -46,7 +46,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
         .lookups_max = 2000,
         .reassembly_max = 512,
         .ops_max = 128,
-        .store_max = 4 * 1024 * 1024,
+        .backlog_max = 4 * 1024 * 1024,
         .credit_pool = 4096,
         .first_seq = 1,
         .idle_after = 2 * 1000 * 1000,
@@ -111,7 +111,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_hotel_init(&engine->hotel, 0);
     btl_ib_table_init(&engine->table, &engine->mem);
     btl_ib_reasm_pool_init(&engine->reasm, &engine->mem, config->eager_max, config->reassembly_max);
-    btl_ib_backlog_init(&engine->backlog, &engine->mem, config->store_max);
+    btl_ib_backlog_init(&engine->backlog, &engine->mem, config->backlog_max);
     btl_ib_backlog_init(&engine->unidentified, &engine->mem, UNIDENTIFIED_MAX);
     btl_ib_tombstones_init(&engine->tombstones, &engine->mem);
     btl_ib_regions_init(&engine->regions, &engine->mem, &config->region_secret);

@@ -44,7 +44,7 @@ enum {
     ALLOWANCE_MIN = 20,      /* us of queue: below it is noise, and bursts of 16 segments */
     ALLOWANCE_SHARE = 8,     /* or that part of the base */
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
-    QUEUE_TRAINS = 2,        /* or so much of what goes through hosts as one */
+    QUEUE_BURSTS = 2,        /* or so much of what goes through hosts as one */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
     HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path */
     SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
@@ -151,7 +151,7 @@ static bool queueing(const btl_ib_cc_t *cc)
         return false;
     }
     uint64_t own = (uint64_t) swift->window * (swift->delay - swift->base) / swift->delay;
-    return own > btl_ib_max_u32(QUEUE_OWN, QUEUE_TRAINS * cc->gso_segments * SEGMENT);
+    return own > btl_ib_max_u32(QUEUE_OWN, QUEUE_BURSTS * cc->gso_segments * SEGMENT);
 }
 
 /*

@@ -6,7 +6,8 @@
 /*
  * Messages of one segment that arrived in btl_ib_engine_async_progress(): acknowledged, but not
  * delivered yet. The next progress call delivers them in the order of their arrival. Their memory
- * is bounded by the configuration's store_max. Messages in chunks wait where they are reassembled.
+ * is bounded by the configuration's backlog_max. Messages in chunks wait where they are
+ * reassembled.
  */
 
 #ifndef BTL_IB_BACKLOG_H

@@ -84,7 +84,7 @@ static void choose_limits(script_t *script, bench_host_t *host, uint8_t choice)
     config->lookups_max = 20;
     config->depth_peer = choice & 16 ? 4 : 64;
     config->idle_after = 200 * 1000;
-    config->store_max = 4000;
+    config->backlog_max = 4000;
 }
 
 void script_begin(script_t *script, const uint8_t *data, size_t size)

@@ -89,7 +89,7 @@ static void start_unanswered(sim_t *sim, uint64_t time)
 void kick_store_full(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    sim->procs[1].config.store_max = 20000;
+    sim->procs[1].config.backlog_max = 20000;
     sim->procs[1].config.reassembly_max = 1;
     start_unanswered(sim, SIM_S(1));
     size_t before = sim->procs[1].bytes;
@@ -110,7 +110,7 @@ void kick_store_full(sim_t *sim)
 void kick_store_ready(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
-    sim->procs[1].config.store_max = 20000;
+    sim->procs[1].config.backlog_max = 20000;
     start_unanswered(sim, SIM_S(2));
     for (uint32_t i = 0; i < 200; i++) {
         say(sim, 0, 1, 900, 1000);
@@ -391,7 +391,7 @@ void kick_no_room(sim_t *sim)
 {
     with_kickers(sim, 3, 1);
     sim->procs[0].config.silence_limit = LIMIT;
-    sim->procs[1].config.store_max = 2000;
+    sim->procs[1].config.backlog_max = 2000;
     start_unanswered(sim, SIM_S(20));
     for (uint32_t i = 0; i < 10; i++) {
         say(sim, 0, 1, 1000, SIM_US(300) * i);

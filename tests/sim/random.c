@@ -161,7 +161,7 @@ static void choose_processes(sim_t *sim)
         proc->idle_polls = PICK(sim, 4, 4, 0, 10);
         proc->kicker = SIM_MS(PICK(sim, 0, 0, 1, 10, 10));
         proc->answers = proc->kicker != 0 && rng_chance(&sim->rng, 500000);
-        proc->config.store_max = PICK(sim, 4u << 20, 100000, 2000, 0);
+        proc->config.backlog_max = PICK(sim, 4u << 20, 100000, 2000, 0);
         proc->idle_poll = rng_chance(&sim->rng, 500000) ? SIM_MS(5) : 0;
         if (rng_chance(&sim->rng, 200000)) {
             proc->clock_base = ((uint64_t) 3 << 32) - rng_log(&sim->rng, 1, 10000000);
@@ -791,7 +791,8 @@ void scenario_random(sim_t *sim)
         sim->first_number = (1u << BTL_IB_GUARD_KEY_SHIFT) - rng_log(&sim->rng, 1, 500);
     }
     choose_processes(sim);
-    for (uint32_t i = 0; i < sim->nprocs && rails > 1; i++) { /* some wait less than a port is down */
+    /* Some wait less than a port is down. */
+    for (uint32_t i = 0; i < sim->nprocs && rails > 1; i++) {
         sim->procs[i].config.down_limit = UINT64_C(100) << mix64(sim->seed + i) % 18;
     }
     choose_faults(sim, &plan);

@@ -322,7 +322,7 @@ static void joins_without_a_clock(void **state)
     send_many(bench, 3, 8);
     assert_false(btl_ib_engine_join(conn, &msg)); /* too long */
     assert_int_equal(bench->wire.count, 2);       /* one of them is held */
-    uint32_t id = bench_send(bench, 0, 1, 8, 1); /* held by way of the same function */
+    uint32_t id = bench_send(bench, 0, 1, 8, 1);  /* held by way of the same function */
     assert_false(bench->messages[id].sent);
     assert_int_equal(bench->wire.count, 2);
     bench_turn(bench, 0);
@@ -598,7 +598,7 @@ static void kept_in_a_kick(void **state)
     (void) state;
     for (uint32_t room = 0; room <= 4096; room += 64) {
         bench_t *bench = new_bench();
-        bench->hosts[1].config.store_max = room;
+        bench->hosts[1].config.backlog_max = room;
         acquaint(bench);
         burst_arrives(bench, 10);
         uint64_t before = bench_counters(bench, 1)->received_segments;

@@ -191,7 +191,7 @@ static void two_are_told_once_each(void **state)
     bench_t *bench = new_bench();
 
     (void) state;
-    bench->hosts[1].config.store_max = 1;
+    bench->hosts[1].config.backlog_max = 1;
     acquaint(bench);
     bench->hosts[1].deaf[DEAF] = true;
     bench_send(bench, 0, 1, 1000, DEAF);

@@ -101,8 +101,8 @@ static pair_t open_udp(void)
     const pair_t pair = open_pair(params);
     assert_true(!kernel.no_gso || !joins(&pair));
     if (kernel.connected) {
-        make_hot(pair.a, pair.b_at_a, pair.b);
-        make_hot(pair.b, pair.a_at_b, pair.a);
+        make_connected(pair.a, pair.b_at_a, pair.b);
+        make_connected(pair.b, pair.a_at_b, pair.a);
         assert_int_equal(udp_inside(pair.a).sockets, 2);
         assert_int_equal(udp_inside(pair.b).sockets, 2);
     }

@@ -237,13 +237,13 @@ static void test_hot(void **state)
     const pair_t pair = open_two_lanes(4);
 
     (void) state;
-    for (int i = 0; i < 2 * UDP_HOT; i++) {
+    for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {
         send_one(&pair, 1, 100, true);
         assert_int_equal(take(&pair), 1);
     }
     assert_int_equal(udp_inside(pair.a).sockets, 2);
-    make_hot(pair.a, pair.b_at_a, pair.b);
-    make_hot(pair.b, pair.a_at_b, pair.a);
+    make_connected(pair.a, pair.b_at_a, pair.b);
+    make_connected(pair.b, pair.a_at_b, pair.a);
     assert_int_equal(udp_inside(pair.a).sockets, 3);
     assert_int_equal(udp_socket_of(pair.a, pair.b_at_a), 2);
     calls.named = 0;

@@ -95,7 +95,7 @@ static void test_promotion(void **state)
 {
     (void) state;
     open_trio(4);
-    send_b(UDP_HOT - 1);
+    send_b(UDP_CONNECT_AFTER - 1);
     send_c(1);
     assert_int_equal(of_a().sockets, 1);
     send_b(1);
@@ -106,7 +106,7 @@ static void test_promotion(void **state)
     calls.named = 0;
     send_b(1);
     assert_int_equal(calls.named, 0);
-    send_c(UDP_HOT);
+    send_c(UDP_CONNECT_AFTER);
     assert_int_equal(socket_of(trio.c_at_a), 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_all_reach();
@@ -119,7 +119,7 @@ static void test_none_wanted(void **state)
 {
     (void) state;
     open_trio(0);
-    send_b(2 * UDP_HOT);
+    send_b(2 * UDP_CONNECT_AFTER);
     assert_int_equal(of_a().sockets, 1);
     assert_int_equal(calls.connects, 0);
     assert_int_equal(trio.pair.a->ops->wait_fd(trio.pair.a), udp_fd(trio.pair.a, 0));
@@ -140,9 +140,9 @@ static void test_first_keeps_it(void **state)
 {
     (void) state;
     open_trio(1);
-    send_c(UDP_HOT - 1);
-    send_b(UDP_HOT);
-    send_c(4 * UDP_HOT);
+    send_c(UDP_CONNECT_AFTER - 1);
+    send_b(UDP_CONNECT_AFTER);
+    send_c(4 * UDP_CONNECT_AFTER);
     assert_int_equal(socket_of(trio.pair.b_at_a), 1);
     assert_int_equal(socket_of(trio.c_at_a), 0);
     assert_int_equal(calls.connects, 1);
@@ -157,7 +157,7 @@ static void test_removed(void **state)
 
     (void) state;
     open_trio(1);
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     const slots_t slots = make_slots(pair->b);
     for (uint32_t i = 0; i < 20; i++) { /* nobody takes them in meanwhile */
         const btl_ib_tx_t tx = make_tx(pair->b, &slots, i, pair->a_at_b, 100 + i, 1);
@@ -165,7 +165,7 @@ static void test_removed(void **state)
         assert_int_equal(send_all(pair->b, &tx, 1), 0);
     }
     pair->a->ops->addr_remove(pair->a, pair->b_at_a);
-    send_c(UDP_HOT);
+    send_c(UDP_CONNECT_AFTER);
     assert_int_equal(socket_of(trio.c_at_a), 1);
     trio.pair.b_at_a = add(pair->a, pair->b); /* the same handle, another life */
     assert_int_equal(socket_of(pair->b_at_a), 0);
@@ -190,8 +190,8 @@ static void test_mixed_call(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(UDP_HOT);
-    send_c(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
+    send_c(UDP_CONNECT_AFTER);
     calls.sends = 0;
     for (uint32_t i = 0; i < 8; i++) {
         batch[i] = make_tx(trio.pair.a, &trio.pair.slots, i,
@@ -234,9 +234,9 @@ static void test_port(void **state)
     (void) state;
     open_trio(2);
     assert_port_is_ours();
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     assert_port_is_ours();
-    send_c(UDP_HOT);
+    send_c(UDP_CONNECT_AFTER);
     assert_port_is_ours();
     close_trio();
 }
@@ -268,9 +268,9 @@ static void test_gap(void **state)
     for (int who = 0; who < 2; who++) {
         calls.at_connect = send_in_the_gap;
         if (0 == who) {
-            send_b(UDP_HOT);
+            send_b(UDP_CONNECT_AFTER);
         } else {
-            send_c(UDP_HOT);
+            send_c(UDP_CONNECT_AFTER);
         }
         assert_null(calls.at_connect);
         for (int i = 0; i < 32; i++) {
@@ -300,7 +300,7 @@ static void test_fair(void **state)
 
     (void) state;
     open_trio(1);
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     const slots_t slots = make_slots(pair->b);
     const btl_ib_tx_t by_b = make_tx(pair->b, &slots, 0, pair->a_at_b, 50, 1);
     const btl_ib_tx_t by_c = make_tx(trio.c, &slots, 1, trio.a_at_c, 60, 1);
@@ -354,8 +354,8 @@ static void poll_seldom(int polls)
 static void open_quiet_trio(int epoll_error)
 {
     open_trio(2);
-    send_b(UDP_HOT);
-    send_c(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
+    send_c(UDP_CONNECT_AFTER);
     calls.epoll_error = epoll_error;
     calls.now = LATER;
     poll_in_vain(1000);
@@ -479,10 +479,10 @@ static void test_wait_fd(void **state)
 
     (void) state;
     open_trio(2);
-    send_c(UDP_HOT);
+    send_c(UDP_CONNECT_AFTER);
     const int fd = trio.pair.a->ops->wait_fd(trio.pair.a);
     assert_in_range(fd, 0, INT32_MAX);
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     btl_ib_transport_t *d = open_with(heard_params());
     const btl_ib_addr_t d_at_a = add(trio.pair.a, d);
     const btl_ib_addr_t a_at_d = add(d, trio.pair.a);
@@ -523,8 +523,8 @@ static void test_refused(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(UDP_HOT);
-    send_c(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
+    send_c(UDP_CONNECT_AFTER);
     close_transport(trio.c);
     const btl_ib_tx_t to_c = make_tx(trio.pair.a, &trio.pair.slots, 0, trio.c_at_a, 200, 1);
     for (int sends = 1; sends < 4; sends++) {
@@ -553,8 +553,8 @@ static void test_refused_asking(void **state)
 
     (void) state;
     open_trio(2);
-    send_b(UDP_HOT);
-    send_c(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
+    send_c(UDP_CONNECT_AFTER);
     assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX); /* epoll from now on */
     poll_in_vain(10);
     close_transport(trio.c);
@@ -592,10 +592,10 @@ static void test_errors(void **state)
             open_trio(2);
             assert_in_range(trio.pair.a->ops->wait_fd(trio.pair.a), 0, INT32_MAX);
             if (0 == first) {
-                send_b(UDP_HOT);
+                send_b(UDP_CONNECT_AFTER);
             }
             *errors[i] = EMFILE;
-            send_c(UDP_HOT);
+            send_c(UDP_CONNECT_AFTER);
             *errors[i] = 0;
             assert_int_equal(of_a().sockets, 2 - first);
             assert_int_equal(of_a().vacant, 0);
@@ -615,7 +615,7 @@ static void test_small_buffer(void **state)
     (void) state;
     open_trio(2);
     calls.small_buffers = 10000;
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     assert_int_equal(of_a().sockets, 1);
     assert_all_reach();
     close_trio();
@@ -627,12 +627,12 @@ static void test_connect_fails(void **state)
     (void) state;
     open_trio(1);
     calls.connect_error = ENETUNREACH;
-    send_b(UDP_HOT);
+    send_b(UDP_CONNECT_AFTER);
     assert_int_equal(of_a().sockets, 2);
     assert_int_equal(socket_of(trio.pair.b_at_a), 0);
     assert_all_reach();
     calls.connect_error = 0;
-    send_c(UDP_HOT);
+    send_c(UDP_CONNECT_AFTER);
     assert_int_equal(socket_of(trio.c_at_a), 1);
     assert_all_reach();
     close_trio();

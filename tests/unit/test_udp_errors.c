@@ -433,7 +433,7 @@ static void shrink(sa_family_t family, bool joined, bool connected)
     params.connected_max = connected;
     pair_t pair = open_pair(params);
     if (connected) {
-        make_hot(pair.a, pair.b_at_a, pair.b);
+        make_connected(pair.a, pair.b_at_a, pair.b);
     }
     const int n = joined ? 7 : 1;
     const uint32_t before = pair.a->attr.max_datagram;
@@ -572,7 +572,7 @@ static void forged(bool connected)
     params.connected_max = connected;
     pair_t pair = open_pair(params);
     if (connected) {
-        make_hot(pair.a, pair.b_at_a, pair.b);
+        make_connected(pair.a, pair.b_at_a, pair.b);
     }
     const uint32_t before = pair.a->attr.max_datagram;
     make_row(&pair, batch, 7, before);

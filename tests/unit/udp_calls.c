@@ -217,9 +217,9 @@ btl_ib_open_params_t heard_params(void)
     return (btl_ib_open_params_t){.log = {.print = hear, .context = &calls}};
 }
 
-void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer)
+void make_connected(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer)
 {
-    for (int i = 0; i < UDP_HOT; i++) {
+    for (int i = 0; i < UDP_CONNECT_AFTER; i++) {
         (void) assert_reaches(t, to, peer, 100);
     }
 }

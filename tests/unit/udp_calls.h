@@ -55,7 +55,7 @@ void forget_calls(void);
 btl_ib_open_params_t heard_params(void);
 
 /* Send to a peer, which takes it all in, until it must have a socket of its own if it may. */
-void make_hot(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer);
+void make_connected(btl_ib_transport_t *t, btl_ib_addr_t to, btl_ib_transport_t *peer);
 
 /* The loopback device of an address family, whatever else it takes for a test, or the test is
  * skipped. */

@@ -14,10 +14,10 @@
 
 /* Limits of the transport; udp_inside.c demands that they are its own. */
 enum {
-    UDP_HOT = 512,          /* messages to a peer, which then gets a socket */
-    UDP_CONNECTED_MAX = 16, /* such sockets */
-    UDP_RECV_BATCH = 16,    /* buffers that one receiving call fills */
-    UDP_BUFFERS_MAX = 1024, /* that are not given back */
+    UDP_CONNECT_AFTER = 512, /* messages to a peer, which then gets a socket */
+    UDP_CONNECTED_MAX = 16,  /* such sockets */
+    UDP_RECV_BATCH = 16,     /* buffers that one receiving call fills */
+    UDP_BUFFERS_MAX = 1024,  /* that are not given back */
 };
 
 typedef struct udp_inside {

@@ -13,7 +13,7 @@
 
 #include "verbs_port.h"
 
-/* Is the port of use? Both kinds of bad news are reported by poll() once. */
+/* Is the port of use? Both kinds of failure are reported by poll() once. */
 typedef struct btl_ib_verbs_state {
     int error; /* errno; not 0: the device has failed for good */
     bool error_reported;
@@ -41,8 +41,7 @@ static inline void btl_ib_verbs_state_up(btl_ib_verbs_state_t *state)
 /* Is there an event to make? */
 static inline bool btl_ib_verbs_state_changed(const btl_ib_verbs_state_t *state)
 {
-    return state->error != 0 ? !state->error_reported
-                             : (state->down != 0) != state->down_reported;
+    return state->error != 0 ? !state->error_reported : (state->down != 0) != state->down_reported;
 }
 
 /* Make an event of what has changed, if there is room for one. Returns how many. */

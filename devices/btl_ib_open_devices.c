@@ -15,17 +15,12 @@
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
 #include "btl_ib_verbose.h"
+#include "btl_ib_wanted_buffers.h"
 #include "btl_ib_wire_choice.h"
 #include "host_only_interfaces.h"
 
-/* Receive buffers that each peer adds where a device has one pool for all, unless
- * btl_ib_credit_init says how many. */
-enum { PER_PEER = 16 };
-
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
-
-static_assert(BTL_IB_OPEN_QUEUES_MAX == BTL_IB_QUEUES_MAX, "each channel's queue can be asked for");
 
 /* What all steps share. */
 typedef struct search {
@@ -177,44 +172,6 @@ static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
     return true;
 }
 
-/* The buffers that a transport is to post: as many as the queues say, or each queue its share of
- * btl_ib_rx_depth. */
-static void want_buffers(const btl_ib_params_t *params, const btl_ib_queue_table_t *table,
-                         btl_ib_open_params_t *open)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < table->count; ++i) {
-        sum += table->q[i].num;
-    }
-    open->rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
-    if (params->rx_depth > 0) {
-        open->rx_depth = (uint32_t) params->rx_depth;
-    }
-    open->rx_size = table->q[table->count - 1].size;
-    open->queue_count = table->count;
-    for (uint32_t i = 0; i < table->count; ++i) {
-        const btl_ib_queue_t *q = &table->q[i];
-        const uint64_t part = (uint64_t) q->num * open->rx_depth / sum;
-        const uint32_t num = part > 0 ? (uint32_t) part : 1;
-        const bool shared = BTL_IB_QUEUE_SHARED == q->type;
-
-        open->queue[i] = (btl_ib_open_queue_t){
-            .size = q->size,
-            .num = num,
-            .shared = shared,
-            .reserve = q->reserve,
-            .per_peer = shared                    ? 0
-                        : params->credit_init > 0 ? (uint32_t) params->credit_init
-                                                  : PER_PEER,
-            .init = shared ? q->init : num,
-            .limit = shared ? q->limit : 0,
-            .low = q->low < num ? q->low : num - 1,
-            .window = shared ? 0 : q->window,
-        };
-    }
-}
-
 static void open_params(search_t *search, const btl_ib_device_config_t *config,
                         const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
 {
@@ -251,7 +208,7 @@ static void open_params(search_t *search, const btl_ib_device_config_t *config,
             },
         .log = btl_ib_log_table(search->request->log),
     };
-    want_buffers(params, table, open);
+    btl_ib_wanted_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init, open);
 }
 
 /* ---- one device ---- */

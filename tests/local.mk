@@ -129,6 +129,7 @@ unit_tests = \
     tests/unit/test_wire \
     tests/unit/test_wire_bundle \
     tests/unit/test_wire_ops \
+    tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
 if BTL_IB_HAVE_OFI
 unit_tests += \
@@ -220,6 +221,8 @@ tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c
 tests_unit_test_device_table_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_wanted_buffers.c
+tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \

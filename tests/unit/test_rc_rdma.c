@@ -260,6 +260,48 @@ static void copied(void **state)
     }
 }
 
+/* The least memory there is for copies: 64 cache lines, also where only single bytes are copied.
+ * What finds none waits, and nobody's bytes are another's. */
+static void copied_by_the_least_memory(void **state)
+{
+    enum { LINES = 64 };
+
+    end_first(state);
+    fake.inline_max = 0; /* else so short ones go in the request */
+    params.inline_max = -1;
+    params.rc.bounce_size = 1;
+    begin_again();
+    assert_int_equal(sides[0].t->attr.rdma_copied, 1);
+    fake.hold_ops = true;
+    assert_int_equal(start_write(&ops[0], 0, 8), -EAGAIN);
+    settle();
+    for (uint8_t round = 1; round <= 3; round++) {
+        uint8_t byte;
+        for (uint32_t i = 0; i < LINES; i++) {
+            byte = (uint8_t) (round * LINES + i);
+            assert_int_equal(start(&ops[i], BTL_IB_RDMA_WRITE, &byte, false, i, 1), 0);
+        }
+        assert_int_equal(start(&ops[LINES], BTL_IB_RDMA_WRITE, &byte, false, LINES, 1), -EAGAIN);
+        assert_int_equal(fake_rdma_work(1), 1);
+        settle();
+        /* One line is free: one more goes, and no other. */
+        byte = round;
+        assert_int_equal(start(&ops[LINES], BTL_IB_RDMA_WRITE, &byte, false, LINES, 1), 0);
+        assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, &byte, false, 0, 1), -EAGAIN);
+        (void) fake_rdma_work(ALL);
+        settle();
+        for (uint32_t i = 0; i < LINES; i++) {
+            assert_int_equal(there[i], (uint8_t) (round * LINES + i));
+        }
+        assert_int_equal(there[LINES], round);
+    }
+    for (uint32_t i = 0; i <= LINES; i++) {
+        assert_int_equal(ops[i].events, 3);
+        assert_int_equal(ops[i].error, 0);
+    }
+    assert_int_equal(start(&ops[0], BTL_IB_RDMA_WRITE, here, false, 0, 2), -EINVAL);
+}
+
 /* ---- atomics ---- */
 
 static void atomics(void **state)
@@ -558,6 +600,7 @@ int main(void)
         RDMA_TEST(with_oneself),
         RDMA_TEST(attributes),
         RDMA_TEST(copied),
+        RDMA_TEST(copied_by_the_least_memory),
         RDMA_TEST(atomics),
         RDMA_TEST(no_atomics_where_the_device_has_none),
         RDMA_TEST(no_short_reads_of_two_pages_over_iwarp),

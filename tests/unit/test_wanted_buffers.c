@@ -1,0 +1,101 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The receive buffers that a transport is asked for: what btl_ib_receive_queues says of each queue,
+ * and what each peer adds. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_wanted_buffers.h"
+
+static btl_ib_open_params_t wanted(const char *string, uint32_t rx_depth, uint32_t credit_init)
+{
+    btl_ib_queue_table_t table;
+    btl_ib_open_params_t open;
+    btl_ib_queues_error_t error;
+
+    memset(&open, 0xff, sizeof(open));
+    assert_int_equal(btl_ib_queues_parse(string, &table, &error), 0);
+    btl_ib_wanted_buffers(&table, rx_depth, credit_init, &open);
+    assert_int_equal(open.queue_count, table.count);
+    assert_int_equal(open.rx_size, table.q[table.count - 1].size);
+    return open;
+}
+
+/* Each number of the string arrives where the transport looks for it. */
+static void as_the_string_says(void **state)
+{
+    const btl_ib_open_params_t open = wanted("P,256,24,10,7,3:S,4096,64,16,4,8,2", 0, 0);
+    const btl_ib_open_queue_t *p = &open.queue[0], *s = &open.queue[1];
+
+    (void) state;
+    assert_int_equal(open.rx_depth, 88);
+    assert_int_equal(p->size, 256);
+    assert_int_equal(p->num, 24);
+    assert_int_equal(p->low, 10);
+    assert_int_equal(p->window, 7);
+    assert_int_equal(p->reserve, 3);
+    assert_int_equal(p->init, 24); /* all of them */
+    assert_int_equal(p->limit, 0);
+    assert_false(p->shared);
+    assert_int_equal(s->size, 4096);
+    assert_int_equal(s->num, 64);
+    assert_int_equal(s->low, 16);
+    assert_int_equal(s->window, 0);
+    assert_int_equal(s->init, 8);
+    assert_int_equal(s->limit, 2);
+    assert_int_equal(s->per_peer, 0); /* it is for all */
+    assert_true(s->shared);
+}
+
+/* What each peer adds to a queue of type P, where all share one pool: what a new peer may send
+ * before it is granted more. That is what the engine grants at least (credits_of_a_new_peer of
+ * test_engine), and never more than num. */
+static void each_peer_adds(void **state)
+{
+    static const struct {
+        const char *string;
+        uint32_t credit_init, adds;
+    } cases[] = {
+        {"P,256,64", 0, 16}, {"P,256,16", 0, 16}, {"P,256,8", 0, 8},
+        {"P,256,2", 0, 2},   {"P,256,64", 4, 4},  {"P,256,64", 300, 64},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const btl_ib_open_params_t open = wanted(cases[i].string, 0, cases[i].credit_init);
+        assert_int_equal(open.queue[0].per_peer, cases[i].adds);
+    }
+}
+
+/* btl_ib_rx_depth is divided in proportion; nobody goes without, and low stays below num. */
+static void shares_of_a_depth(void **state)
+{
+    const btl_ib_open_params_t open = wanted("P,256,300,200:P,1024,100:P,4096,2", 40, 0);
+
+    (void) state;
+    assert_int_equal(open.rx_depth, 40);
+    assert_int_equal(open.queue[0].num, 29);
+    assert_int_equal(open.queue[0].low, 28);
+    assert_int_equal(open.queue[1].num, 9);
+    assert_int_equal(open.queue[2].num, 1);
+    assert_int_equal(open.queue[2].low, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_string_says),
+        cmocka_unit_test(each_peer_adds),
+        cmocka_unit_test(shares_of_a_depth),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -18,7 +18,8 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_open_devices.h"
 #include "btl_ib_params_check.h"
-#include "btl_ib_stats.h"
+#include "btl_ib_pvars.h"
+#include "btl_ib_stats_line.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -83,6 +84,7 @@ static int component_register(void)
     component->limits.btl_finalize = module_finalize;
     btl_ib_params_register(&component->params, &component->limits, version);
     btl_ib_params_read(&component->params, &component->limits);
+    btl_ib_pvars_register(version, &component->stats);
     return OPAL_SUCCESS;
 }
 
@@ -223,6 +225,7 @@ static bool create_engine(btl_ib_component_t *component)
 static void free_engine(btl_ib_component_t *component)
 {
     if (NULL != component->engine) {
+        btl_ib_stats_end(&component->stats);
         btl_ib_engine_destroy(component->engine);
         component->engine = NULL;
     }
@@ -269,6 +272,7 @@ static bool make_modules(btl_ib_component_t *component)
             return no_memory();
         }
         component->modules[component->module_count++] = module;
+        btl_ib_stats_add_device(&component->stats, i, &module->cache);
         btl_ib_modex_add_rail(component->self, component->engine, i, &opened[i].device,
                               opened[i].bandwidth, atomics_of(module));
     }
@@ -279,7 +283,17 @@ static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
 
-    if (!create_engine(component) || !make_modules(component)) {
+    if (!create_engine(component)) {
+        return false;
+    }
+    btl_ib_stats_begin(&component->stats, &(btl_ib_stats_config_t){
+                                              .engine = component->engine,
+                                              .lock = &component->lock,
+                                              .name = btl_ib_name_pack(component->name),
+                                              .host = component->self->host,
+                                              .processes = btl_ib_compat_job_size(),
+                                          });
+    if (!make_modules(component)) {
         return false;
     }
     btl_ib_lock(); /* from here on the progress thread looks at what this changes */
@@ -435,9 +449,10 @@ static void stop(btl_ib_component_t *component)
     btl_ib_report_pending(&component->reports);
     btl_ib_report_unanswered_rest(&component->reports);
     if (component->params.stats) {
-        btl_ib_stats_print(
-            component->name.vpid, component->self->host, btl_ib_engine_counters(component->engine),
-            component->registered.rejected, btl_ib_engine_overflows(component->engine));
+        btl_ib_process_counters_t counters;
+
+        btl_ib_stats_process(&component->stats, &counters);
+        btl_ib_stats_print(component->name.vpid, component->self->host, "", &counters);
     }
     free_engine(component);
 }
@@ -450,6 +465,7 @@ static int module_finalize(mca_btl_base_module_t *btl)
     btl_ib_module_close(module);
     btl_ib_lock();
     component->modules[module->rail] = NULL;
+    btl_ib_stats_remove_device(&component->stats, module->rail);
     if (0 == --component->modules_in_use) {
         stop(component);
     }

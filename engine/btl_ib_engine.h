@@ -294,8 +294,24 @@ uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
 
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 
-/* Datagrams that found no room in a receive buffer here, as far as the system tells. */
-uint64_t btl_ib_engine_overflows(const btl_ib_engine_t *engine);
+/* How many rails it has. */
+uint32_t btl_ib_engine_rails(const btl_ib_engine_t *engine);
+
+/* What the connections of a rail counted, those that are no more included, and its datagrams. */
+void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
+                                 btl_ib_rail_counters_t *out);
+
+/* Datagrams that found no room in a receive buffer of the rail, as far as the system tells. */
+uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail);
+
+/* The connection after `conn`, or the first after NULL; NULL: there is none. Those that were
+ * destroyed are left out. */
+const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,
+                                             const btl_ib_conn_t *conn);
+
+/* What it counted since it was made, and what it is at now. */
+const btl_ib_conn_counters_t *btl_ib_conn_counters(const btl_ib_conn_t *conn);
+btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 
 /* ---- connections ---- */
 

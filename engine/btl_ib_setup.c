@@ -284,16 +284,6 @@ bool btl_ib_engine_lingering(const btl_ib_engine_t *engine)
     return !btl_ib_list_empty(&engine->closing);
 }
 
-uint64_t btl_ib_engine_overflows(const btl_ib_engine_t *engine)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < engine->rail_count; i++) {
-        sum += engine->rails[i]->transport->overflows;
-    }
-    return sum;
-}
-
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine)
 {
     return &engine->count;

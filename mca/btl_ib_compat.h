@@ -26,6 +26,7 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_framework.h"
+#include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_vari.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"

@@ -111,6 +111,5 @@ bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_
     const bool first = 0 == (limit->told & bit);
 
     limit->told |= bit;
-    ++limit->rejected;
     return first;
 }

@@ -37,7 +37,6 @@ typedef struct btl_ib_registration_limit {
     uint64_t max;         /* as btl_ib_max_pinned says */
     uint64_t regions;     /* registered now */
     uint64_t regions_max; /* as btl_ib_pin_max_regions says */
-    uint64_t rejected;    /* times that memory was not registered */
     uint32_t processes;   /* of the job on this host */
     uint64_t lockable;    /* bytes that the system lets the process lock, as far as known */
     uint32_t told;        /* bits: why memory was not registered, as it was told */

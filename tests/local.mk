@@ -9,7 +9,8 @@ lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
 lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
-component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration
+component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration \
+    -I$(srcdir)/stats
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 -I$(srcdir)/transport/ofi $(BTL_IB_OFI_CPPFLAGS)
 endif
@@ -94,6 +95,7 @@ unit_tests = \
     tests/unit/test_list \
     tests/unit/test_memory_handle \
     tests/unit/test_modex \
+    tests/unit/test_observe \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
     tests/unit/test_pending \
@@ -402,6 +404,7 @@ mpi_programs = \
     tests/mpi/peers \
     tests/mpi/pingpong \
     tests/mpi/port_back \
+    tests/mpi/pvars \
     tests/mpi/randsize \
     tests/mpi/recovers \
     tests/mpi/ring \

@@ -20,6 +20,7 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     btl_ib_arrival_t arrival;
 
     engine->count.received_datagrams++;
+    rail->count.received_datagrams++;
     if (event->size < trailer) {
         engine->count.dropped_short++;
         return;

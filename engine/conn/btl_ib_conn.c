@@ -18,6 +18,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_min.h"
+#include "btl_ib_observe.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
@@ -468,6 +469,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
 /* To be freed as soon as no caller up the stack uses it. */
 static void gone(btl_ib_conn_t *conn)
 {
+    btl_ib_observe_end(conn);
     conn->state = BTL_IB_CONN_GONE;
     btl_ib_list_remove(&conn->all);
     btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);

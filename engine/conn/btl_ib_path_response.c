@@ -62,6 +62,7 @@ void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arri
         if (transport->ops->send(transport, &tx, 1, &error) == 1) {
             btl_ib_pool_given(segment, size > transport->attr.inline_size);
             rail->engine->count.sent_datagrams++;
+            rail->count.sent_datagrams++;
             rail->engine->count.sent_responses++;
         }
         btl_ib_pool_put(segment);

@@ -224,6 +224,7 @@ int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
     }
     engine->count.sent_messages++;
     engine->count.sent_bytes += segment->payload;
+    conn->count.sent_bytes += segment->payload;
     btl_ib_coalesce_left(&conn->coalesce, engine->clock.now);
     btl_ib_conn_active(conn);
     btl_ib_recovery_arm(conn);

@@ -71,8 +71,12 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
     }
     btl_ib_rx_window_mark(&rx->window, view->seq);
+    const uint32_t bytes = view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : view->size;
+
     engine->count.received_segments++;
-    engine->count.received_bytes += view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : view->size;
+    engine->count.received_bytes += bytes;
+    conn->count.received_segments++;
+    conn->count.received_bytes += bytes;
     btl_ib_conn_active(conn);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;

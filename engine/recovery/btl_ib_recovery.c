@@ -129,6 +129,7 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
         more = (uint32_t) (count->retransmits - count->retransmits_spurious);
     }
     count->retransmits_spurious += more;
+    conn->count.retransmits_spurious += more;
     /* An unnecessary probe does not say that anything was late. */
     uint32_t asked = more < conn->recovery.probed ? more : conn->recovery.probed;
     conn->recovery.probed -= asked;
@@ -300,7 +301,10 @@ static uint64_t check_at(const btl_ib_conn_t *conn)
  * the probe is refused. */
 void btl_ib_recovery_broken(btl_ib_conn_t *conn)
 {
-    conn->engine->count.losses += btl_ib_sentmap_lose_all(conn);
+    const uint32_t lost = btl_ib_sentmap_lose_all(conn);
+
+    conn->engine->count.losses += lost;
+    conn->count.losses += lost;
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
         btl_ib_conn_ready(conn);
     }
@@ -318,6 +322,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
     btl_ib_sentmap_lost(conn, segment);
     engine->count.losses++;
+    conn->count.losses++;
     if (++conn->recovery.reorder_calm >= REORDER_CALM) {
         conn->recovery.reorder_calm = 0;
         conn->recovery.reorder_scale = 0;
@@ -619,6 +624,7 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
     }
     if (recovery->probes > 0 && !btl_ib_recovery_only_answers(conn)) {
         conn->engine->count.timeouts++;
+        conn->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
     }
     conn->engine->count.sent_probes++;

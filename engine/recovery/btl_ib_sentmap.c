@@ -142,6 +142,7 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
+    conn->count.sent_segments += (uint32_t) count;
 }
 
 void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
@@ -162,6 +163,7 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
     segment->copies++;
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
     engine->count.retransmits++;
+    conn->count.retransmits++;
 }
 
 /* Before what does a segment go again? Those of the command channel go first, in their order. */

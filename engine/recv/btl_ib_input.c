@@ -384,6 +384,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
+        conn->count.dropped_duplicate++;
         btl_ib_ack_tx_duplicate(conn, view);
         return;
     }

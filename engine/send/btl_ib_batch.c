@@ -246,6 +246,7 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
         btl_ib_segment_t *segment = batch->segments[i];
         btl_ib_out_t *out = segment->out;
         conn->engine->count.sent_bytes += segment->payload;
+        conn->count.sent_bytes += segment->payload;
         if (segment->bundled > 0) {
             btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
             continue;

@@ -214,6 +214,7 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
                 ? 0
                 : transport->ops->send(transport, batch->tx + done, batch->count - done, &error);
         conn->engine->count.sent_datagrams += (uint64_t) now;
+        conn->route.via->count.sent_datagrams += (uint64_t) now;
         for (*taken += now; now > 0; now--, done++) {
             left(conn, batch, done, segments[done], true);
         }

@@ -402,6 +402,7 @@ struct btl_ib_conn {
     btl_ib_answers_t answers;
     btl_ib_target_t target;
     btl_ib_idle_t idle;
+    btl_ib_conn_counters_t count; /* since it was made */
 };
 
 /* A device that failed or whose port is down. Written by btl_ib_rail.c. */
@@ -430,6 +431,8 @@ typedef struct btl_ib_rail {
         uint64_t pause_until; /* us: by then it is all received */
     } polled;
     btl_ib_rail_health_t health;
+    /* Of datagrams all, of connections those that are no more: btl_ib_observe.c. */
+    btl_ib_rail_counters_t count;
 } btl_ib_rail_t;
 
 static inline bool btl_ib_rail_usable(const btl_ib_rail_t *rail)

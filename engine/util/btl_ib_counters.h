@@ -117,13 +117,66 @@ typedef struct btl_ib_counters {
 #undef BTL_IB_COUNTER_FIELD
 } btl_ib_counters_t;
 
-/* One counter as a name and the place in the struct. */
+/* Those that are counted for each connection as well; the list above says what they are. */
+#define BTL_IB_CONN_COUNTERS(X)                                                                    \
+    X(sent_segments)                                                                               \
+    X(sent_bytes)                                                                                  \
+    X(received_segments)                                                                           \
+    X(received_bytes)                                                                              \
+    X(retransmits)                                                                                 \
+    X(retransmits_spurious)                                                                        \
+    X(losses)                                                                                      \
+    X(timeouts)                                                                                    \
+    X(dropped_duplicate)
+
+/* Those of a rail: of its connections, and its own. */
+#define BTL_IB_RAIL_COUNTERS(X)                                                                    \
+    BTL_IB_CONN_COUNTERS(X)                                                                        \
+    X(sent_datagrams)                                                                              \
+    X(received_datagrams)
+
+/* What a connection is at: no counts, but what is so now. */
+#define BTL_IB_CONN_LEVELS(X)                                                                      \
+    X(in_flight, "segments in flight")                                                             \
+    X(window, "congestion window, in segments")                                                    \
+    X(srtt, "smoothed round-trip time, in microseconds; 0: not measured yet")                      \
+    X(rto, "retransmission timeout before it is doubled, in microseconds")                         \
+    X(datagram_max, "largest datagram that the path carries, as far as is known, in bytes")
+
+#define BTL_IB_COUNTER_FIELD(field, ...) uint64_t field;
+typedef struct btl_ib_conn_counters {
+    BTL_IB_CONN_COUNTERS(BTL_IB_COUNTER_FIELD)
+} btl_ib_conn_counters_t;
+
+typedef struct btl_ib_rail_counters {
+    BTL_IB_RAIL_COUNTERS(BTL_IB_COUNTER_FIELD)
+} btl_ib_rail_counters_t;
+
+typedef struct btl_ib_conn_levels_info {
+    BTL_IB_CONN_LEVELS(BTL_IB_COUNTER_FIELD)
+} btl_ib_conn_levels_info_t;
+#undef BTL_IB_COUNTER_FIELD
+
+/* One counter as a name, the place in its struct, and what it counts. */
 typedef struct btl_ib_counter_info {
     const char *name;
     size_t offset;
+    const char *text; /* NULL: as of the counter of that name in btl_ib_counter_infos */
 } btl_ib_counter_info_t;
 
-/* All of them, in the order of the struct; ends with a NULL name. */
-extern const btl_ib_counter_info_t btl_ib_counter_infos[];
+/* All of a struct, in its order; each ends with a NULL name. */
+extern const btl_ib_counter_info_t btl_ib_counter_infos[];      /* of btl_ib_counters_t */
+extern const btl_ib_counter_info_t btl_ib_conn_counter_infos[]; /* of btl_ib_conn_counters_t */
+extern const btl_ib_counter_info_t btl_ib_rail_counter_infos[]; /* of btl_ib_rail_counters_t */
+extern const btl_ib_counter_info_t btl_ib_conn_level_infos[];   /* of btl_ib_conn_levels_info_t */
+
+/* What a counter counts. */
+const char *btl_ib_counter_text(const btl_ib_counter_info_t *info);
+
+/* The value in `counters`, a struct that the counter belongs to. */
+static inline uint64_t btl_ib_counter_value(const btl_ib_counter_info_t *info, const void *counters)
+{
+    return *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
+}
 
 #endif

@@ -311,7 +311,8 @@ const uint32_t *bench_count_undo(bench_t *bench, uint32_t i, uint32_t peer);
  */
 void bench_state(const bench_host_t *host, bool clocks, char out[BENCH_STATE_BYTES]);
 
-/* Every datagram that came was counted once, by what became of it. */
+/* Every datagram that came was counted once, by what became of it; and what rails counted is what
+ * the engine counted. */
 void bench_check_counters(const bench_host_t *host);
 /* Sums agree with their parts, windows are in order, credits within their queues. */
 void bench_check_accounts(const bench_host_t *host);

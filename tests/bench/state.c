@@ -245,6 +245,7 @@ void bench_check_counters(const bench_host_t *host)
     const btl_ib_counters_t *count = btl_ib_engine_counters(host->engine);
 
     BENCH_REQUIRE(bench_counted(count) == count->received_datagrams);
+    BENCH_REQUIRE(bench_miscounted(host->engine) == NULL);
 }
 
 static void check_tx(const btl_ib_conn_t *conn, uint32_t *in_flight)

@@ -53,6 +53,47 @@ def said(output, rank):
     }
 
 
+def lossy(run, hosts, *program):
+    """What two ranks said, of which one packet in a hundred was lost; and the witnesses."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    witnesses = [Witness(run, hosts, number) for number in (1, 2)]
+    output = run.output(
+        ROOT / "tests/mpi/run",
+        *("--build", BUILD, "--np", 2, "--hosts", 2, "--fault", "loss1"),
+        *program,
+        env={"NSPFX": hosts},
+    )
+    return output, witnesses
+
+
+@pytest.mark.limit(60)
+@pytest.mark.called("witness/pvars")
+def test_variables(run, mpi, hosts):
+    """A tool that asks by MPI_T sees retransmissions grow while the job runs, and at its end what
+    the line of btl_ib_stats says: between the two only MPI_Finalize sends something. Neither says
+    more than left the host."""
+    output, witnesses = lossy(run, hosts, "pvars", "seconds=3")
+    for rank, witness in enumerate(witnesses):
+        grown = re.findall(rf"rank {rank} after .*: btl_ib_retransmits = (\d+)$", output, re.M)
+        assert len(set(grown)) >= 3
+        assert grown == sorted(grown, key=int)
+        variables = {
+            name: int(value)
+            for name, value in re.findall(rf"rank {rank}: btl_ib_(\w+) = (\d+)$", output, re.M)
+        }
+        assert len(variables) > 90
+        line = said(output, rank)
+        for name, variable, between in (
+            ("sent", "sent_datagrams", 20),
+            ("received", "received_datagrams", 20),
+            ("repeated", "retransmits", 5),
+            ("spurious", "retransmits_spurious", 5),
+        ):
+            assert 0 <= line[name] - variables[variable] <= between
+        assert 0 <= witness.packets()[0] - variables["sent_datagrams"] <= 20
+
+
 @pytest.mark.limit(120)
 @pytest.mark.parametrize(
     "program",
@@ -65,15 +106,7 @@ def test_counters(run, mpi, hosts, program):
     """Each datagram is a packet, as nothing joins them: as many leave as ib says that it sent, what
     is not lost arrives, and ib received what the sockets were read for. Of what was lost, each
     segment was repeated once: acknowledgements are not."""
-    if not hosts:
-        pytest.skip("several hosts need root")
-    witnesses = [Witness(run, hosts, number) for number in (1, 2)]
-    output = run.output(
-        ROOT / "tests/mpi/run",
-        *("--build", BUILD, "--np", 2, "--hosts", 2, "--fault", "loss1"),
-        *program,
-        env={"NSPFX": hosts},
-    )
+    output, witnesses = lossy(run, hosts, *program)
     ranks = [said(output, rank) for rank in (0, 1)]
     sent, lost = zip(*(witness.packets() for witness in witnesses))
     assert tuple(rank["sent"] for rank in ranks) == sent

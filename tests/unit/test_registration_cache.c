@@ -118,7 +118,6 @@ static void compare(uint64_t hits, uint64_t misses, uint64_t evictions, uint64_t
     assert_int_equal(sum.evictions, evictions);
     assert_int_equal(sum.unmapped, unmapped);
     assert_int_equal(sum.failures, failures);
-    assert_int_equal(limit.rejected, failures);
     assert_int_equal(fake.regs - regs, misses);
     assert_int_equal(fake.deregs - deregs, evictions + unmapped);
     assert_int_equal(limit.regions, fake.mrs - mrs);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#include "btl_ib_stats.h"
+#include "btl_ib_stats_line.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +19,7 @@ static void format_causes(const btl_ib_counters_t *counters, const char *prefix,
     size_t len = 0;
 
     for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; NULL != info->name; ++info) {
-        const uint64_t value =
-            *(const uint64_t *) (const void *) ((const char *) counters + info->offset);
+        const uint64_t value = btl_ib_counter_value(info, counters);
 
         if (0 == value || 0 != strncmp(info->name, prefix, skip) || len >= sizeof(causes)) {
             continue;
@@ -36,9 +35,10 @@ static void format_causes(const btl_ib_counters_t *counters, const char *prefix,
     }
 }
 
-void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t *c,
-                        uint64_t not_registered, uint64_t overflows)
+void btl_ib_stats_print(uint32_t rank, const char *host, const char *when,
+                        const btl_ib_process_counters_t *counters)
 {
+    const btl_ib_counters_t *c = &counters->engine;
     char rejected[576];
     char dropped[576];
     char blocked[576];
@@ -47,18 +47,18 @@ void btl_ib_stats_print(uint32_t rank, const char *host, const btl_ib_counters_t
     format_causes(c, "dropped_", dropped, sizeof(dropped));
     format_causes(c, "blocked_", blocked, sizeof(blocked));
     fprintf(stderr,
-            "btl_ib: rank %u host %s sent %" PRIu64 " segments %" PRIu64 " bytes, received %" PRIu64
-            " segments %" PRIu64 " bytes, retransmitted %" PRIu64 " (%" PRIu64
-            " spurious), timeouts %" PRIu64 ", copied late %" PRIu64 ", failovers %" PRIu64
-            ", async turns %" PRIu64 ", datagrams sent %" PRIu64 " received %" PRIu64
-            ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
+            "btl_ib: rank %u host %s%s sent %" PRIu64 " segments %" PRIu64
+            " bytes, received %" PRIu64 " segments %" PRIu64 " bytes, retransmitted %" PRIu64
+            " (%" PRIu64 " spurious), timeouts %" PRIu64 ", copied late %" PRIu64
+            ", failovers %" PRIu64 ", async turns %" PRIu64 ", datagrams sent %" PRIu64
+            " received %" PRIu64 ", puts %" PRIu64 ", gets %" PRIu64 ", atomics %" PRIu64
             ", by device: puts %" PRIu64 " gets %" PRIu64 " atomics %" PRIu64 " returned %" PRIu64
             ", not pinned %" PRIu64 ", served elsewhere %" PRIu64 ", overflows %" PRIu64
             ", blocked %s, rejected %s, dropped %s\n",
-            rank, host, c->sent_segments, c->sent_bytes, c->received_segments, c->received_bytes,
-            c->retransmits, c->retransmits_spurious, c->timeouts, c->zcopy_kept, c->failovers,
-            c->async_turns, c->sent_datagrams, c->received_datagrams, c->started_puts,
+            rank, host, when, c->sent_segments, c->sent_bytes, c->received_segments,
+            c->received_bytes, c->retransmits, c->retransmits_spurious, c->timeouts, c->zcopy_kept,
+            c->failovers, c->async_turns, c->sent_datagrams, c->received_datagrams, c->started_puts,
             c->started_gets, c->started_atomics, c->offload_puts, c->offload_gets,
-            c->offload_atomics, c->offload_returned, not_registered, c->served_elsewhere,
-            overflows, blocked, rejected, dropped);
+            c->offload_atomics, c->offload_returned, counters->devices.registration_failures,
+            c->served_elsewhere, counters->devices.overflows, blocked, rejected, dropped);
 }

@@ -208,7 +208,12 @@ static void open_params(search_t *search, const btl_ib_device_config_t *config,
             },
         .log = btl_ib_log_table(search->request->log),
     };
-    btl_ib_wanted_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init, open);
+    const btl_ib_wanted_buffers_t wanted = btl_ib_wanted_buffers(
+        table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
+    open->rx_depth = wanted.rx_depth;
+    open->rx_size = table->q[table->count - 1].size;
+    open->queue_count = table->count;
+    memcpy(open->queue, wanted.queue, sizeof(open->queue));
 }
 
 /* ---- one device ---- */

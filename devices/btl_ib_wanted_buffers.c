@@ -16,28 +16,26 @@ static uint32_t at_most(uint32_t value, uint32_t most)
     return value < most ? value : most;
 }
 
-void btl_ib_wanted_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth,
-                           uint32_t credit_init, btl_ib_open_params_t *open)
+btl_ib_wanted_buffers_t btl_ib_wanted_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth,
+                                              uint32_t credit_init)
 {
+    btl_ib_wanted_buffers_t wanted = {.rx_depth = rx_depth};
     const uint32_t per_peer = credit_init > 0 ? credit_init : PER_PEER;
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < table->count; ++i) {
         sum += table->q[i].num;
     }
-    open->rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
-    if (rx_depth > 0) {
-        open->rx_depth = rx_depth;
+    if (rx_depth == 0) {
+        wanted.rx_depth = sum > BTL_IB_QUEUE_NUM_MAX ? BTL_IB_QUEUE_NUM_MAX : (uint32_t) sum;
     }
-    open->rx_size = table->q[table->count - 1].size;
-    open->queue_count = table->count;
     for (uint32_t i = 0; i < table->count; ++i) {
         const btl_ib_queue_t *q = &table->q[i];
-        const uint64_t part = (uint64_t) q->num * open->rx_depth / sum;
+        const uint64_t part = (uint64_t) q->num * wanted.rx_depth / sum;
         const uint32_t num = part > 0 ? (uint32_t) part : 1;
         const bool shared = BTL_IB_QUEUE_SHARED == q->type;
 
-        open->queue[i] = (btl_ib_open_queue_t){
+        wanted.queue[i] = (btl_ib_open_queue_t){
             .size = q->size,
             .num = num,
             .shared = shared,
@@ -49,4 +47,5 @@ void btl_ib_wanted_buffers(const btl_ib_queue_table_t *table, uint32_t rx_depth,
             .window = shared ? 0 : q->window,
         };
     }
+    return wanted;
 }

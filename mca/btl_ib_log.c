@@ -5,6 +5,7 @@
 
 #include "btl_ib_log.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -26,20 +27,49 @@ static const char *const peer_topics[BTL_IB_DIAGS] = {
     [BTL_IB_DIAG_MTU] = "MTU differs",
 };
 
+static_assert(BTL_IB_DIAGS < 31, "each diagnostic has a bit beside BTL_IB_LOG_LINES");
+
+static void print_kept(btl_ib_log_state_t *state)
+{
+    const btl_ib_kept_line_t *line;
+
+    state->pending &= ~BTL_IB_LOG_LINES;
+    while ((line = btl_ib_kept_lines_take(&state->lines)) != NULL) {
+        BTL_IB_VERBOSE(line->level, "%s", line->text);
+    }
+    const uint32_t lost = btl_ib_kept_lines_take_lost(&state->lines);
+    if (lost > 0) {
+        BTL_IB_VERBOSE(1, "%u lines of the progress thread found no room", lost);
+    }
+}
+
 static void log_print(void *context, int level, const char *format, ...)
 {
-    const btl_ib_log_state_t *state = context;
-    char line[512];
+    btl_ib_log_state_t *state = context;
+    btl_ib_kept_line_t now, *line = &now;
     va_list args;
 
-    /* Open MPI's output is safe for several threads only if Open MPI knows of threads. */
-    if ((*state->async && !opal_using_threads()) || !btl_ib_is_verbose(level)) {
+    if (!btl_ib_is_verbose(level)) {
         return;
     }
+    /* Open MPI's output is safe for several threads only if Open MPI knows of threads. */
+    const bool keep = *state->async && !opal_using_threads();
+    if (keep) {
+        state->pending |= BTL_IB_LOG_LINES;
+        line = btl_ib_kept_lines_add(&state->lines);
+    } else if (state->pending & BTL_IB_LOG_LINES) {
+        print_kept(state); /* they come first */
+    }
+    if (line == NULL) {
+        return;
+    }
+    line->level = level;
     va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
+    vsnprintf(line->text, sizeof(line->text), format, args);
     va_end(args);
-    BTL_IB_VERBOSE(level, "%s", line);
+    if (!keep) {
+        BTL_IB_VERBOSE(level, "%s", line->text);
+    }
 }
 
 static void log_diagnostic(void *context, btl_ib_diagnostic_t what, const char *device,
@@ -90,6 +120,9 @@ btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state)
 
 bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *diagnostic)
 {
+    if (state->pending & BTL_IB_LOG_LINES) {
+        print_kept(state);
+    }
     if (0 == state->pending) {
         return false;
     }

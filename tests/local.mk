@@ -125,6 +125,7 @@ unit_tests = \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
+    tests/unit/test_kept_lines \
     tests/unit/test_param_values \
     tests/unit/test_window \
     tests/unit/test_windows \
@@ -219,6 +220,8 @@ tests_unit_test_registration_limit_SOURCES = tests/unit/test_registration_limit.
 tests_unit_test_registration_limit_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rejected_devices_SOURCES = tests/unit/test_rejected_devices.c mca/btl_ib_rejected_devices.c
 tests_unit_test_rejected_devices_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_kept_lines_SOURCES = tests/unit/test_kept_lines.c mca/btl_ib_kept_lines.c
+tests_unit_test_kept_lines_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib_param_values.c
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c

@@ -254,13 +254,16 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
+    btl_ib_rejected_devices_t rejected;
     const btl_ib_open_request_t request = {
         .params = &component->params,
         .bandwidth = component->limits.btl_bandwidth,
         .named = component->named,
         .rank = component->name.vpid,
+        .processes = btl_ib_compat_universe_size(),
         .engine = component->engine,
         .log = &component->log,
+        .rejected = &rejected,
     };
     btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX];
     const uint32_t count = btl_ib_open_devices(&request, opened);

@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_device_defaults.h"
+#include "btl_ib_device_plan.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
 #include "btl_ib_verbose.h"
-#include "btl_ib_wanted_buffers.h"
 #include "btl_ib_wire_choice.h"
 #include "host_only_interfaces.h"
 
@@ -27,16 +26,14 @@ typedef struct search {
     const btl_ib_open_request_t *request;
     const btl_ib_params_t *params;
     btl_ib_opened_device_t *opened;
-    uint32_t count;                   /* of them */
-    btl_ib_queue_table_t user_queues; /* if params->receive_queues was set */
-    btl_ib_device_filter_t filter;
-    btl_ib_device_defaults_t defaults;
+    uint32_t count; /* of them */
+    btl_ib_device_wishes_t wishes;
     uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
-    bool ports_taken;                   /* of those that may be used: nothing else is tried */
-    btl_ib_rejected_devices_t rejected; /* devices that were turned down */
-    btl_ib_rejected_devices_t failed;   /* those that could not be opened */
+    bool ports_taken;                    /* of those that may be used: nothing else is tried */
+    btl_ib_rejected_devices_t *rejected; /* the request's */
+    btl_ib_rejected_devices_t failed;    /* those that could not be opened */
 } search_t;
 
 /* A device that was found cannot be used. */
@@ -50,170 +47,7 @@ turn_down(search_t *search, const btl_ib_device_t *device, const char *format, .
     vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
     BTL_IB_VERBOSE(1, "device %s turned down: %s", device->name, reason);
-    btl_ib_rejected_devices_add(&search->rejected, device->transport, device->name, reason);
-}
-
-/* ---- parameters ---- */
-
-static bool parse_queues(search_t *search)
-{
-    const btl_ib_params_t *params = search->params;
-    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
-    const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_guard(params));
-    btl_ib_queues_error_t error;
-    char queue[32] = "all";
-
-    if (!params->queues_by_user) {
-        return true;
-    }
-    if (0 == btl_ib_queues_parse(spec, &search->user_queues, &error)) {
-        if (error.queue > 0 && 0 == search->request->rank) {
-            BTL_IB_SHOW_HELP("queues reduced", opal_process_info.nodename, spec, error.queue,
-                             error.field, error.value, error.expected);
-        }
-        if (0 == btl_ib_queues_holds(spec, &search->user_queues, datagram_min, &error)) {
-            return true;
-        }
-    }
-    if (error.queue > 0) {
-        snprintf(queue, sizeof(queue), "%u", error.queue);
-    }
-    BTL_IB_SHOW_HELP("bad receive_queues", opal_process_info.nodename, spec, queue, error.field,
-                     error.value, error.column, error.expected);
-    return false;
-}
-
-static bool parse_list(const char *name, const char *value, btl_ib_device_list_t *list)
-{
-    btl_ib_devices_error_t error;
-
-    if (0 == btl_ib_devices_parse(value, list, &error)) {
-        return true;
-    }
-    BTL_IB_SHOW_HELP("bad device list", name, opal_process_info.nodename, value, error.position,
-                     error.entry, error.problem, error.expected);
-    return false;
-}
-
-/* Has the device room for all queues of a table that peers share? */
-static bool shares(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
-{
-    for (uint32_t i = 0; i < table->count; ++i) {
-        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The transport's own queues: of many processes those that all peers share, if the device has such.
- * Other hosts may have other devices: each obeys the queues of the receiver. */
-static int default_queues(const search_t *search, const btl_ib_transport_type_t *type,
-                          const btl_ib_transport_attr_t *attr, btl_ib_queue_table_t *table)
-{
-    btl_ib_queues_error_t error;
-
-    if (NULL != type->shared_queues
-        && btl_ib_wire_shares(btl_ib_compat_universe_size(),
-                              (uint32_t) search->params->rc_srq_min_peers)
-        && 0 == btl_ib_queues_parse(type->shared_queues, table, &error) && shares(table, attr)) {
-        return 0;
-    }
-    return btl_ib_queues_parse(type->default_queues, table, &error);
-}
-
-/* The queues that a device's section wants. Returns whether they will do. */
-static bool section_queues(search_t *search, const btl_ib_device_t *device,
-                           const btl_ib_device_config_t *config, btl_ib_queue_table_t *table)
-{
-    const uint32_t least = btl_ib_engine_datagram_min(btl_ib_params_guard(search->params));
-    const char *spec = config->receive_queues;
-    btl_ib_queues_error_t error;
-
-    if (0 == btl_ib_queues_parse(spec, table, &error)
-        && 0 == btl_ib_queues_holds(spec, table, least, &error)) {
-        return true;
-    }
-    turn_down(search, device, "receive_queues of section [%s] will not do: %s: %s", config->section,
-              error.field, error.expected);
-    return false;
-}
-
-/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
-static bool device_queues(search_t *search, const btl_ib_transport_type_t *type,
-                          const btl_ib_device_t *device, const btl_ib_device_config_t *config,
-                          const btl_ib_transport_attr_t *attr, btl_ib_queue_table_t *table)
-{
-    const btl_ib_params_t *params = search->params;
-    const uint32_t max_datagram = attr->max_datagram;
-    char used[512];
-
-    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
-        turn_down(search, device, "its datagrams carry only %u bytes", max_datagram);
-        return false;
-    }
-    if (params->queues_by_user) {
-        *table = search->user_queues;
-    } else if ('\0' != config->receive_queues[0]) {
-        if (!section_queues(search, device, config, table)) {
-            return false;
-        }
-    } else if (0 != default_queues(search, type, attr, table)) {
-        turn_down(search, device, "transport %s has no valid queues", type->name);
-        return false;
-    }
-    if (btl_ib_queues_clamp(table, max_datagram) > 0 && params->queues_by_user
-        && !search->told_clamped && 0 == search->request->rank) {
-        search->told_clamped = true;
-        btl_ib_queues_format(table, used, sizeof(used));
-        BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name, max_datagram,
-                         params->receive_queues, used);
-    }
-    return true;
-}
-
-static void open_params(search_t *search, const btl_ib_device_config_t *config,
-                        const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
-{
-    const btl_ib_params_t *params = search->params;
-
-    *open = (btl_ib_open_params_t){
-        .tx_depth = (uint32_t) params->send_depth,
-        .cq_depth = (uint32_t) params->cq_depth,
-        .inline_max = config->max_inline_data > 0 ? config->max_inline_data : -1,
-        .socket_buffer = (uint32_t) params->socket_buffer,
-        .connected_max = (uint32_t) params->connected_max,
-        .bulk_lane = params->bulk_lane,
-        .port_min = (uint16_t) params->port_min,
-        .port_count = (uint32_t) params->port_range,
-        .pkey = (uint16_t) params->pkey,
-        .mtu = (uint32_t) config->mtu,
-        .service_level = (uint8_t) params->service_level,
-        .traffic_class = (uint8_t) params->traffic_class,
-        .rc =
-            {
-                .timeout = (uint8_t) params->rc_timeout,
-                .retry = (uint8_t) params->rc_retry,
-                .rnr_retry = (uint8_t) params->rnr_retry,
-                .rnr_timer = (uint8_t) params->rnr_timer,
-                .reads = (uint8_t) config->rc_reads,
-                .bounce_size = (uint32_t) params->rc_bounce_size,
-                .eager_peers = (uint32_t) config->max_eager_rdma,
-                .eager_slots = (uint32_t) params->eager_rdma_num,
-                .eager_size = (uint32_t) params->eager_rdma_size,
-                .eager_threshold = (uint32_t) params->eager_rdma_threshold,
-                .eager_period_ms = (uint32_t) params->eager_rdma_period_ms,
-                .eager_period_messages = (uint32_t) params->eager_rdma_period_messages,
-                .relaxed = 0 == strcmp(params->ordering, "relaxed"),
-            },
-        .log = btl_ib_log_table(search->request->log),
-    };
-    const btl_ib_wanted_buffers_t wanted = btl_ib_wanted_buffers(
-        table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
-    open->rx_depth = wanted.rx_depth;
-    open->rx_size = table->q[table->count - 1].size;
-    open->queue_count = table->count;
-    memcpy(open->queue, wanted.queue, sizeof(open->queue));
+    btl_ib_rejected_devices_add(search->rejected, device->transport, device->name, reason);
 }
 
 /* ---- one device ---- */
@@ -270,67 +104,37 @@ static bool is_opened(const search_t *search, const btl_ib_device_t *device)
     return found;
 }
 
-/* Does its section want another transport or wire for a device, where the user leaves that open? */
-static bool wants_other(search_t *search, const btl_ib_transport_type_t *type,
-                        const btl_ib_device_t *device, const btl_ib_device_config_t *config)
+/* Rank 0 tells that queues of the user's do not fit, once. */
+static void report_clamped(search_t *search, const btl_ib_device_t *device,
+                           const btl_ib_device_plan_t *plan)
 {
-    const char *other = NULL;
+    char used[512];
 
-    if ('\0' == config->section[0]) {
-        return false;
+    if (plan->clamped && !search->told_clamped && 0 == search->request->rank) {
+        search->told_clamped = true;
+        btl_ib_queues_format(&plan->queues, used, sizeof(used));
+        BTL_IB_SHOW_HELP("queues clamped", opal_process_info.nodename, device->name,
+                         plan->attr.max_datagram, search->params->receive_queues, used);
     }
-    if ('\0' != config->transport[0] && 0 != strcmp(config->transport, type->name)) {
-        other = config->transport;
-    } else if (NULL != type->wire && '\0' != config->wire[0]
-               && 0 != strcmp(config->wire, type->wire)) {
-        other = config->wire;
-    }
-    if (NULL != other) {
-        turn_down(search, device, "section [%s] of the device table wants %s for it, not %s",
-                  config->section, other, NULL != type->wire ? type->wire : type->name);
-    }
-    return NULL != other;
 }
 
 static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_type_t *type,
-                                       const btl_ib_device_t *device, btl_ib_queue_table_t *table)
+                                       const btl_ib_device_t *device, btl_ib_device_plan_t *plan)
 {
-    const btl_ib_params_t *params = search->params;
-    btl_ib_device_config_t config;
-    btl_ib_transport_attr_t attr;
+    const bool tell = !is_opened(search, device);
     btl_ib_transport_t *transport = NULL;
     btl_ib_open_params_t open;
     int rc;
 
-    btl_ib_device_defaults_apply(&search->defaults, device, !is_opened(search, device), &config);
-    if (wants_other(search, type, device, &config)) {
+    if (!btl_ib_device_plan(&search->wishes, type, device, search->sized, tell, plan)) {
+        turn_down(search, device, "%s", plan->why_not);
         return NULL;
     }
-    rc = type->query(device, (uint32_t) config.mtu, &attr);
-    if (0 != rc) {
-        turn_down(search, device, "it cannot be asked: %s", strerror(-rc));
-        return NULL;
-    }
-    /* libfabric's devices on the kernel's network stack take any port. */
-    if (0 != params->port_min && device->plain && 0 == strcmp(type->name, "ofi")) {
-        turn_down(search, device, "libfabric chooses its port, and btl_ib_port_min is set");
-        return NULL;
-    }
-    if (!device_queues(search, type, device, &config, &attr, table)) {
-        return NULL;
-    }
-    if (search->sized > 0
-        && !btl_ib_wire_suffices(attr.connections_max, search->sized, table->count,
-                                 (uint32_t) params->qps_per_port)) {
-        turn_down(search, device,
-                  "for %s it has %u connections, too few if all of %u processes were on this host "
-                  "(btl_ib_wire rc takes it nevertheless)",
-                  type->wire, attr.connections_max, search->sized);
-        return NULL;
-    }
+    report_clamped(search, device, plan);
     BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
-                   device->name, btl_ib_queues_memory(table, 1));
-    open_params(search, &config, table, &open);
+                   device->name, btl_ib_queues_memory(&plan->queues, 1));
+    open = plan->open;
+    open.log = btl_ib_log_table(search->request->log);
     rc = type->open(device, &open, &transport);
     if (0 != rc) {
         open_failed(search, device, type->wire, -rc);
@@ -384,7 +188,7 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
 static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *list, int count)
 {
-    btl_ib_queue_table_t table;
+    btl_ib_device_plan_t plan;
 
     for (int n = 0; n < count * search->params->qps_per_port; ++n) {
         const btl_ib_device_t *device = &list[n % count];
@@ -396,10 +200,10 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
             return;
         }
         transport = n < count || is_opened(search, device)
-                        ? open_device(search, type, device, &table)
+                        ? open_device(search, type, device, &plan)
                         : NULL;
         if (NULL != transport) {
-            add_rail(search, type, device, transport, &table);
+            add_rail(search, type, device, transport, &plan.queues);
         }
     }
 }
@@ -420,16 +224,16 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 
     if (count < 0) {
         BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
-        btl_ib_rejected_devices_add(&search->rejected, type->name, NULL, strerror(-count));
+        btl_ib_rejected_devices_add(search->rejected, type->name, NULL, strerror(-count));
         btl_ib_rejected_devices_add(&search->failed, type->name, NULL, strerror(-count));
         return;
     }
     if (0 == count && btl_ib_named_provider(params) && 0 != strcmp("ofi", type->name)) {
-        btl_ib_rejected_devices_add(&search->rejected, type->name, NULL,
+        btl_ib_rejected_devices_add(search->rejected, type->name, NULL,
                                     "btl_ib_ofi_provider is set, which only transport ofi has");
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
-    selected = btl_ib_devices_select(list, count, &search->filter, &wanted.log);
+    selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
     open_all(search, type, list, selected);
     type->devices_free(list, count);
 }
@@ -444,7 +248,7 @@ static bool goes_on(const search_t *search)
 static void open_wires(search_t *search, const char *name)
 {
     const btl_ib_params_t *params = search->params;
-    const uint32_t processes = btl_ib_compat_universe_size();
+    const uint32_t processes = search->request->processes;
     btl_ib_wire_try_t tries[BTL_IB_WIRE_TRIES];
     const int count =
         btl_ib_wire_plan(params->wire, processes, (uint32_t) params->rc_max_peers, tries);
@@ -486,23 +290,13 @@ static void open_types(search_t *search, const char *name)
 static void open_any(search_t *search)
 {
     for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
-        search->filter.rdma_only = 0 == pass;
+        search->wishes.filter.rdma_only = 0 == pass;
         if (goes_on(search)) {
             /* the second pass looks again at what the first rejected */
-            btl_ib_rejected_devices_clear(&search->rejected);
+            btl_ib_rejected_devices_clear(search->rejected);
             open_types(search, NULL);
         }
     }
-}
-
-/* Read what says which devices are wanted, and how. Returns false after a help text. */
-static bool read_wishes(search_t *search)
-{
-    const btl_ib_params_t *params = search->params;
-
-    return btl_ib_device_defaults_read(&search->defaults, params) && parse_queues(search)
-           && parse_list("if_include", params->if_include, &search->filter.include)
-           && parse_list("if_exclude", params->if_exclude, &search->filter.exclude);
 }
 
 /* Open what there is, and tell of the rest. */
@@ -510,7 +304,7 @@ static void open_wanted(search_t *search)
 {
     const btl_ib_open_request_t *request = search->request;
 
-    btl_ib_log_collect(request->log, &search->rejected);
+    btl_ib_log_collect(request->log, search->rejected);
     if (btl_ib_any_transport(search->params)) {
         open_any(search);
     } else {
@@ -520,21 +314,28 @@ static void open_wanted(search_t *search)
     if (search->ports_taken) {
         search->count = 0;
     } else if (0 == search->count) {
-        btl_ib_report_no_device(request, &search->rejected, &search->failed);
+        btl_ib_report_no_device(request, search->rejected, &search->failed);
     } else {
-        btl_ib_report_unused(request, search->opened, search->count, &search->filter.include,
-                             &search->rejected, &search->failed);
+        btl_ib_report_unused(request, search->opened, search->count, &search->wishes.filter.include,
+                             search->rejected, &search->failed);
     }
 }
 
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
                              btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX])
 {
-    search_t search = {.request = request, .params = request->params, .opened = opened};
+    search_t search = {
+        .request = request,
+        .params = request->params,
+        .opened = opened,
+        .rejected = request->rejected,
+    };
 
-    if (read_wishes(&search)) {
+    btl_ib_rejected_devices_clear(search.rejected);
+    if (btl_ib_device_wishes_read(&search.wishes, request->params, request->processes,
+                                  request->rank)) {
         open_wanted(&search);
     }
-    btl_ib_device_defaults_free(&search.defaults);
+    btl_ib_device_wishes_free(&search.wishes);
     return search.count;
 }

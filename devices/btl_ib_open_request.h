@@ -18,8 +18,10 @@ typedef struct btl_ib_open_request {
     uint32_t bandwidth; /* Mbit/s of each device, 0: what it says */
     bool named;         /* ib is named in the selection of BTLs */
     uint32_t rank;      /* ours: rank 0 tells what all processes of the job have in common */
+    uint32_t processes; /* the runtime has places for, 0: it does not say */
     btl_ib_engine_t *engine;
     btl_ib_log_state_t *log;
+    btl_ib_rejected_devices_t *rejected; /* devices that are turned down are put here */
 } btl_ib_open_request_t;
 
 /* A device that became a rail. Its number is its place in the list. */

@@ -11,14 +11,20 @@
 #include <stdio.h>
 #include <string.h>
 
+void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
+                                  size_t size)
+{
+    const bool named = NULL != device && '\0' != device[0];
+
+    snprintf(out, size, "%s%s%s", transport, named ? "/" : "", named ? device : "");
+}
+
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason)
 {
-    const bool named = NULL != device && '\0' != device[0];
     btl_ib_rejected_device_t entry;
 
-    snprintf(entry.name, sizeof(entry.name), "%s%s%s", transport, named ? "/" : "",
-             named ? device : "");
+    btl_ib_rejected_devices_name(transport, device, entry.name, sizeof(entry.name));
     snprintf(entry.reason, sizeof(entry.reason), "%s", reason);
     for (uint32_t i = 0; i < rejected->count; ++i) {
         if (0 == strcmp(rejected->device[i].name, entry.name)

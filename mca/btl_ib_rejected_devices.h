@@ -35,6 +35,10 @@ typedef struct btl_ib_rejected_devices {
 void btl_ib_rejected_devices_add(btl_ib_rejected_devices_t *rejected, const char *transport,
                                  const char *device, const char *reason);
 
+/* The name that a device has there. */
+void btl_ib_rejected_devices_name(const char *transport, const char *device, char *out,
+                                  size_t size);
+
 /* Forget them: they are looked for again. */
 static inline void btl_ib_rejected_devices_clear(btl_ib_rejected_devices_t *rejected)
 {

@@ -418,6 +418,8 @@ typedef struct btl_ib_open_params {
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
+struct btl_ib_facts; /* device_info.h */
+
 /* A kind of transport: how to find its devices and open one. */
 typedef struct btl_ib_transport_type {
     const char *name; /* the value of btl_ib_transport that selects it */
@@ -440,7 +442,10 @@ typedef struct btl_ib_transport_type {
     int (*open)(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                 btl_ib_transport_t **out);
 
-    /* As text: driver, firmware, link speed and MTU of a device that devices() listed. */
+    /* What is known of a device that devices() listed. */
+    void (*facts)(const btl_ib_device_t *device, struct btl_ib_facts *facts);
+
+    /* As text: driver, firmware, link speed and MTU of such a device. */
     void (*describe)(const btl_ib_device_t *device, char *out, size_t len);
 
     /* As text: the library below, as built with and as it runs. NULL: only the C library. */

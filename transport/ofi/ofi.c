@@ -649,6 +649,7 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .devices_free = btl_ib_ofi_devices_free,
     .query = ofi_query,
     .open = ofi_open,
+    .facts = btl_ib_ofi_facts,
     .describe = btl_ib_ofi_describe,
     .library = btl_ib_ofi_library,
 };

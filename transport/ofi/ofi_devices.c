@@ -241,25 +241,34 @@ static int collect(struct fi_info *all, btl_ib_device_t *list, const struct ifad
 }
 
 /* Of hardware the provider knows, of other devices their network interface. */
-void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
+void btl_ib_ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const struct fi_info *info = device->handle;
     const struct fid_nic *nic = info->nic;
-    btl_ib_facts_t facts = {.speed = device->bandwidth};
-    char text[192];
 
+    *facts = (btl_ib_facts_t){.speed = device->bandwidth, .numa = -1};
     if (device->interface[0] != '\0') {
-        btl_ib_facts_interface(device->interface, &facts);
+        btl_ib_facts_interface(device->interface, facts);
+    } else {
+        facts->numa = btl_ib_facts_numa("infiniband", device->name);
     }
     if (nic != NULL && nic->device_attr != NULL && nic->device_attr->driver != NULL) {
-        snprintf(facts.driver, sizeof(facts.driver), "%s", nic->device_attr->driver);
+        snprintf(facts->driver, sizeof(facts->driver), "%s", nic->device_attr->driver);
     }
     if (nic != NULL && nic->device_attr != NULL && nic->device_attr->firmware != NULL) {
-        snprintf(facts.firmware, sizeof(facts.firmware), "%s", nic->device_attr->firmware);
+        snprintf(facts->firmware, sizeof(facts->firmware), "%s", nic->device_attr->firmware);
     }
     if (nic != NULL && nic->link_attr != NULL && nic->link_attr->mtu > 0) {
-        facts.mtu = (uint32_t) nic->link_attr->mtu;
+        facts->mtu = (uint32_t) nic->link_attr->mtu;
     }
+}
+
+void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    btl_ib_facts_t facts;
+    char text[192];
+
+    btl_ib_ofi_facts(device, &facts);
     btl_ib_facts_format(&facts, text, sizeof(text));
     snprintf(out, len, "libfabric provider %s, %s", device->provider, text);
 }

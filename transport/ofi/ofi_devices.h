@@ -19,6 +19,7 @@ struct fi_info *btl_ib_ofi_hints(const char *provider);
 /* See btl_ib_transport_type_t. A device's handle is its struct fi_info. */
 int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out);
 void btl_ib_ofi_devices_free(btl_ib_device_t *list, int count);
+void btl_ib_ofi_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len);
 void btl_ib_ofi_library(char *out, size_t len);
 

@@ -275,5 +275,6 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .devices_free = btl_ib_udp_devices_free,
     .query = query,
     .open = udp_open,
+    .facts = btl_ib_udp_facts,
     .describe = btl_ib_udp_describe,
 };

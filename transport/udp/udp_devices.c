@@ -110,11 +110,16 @@ static void tell_without_ip(const struct ifaddrs *all, const btl_ib_log_t *log)
     }
 }
 
+void btl_ib_udp_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
+{
+    btl_ib_facts_interface(device->interface, facts);
+}
+
 void btl_ib_udp_describe(const btl_ib_device_t *device, char *out, size_t len)
 {
     btl_ib_facts_t facts;
 
-    btl_ib_facts_interface(device->interface, &facts);
+    btl_ib_udp_facts(device, &facts);
     btl_ib_facts_format(&facts, out, len);
 }
 

@@ -12,6 +12,7 @@
 
 int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list);
 void btl_ib_udp_devices_free(btl_ib_device_t *list, int count);
+void btl_ib_udp_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_udp_describe(const btl_ib_device_t *device, char *out, size_t len);
 
 /* The largest datagram that the device's interface carries without fragments, 0 if unknown. */

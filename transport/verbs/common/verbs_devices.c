@@ -92,16 +92,26 @@ bool btl_ib_verbs_excluded(const btl_ib_search_t *search)
 }
 
 /* A software device (rxe, siw) has no driver of its own: the network interface below says more. */
-void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
+void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
 {
     const btl_ib_verbs_device_t *handle = device->handle;
-    btl_ib_facts_t facts = {.speed = device->bandwidth,
-                            .mtu = btl_ib_verbs_mtu_bytes((uint8_t) handle->mtu)};
+
+    *facts = (btl_ib_facts_t){
+        .speed = device->bandwidth,
+        .mtu = btl_ib_verbs_mtu_bytes((uint8_t) handle->mtu),
+        .numa = btl_ib_facts_numa("infiniband", handle->name),
+    };
+    btl_ib_facts_driver("infiniband", handle->name, facts->driver, sizeof(facts->driver));
+    snprintf(facts->firmware, sizeof(facts->firmware), "%s", handle->firmware);
+}
+
+void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    btl_ib_facts_t facts;
     btl_ib_facts_t below = {.speed = 0};
     char text[192];
 
-    btl_ib_facts_driver("infiniband", handle->name, facts.driver, sizeof(facts.driver));
-    snprintf(facts.firmware, sizeof(facts.firmware), "%s", handle->firmware);
+    btl_ib_verbs_facts(device, &facts);
     btl_ib_facts_format(&facts, text, sizeof(text));
     if (device->interface[0] == '\0') {
         snprintf(out, len, "%s", text);

@@ -46,8 +46,9 @@ void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, c
 /* Was a provider of libfabric asked for, which excludes this transport? */
 bool btl_ib_verbs_excluded(const btl_ib_search_t *search);
 
-/* devices_free(), describe() and library() of btl_ib_transport_type_t. */
+/* devices_free(), facts(), describe() and library() of btl_ib_transport_type_t. */
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
+void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
 void btl_ib_verbs_library(char *out, size_t len);
 

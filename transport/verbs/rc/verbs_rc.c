@@ -370,6 +370,7 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_rc,
+    .facts = btl_ib_verbs_facts,
     .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,
 };

@@ -1,0 +1,251 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_device_plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "btl_ib_engine.h"
+#include "btl_ib_help.h"
+#include "btl_ib_wanted_buffers.h"
+#include "btl_ib_wire_choice.h"
+
+/* ---- wishes ---- */
+
+static bool parse_queues(btl_ib_device_wishes_t *wishes, uint32_t rank)
+{
+    const btl_ib_params_t *params = wishes->params;
+    const char *spec = NULL != params->receive_queues ? params->receive_queues : "";
+    const uint32_t datagram_min = btl_ib_engine_datagram_min(btl_ib_params_guard(params));
+    btl_ib_queues_error_t error;
+    char queue[32] = "all";
+
+    if (!params->queues_by_user) {
+        return true;
+    }
+    if (0 == btl_ib_queues_parse(spec, &wishes->user_queues, &error)) {
+        if (error.queue > 0 && 0 == rank) {
+            BTL_IB_SHOW_HELP("queues reduced", opal_process_info.nodename, spec, error.queue,
+                             error.field, error.value, error.expected);
+        }
+        if (0 == btl_ib_queues_holds(spec, &wishes->user_queues, datagram_min, &error)) {
+            return true;
+        }
+    }
+    if (error.queue > 0) {
+        snprintf(queue, sizeof(queue), "%u", error.queue);
+    }
+    BTL_IB_SHOW_HELP("bad receive_queues", opal_process_info.nodename, spec, queue, error.field,
+                     error.value, error.column, error.expected);
+    return false;
+}
+
+static bool parse_list(const char *name, const char *value, btl_ib_device_list_t *list)
+{
+    btl_ib_devices_error_t error;
+
+    if (0 == btl_ib_devices_parse(value, list, &error)) {
+        return true;
+    }
+    BTL_IB_SHOW_HELP("bad device list", name, opal_process_info.nodename, value, error.position,
+                     error.entry, error.problem, error.expected);
+    return false;
+}
+
+bool btl_ib_device_wishes_read(btl_ib_device_wishes_t *wishes, const btl_ib_params_t *params,
+                               uint32_t processes, uint32_t rank)
+{
+    *wishes = (btl_ib_device_wishes_t){.params = params, .processes = processes};
+    return btl_ib_device_defaults_read(&wishes->defaults, params) && parse_queues(wishes, rank)
+           && parse_list("if_include", params->if_include, &wishes->filter.include)
+           && parse_list("if_exclude", params->if_exclude, &wishes->filter.exclude);
+}
+
+void btl_ib_device_wishes_free(btl_ib_device_wishes_t *wishes)
+{
+    btl_ib_device_defaults_free(&wishes->defaults);
+}
+
+/* ---- plans ---- */
+
+/* The device is not to be opened. Always false, for the caller to return. */
+__attribute__((format(printf, 2, 3))) static bool turn_down(btl_ib_device_plan_t *plan,
+                                                            const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(plan->why_not, sizeof(plan->why_not), format, args);
+    va_end(args);
+    return false;
+}
+
+/* Does its section want this transport and wire for it, or none, or does the user? */
+static bool wanted_so(btl_ib_device_plan_t *plan, const btl_ib_transport_type_t *type)
+{
+    const btl_ib_device_config_t *config = &plan->config;
+    const char *other = NULL;
+
+    if ('\0' == config->section[0]) {
+        return true;
+    }
+    if ('\0' != config->transport[0] && 0 != strcmp(config->transport, type->name)) {
+        other = config->transport;
+    } else if (NULL != type->wire && '\0' != config->wire[0]
+               && 0 != strcmp(config->wire, type->wire)) {
+        other = config->wire;
+    }
+    return NULL == other
+           || turn_down(plan, "section [%s] of the device table wants %s for it, not %s",
+                        config->section, other, NULL != type->wire ? type->wire : type->name);
+}
+
+/* ---- receive queues ---- */
+
+/* Has the device room for all queues of a table that peers share? */
+static bool shares(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
+{
+    for (uint32_t i = 0; i < table->count; ++i) {
+        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The transport's own queues: of many processes those that all peers share, if the device has such.
+ * Other hosts may have other devices: each obeys the queues of the receiver. */
+static int default_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
+                          btl_ib_device_plan_t *plan)
+{
+    btl_ib_queues_error_t error;
+
+    if (NULL != type->shared_queues
+        && btl_ib_wire_shares(wishes->processes, (uint32_t) wishes->params->rc_srq_min_peers)
+        && 0 == btl_ib_queues_parse(type->shared_queues, &plan->queues, &error)
+        && shares(&plan->queues, &plan->attr)) {
+        return 0;
+    }
+    return btl_ib_queues_parse(type->default_queues, &plan->queues, &error);
+}
+
+/* The queues that a device's section wants. Returns whether they will do. */
+static bool section_queues(const btl_ib_device_wishes_t *wishes, btl_ib_device_plan_t *plan)
+{
+    const uint32_t least = btl_ib_engine_datagram_min(btl_ib_params_guard(wishes->params));
+    const char *spec = plan->config.receive_queues;
+    btl_ib_queues_error_t error;
+
+    if (0 == btl_ib_queues_parse(spec, &plan->queues, &error)
+        && 0 == btl_ib_queues_holds(spec, &plan->queues, least, &error)) {
+        return true;
+    }
+    return turn_down(plan, "receive_queues of section [%s] will not do: %s: %s",
+                     plan->config.section, error.field, error.expected);
+}
+
+/* The queues that a device shall have, fitted to its datagrams. Returns whether there are any. */
+static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
+                        btl_ib_device_plan_t *plan)
+{
+    const btl_ib_params_t *params = wishes->params;
+    const uint32_t max_datagram = plan->attr.max_datagram;
+
+    if (max_datagram < BTL_IB_QUEUE_SIZE_MIN) {
+        return turn_down(plan, "its datagrams carry only %u bytes", max_datagram);
+    }
+    if (params->queues_by_user) {
+        plan->queues = wishes->user_queues;
+    } else if ('\0' != plan->config.receive_queues[0]) {
+        if (!section_queues(wishes, plan)) {
+            return false;
+        }
+    } else if (0 != default_queues(wishes, type, plan)) {
+        return turn_down(plan, "transport %s has no valid queues", type->name);
+    }
+    plan->clamped =
+        btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
+    return true;
+}
+
+/* ---- what a transport is asked for ---- */
+
+void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_config_t *config,
+                             const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
+{
+    *open = (btl_ib_open_params_t){
+        .tx_depth = (uint32_t) params->send_depth,
+        .cq_depth = (uint32_t) params->cq_depth,
+        .inline_max = config->max_inline_data > 0 ? config->max_inline_data : -1,
+        .socket_buffer = (uint32_t) params->socket_buffer,
+        .connected_max = (uint32_t) params->connected_max,
+        .bulk_lane = params->bulk_lane,
+        .port_min = (uint16_t) params->port_min,
+        .port_count = (uint32_t) params->port_range,
+        .pkey = (uint16_t) params->pkey,
+        .mtu = (uint32_t) config->mtu,
+        .service_level = (uint8_t) params->service_level,
+        .traffic_class = (uint8_t) params->traffic_class,
+        .rc =
+            {
+                .timeout = (uint8_t) params->rc_timeout,
+                .retry = (uint8_t) params->rc_retry,
+                .rnr_retry = (uint8_t) params->rnr_retry,
+                .rnr_timer = (uint8_t) params->rnr_timer,
+                .reads = (uint8_t) config->rc_reads,
+                .bounce_size = (uint32_t) params->rc_bounce_size,
+                .eager_peers = (uint32_t) config->max_eager_rdma,
+                .eager_slots = (uint32_t) params->eager_rdma_num,
+                .eager_size = (uint32_t) params->eager_rdma_size,
+                .eager_threshold = (uint32_t) params->eager_rdma_threshold,
+                .eager_period_ms = (uint32_t) params->eager_rdma_period_ms,
+                .eager_period_messages = (uint32_t) params->eager_rdma_period_messages,
+                .relaxed = 0 == strcmp(params->ordering, "relaxed"),
+            },
+    };
+    const btl_ib_wanted_buffers_t wanted = btl_ib_wanted_buffers(
+        table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
+    open->rx_depth = wanted.rx_depth;
+    open->rx_size = table->q[table->count - 1].size;
+    open->queue_count = table->count;
+    memcpy(open->queue, wanted.queue, sizeof(open->queue));
+}
+
+bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_transport_type_t *type,
+                        const btl_ib_device_t *device, uint32_t sized, bool tell,
+                        btl_ib_device_plan_t *plan)
+{
+    const btl_ib_params_t *params = wishes->params;
+    int rc;
+
+    memset(plan, 0, sizeof(*plan));
+    btl_ib_device_defaults_apply(&wishes->defaults, device, tell, &plan->config);
+    if (!wanted_so(plan, type)) {
+        return false;
+    }
+    rc = type->query(device, (uint32_t) plan->config.mtu, &plan->attr);
+    if (0 != rc) {
+        return turn_down(plan, "it cannot be asked: %s", strerror(-rc));
+    }
+    /* libfabric's devices on the kernel's network stack take any port. */
+    if (0 != params->port_min && device->plain && 0 == strcmp(type->name, "ofi")) {
+        return turn_down(plan, "libfabric chooses its port, and btl_ib_port_min is set");
+    }
+    if (!plan_queues(wishes, type, plan)) {
+        return false;
+    }
+    if (sized > 0
+        && !btl_ib_wire_suffices(plan->attr.connections_max, sized, plan->queues.count,
+                                 (uint32_t) params->qps_per_port)) {
+        return turn_down(plan,
+                         "for %s it has %u connections, too few if all of %u processes were on "
+                         "this host (btl_ib_wire rc takes it nevertheless)",
+                         type->wire, plan->attr.connections_max, sized);
+    }
+    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+    return true;
+}

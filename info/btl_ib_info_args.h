@@ -1,0 +1,29 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+
+#ifndef BTL_IB_INFO_ARGS_H
+#define BTL_IB_INFO_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum btl_ib_info_action {
+    BTL_IB_INFO_SHOW,  /* devices */
+    BTL_IB_INFO_HELP,
+    BTL_IB_INFO_VERSION,
+} btl_ib_info_action_t;
+
+typedef struct btl_ib_info_args {
+    btl_ib_info_action_t action;
+    bool json;
+    uint32_t processes; /* of a job; 0: not said */
+} btl_ib_info_args_t;
+
+/* Returns false after an error on stderr. */
+bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[]);
+
+#endif

@@ -1,0 +1,357 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_info_devices.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_device_plan.h"
+#include "btl_ib_device_report.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_log.h"
+#include "btl_ib_open_devices.h"
+#include "btl_ib_queues.h"
+#include "btl_ib_rejected_devices.h"
+#include "device_info.h"
+#include "host_only_interfaces.h"
+
+/* What a job would do, and what is looked at by the way. */
+typedef struct survey {
+    btl_ib_info_out_t *out;
+    const btl_ib_params_t *params;
+    btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX]; /* without their transports */
+    uint32_t count;                                  /* of them */
+    btl_ib_rejected_devices_t rejected;              /* by the job */
+    /* Of one type of transport: what it could not list, and what was listed, but not selected. */
+    btl_ib_rejected_devices_t unlisted;
+    btl_ib_rejected_devices_t unselected;
+    btl_ib_log_state_t log;
+    btl_ib_device_wishes_t wishes;
+} survey_t;
+
+/* ---- what a job would open ---- */
+
+static void *zalloc(void *context, size_t size)
+{
+    (void) context;
+    return calloc(1, size);
+}
+
+static void release(void *context, void *memory)
+{
+    (void) context;
+    free(memory);
+}
+
+/* Nobody connects, so nothing else is called. */
+static const btl_ib_engine_ops_t memory_only = {.zalloc = zalloc, .free = release};
+
+/* Open what a job would, and close it. */
+static void open_as_a_job(survey_t *survey, uint32_t processes)
+{
+    btl_ib_engine_config_t config;
+    btl_ib_open_request_t request = {
+        .params = survey->params,
+        .named = true,
+        .processes = processes,
+        .log = &survey->log,
+        .rejected = &survey->rejected,
+    };
+
+    btl_ib_engine_config_default(&config);
+    config.log = btl_ib_log_table(&survey->log);
+    request.engine = btl_ib_engine_create(&config, &memory_only, NULL);
+    if (NULL == request.engine) {
+        return;
+    }
+    survey->count = btl_ib_open_devices(&request, survey->opened);
+    btl_ib_engine_destroy(request.engine);
+}
+
+/* The rail that a device would be; `count` of them if it would be none. */
+static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
+{
+    uint32_t i = 0;
+
+    while (i < survey->count
+           && (0 != strcmp(survey->opened[i].device.transport, device->transport)
+               || 0 != strcmp(survey->opened[i].device.provider, device->provider)
+               || 0 != strcmp(survey->opened[i].device.name, device->name)
+               || 0 != memcmp(&survey->opened[i].device.ip, &device->ip, sizeof(device->ip)))) {
+        ++i;
+    }
+    return i;
+}
+
+/* ---- why not ---- */
+
+static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
+                             const btl_ib_device_t *device, const char *wire)
+{
+    char name[sizeof(rejected->device[0].name)];
+    char of_wire[16];
+    char opened_wire[16];
+
+    btl_ib_rejected_devices_name(device->transport, device->name, name, sizeof(name));
+    snprintf(of_wire, sizeof(of_wire), "for %s ", NULL != wire ? wire : "");
+    snprintf(opened_wire, sizeof(opened_wire), ": %s: ", NULL != wire ? wire : "");
+    for (uint32_t i = 0; i < rejected->count; ++i) {
+        const char *reason = rejected->device[i].reason;
+
+        /* The wires of a transport have devices of the same names. */
+        if (0 == strcmp(rejected->device[i].name, name)
+            && (NULL == wire || NULL != strstr(reason, opened_wire)
+                || 0 == strncmp(reason, of_wire, strlen(of_wire)))) {
+            return reason;
+        }
+    }
+    return NULL;
+}
+
+/* Why a job would not use a device that may be opened. */
+static void not_chosen(const survey_t *survey, const btl_ib_transport_type_t *type,
+                       const btl_ib_device_t *device, char *out, size_t size)
+{
+    const btl_ib_params_t *params = survey->params;
+    const char *reason = reason_in(&survey->rejected, device, type->wire);
+
+    if (NULL != reason) {
+        snprintf(out, size, "%s", reason);
+    } else if (!btl_ib_any_transport(params) && 0 != strcmp(params->transport, type->name)) {
+        snprintf(out, size, "btl_ib_transport is %s", params->transport);
+    } else if (NULL != type->wire && 0 != strcmp(params->wire, "auto")
+               && 0 != strcmp(params->wire, type->wire)) {
+        snprintf(out, size, "btl_ib_wire is %s", params->wire);
+    } else if (survey->count > 0) {
+        const btl_ib_device_t *first = &survey->opened[0].device;
+
+        snprintf(out, size, "%s%s%s is taken, which comes first (btl_ib_transport, btl_ib_wire)",
+                 first->transport, 0 == strcmp(first->transport, "verbs") ? "/" : "",
+                 0 == strcmp(first->transport, "verbs") ? first->provider : "");
+    } else {
+        snprintf(out, size, "no device is used: see the messages above");
+    }
+}
+
+/* ---- facts ---- */
+
+static void print_address(btl_ib_info_out_t *out, const btl_ib_device_t *device)
+{
+    char text[INET6_ADDRSTRLEN + 8] = "";
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *) (const void *) &device->ip;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) (const void *) &device->ip;
+
+    if (AF_INET == device->ip.ss_family) {
+        (void) inet_ntop(AF_INET, &v4->sin_addr, text, INET6_ADDRSTRLEN);
+    } else if (AF_INET6 == device->ip.ss_family) {
+        (void) inet_ntop(AF_INET6, &v6->sin6_addr, text, INET6_ADDRSTRLEN);
+    } else {
+        btl_ib_info_text(out, "address", "none");
+        return;
+    }
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), "/%u", device->prefix_bits);
+    btl_ib_info_text(out, "address", text);
+}
+
+static void print_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit)
+{
+    if (0 != value) {
+        btl_ib_info_number(out, name, value, unit);
+    } else {
+        btl_ib_info_unknown(out, name);
+    }
+}
+
+static void print_word(btl_ib_info_out_t *out, const char *name, const char *value)
+{
+    if ('\0' != value[0]) {
+        btl_ib_info_text(out, name, value);
+    } else {
+        btl_ib_info_unknown(out, name);
+    }
+}
+
+static void print_facts(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
+                        const btl_ib_device_t *device)
+{
+    btl_ib_facts_t facts;
+    char text[32];
+
+    type->facts(device, &facts);
+    print_address(out, device);
+    btl_ib_info_text(out, "interface", '\0' != device->interface[0] ? device->interface : "none");
+    if ('\0' != device->provider[0] && NULL == type->wire) {
+        btl_ib_info_text(out, "provider", device->provider);
+    }
+    print_word(out, "driver", facts.driver);
+    print_word(out, "firmware", facts.firmware);
+    print_number(out, "mtu", facts.mtu, "bytes");
+    print_number(out, "speed", 0 != facts.speed ? facts.speed : device->bandwidth, "Mbit/s");
+    if (0 <= facts.numa) {
+        btl_ib_info_number(out, "numa", (uint64_t) facts.numa, "");
+    } else {
+        btl_ib_info_unknown(out, "numa");
+    }
+    if (0 != device->vendor_id) {
+        snprintf(text, sizeof(text), "0x%x", device->vendor_id);
+        btl_ib_info_text(out, "vendor", text);
+        snprintf(text, sizeof(text), "0x%x", device->part_id);
+        btl_ib_info_text(out, "part", text);
+    }
+}
+
+static void print_plan(btl_ib_info_out_t *out, const btl_ib_device_plan_t *plan)
+{
+    char text[512];
+
+    if ('\0' != plan->config.section[0]) {
+        btl_ib_info_text(out, "section", plan->config.section);
+    }
+    btl_ib_info_number(out, "datagram", plan->attr.max_datagram, "bytes");
+    btl_ib_queues_format(&plan->queues, text, sizeof(text));
+    btl_ib_info_text(out, "queues", text);
+}
+
+static void print_use(btl_ib_info_out_t *out, const char *why_not, uint32_t rail)
+{
+    btl_ib_info_bool(out, "used", '\0' == why_not[0]);
+    if ('\0' == why_not[0]) {
+        btl_ib_info_number(out, "rail", rail, "");
+    } else {
+        btl_ib_info_text(out, "reason", why_not);
+    }
+}
+
+static void begin_device(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
+                         const char *name)
+{
+    const char *slash = NULL != type->wire ? "/" : "";
+    const char *wire = NULL != type->wire ? type->wire : "";
+    const bool named = '\0' != name[0];
+    char prefix[128];
+
+    snprintf(prefix, sizeof(prefix), "%s %s%s%s%s%s", named ? "device" : "transport", type->name,
+             slash, wire, named ? " " : "", name);
+    btl_ib_info_object(out, NULL, prefix);
+    btl_ib_info_json_text(out, "transport", type->name);
+    btl_ib_info_json_text(out, "wire", wire);
+    btl_ib_info_json_text(out, "name", name);
+}
+
+/* ---- devices ---- */
+
+/* A device that the type listed. `reason`: why it was not selected; NULL: it was. */
+static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
+                         const btl_ib_device_t *device, const char *reason)
+{
+    const uint32_t rail = rail_of(survey, device);
+    btl_ib_info_out_t *out = survey->out;
+    btl_ib_device_plan_t plan;
+    char why_not[192] = "";
+    bool planned;
+
+    begin_device(out, type, device->name);
+    print_facts(out, type, device);
+    planned = btl_ib_device_plan(&survey->wishes, type, device, 0, false, &plan);
+    if (planned) {
+        print_plan(out, &plan);
+    }
+    if (NULL != reason) {
+        snprintf(why_not, sizeof(why_not), "%s", reason);
+    } else if (!planned) {
+        snprintf(why_not, sizeof(why_not), "%s", plan.why_not);
+    } else if (rail == survey->count) {
+        not_chosen(survey, type, device, why_not, sizeof(why_not));
+    }
+    print_use(out, why_not, rail);
+    btl_ib_info_object_end(out);
+}
+
+/* Devices that a type of transport saw, but cannot use at all. */
+static void print_unlisted(survey_t *survey, const btl_ib_transport_type_t *type)
+{
+    const size_t len = strlen(type->name);
+
+    for (uint32_t i = 0; i < survey->unlisted.count; ++i) {
+        const btl_ib_rejected_device_t *rejected = &survey->unlisted.device[i];
+        const char *name = '/' == rejected->name[len] ? rejected->name + len + 1 : "";
+
+        begin_device(survey->out, type, name);
+        print_use(survey->out, rejected->reason, 0);
+        btl_ib_info_object_end(survey->out);
+    }
+}
+
+static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
+{
+    const btl_ib_params_t *params = survey->params;
+    const btl_ib_search_t wanted = {
+        .provider = params->ofi_provider,
+        .fork_safe = params->fork_safe,
+        .gid_index = params->gid_index,
+        .log = btl_ib_log_table(&survey->log),
+    };
+    btl_ib_device_filter_t filter = survey->wishes.filter; /* in which matches are noted */
+    btl_ib_device_t *list = NULL;
+    int selected;
+    int count;
+
+    btl_ib_rejected_devices_clear(&survey->unlisted);
+    btl_ib_rejected_devices_clear(&survey->unselected);
+    btl_ib_log_collect(&survey->log, &survey->unlisted);
+    count = type->devices(&wanted, &list);
+    if (count < 0) {
+        btl_ib_rejected_devices_add(&survey->unlisted, type->name, NULL, strerror(-count));
+        count = 0;
+    }
+    btl_ib_log_collect(&survey->log, &survey->unselected);
+    btl_ib_links_mark_host_only(list, count, &wanted.log);
+    selected = btl_ib_devices_select(list, count, &filter, &wanted.log);
+    btl_ib_log_collect(&survey->log, NULL);
+    for (int i = 0; i < count; ++i) {
+        const char *reason = reason_in(&survey->unselected, &list[i], NULL);
+
+        if (i < selected) {
+            reason = NULL;
+        } else if (NULL == reason) {
+            reason = "another address of it comes first";
+        }
+        print_device(survey, type, &list[i], reason);
+    }
+    print_unlisted(survey, type);
+    type->devices_free(list, count);
+}
+
+uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_params_t *params,
+                             uint32_t processes)
+{
+    const bool never = false;
+    survey_t *survey = calloc(1, sizeof(*survey));
+    uint32_t count = 0;
+
+    if (NULL == survey) {
+        return 0;
+    }
+    survey->out = out;
+    survey->params = params;
+    btl_ib_log_init(&survey->log, &never, true);
+    open_as_a_job(survey, processes);
+    btl_ib_info_list(out, "devices");
+    /* What is wrong with parameters was told when devices were opened, or before. */
+    if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {
+        for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+            survey_type(survey, btl_ib_transport_types[i]);
+        }
+    }
+    btl_ib_device_wishes_free(&survey->wishes);
+    btl_ib_info_list_end(out);
+    count = survey->count;
+    free(survey);
+    return count;
+}

@@ -1,0 +1,63 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What ib_info prints: facts, as text with one a line, or as JSON.
+ *
+ *   text:  device udp eth0 mtu: 1500         JSON:  {"devices": [{"name": "eth0", "mtu": 1500}]}
+ *
+ * A line begins with the names of the objects around its fact. Lists and objects without text in
+ * front of their facts have none.
+ */
+
+#ifndef BTL_IB_INFO_OUT_H
+#define BTL_IB_INFO_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BTL_IB_INFO_DEPTH 6 /* objects and lists within each other */
+
+typedef struct btl_ib_info_out {
+    FILE *to;
+    bool json;
+    uint32_t depth;
+    bool any[BTL_IB_INFO_DEPTH];    /* is something in it already? */
+    size_t before[BTL_IB_INFO_DEPTH]; /* length of the prefix around it */
+    char prefix[256];               /* of a line of text */
+} btl_ib_info_out_t;
+
+/* Begin and end all of it. */
+void btl_ib_info_begin(btl_ib_info_out_t *out, FILE *to, bool json);
+void btl_ib_info_end(btl_ib_info_out_t *out);
+
+/* A list in an object. */
+void btl_ib_info_list(btl_ib_info_out_t *out, const char *name);
+void btl_ib_info_list_end(btl_ib_info_out_t *out);
+
+/* An object in a list (`name` NULL), or in another. `prefix` is what lines of text say of it; "":
+ * nothing. */
+void btl_ib_info_object(btl_ib_info_out_t *out, const char *name, const char *prefix);
+void btl_ib_info_object_end(btl_ib_info_out_t *out);
+
+/* A fact. `name` is a word; in JSON its blanks become '_'. */
+void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *value);
+void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value);
+
+/* The same with a number, and its unit in text ("": none). JSON has the number alone. */
+void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value,
+                        const char *unit);
+
+/* Something that is not known: "unknown", null in JSON. */
+void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name);
+
+/* A text in a list; only JSON has it. */
+void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);
+
+/* What only JSON has, as it is in the prefix of text. */
+void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);
+
+#endif

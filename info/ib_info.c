@@ -1,0 +1,146 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* ib_info: what btl ib would do on this host, without an MPI program. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aead.h"
+#include "btl_ib.h"
+#include "btl_ib_info_args.h"
+#include "btl_ib_info_devices.h"
+#include "btl_ib_info_opal.h"
+#include "btl_ib_info_out.h"
+#include "btl_ib_params_check.h"
+#include "transport.h"
+
+/* As ib_info.txt says. */
+enum { EXIT_NO_DEVICE = 1, EXIT_BAD_ARGUMENTS = 2 };
+
+static const char help[] =
+#include "btl_ib_info_help.h" /* made of ib_info.txt */
+    ;
+
+/* ---- what was built ---- */
+
+static void print_transports(btl_ib_info_out_t *out)
+{
+    char text[160] = "";
+
+    btl_ib_info_list(out, "transports");
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        const size_t len = strlen(text);
+        char name[32];
+
+        snprintf(name, sizeof(name), "%s%s%s", type->name, NULL != type->wire ? "/" : "",
+                 NULL != type->wire ? type->wire : "");
+        btl_ib_info_item(out, name);
+        snprintf(text + len, sizeof(text) - len, "%s%s", i > 0 ? ", " : "", name);
+    }
+    btl_ib_info_list_end(out);
+    if (!out->json) {
+        btl_ib_info_text(out, "transports", text);
+    }
+}
+
+/* "libfabric: built with 1.17, running 1.17" of each library. */
+static void print_libraries(btl_ib_info_out_t *out)
+{
+    void (*last)(char *text, size_t len) = NULL; /* types of one library are neighbours */
+    char text[160];
+
+    btl_ib_info_object(out, "libraries", "library");
+    for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
+        const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
+        char *colon;
+
+        if (NULL == type->library || last == type->library) {
+            continue;
+        }
+        last = type->library;
+        type->library(text, sizeof(text));
+        colon = strchr(text, ':');
+        if (NULL != colon) {
+            *colon = '\0';
+            btl_ib_info_text(out, text, colon + 2);
+        }
+    }
+    btl_ib_info_text(out, "cryptography", btl_ib_aead_available() ? "libcrypto" : "none");
+    btl_ib_info_object_end(out);
+}
+
+static void print_build(btl_ib_info_out_t *out)
+{
+    btl_ib_info_text(out, "version", BTL_IB_VERSION);
+    btl_ib_info_object(out, "openmpi", "openmpi");
+    btl_ib_info_text(out, "built for", BTL_IB_BUILT_FOR_VERSION);
+    btl_ib_info_text(out, "running", opal_version_string);
+    btl_ib_info_object_end(out);
+    print_transports(out);
+    print_libraries(out);
+}
+
+/* ---- parameters ---- */
+
+/* Register and check them, as the component does. Returns whether they can be used. */
+static bool read_params(btl_ib_params_t *params, mca_btl_base_module_t *limits,
+                        mca_base_component_t *component)
+{
+    btl_ib_params_register(params, limits, component);
+    btl_ib_params_read(params, limits);
+    return btl_ib_params_check(params, limits);
+}
+
+static int show(const btl_ib_info_args_t *args)
+{
+    mca_btl_base_component_t component = {.btl_version = {MCA_BTL_DEFAULT_VERSION("ib")}};
+    mca_btl_base_module_t limits = {.btl_flags = 0};
+    btl_ib_info_out_t out;
+    btl_ib_params_t params;
+    uint32_t count = 0;
+
+    if (!read_params(&params, &limits, &component.btl_version)) {
+        return EXIT_NO_DEVICE;
+    }
+    btl_ib_info_begin(&out, stdout, args->json);
+    print_build(&out);
+    count = btl_ib_info_devices(&out, &params, args->processes);
+    btl_ib_info_number(&out, "used devices", count, "");
+    btl_ib_info_end(&out);
+    return 0 == fflush(stdout) && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
+}
+
+int main(int argc, char *argv[])
+{
+    btl_ib_info_args_t args;
+    char why[256];
+    int status;
+
+    if (!btl_ib_info_args_parse(&args, argc, argv)) {
+        return EXIT_BAD_ARGUMENTS;
+    }
+    if (BTL_IB_INFO_HELP == args.action) {
+        fputs(help, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (BTL_IB_INFO_VERSION == args.action) {
+        puts("ib_info " BTL_IB_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (!btl_ib_compat_usable(why, sizeof(why))) {
+        fprintf(stderr, "ib_info: %s: please rebuild it\n", why);
+        return EXIT_NO_DEVICE;
+    }
+    if (OPAL_SUCCESS != btl_ib_info_opal_begin()) {
+        fprintf(stderr, "ib_info: libopen-pal of Open MPI %s cannot start\n", opal_version_string);
+        return EXIT_NO_DEVICE;
+    }
+    status = show(&args);
+    btl_ib_info_opal_end();
+    return status;
+}

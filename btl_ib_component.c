@@ -11,15 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "btl_ib_device_report.h"
 #include "btl_ib_endpoint.h"
+#include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_open_devices.h"
+#include "btl_ib_param_values.h"
 #include "btl_ib_params_check.h"
 #include "btl_ib_pvars.h"
-#include "btl_ib_stats_line.h"
+#include "btl_ib_stats_file.h"
 
 static int component_register(void);
 static int component_open(void);
@@ -282,6 +285,74 @@ static bool make_modules(btl_ib_component_t *component)
     return count > 0;
 }
 
+/* ---- statistics ---- */
+
+/* The file that btl_ib_stats_file names, if it can be made; NULL: none. Where it cannot one process
+ * of a host says so, at once, and the job goes on. A copy: MPI_T_finalize() may make Open MPI
+ * forget parameters before MPI ends. */
+static char *make_stats_file(const btl_ib_component_t *component)
+{
+    const char *pattern = component->params.stats_file;
+    const btl_ib_file_name_info_t info = {
+        .host = component->self->host,
+        .suffix = ".json",
+        .job = component->name.jobid,
+        .rank = component->name.vpid,
+        .pid = (long) getpid(),
+    };
+    char name[BTL_IB_FILE_NAME_MAX];
+    int error;
+
+    if (NULL == pattern || '\0' == pattern[0] || !btl_ib_file_name_make(pattern, &info, name)) {
+        return NULL;
+    }
+    error = btl_ib_stats_file_create(name);
+    if (0 != error) {
+        BTL_IB_SHOW_HELP("stats file", component->name.vpid, component->self->host, name,
+                         strerror(error));
+        return NULL;
+    }
+    return strdup(name);
+}
+
+static void begin_stats(btl_ib_component_t *component)
+{
+    btl_ib_stats_config_t config = {
+        .engine = component->engine,
+        .lock = &component->lock,
+        .name = btl_ib_name_pack(component->name),
+        .host = component->self->host,
+        .processes = btl_ib_compat_job_size(),
+        .now = btl_ib_now(),
+        .relative = component->params.stats_relative,
+        .file = make_stats_file(component),
+    };
+    uint64_t seconds = 0;
+
+    (void) btl_ib_value_truth_or_seconds(component->params.stats, &config.prints, &seconds);
+    config.interval = seconds * 1000000;
+    btl_ib_stats_begin(&component->stats, &config);
+}
+
+/* The last line and the file. */
+static void tell_stats(const btl_ib_component_t *component)
+{
+    const btl_ib_stats_file_info_t info = {
+        .component = BTL_IB_VERSION,
+        .openmpi = opal_version_string,
+        .now = btl_ib_now(),
+    };
+    const char *name = component->stats.config.file;
+    int error;
+
+    btl_ib_stats_last(&component->stats);
+    error = NULL != name ? btl_ib_stats_file_write(name, &component->stats, &info) : 0;
+    if (0 != error) {
+        btl_ib_show_help("stats file", component->name.vpid, component->self->host, name,
+                         strerror(error));
+    }
+}
+
 static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
@@ -289,13 +360,7 @@ static bool start_modules(btl_ib_component_t *component)
     if (!create_engine(component)) {
         return false;
     }
-    btl_ib_stats_begin(&component->stats, &(btl_ib_stats_config_t){
-                                              .engine = component->engine,
-                                              .lock = &component->lock,
-                                              .name = btl_ib_name_pack(component->name),
-                                              .host = component->self->host,
-                                              .processes = btl_ib_compat_job_size(),
-                                          });
+    begin_stats(component);
     if (!make_modules(component)) {
         return false;
     }
@@ -419,6 +484,9 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
                           || btl_ib_failed_procs_any(&component->failed_procs))) {
             btl_ib_recv_report_failures(now);
         }
+        if (OPAL_UNLIKELY(now >= component->stats.due)) {
+            btl_ib_stats_interval(&component->stats, now);
+        }
         if (OPAL_UNLIKELY(btl_ib_log_pending(&component->log))) {
             btl_ib_endpoint_show_diagnostics(NULL);
         }
@@ -451,12 +519,7 @@ static void stop(btl_ib_component_t *component)
     btl_ib_endpoint_show_diagnostics(NULL);
     btl_ib_report_pending(&component->reports);
     btl_ib_report_unanswered_rest(&component->reports);
-    if (component->params.stats) {
-        btl_ib_process_counters_t counters;
-
-        btl_ib_stats_process(&component->stats, &counters);
-        btl_ib_stats_print(component->name.vpid, component->self->host, "", &counters);
-    }
+    tell_stats(component);
     free_engine(component);
 }
 

@@ -225,9 +225,9 @@ static const btl_ib_param_toggle_t toggles[] = {
     BOOL_PARAM(use_auto, "auto", false, 2,
                "Use ib although it was not named in the selection of BTLs",
                "only if it was named: --mca btl ib,self"),
-    BOOL_PARAM(stats, "stats", false, 4,
-               "Print one line with what was sent, received, repeated and dropped when MPI "
-               "ends, from each process",
+    BOOL_PARAM(stats_relative, "stats_relative", false, 2,
+               "Let lines that btl_ib_stats prints at intervals tell what was counted since the "
+               "line before, instead of since the start",
                NULL),
     BOOL_PARAM(progress_thread, "progress_thread", true, 4,
                "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
@@ -263,6 +263,16 @@ static const btl_ib_param_toggle_t toggles[] = {
     }
 
 static const btl_ib_param_text_t texts[] = {
+    TEXT_PARAM(stats, "stats", "0", 2,
+               "Print one line with what was sent, received, repeated and dropped, from each "
+               "process (text: 0 or no; 1 or yes, when MPI ends; or a time, 2 to 86400 seconds, or "
+               "with ms, s, min after it from 1s on: also each time so long has passed, within a "
+               "call of MPI; default: 0)"),
+    TEXT_PARAM(stats_file, "stats_file", NULL, 2,
+               "When MPI ends, write a file in JSON with all that each process counted, which "
+               "tools/stats sums and plots (text: a name, in which %h stands for the host, %r for "
+               "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
+               "/ at its end; without %r and %p the rank is appended; default: empty, none)"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 4,
                "Memory that the processes of the job on a host together keep registered with RDMA "
                "devices at most, in use or cached, in equal shares; processors move what is more "

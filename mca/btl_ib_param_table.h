@@ -25,7 +25,9 @@
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */
     bool use_auto;                         /* offer ib although nobody named it */
-    bool stats;                            /* print a line of counters at the end */
+    bool stats_relative; /* lines at intervals tell what came since the one before */
+    char *stats;         /* lines of counters: when */
+    char *stats_file;    /* and a file of them */
     bool progress_thread;                  /* there may be one */
     bool fork_safe;       /* children of fork() leave memory that RDMA devices use alone */
     bool pin_probe;       /* find out what devices can register */

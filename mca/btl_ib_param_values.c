@@ -256,6 +256,20 @@ const char *btl_ib_value_bool(const char *text, bool *value)
     return "it is none of these";
 }
 
+const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_t *seconds)
+{
+    static const btl_ib_value_range_t day = {BTL_IB_VALUE_SECONDS, 1, 86400};
+    const char *problem = btl_ib_value_bool(text, value);
+
+    if (NULL == problem) {
+        *seconds = 0;
+    } else if ('0' <= text[0] && text[0] <= '9') {
+        problem = btl_ib_value_number(text, &day, seconds);
+        *value = NULL == problem || *value;
+    }
+    return problem;
+}
+
 /* One entry, with `len` characters. Returns whether it is one; its bits are added then. */
 static bool add_flag(const char *entry, size_t len, const btl_ib_value_flag_t *flags,
                      uint32_t *value)

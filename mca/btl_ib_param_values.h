@@ -64,6 +64,9 @@ const char *btl_ib_value_bytes_or_share(const char *text, uint64_t *value, bool 
 
 const char *btl_ib_value_bool(const char *text, bool *value);
 
+/* A truth, or else a time of 1 to 86400 s, as "10" or "1s": *seconds, 0 if it is no time. */
+const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_t *seconds);
+
 const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flags, uint32_t *value);
 
 /* Copy what a user wrote, to be shown: controls become '?', and what does not fit is cut, which

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "btl_ib_file_name.h"
 #include "btl_ib_help.h"
 #include "btl_ib_param_values.h"
 #include "transport.h"
@@ -237,6 +238,30 @@ static bool check_choices(const btl_ib_params_t *params)
     return ok;
 }
 
+static bool check_stats(const btl_ib_params_t *params)
+{
+    const char *file = text_of(params->stats_file);
+    const char *problem = '\0' != file[0] ? btl_ib_file_name_problem(file) : NULL;
+    uint64_t seconds;
+    bool truth;
+    bool ok = true;
+
+    if (NULL != problem) {
+        ok = refuse(params, "stats_file", problem,
+                    "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at its "
+                    "end",
+                    "empty, none");
+    }
+    problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
+    if (NULL != problem) {
+        ok = refuse(params, "stats", problem,
+                    "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 "
+                    "(seconds, or with ms, s or min after it from 1s on)",
+                    "0");
+    }
+    return ok;
+}
+
 /* ---- what fits together ---- */
 
 static bool check_together(const btl_ib_params_t *params)
@@ -305,8 +330,9 @@ static bool check_limits(const btl_ib_params_t *params, const mca_btl_base_modul
 bool btl_ib_params_check(const btl_ib_params_t *params, const mca_btl_base_module_t *limits)
 {
     const bool ruled = check_rules(params);
+    const bool chosen = check_choices(params);
 
-    if (!check_choices(params) || !ruled) {
+    if (!check_stats(params) || !chosen || !ruled) {
         return false;
     }
     if (!params->registered) {

@@ -7,7 +7,7 @@
  * What is counted, for whoever wants to see it: the line of btl_ib_stats, the file of
  * btl_ib_stats_file, and MPI_T. Values are fetched when somebody asks, from where they are counted
  * anyhow, so that nothing costs anything before. Their names and descriptions are in
- * btl_ib_counters.h and below, and nowhere else.
+ * btl_ib_counters.h and btl_ib_stats_values.h, and nowhere else.
  */
 
 #ifndef BTL_IB_STATS_H
@@ -20,30 +20,8 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_registration_cache.h"
-
-/* Of a device, besides what the engine counts of its rail: X(field, "what it counts"). */
-#define BTL_IB_DEVICE_COUNTERS(X)                                                                  \
-    X(overflows, "datagrams that found no room in a receive buffer, as far as the system tells")   \
-    X(registration_hits, "requests for memory that was registered with the device already")        \
-    X(registration_misses, "times that memory was registered with the device")                     \
-    X(registration_evictions, "registrations given up to make room for others")                    \
-    X(registration_unmapped, "registrations given up because the memory is gone")                  \
-    X(registration_failures, "times that memory was not registered, so that processors copy")
-
-typedef struct btl_ib_device_counters {
-#define BTL_IB_COUNTER_FIELD(field, text) uint64_t field;
-    BTL_IB_DEVICE_COUNTERS(BTL_IB_COUNTER_FIELD)
-#undef BTL_IB_COUNTER_FIELD
-} btl_ib_device_counters_t;
-
-/* All of the struct, in its order; ends with a NULL name. */
-extern const btl_ib_counter_info_t btl_ib_device_counter_infos[];
-
-/* Of the process: `devices` is the sum over all. */
-typedef struct btl_ib_process_counters {
-    btl_ib_counters_t engine;
-    btl_ib_device_counters_t devices;
-} btl_ib_process_counters_t;
+#include "btl_ib_stats_records.h"
+#include "btl_ib_stats_values.h"
 
 /* What it looks at, all of which is there until btl_ib_stats_end(). */
 typedef struct btl_ib_stats_config {
@@ -52,6 +30,11 @@ typedef struct btl_ib_stats_config {
     uint64_t name;              /* of this process, as the engine knows it */
     const char *host;
     uint32_t processes; /* of the job; 0: unknown */
+    uint64_t now;       /* us */
+    uint64_t interval;  /* us between two lines or records; 0: only when MPI ends */
+    bool prints;        /* lines */
+    bool relative;      /* lines at intervals tell what was counted since the one before */
+    char *file;         /* to be written when MPI ends: malloced, and freed here; NULL: none */
 } btl_ib_stats_config_t;
 
 typedef struct btl_ib_stats {
@@ -60,6 +43,9 @@ typedef struct btl_ib_stats {
         processes; /* of the job; stays when the rest has ended, as what was bound to it does */
     const btl_ib_registration_cache_t *caches[BTL_IB_RAILS_MAX]; /* NULL: not any more */
     btl_ib_device_counters_t ended[BTL_IB_RAILS_MAX];            /* what those counted */
+    uint64_t due;                   /* us: when the interval ends; UINT64_MAX: never */
+    btl_ib_process_counters_t told; /* when the last one ended */
+    btl_ib_stats_records_t records;
 } btl_ib_stats_t;
 
 /* All but btl_ib_stats_begin() are called with the lock held. */
@@ -71,6 +57,16 @@ void btl_ib_stats_end(btl_ib_stats_t *stats);
 void btl_ib_stats_add_device(btl_ib_stats_t *stats, uint32_t rail,
                              const btl_ib_registration_cache_t *cache);
 void btl_ib_stats_remove_device(btl_ib_stats_t *stats, uint32_t rail);
+
+/* A connection of ours is about to end. */
+void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, const char *host,
+                           const char *address);
+
+/* The interval has ended (stats->due). */
+void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now);
+
+/* MPI ends: the last line, if lines are wanted. */
+void btl_ib_stats_last(const btl_ib_stats_t *stats);
 
 /* What was counted; zeros after the end. */
 void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t *out);

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "btl_ib_stats.h"
+#include "btl_ib_stats_values.h"
 
 /* `when` stands behind the host: "", or for instance " after 10 s,". */
 void btl_ib_stats_print(uint32_t rank, const char *host, const char *when,

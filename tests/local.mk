@@ -81,6 +81,7 @@ unit_tests = \
     tests/unit/test_device_table \
     tests/unit/test_drops \
     tests/unit/test_engine \
+    tests/unit/test_file_name \
     tests/unit/test_events \
     tests/unit/test_biased_lock \
     tests/unit/test_tombstones \
@@ -208,6 +209,8 @@ tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
     mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
+tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c

@@ -71,8 +71,10 @@ BAD = [
         "stats",
         "maybe",
         "it is none of these",
-        "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled",
+        "0, f, false, n, no, disabled, 1, t, true, y, yes or enabled, or 2 to 86400 (seconds",
     ),
+    ("stats", "100000", "it is too large", "0, f, false"),
+    ("stats_file", "a%d", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
     ("progress_thread", "2", "it is none of these", "0, f, false"),
     ("bulk_lane", "", "it is empty", "0, f, false"),
     (

@@ -199,6 +199,33 @@ static void test_bools(void **state)
     }
 }
 
+static void test_truth_or_seconds(void **state)
+{
+    static const char *const nonsense[] = {"", "maybe", "0s", "-1", "86401", "500ms", "1.5", "2x"};
+    uint64_t seconds = 77;
+    bool value = false;
+
+    (void) state;
+    assert_null(btl_ib_value_truth_or_seconds("yes", &value, &seconds));
+    assert_true(value && 0 == seconds);
+    assert_null(btl_ib_value_truth_or_seconds("0", &value, &seconds));
+    assert_true(!value && 0 == seconds);
+    assert_null(btl_ib_value_truth_or_seconds("1", &value, &seconds));
+    assert_true(value && 0 == seconds);
+    value = false;
+    assert_null(btl_ib_value_truth_or_seconds("1s", &value, &seconds));
+    assert_true(value && 1 == seconds);
+    assert_null(btl_ib_value_truth_or_seconds("30", &value, &seconds));
+    assert_true(value && 30 == seconds);
+    assert_null(btl_ib_value_truth_or_seconds("5min", &value, &seconds));
+    assert_true(value && 300 == seconds);
+    for (size_t i = 0; i < COUNT(nonsense); ++i) {
+        value = 0 != i % 2;
+        assert_non_null(btl_ib_value_truth_or_seconds(nonsense[i], &value, &seconds));
+        assert_true(300 == seconds && (0 != i % 2) == value);
+    }
+}
+
 static void test_flags(void **state)
 {
     static const btl_ib_value_flag_t flags[] = {{"send", 1}, {"put", 2}, {"rdma-flush", 8}, {0}};
@@ -246,9 +273,13 @@ static void test_show(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_numbers), cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_units),        cmocka_unit_test(test_bools),
-        cmocka_unit_test(test_flags),        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_good_numbers),
+        cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_bools),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_truth_or_seconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,90 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_file_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Does `letter` follow some % of the pattern? */
+static bool names(const char *pattern, char letter)
+{
+    for (const char *at = strchr(pattern, '%'); NULL != at; at = strchr(at + 2, '%')) {
+        if (letter == at[1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *btl_ib_file_name_problem(const char *pattern)
+{
+    if ('\0' == *pattern) {
+        return "it is empty";
+    }
+    if (strlen(pattern) > BTL_IB_FILE_NAME_MAX / 4) {
+        return "it is too long";
+    }
+    for (const char *at = strchr(pattern, '%'); NULL != at; at = strchr(at + 2, '%')) {
+        if ('\0' == at[1] || NULL == strchr("hrjp%", at[1])) {
+            return "what follows a % is none of these";
+        }
+    }
+    return NULL;
+}
+
+/* Append what stands for %letter. Returns the length then, which may be beyond the end. */
+static size_t append(char *out, size_t len, char letter, const btl_ib_file_name_info_t *info)
+{
+    char *end = out + (len < BTL_IB_FILE_NAME_MAX ? len : BTL_IB_FILE_NAME_MAX - 1);
+    const size_t room = BTL_IB_FILE_NAME_MAX - (size_t) (end - out);
+    int more = 0;
+
+    switch (letter) {
+    case 'h':
+        more = snprintf(end, room, "%s", info->host);
+        break;
+    case 'r':
+        more = snprintf(end, room, "%" PRIu32, info->rank);
+        break;
+    case 'j':
+        more = snprintf(end, room, "%08" PRIx32, info->job);
+        break;
+    case 'p':
+        more = snprintf(end, room, "%ld", info->pid);
+        break;
+    default:
+        more = snprintf(end, room, "%%");
+        break;
+    }
+    return len + (size_t) more;
+}
+
+bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out)
+{
+    const bool is_folder = '/' == pattern[strlen(pattern) - 1];
+    const bool differs = names(pattern, 'r') || names(pattern, 'p');
+    char whole[BTL_IB_FILE_NAME_MAX / 2];
+    size_t len = 0;
+
+    snprintf(whole, sizeof(whole), "%s%s%s", pattern,
+             is_folder ? "btl_ib-%j-%r"
+             : differs ? ""
+                       : ".%r",
+             is_folder ? info->suffix : "");
+    for (const char *at = whole; '\0' != *at && len < BTL_IB_FILE_NAME_MAX; ++at) {
+        if ('%' == *at) {
+            len = append(out, len, *++at, info);
+        } else {
+            out[len++] = *at;
+        }
+    }
+    if (len >= BTL_IB_FILE_NAME_MAX) {
+        return false;
+    }
+    out[len] = '\0';
+    return true;
+}

@@ -1,0 +1,42 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Names of files that each process writes one of, made of what the user gave for all:
+ *
+ *   %h  the host        %r  the rank in the job     %j  the job      %p  the process id     %%  %
+ *
+ * A name that ends with / is a directory, in which the file is "btl_ib-%j-%r" and a suffix. Any
+ * other without %r and %p gets ".%r" at its end, so that no process overwrites what another one
+ * wrote. No OPAL in here, so that it can be tested by itself.
+ */
+
+#ifndef BTL_IB_FILE_NAME_H
+#define BTL_IB_FILE_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the longest, with its end. */
+#define BTL_IB_FILE_NAME_MAX 4096
+
+/* What a process fills in. */
+typedef struct btl_ib_file_name_info {
+    const char *host;
+    const char *suffix; /* of files in a directory, as ".json" */
+    uint32_t job;
+    uint32_t rank;
+    long pid;
+} btl_ib_file_name_info_t;
+
+/* Returns NULL if `pattern` is right, else what is wrong: a literal that follows "Problem:". */
+const char *btl_ib_file_name_problem(const char *pattern);
+
+/* The name that a right pattern makes, into `out` of BTL_IB_FILE_NAME_MAX bytes. Returns whether it
+ * fits. */
+bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out);
+
+#endif

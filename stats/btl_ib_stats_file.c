@@ -1,0 +1,188 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_stats_file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* To be raised when a name changes its meaning or goes. */
+#define SCHEMA_VERSION 1
+
+/* "name": "text", with what JSON does not allow in texts escaped. */
+static void put_text(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "\"%s\": \"", name);
+    for (; '\0' != *text; ++text) {
+        const unsigned char c = (unsigned char) *text;
+
+        if (c < ' ' || c > '~' || '"' == c || '\\' == c) {
+            fprintf(out, "\\u%04x", c);
+        } else {
+            fputc(c, out);
+        }
+    }
+    fputc('"', out);
+}
+
+/* "name": value of each in the table; returns what is to stand before the next. */
+static const char *put_table(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
+                             const void *counters)
+{
+    for (; NULL != table->name; ++table) {
+        fprintf(out, "%s\"%s\": %" PRIu64, separator, table->name,
+                btl_ib_counter_value(table, counters));
+        separator = ", ";
+    }
+    return separator;
+}
+
+/* Not by %f, whose point is a comma in some locales. */
+static void put_seconds(FILE *out, uint64_t us)
+{
+    fprintf(out, "%" PRIu64 ".%03" PRIu64, us / 1000000, us / 1000 % 1000);
+}
+
+static void put_devices(FILE *out, const btl_ib_stats_t *stats)
+{
+    const btl_ib_engine_t *engine = stats->config.engine;
+    const uint32_t count = btl_ib_engine_rails(engine);
+
+    fprintf(out, "  \"devices\": [");
+    for (uint32_t i = 0; i < count; ++i) {
+        btl_ib_rail_counters_t rail;
+        btl_ib_device_counters_t device;
+        const char *separator;
+
+        btl_ib_engine_rail_counters(engine, i, &rail);
+        btl_ib_stats_device(stats, i, &device);
+        fprintf(out, "%s\n    {\"rail\": %" PRIu32 ", ", i > 0 ? "," : "", i);
+        put_text(out, "name", btl_ib_engine_rail_name(engine, i));
+        separator = put_table(out, ", \"counters\": {", btl_ib_rail_counter_infos, &rail);
+        (void) put_table(out, separator, btl_ib_device_counter_infos, &device);
+        fprintf(out, "}}");
+    }
+    fprintf(out, "],\n");
+}
+
+static void put_peers(FILE *out, const btl_ib_stats_records_t *records)
+{
+    fprintf(out, "  \"peers\": [");
+    for (uint32_t i = 0; i < records->peer_count; ++i) {
+        const btl_ib_peer_record_info_t *peer = &records->peers[i];
+
+        fprintf(out,
+                "%s\n    {\"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"rail\": %" PRIu32
+                ", \"dead\": %s, ",
+                i > 0 ? "," : "", (uint32_t) (peer->name >> 32), (uint32_t) peer->name, peer->rail,
+                peer->dead ? "true" : "false");
+        put_text(out, "host", peer->host);
+        fprintf(out, ", ");
+        put_text(out, "address", peer->address);
+        (void) put_table(out, ", \"counters\": {", btl_ib_conn_counter_infos, &peer->counters);
+        (void) put_table(out, "}, \"levels\": {", btl_ib_conn_level_infos, &peer->levels);
+        fprintf(out, "}}");
+    }
+    fprintf(out, "],\n");
+}
+
+/* Those counters of a table that ever were more than 0, each as an array. */
+static const char *put_course(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
+                              size_t offset, const btl_ib_stats_records_t *records)
+{
+    const btl_ib_sample_info_t *samples = records->samples;
+
+    for (; NULL != table->name && records->sample_count > 0; ++table) {
+        const char *last = (const char *) &samples[records->sample_count - 1].counters + offset;
+
+        if (0 == btl_ib_counter_value(table, last)) {
+            continue;
+        }
+        fprintf(out, "%s\n    \"%s\": [", separator, table->name);
+        for (uint32_t i = 0; i < records->sample_count; ++i) {
+            fprintf(out, "%s%" PRIu64, i > 0 ? ", " : "",
+                    btl_ib_counter_value(table, (const char *) &samples[i].counters + offset));
+        }
+        fprintf(out, "]");
+        separator = ",";
+    }
+    return separator;
+}
+
+static void put_samples(FILE *out, const btl_ib_stats_records_t *records)
+{
+    const char *separator = "";
+
+    fprintf(out, "  \"samples\": {\"seconds\": [");
+    for (uint32_t i = 0; i < records->sample_count; ++i) {
+        fprintf(out, "%s", i > 0 ? ", " : "");
+        put_seconds(out, records->samples[i].at);
+    }
+    fprintf(out, "], \"counters\": {");
+    separator = put_course(out, separator, btl_ib_counter_infos,
+                           offsetof(btl_ib_process_counters_t, engine), records);
+    (void) put_course(out, separator, btl_ib_device_counter_infos,
+                      offsetof(btl_ib_process_counters_t, devices), records);
+    fprintf(out, "}}\n");
+}
+
+static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info)
+{
+    const btl_ib_stats_config_t *config = &stats->config;
+    btl_ib_process_counters_t counters;
+    const char *separator;
+
+    btl_ib_stats_process(stats, &counters);
+    fprintf(out, "{\n  \"schema\": \"btl_ib stats\", \"version\": %d,\n  ", SCHEMA_VERSION);
+    put_text(out, "component", info->component);
+    fprintf(out, ", ");
+    put_text(out, "openmpi", info->openmpi);
+    fprintf(out, ",\n  ");
+    put_text(out, "host", config->host);
+    fprintf(out,
+            ", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"processes\": %" PRIu32
+            ", \"pid\": %ld,\n  \"ended\": %lld, \"complete\": %s, \"seconds\": ",
+            (uint32_t) (config->name >> 32), (uint32_t) config->name, config->processes,
+            (long) getpid(), (long long) time(NULL), stats->records.incomplete ? "false" : "true");
+    put_seconds(out, info->now - config->now);
+    separator = put_table(out, ",\n  \"counters\": {", btl_ib_counter_infos, &counters.engine);
+    (void) put_table(out, separator, btl_ib_device_counter_infos, &counters.devices);
+    fprintf(out, "},\n");
+    put_devices(out, stats);
+    put_peers(out, &stats->records);
+    put_samples(out, &stats->records);
+    fprintf(out, "}\n");
+}
+
+int btl_ib_stats_file_create(const char *name)
+{
+    FILE *out = fopen(name, "we");
+
+    return NULL == out || 0 != fclose(out) ? errno : 0;
+}
+
+int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
+                            const btl_ib_stats_file_info_t *info)
+{
+    FILE *out = fopen(name, "we");
+    int error = 0;
+
+    if (NULL == out) {
+        return errno;
+    }
+    errno = 0;
+    put_all(out, stats, info);
+    if (0 != ferror(out) || 0 != fflush(out)) {
+        error = 0 != errno ? errno : EIO;
+    }
+    if (0 != fclose(out) && 0 == error) {
+        error = errno;
+    }
+    return error;
+}

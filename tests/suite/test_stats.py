@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counters for users: lines at intervals, files, and tools/stats that reads them."""
+
+import json
+import os
+import re
+
+import pytest
+
+from runner.places import ROOT
+
+pytestmark = pytest.mark.mpi
+STATS = ROOT / "tools/stats"
+
+
+def job(run, mpi, *words, **parameters):
+    """Two ranks that send to each other for some seconds."""
+    options = [
+        word
+        for name, value in parameters.items()
+        for word in ("--mca", f"btl_ib_{name}", str(value))
+    ]
+    program = words or (mpi.program("stream"), "seconds=2.5", "bytes=1000")
+    return mpi.job(run, 2, "--mca", "btl", "ib,self", *options, *program)
+
+
+def sent(output, rank, when):
+    """Segments in the lines of a rank."""
+    return list(
+        map(int, re.findall(rf"btl_ib: rank {rank} host \S+{when} sent (\d+) seg", output))
+    )
+
+
+def load(path):
+    return json.loads(path.read_text())
+
+
+@pytest.mark.called("stats/intervals")
+def test_intervals(run, mpi, tmp_path):
+    """Each second a line, and one at the end; the file has the same as its course and its end."""
+    output = job(run, mpi, stats="1s", stats_file=f"{tmp_path}/")
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == 2
+    for rank, path in enumerate(files):
+        lines, (last,) = sent(output, rank, r" after \d\.\d s,"), sent(output, rank, "")
+        assert len(lines) >= 2
+        assert lines == sorted(lines) and lines[-1] <= last
+        data = load(path)
+        assert data["rank"] == rank and data["processes"] == 2 and data["complete"]
+        assert data["counters"]["sent_segments"] == last
+        assert data["samples"]["counters"]["sent_segments"] == lines
+        assert len(data["samples"]["seconds"]) == len(lines)
+        (peer,) = data["peers"]
+        assert peer["rank"] == 1 - rank and not peer["dead"]
+        assert peer["counters"]["sent_segments"] == last
+        (device,) = data["devices"]
+        assert device["counters"]["sent_segments"] == last
+        assert path.name == f"btl_ib-{data['job']}-{rank}.json"
+    summed = json.loads(run.output(STATS, "--json", tmp_path))
+    (sums,) = summed.values()
+    assert sums["sent_segments"] == sum(load(path)["counters"]["sent_segments"] for path in files)
+
+
+@pytest.mark.called("stats/relative")
+def test_relative(run, mpi):
+    """Lines that tell what came since the one before add up to less than the last, which tells
+    all."""
+    output = job(run, mpi, stats="1s", stats_relative=1)
+    for rank in (0, 1):
+        lines = sent(output, rank, r" since the last line, after \d\.\d s,")
+        (last,) = sent(output, rank, "")
+        assert len(lines) >= 2 and min(lines) > 0
+        assert sum(lines) <= last
+    assert not re.search(r"(?<!line,) after \d\.\d s, sent", output)
+
+
+@pytest.mark.called("stats/end-only")
+def test_end_only(run, mpi, tmp_path):
+    """1 and yes are no intervals; a name for all gets the rank; without a parameter there is
+    nothing."""
+    for value in ("1", "yes"):
+        output = job(run, mpi, mpi.program("ring"), "laps=1", stats=value, stats_file=tmp_path / "x")
+        assert len(re.findall("^btl_ib: rank", output, re.M)) == 2
+        assert " after " not in output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.0", "x.1"]
+    assert load(tmp_path / "x.1")["samples"] == {"seconds": [], "counters": {}}
+    assert "btl_ib: rank" not in job(run, mpi, mpi.program("ring"), "laps=1", stats="no")
+
+
+@pytest.mark.called("stats/no-place")
+def test_no_place(run, mpi, tmp_path):
+    """A file that cannot be written is one warning of the host, and no harm to the job."""
+    output = job(
+        run, mpi, mpi.program("ring"), "laps=1", stats_file=f"{tmp_path}/none/%r", stats=1
+    )
+    assert "OK ring" in output and re.search(r"sent [1-9]\d* segments", output)
+    assert output.count("(btl_ib_stats_file) cannot be written") == 1
+    assert re.search(
+        rf"Process: rank \d on host {os.uname().nodename}\n"
+        rf"  File:    {tmp_path}/none/\d\n  Error:   No such file or directory\n",
+        output,
+    )
+
+
+def made_up(path, rank, **counters):
+    """A file as ranks write them; those of a job of four that have much to tell."""
+    names = "sent_messages sent_segments retransmits retransmits_spurious registration_hits"
+    names += " registration_misses blocked_credit overflows received_datagrams received_bytes"
+    data = {
+        **dict(schema="btl_ib stats", version=1, component="0.1.0", openmpi="4.1.4"),
+        **dict(host=f"h{rank}", job="00000001", rank=rank, processes=4, pid=1, ended=1),
+        **dict(complete=True, seconds=2.0, devices=[]),
+        "counters": {**dict.fromkeys(names.split(), 0), "sent_segments": 1000, **counters},
+        "samples": {"seconds": [], "counters": {}},
+        "peers": [
+            {
+                **dict(job="00000001", rank=3, rail=0, dead=True, host="h3", address="10.0.0.3:1"),
+                "counters": {"sent_segments": 500, "retransmits": counters.get("retransmits", 0)},
+                "levels": {"srtt": 77, "datagram_max": 1472},
+            }
+        ],
+    }
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.quick
+@pytest.mark.called("stats/tool")
+def test_tool(run, tmp_path):
+    """What tools/stats says of who stands out, who is missing, and of files that are none."""
+    for rank, again in enumerate((1, 2, 250)):
+        made_up(tmp_path / f"{rank}.json", rank, retransmits=again, sent_messages=2000)
+    output = run.output(STATS, tmp_path)
+    assert "job 00000001: 3 processes on 3 hosts, 2.0 s" in output
+    assert "no counters of 1 ranks, the first is 3" in output
+    assert re.search(r"retransmits +253 +1 \(0\) +250 \(2\)", output)
+    assert "rank 2 on h2 stands out: segments sent again, of those sent: 25 % (median" in output
+    assert "rank 0 on h0 stands out" not in output
+    assert re.search(r"rank 2 on h2 to rank 3 on h3 \(10.0.0.3:1\): 50 % .* given up", output)
+    assert "messages for each segment: 2.00" in output
+    for name, text, problem in (
+        ("empty", "", "is empty: its process did not end in order"),
+        ("other", "{}", "was not written by btl_ib_stats_file"),
+        ("old", '{"schema": "btl_ib stats", "version": 0}', "has version 0 of the format"),
+        ("half", '{"schema', "is no JSON"),
+    ):
+        (tmp_path / name).write_text(text)
+        output = run.output(STATS, tmp_path / "0.json", tmp_path / name, ok=False)
+        assert f"stats: {tmp_path / name} {problem}" in output
+        assert "job 00000001: 1 processes" in output
+    assert "No such file" in run.output(STATS, tmp_path / "absent", ok=False)
+    assert "there is no counter x" in run.output(STATS, "--counters", "x", tmp_path, ok=False)
+
+
+@pytest.mark.called("stats/plot")
+def test_plot(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    for rank in range(4):
+        made_up(tmp_path / f"{rank}.json", rank, retransmits=rank)
+    run.output(STATS, "--plot", tmp_path / "plot.svg", tmp_path)
+    assert "<svg" in (tmp_path / "plot.svg").read_text()

@@ -1,0 +1,97 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_file_name.h"
+
+static const btl_ib_file_name_info_t info = {
+    .host = "node7",
+    .suffix = ".json",
+    .job = 0xab01,
+    .rank = 12,
+    .pid = 4711,
+};
+
+static void makes(const char *pattern, const char *expected)
+{
+    char out[BTL_IB_FILE_NAME_MAX];
+
+    assert_null(btl_ib_file_name_problem(pattern));
+    assert_true(btl_ib_file_name_make(pattern, &info, out));
+    assert_string_equal(out, expected);
+}
+
+static void names(void **state)
+{
+    (void) state;
+    makes("stats.%r", "stats.12");
+    makes("/scratch/%h/%j-%r-%p.json", "/scratch/node7/0000ab01-12-4711.json");
+    makes("%p", "4711");
+    /* Processes must differ. */
+    makes("stats", "stats.12");
+    makes("%h-%j.json", "node7-0000ab01.json.12");
+    makes("100%%", "100%.12");
+    makes("%%r", "%r.12");
+    /* Directories. */
+    makes("out/", "out/btl_ib-0000ab01-12.json");
+    makes("/", "/btl_ib-0000ab01-12.json");
+    makes("%h/", "node7/btl_ib-0000ab01-12.json");
+}
+
+static void problems(void **state)
+{
+    static char longest[BTL_IB_FILE_NAME_MAX];
+
+    (void) state;
+    assert_string_equal(btl_ib_file_name_problem(""), "it is empty");
+    assert_string_equal(btl_ib_file_name_problem("%"), "what follows a % is none of these");
+    assert_string_equal(btl_ib_file_name_problem("a%%%"), "what follows a % is none of these");
+    assert_string_equal(btl_ib_file_name_problem("%d"), "what follows a % is none of these");
+    assert_string_equal(btl_ib_file_name_problem("%%%s"), "what follows a % is none of these");
+    memset(longest, 'x', sizeof(longest) - 1);
+    assert_string_equal(btl_ib_file_name_problem(longest), "it is too long");
+}
+
+/* The longest that is allowed fits, unless what is filled in makes it too long. */
+static void lengths(void **state)
+{
+    char pattern[BTL_IB_FILE_NAME_MAX / 4 + 1] = "";
+    char host[64];
+    char out[BTL_IB_FILE_NAME_MAX];
+    btl_ib_file_name_info_t other = info;
+
+    (void) state;
+    for (size_t i = 0; i + 2 < sizeof(pattern); i += 2) {
+        memcpy(pattern + i, "%r", 3);
+    }
+    assert_null(btl_ib_file_name_problem(pattern));
+    assert_true(btl_ib_file_name_make(pattern, &info, out));
+    assert_int_equal(strlen(out), strlen(pattern));
+    for (size_t i = 0; '\0' != pattern[i]; i += 2) {
+        pattern[i + 1] = 'h';
+    }
+    memset(host, 'y', sizeof(host));
+    host[sizeof(host) - 1] = '\0';
+    other.host = host;
+    assert_false(btl_ib_file_name_make(pattern, &other, out));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),
+        cmocka_unit_test(problems),
+        cmocka_unit_test(lengths),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

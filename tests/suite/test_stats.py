@@ -81,7 +81,7 @@ def test_end_only(run, mpi, tmp_path):
     nothing."""
     for value in ("1", "yes"):
         output = job(run, mpi, mpi.program("ring"), "laps=1", stats=value, stats_file=tmp_path / "x")
-        assert len(re.findall("^btl_ib: rank", output, re.M)) == 2
+        assert output.count("btl_ib: rank ") == 2  # mpirun of Open MPI 5.0 may join their lines
         assert " after " not in output
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.0", "x.1"]
     assert load(tmp_path / "x.1")["samples"] == {"seconds": [], "counters": {}}

@@ -13,14 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "fake_rdma_state.h"
 #include "rc_sides.h"
 
 enum { MESSAGES = 200 };
 
 static char last[512]; /* line of the log */
+static int told_empty; /* lines that say so */
 
 __attribute__((format(printf, 3, 4))) static void listen_closely(void *context, int level,
                                                                  const char *format, ...)
@@ -28,10 +32,10 @@ __attribute__((format(printf, 3, 4))) static void listen_closely(void *context, 
     va_list args;
 
     (void) context;
-    (void) level;
     va_start(args, format);
     vsnprintf(last, sizeof(last), format, args);
     va_end(args);
+    told_empty += level == 1 && strstr(last, "had none of its") != NULL;
 }
 
 /* Both sides have that queue for channel 1. */
@@ -344,6 +348,139 @@ static void replaced_before_the_handler(void **state)
     }
 }
 
+/* ---- what finds no buffer ---- */
+
+static void send_messages(int count)
+{
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(send_one(0, 1, LONG, 1), 0);
+    }
+    settle();
+}
+
+/* S: how often no buffer was left is counted, and told once with what would help; running low, or
+ * growing for that, is no such thing. */
+static void none_left(void **state)
+{
+    (void) state;
+    told_empty = 0;
+    open_with_queue((btl_ib_open_queue_t){.num = 8, .shared = true, .low = 7});
+    connect_sides(0, 1, 1);
+    settle();
+    send_messages(7);
+    assert_int_equal(sides[1].t->overflows, 0);
+    for (uint32_t n = 1; n <= 3; n++) {
+        send_messages(8);
+        assert_int_equal(sides[1].t->overflows, n);
+        assert_int_equal(told_empty, 1);
+        send_messages(7);
+    }
+    assert_int_equal(sides[1].t->overflows, 3);
+    assert_int_equal(sides[0].t->overflows, 0);
+    close_side(1);
+    assert_non_null(strstr(last, "queue 2 (S): 8 buffers"));
+    assert_non_null(strstr(last, "empty 3 times"));
+    open_with_queue(
+        (btl_ib_open_queue_t){.num = 16, .shared = true, .low = 15, .init = 4, .limit = 2});
+    connect_sides(0, 1, 1);
+    settle();
+    send_messages(4); /* all that there are, but there are more to come */
+    send_messages(7);
+    assert_int_equal(sides[1].t->overflows, 0);
+    send_messages(16);
+    assert_int_equal(sides[1].t->overflows, 1);
+}
+
+/* P: a peer that has used up its own buffers knows it, and was refused nothing. */
+static void none_left_of_a_peer(void **state)
+{
+    (void) state;
+    told_empty = 0;
+    open_with_queue((btl_ib_open_queue_t){.num = 4, .low = 1, .window = 1});
+    connect_sides(0, 1, 1);
+    while (send_one(0, 1, LONG, 1) == 0) {
+    }
+    settle();
+    assert_int_equal(sides[1].t->overflows, 0);
+    assert_int_equal(told_empty, 0);
+}
+
+static void write_count(const char *name, unsigned count)
+{
+    char path[sizeof(fake_device.ibdev_path) + 64];
+
+    snprintf(path, sizeof(path), "%s/ports/1/hw_counters/%s", fake_device.ibdev_path, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%u\n", count);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void remove_counts(const char *here, const char *there)
+{
+    static const char *const dirs[] = {"ports/1/hw_counters", "ports/1", "ports", ""};
+    char path[sizeof(fake_device.ibdev_path) + 64];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/%s/%s", fake_device.ibdev_path, dirs[0],
+                 i == 0 ? here : there);
+        assert_int_equal(unlink(path), 0);
+    }
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", fake_device.ibdev_path, dirs[i]);
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
+static void make_counts(void)
+{
+    static const char *const dirs[] = {"ports", "ports/1", "ports/1/hw_counters"};
+    char path[sizeof(fake_device.ibdev_path) + 64];
+
+    snprintf(fake_device.ibdev_path, sizeof(fake_device.ibdev_path), "/tmp/btl_ib_XXXXXX");
+    assert_non_null(mkdtemp(fake_device.ibdev_path));
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", fake_device.ibdev_path, dirs[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+}
+
+/* What the port counts itself, by whatever names, is told at the end: what was added meanwhile. A
+ * port that counts nothing is no fault. */
+static void as_the_port_counts(void **state)
+{
+    static const char *const names[][2] = {
+        {"out_of_buffer", "rnr_nak_retry_err"},
+        {"rq_num_rnr", "sq_num_rnr"},
+        {"rx_out_of_buffer", "rnr_naks_rcvd"},
+        {"send_rnr_err", "rcvd_rnr_err"},
+    };
+    const btl_ib_open_queue_t queue = {.num = 8, .shared = true, .low = 2};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void) tear_down(NULL); /* it logs, too */
+        fake_rdma_reset();
+        make_counts();
+        write_count(names[i][0], 1000);
+        write_count(names[i][1], 2000);
+        open_with_queue(queue);
+        write_count(names[i][0], 1003);
+        write_count(names[i][1], 2004);
+        close_side(1);
+        assert_non_null(strstr(last, "its port refused 3 messages for want of a receive buffer, "
+                                     "and 4 that it sent were"));
+        assert_non_null(strstr(last, "btl_ib_receive_queues"));
+        remove_counts(names[i][0], names[i][1]);
+        close_side(0); /* the files are gone */
+        assert_null(strstr(last, "18446744073709"));
+        fake_device.ibdev_path[0] = '\0';
+        open_with_queue(queue);
+        close_side(1);
+        assert_null(strstr(last, "refused"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +488,7 @@ int main(void)
         RC_TEST(no_standstill),   RC_TEST(init_and_limit), RC_TEST(no_growth_at_leisure),
         RC_TEST(low_of_all),      RC_TEST(no_way_to_grow), RC_TEST(answer_goes_first),
         RC_TEST(left_for_later),  RC_TEST(replaced_before_the_handler),
+        RC_TEST(none_left), RC_TEST(none_left_of_a_peer), RC_TEST(as_the_port_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -494,6 +494,39 @@ static void test_grows_when_low(void **state)
     close_pair(&pair);
 }
 
+/* How often no buffer was left is counted, and told once: what came meanwhile was dropped. */
+static void test_none_left(void **state)
+{
+    btl_ib_open_params_t params = usual;
+    btl_ib_event_t events[64];
+    void *buffers[64];
+
+    (void) state;
+    params.queue[LARGE].num = params.queue[LARGE].init = 8;
+    params.queue[LARGE].per_peer = 0;
+    params.log = log_all;
+    pair_t pair = open_pair(params);
+    const int all = (int) fake_posted(qpn_of(pair.b, LARGE));
+    assert_in_range(all, 9, 20);
+    forget_said();
+    for (int round = 0; round < 6; round++) {
+        const int count = round % 2 == 0 ? all - 1 : all; /* one left, none left */
+        send_all(&pair, 0, count, SIZE, LARGE);
+        assert_int_equal(poll_for(pair.b, BTL_IB_EVENT_RECV, events, 64), count);
+        for (int i = 0; i < count; i++) {
+            buffers[i] = events[i].buffer;
+        }
+        pair.b->ops->repost(pair.b, buffers, count);
+        (void) poll_all(pair.a, BTL_IB_EVENT_SENT);
+        assert_int_equal(pair.b->overflows, (round + 1) / 2);
+    }
+    assert_int_equal(fake.dropped, 0);
+    assert_non_null(strstr(said, "queue 2 had none of its"));
+    assert_null(strstr(strstr(said, "had none of its") + 1, "had none of its"));
+    assert_int_equal(pair.a->overflows, 0);
+    close_pair(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,7 +539,7 @@ int main(void)
         UD_TEST(test_dropped),        UD_TEST(test_repost),
         UD_TEST(test_replaced_before_the_handler),
         UD_TEST(test_partial_repost), UD_TEST(test_receiving_ends),
-        UD_TEST(test_grows_when_low),
+        UD_TEST(test_grows_when_low), UD_TEST(test_none_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "verbs_comp_channel.h"
 #include "verbs_diagnostics.h"
+#include "verbs_refusals.h"
 
 void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
                        const btl_ib_log_t *log, const char *wire, const char *name)
@@ -35,6 +36,7 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
     if ((error = ibv_query_port(context, port, &verbs->port_attr)) != 0) {
         return btl_ib_verbs_failed(verbs, "ibv_query_port", error);
     }
+    verbs->refusals = btl_ib_verbs_refusals_read(verbs);
     verbs->mtu = btl_ib_verbs_mtu(verbs->port_attr.active_mtu, mtu);
     verbs->pd = ibv_alloc_pd(context);
     return verbs->pd != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_alloc_pd", errno);
@@ -43,6 +45,7 @@ int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs)
 {
     if (verbs->pd != NULL) {
+        btl_ib_verbs_refusals_tell(verbs);
         (void) ibv_dealloc_pd(verbs->pd);
     }
 }

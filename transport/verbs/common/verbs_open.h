@@ -20,7 +20,7 @@ void btl_ib_verbs_init(btl_ib_verbs_t *verbs, const btl_ib_transport_ops_t *ops,
 int btl_ib_verbs_open(btl_ib_verbs_t *verbs, struct ibv_context *context, uint8_t port,
                       uint32_t mtu);
 
-/* Free the protection domain. */
+/* Free the protection domain; log what the port refused meanwhile. */
 void btl_ib_verbs_close(btl_ib_verbs_t *verbs);
 
 #endif

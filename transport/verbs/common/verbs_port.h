@@ -19,6 +19,13 @@ enum {
     BTL_IB_VERBS_INLINE = 256, /* bytes wanted of a device unless the user says so */
 };
 
+/* Messages for which there was no receive buffer, as the port counts them: see verbs_refusals.h. */
+typedef struct btl_ib_verbs_refusals {
+    bool known;
+    uint64_t here;  /* that came here */
+    uint64_t there; /* that this port sent */
+} btl_ib_verbs_refusals_t;
+
 /* The transports' own structures start with this. */
 typedef struct btl_ib_verbs {
     btl_ib_transport_t base;
@@ -29,6 +36,7 @@ typedef struct btl_ib_verbs {
     struct ibv_port_attr port_attr;
     uint8_t port;
     uint8_t mtu; /* enum ibv_mtu: the port's, or less if the user wants that */
+    btl_ib_verbs_refusals_t refusals; /* when it was opened */
 } btl_ib_verbs_t;
 
 #define BTL_IB_VERBS_LOG(verbs, level, ...)                                                        \

@@ -101,9 +101,11 @@ static void handle(btl_ib_rc_t *rc, const struct ibv_async_event *event)
     if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
         btl_ib_rc_conns_last_wqe(&rc->conns, event->element.qp);
     }
-    if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED && rc->state.error == 0
-        && btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
-        btl_ib_rc_events_fail(rc, EIO);
+    if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED && rc->state.error == 0) {
+        if (btl_ib_rc_rxqs_ran_low(&rc->rxqs, &rc->port.verbs, event->element.srq) != 0) {
+            btl_ib_rc_events_fail(rc, EIO);
+        }
+        rc->port.verbs.base.overflows = btl_ib_rc_rxqs_emptied(&rc->rxqs);
     }
     if (error == ENETDOWN || error == EADDRNOTAVAIL) {
         btl_ib_verbs_state_down(&rc->state, error);

@@ -24,6 +24,7 @@ static void post_idle(btl_ib_ud_t *ud)
     if (error != 0) {
         fail(ud, "receive buffers cannot be posted", error);
     }
+    ud->port.verbs.base.overflows = ud->qps.emptied;
 }
 
 void btl_ib_ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)

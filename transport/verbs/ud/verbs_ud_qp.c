@@ -149,11 +149,28 @@ void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
     }
 }
 
+/* All buffers of a queue pair are with us. What came meanwhile was dropped, so that is told once.
+ */
+__attribute__((noinline)) static void note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
+{
+    if (qps->emptied++ == 0) {
+        BTL_IB_VERBS_LOG(qps->verbs, 1,
+                         "%s: queue %u had none of its %u buffers left: what comes then is dropped "
+                         "and sent again. More of them (num in btl_ib_receive_queues), or less on "
+                         "the way from each peer (max_pending_sends, btl_ib_credit_init), would "
+                         "help",
+                         qps->verbs->base.name, (uint32_t) (qp - qps->qp) + 1, qp->made);
+    }
+}
+
 void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
         btl_ib_ud_qp_t *qp = &qps->qp[i];
         if (qp->rx.posted < qp->low && !qp->flushed) {
+            if (qp->rx.posted == 0) {
+                note_empty(qps, qp);
+            }
             grow(qps, qp, qp->made);
         }
     }
@@ -166,6 +183,9 @@ int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
         /* idle or handed up: the device has fewer than it was promised */
         const bool few = qp->made - qp->rx.posted > qp->spare && qp->rx.idle_count > 0;
         if ((few || qp->rx.idle_count >= qp->rx.lazy) && !qp->flushed) {
+            if (qp->rx.posted == 0) {
+                note_empty(qps, qp);
+            }
             const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
             if (error != 0 && error != ENOMEM) {
                 return error;

@@ -54,6 +54,7 @@ typedef struct btl_ib_ud_qps {
     uint32_t inline_size; /* that all queue pairs take */
     uint32_t count;
     bool error_logged; /* a send failed; the first is logged */
+    uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
     btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
 } btl_ib_ud_qps_t;
 

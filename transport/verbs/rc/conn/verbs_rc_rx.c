@@ -13,6 +13,8 @@
 #include "verbs_memory.h"
 #include "verbs_rc_wr_id.h"
 
+enum { EMPTY = 1 }; /* the limit of a queue that does not grow: fewer than this are none */
+
 /* All are idle at first. */
 static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
                         uint32_t key, uint64_t id)
@@ -72,14 +74,22 @@ int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_r
     return post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
 }
 
-/* Have the device say when fewer than `limit` are posted, if it will not yet. */
+/* Have the device say when fewer than `limit` are posted, if it will not yet. Who cannot is not
+ * asked again. */
 static void arm(btl_ib_rc_rxq_t *queue)
 {
     struct ibv_srq_attr attr = {.srq_limit = queue->limit};
 
     if (queue->limit > 0 && !queue->armed && queue->rx.pool.posted >= queue->limit) {
         queue->armed = ibv_modify_srq(queue->rx.pool.srq, &attr, IBV_SRQ_LIMIT) == 0;
+        queue->limit = queue->armed ? queue->limit : 0;
     }
+}
+
+static void stop_growing(btl_ib_rc_rxq_t *queue)
+{
+    queue->full = true;
+    queue->limit = queue->limit > 0 ? EMPTY : 0;
 }
 
 int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool)
@@ -122,7 +132,9 @@ static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *v
     if (error != 0) {
         return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
     }
-    queue->limit = queue->made < queue->num ? queue->limit : 0;
+    if (queue->made == queue->num) {
+        stop_growing(queue);
+    }
     arm(queue);
     return 0;
 }
@@ -141,7 +153,7 @@ static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_ver
     error = init_rx(&queue->rx, NULL, queue->num, queue->size, 0);
     btl_ib_verbs_rx_pool_attach(&queue->rx.pool, NULL, srq);
     error = error != 0 ? error : grow(queue, number, verbs, init);
-    if (error == 0 && queue->limit > 0 && !queue->armed) {
+    if (error == 0 && !queue->full && !queue->armed) {
         BTL_IB_VERBS_LOG(verbs, 1,
                          "%s: the device does not tell when queue %u runs low: it has "
                          "all its buffers at once",
@@ -149,6 +161,19 @@ static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_ver
         error = grow(queue, number, verbs, queue->num - queue->made);
     }
     return error;
+}
+
+/* All buffers are taken, and there will not be more. */
+static void note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs)
+{
+    if (queue->emptied++ == 0) {
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: queue %u, of all peers, had none of its %u buffers left: what comes "
+                         "then is refused (RNR) and sent again. More of them (num in "
+                         "btl_ib_receive_queues), or less on the way from each peer "
+                         "(max_pending_sends), would help",
+                         verbs->base.name, number + 1, queue->made);
+    }
 }
 
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
@@ -164,17 +189,28 @@ int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
         return 0;
     }
     queue->armed = false;
+    if (queue->full) {
+        note_empty(queue, number, verbs);
+        return 0;
+    }
     queue->doubled++;
     const int error =
         grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
     if (error == -ENOMEM) { /* what there is has to do */
-        queue->limit = 0;
+        stop_growing(queue);
         return 0;
     }
     return error;
 }
 
 /* ---- all of them ---- */
+
+/* Buffers of a shared queue at first. */
+static uint32_t begins_with(const btl_ib_open_queue_t *wanted)
+{
+    return wanted->init > 0 && wanted->init < wanted->num && wanted->limit > 0 ? wanted->init
+                                                                               : wanted->num;
+}
 
 /* Size one queue. Returns 0 or -EINVAL. */
 static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
@@ -206,7 +242,7 @@ static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t 
         .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
         .window = wanted->window > 0 ? wanted->window : low / 2,
         .shared = wanted->shared,
-        .limit = wanted->init > 0 && wanted->init < wanted->num ? wanted->limit : 0,
+        .limit = begins_with(wanted) < wanted->num ? wanted->limit : EMPTY,
     };
     return 0;
 }
@@ -227,10 +263,9 @@ int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
         rxqs->any_shared = rxqs->any_shared || rxqs->queue[i].shared;
     }
     for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
-        const uint32_t num = wanted[i].num;
-        error = rxqs->queue[i].shared ? open_shared(rxqs, i, &port->verbs,
-                                                    rxqs->queue[i].limit > 0 ? wanted[i].init : num)
-                                      : 0;
+        error = rxqs->queue[i].shared
+                    ? open_shared(rxqs, i, &port->verbs, begins_with(&wanted[i]))
+                    : 0;
     }
     return error;
 }
@@ -243,10 +278,10 @@ void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs)
         if (queue->refills > 0 || pool->srq != NULL) {
             BTL_IB_VERBS_LOG(verbs, 10,
                              "%s: queue %u (%s): %u buffers, posted again %" PRIu64 " by %" PRIu64
-                             " calls, doubled %u times",
+                             " calls, doubled %u times, empty %" PRIu64 " times",
                              verbs->base.name, i + 1, queue->shared ? "S" : "P",
                              queue->shared ? queue->made : queue->num, queue->refilled,
-                             queue->refills, queue->doubled);
+                             queue->refills, queue->doubled, queue->emptied);
             rxqs->queue[i].refills = 0;
             rxqs->queue[i].doubled = 0;
         }
@@ -266,6 +301,16 @@ void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
             btl_ib_verbs_slab_free(rxqs->queue[i].slab[last].memory, rxqs->queue[i].slab[last].mr);
         }
     }
+}
+
+uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].emptied;
+    }
+    return sum;
 }
 
 uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)

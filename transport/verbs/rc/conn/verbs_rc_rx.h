@@ -25,7 +25,7 @@ typedef struct btl_ib_rc_rx {
 
 /* A receive queue as it was asked for. Of a peer's own ones each connection has `num` buffers; of a
  * shared one there are `made`, which are doubled up to `num` when the device says that fewer than
- * `limit` are posted. */
+ * `limit` are posted; once there are no more to come it says so when none is left. */
 typedef struct btl_ib_rc_rxq {
     uint32_t size;
     uint32_t num;
@@ -33,8 +33,9 @@ typedef struct btl_ib_rc_rxq {
     uint32_t window; /* of a peer's own */
     bool shared;
     btl_ib_rc_rx_t rx; /* the following are of a shared one */
-    uint32_t limit;    /* 0: never */
+    uint32_t limit;    /* 0: the device does not say so */
     uint32_t made;
+    bool full;  /* there will not be more */
     bool armed; /* the device will say so */
     uint32_t slabs;
 
@@ -46,6 +47,7 @@ typedef struct btl_ib_rc_rxq {
     uint64_t refills;  /* how often buffers were posted again, */
     uint64_t refilled; /* and how many; of all connections */
     uint32_t doubled;  /* how often, because of the limit */
+    uint64_t emptied;  /* how often none was left, as far as that was told: messages were refused */
 } btl_ib_rc_rxq_t;
 
 typedef struct btl_ib_rc_rxqs {
@@ -82,13 +84,17 @@ int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_r
 int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool);
 
 /* The device says that a shared queue runs low: there are twice as many buffers, as far as there
- * may be. Returns 0 or a negative errno. */
+ * may be. If there may not, none was left, which is counted and told once. Returns 0 or a negative
+ * errno. */
 int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
                            const struct ibv_srq *srq);
 
 /* The device touches no buffer of a shared queue after stop, which logs what became of them all. */
 void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs);
 void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs);
+
+/* How often a shared queue had no buffer left. */
+uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs);
 
 /* Buffers of all shared queues. */
 uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs);

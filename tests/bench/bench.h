@@ -93,6 +93,7 @@ typedef struct bench_rail {
     bench_reading_t *reading;
     uint32_t held;    /* receive buffers not reposted */
     uint32_t busy;    /* refuse this many sends */
+    bool data_full;   /* the send queues of all channels but the first are full */
     bool refusal;     /* a REFUSED event waits */
     uint32_t refused; /* of this address */
     bool by_icmp;     /* REFUSED and `news` are of the network, and quote: */

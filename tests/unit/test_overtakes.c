@@ -160,6 +160,51 @@ static void beside_a_full_window(void **state)
     end(bench);
 }
 
+/* Data channels whose send queues are full hold up nothing of the command channel: neither short
+ * messages and acknowledgements, nor what repeats them. */
+static void beside_full_send_queues(void **state)
+{
+    bench_queue_t gone = {.last = &gone.first};
+
+    (void) state;
+    for (uint32_t before = 0; before <= 20000; before += 20000) { /* on their way already */
+        bench_t *bench = trains_job(false, 16384);
+        bench_rail_t *rail = &bench->hosts[0].rails[0];
+        if (before > 0) {
+            bench_send(bench, 0, 1, before, 1);
+            (void) let_in(bench, true);
+        }
+        rail->data_full = true;
+        bench_send(bench, 0, 1, 400000, 1);
+        bench_flow(bench);
+        const uint64_t blocked = bench_counters(bench, 0)->blocked_transport;
+        assert_true(blocked > 0);
+        for (int n = 0; n < 20; n++) {
+            const uint64_t received = bench_counters(bench, 1)->received_messages;
+            bench_turn(bench, 0); /* each leaves by itself */
+            bench_send(bench, 0, 1, 8, 1);
+            assert_int_equal(bench->wire.count, 1);
+            if (n % 5 == 0) {
+                bench_push(&gone, bench_pop(&bench->wire));
+                bench_run(bench, 5000);
+            }
+            bench_flow(bench);
+            bench_turn(bench, 1);
+            assert_int_equal(bench_counters(bench, 1)->received_messages, received + 1);
+            bench_send(bench, 1, 0, 8, 1); /* is acknowledged */
+            bench_run(bench, 200);
+        }
+        assert_int_equal(bench_counters(bench, 1)->retransmits, 0);
+        assert_int_equal(bench_counters(bench, 0)->retransmits, 4);
+        assert_true(bench_counters(bench, 0)->blocked_transport > blocked);
+        rail->data_full = false;
+        assert_true(bench_settle(bench, SECOND));
+        each_delivered_once(bench);
+        bench_clear(&gone);
+        end(bench);
+    }
+}
+
 /* Chunks that leave in the next turn of 0. */
 static uint32_t leave(bench_t *bench)
 {
@@ -366,6 +411,7 @@ int main(void)
         cmocka_unit_test(lost_among_its_like),
         cmocka_unit_test(lost_beside_bulk),
         cmocka_unit_test(beside_a_full_window),
+        cmocka_unit_test(beside_full_send_queues),
         cmocka_unit_test(trains_make_way),
         cmocka_unit_test(alone_holds_nothing_up),
         cmocka_unit_test(lost_ones_do_not_wait),

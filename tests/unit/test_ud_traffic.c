@@ -88,6 +88,10 @@ static void test_full(void **state)
     }
     assert_int_equal(error, EAGAIN);
     assert_int_equal(sent, 256);
+    fake.lose = false;
+    send_all(&pair, 0, 5, 100, SMALL); /* each channel has a send queue of its own */
+    assert_int_equal(poll_all(pair.b, BTL_IB_EVENT_RECV), 5);
+    fake.lose = true;
     fake_release();
     assert_int_equal(poll_all(pair.a, BTL_IB_EVENT_SENT), 250); /* the last row asked for nothing */
     fake.hold = false;

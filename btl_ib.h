@@ -39,6 +39,7 @@
 #include "btl_ib_progress_thread.h"
 #include "btl_ib_registration_cache.h"
 #include "btl_ib_registration_limit.h"
+#include "btl_ib_reopen.h"
 #include "btl_ib_stats.h"
 #include "btl_ib_verbose.h"
 
@@ -115,6 +116,7 @@ typedef struct btl_ib_component {
     btl_ib_registration_limit_t registered;
     btl_ib_stats_t stats;
     btl_ib_failed_procs_t failed_procs;
+    btl_ib_reopen_t reopen;
     btl_ib_drain_t drain;
     btl_ib_list_t gone; /* endpoints whose hosts said during a drain that nobody is there;
                          * btl_ib_recv.c */

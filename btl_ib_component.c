@@ -227,6 +227,7 @@ static bool create_engine(btl_ib_component_t *component)
 /* The engine and what belongs to it, as far as there is any. */
 static void free_engine(btl_ib_component_t *component)
 {
+    btl_ib_reopen_fini(&component->reopen);
     if (NULL != component->engine) {
         btl_ib_stats_end(&component->stats);
         btl_ib_engine_destroy(component->engine);
@@ -268,9 +269,14 @@ static bool make_modules(btl_ib_component_t *component)
         .log = &component->log,
         .rejected = &rejected,
     };
-    btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX];
-    const uint32_t count = btl_ib_open_devices(&request, opened);
+    btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
+    uint32_t count;
 
+    if (NULL == opened) {
+        return no_memory();
+    }
+    count = btl_ib_open_devices(&request, opened);
+    btl_ib_reopen_init(&component->reopen, &request, opened, count);
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
 
@@ -468,6 +474,18 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
 
 /* ---- progress ---- */
 
+/* Devices that failed may be back. What was registered with them is not any more. */
+__attribute__((noinline)) static void reopen_devices(btl_ib_component_t *component, uint64_t now)
+{
+    const uint32_t replaced = btl_ib_reopen_look(&component->reopen, now);
+
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        if (0 != (replaced & UINT32_C(1) << i) && NULL != component->modules[i]) {
+            btl_ib_registration_cache_lose(&component->modules[i]->cache);
+        }
+    }
+}
+
 /* Not inlined: then progress calls that are skipped need no stack. */
 __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
 {
@@ -492,6 +510,9 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
         }
         if (OPAL_UNLIKELY(component->reports.hole_pending)) {
             btl_ib_report_pending(&component->reports);
+        }
+        if (OPAL_UNLIKELY(now >= component->reopen.due)) {
+            reopen_devices(component, now);
         }
     }
     btl_ib_unlock();

@@ -147,10 +147,10 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
 /* Make a rail of an open device. Closes the device if it cannot. */
 static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *device, btl_ib_transport_t *transport,
-                     const btl_ib_queue_table_t *table)
+                     const btl_ib_device_plan_t *plan)
 {
     btl_ib_opened_device_t *opened = &search->opened[search->count];
-    const int rail = btl_ib_engine_add_rail(search->request->engine, transport, table);
+    const int rail = btl_ib_engine_add_rail(search->request->engine, transport, &plan->queues);
     char text[512];
 
     if (rail != (int) search->count) {
@@ -162,6 +162,9 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     opened->device = *device;
     opened->device.handle = NULL;
     opened->transport = transport;
+    opened->type = type;
+    opened->config = plan->config;
+    opened->queues = plan->queues;
     opened->bandwidth = device->bandwidth > 0 ? device->bandwidth : BANDWIDTH_UNKNOWN;
     if (search->request->bandwidth > 0) {
         opened->bandwidth = search->request->bandwidth;
@@ -169,7 +172,7 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
         opened->bandwidth = transport->attr.bandwidth;
     }
     opened->bandwidth /= (uint32_t) search->params->qps_per_port; /* they share the port's */
-    btl_ib_queues_format(table, text, sizeof(text));
+    btl_ib_queues_format(&plan->queues, text, sizeof(text));
     BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
                    transport->name, transport->attr.max_datagram, opened->bandwidth,
                    device->loopback ? ", this host only" : "", text);
@@ -203,7 +206,7 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                         ? open_device(search, type, device, &plan)
                         : NULL;
         if (NULL != transport) {
-            add_rail(search, type, device, transport, &plan.queues);
+            add_rail(search, type, device, transport, &plan);
         }
     }
 }

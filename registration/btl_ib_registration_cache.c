@@ -258,6 +258,11 @@ static bool evict_elsewhere(const btl_ib_registration_cache_t *cache)
     return false;
 }
 
+void btl_ib_registration_cache_lose(btl_ib_registration_cache_t *cache)
+{
+    cache->lost = true;
+}
+
 btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cache, void *base,
                                                size_t size, uint32_t flags)
 {
@@ -266,7 +271,7 @@ btl_ib_registration_t *btl_ib_registration_get(btl_ib_registration_cache_t *cach
     btl_ib_registration_t *registration;
     int rc;
 
-    if (NULL == cache->rcache || 0 == size) {
+    if (NULL == cache->rcache || 0 == size || cache->lost) {
         return NULL;
     }
     if (size > cache->region_max) {

@@ -302,6 +302,7 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/named_direct.c \
     tests/sim/named_guard.c \
     tests/sim/named_failover.c \
+    tests/sim/named_replace.c \
     tests/sim/named_ways.c \
     tests/sim/named_zcopy.c \
     tests/sim/named_kick.c \

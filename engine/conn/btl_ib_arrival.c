@@ -13,6 +13,14 @@
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
 
+static bool is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool genuine = btl_ib_failover_is_told(conn, view);
+
+    conn->engine->count.dropped_token += !genuine;
+    return genuine;
+}
+
 void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
@@ -39,7 +47,9 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     }
     const bool acks = btl_ib_ack_rx_is_new(conn, view);
     if ((acks && !btl_ib_ack_rx_check(conn, view))
-        || (btl_ib_type_is_sequenced(view->type) && !btl_ib_input_check(conn, view, event->size))) {
+        || (btl_ib_type_is_sequenced(view->type)
+                ? !btl_ib_input_check(conn, view, event->size)
+                : view->type == BTL_IB_TYPE_ADDRESS && !is_told(conn, view))) {
         return;
     }
     if (rail != conn->route.via) {
@@ -48,11 +58,15 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (rail == conn->rail && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
-    if (btl_ib_input_take(conn, view, acks)) {
-        /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
-        engine->count.connections_closed++;
-        BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer",
-                   BTL_IB_NAME_ARGS(conn->identity.name));
-        btl_ib_conn_reset(conn);
+    if (!btl_ib_input_take(conn, view, acks)) {
+        return;
     }
+    if (view->type == BTL_IB_TYPE_ADDRESS) {
+        btl_ib_failover_told(conn, view);
+        return;
+    }
+    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
+    engine->count.connections_closed++;
+    BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer", BTL_IB_NAME_ARGS(conn->identity.name));
+    btl_ib_conn_reset(conn);
 }

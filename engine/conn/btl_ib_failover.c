@@ -14,7 +14,9 @@
 #include "btl_ib_failover.h"
 
 #include "btl_ib_ack_send.h"
+#include "btl_ib_address_send.h"
 #include "btl_ib_conn.h"
+#include "btl_ib_offload.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_route.h"
@@ -172,18 +174,54 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
     }
 }
 
+/* Only this datagram takes the connection's own route. If the peer gets it, it follows, and so do
+ * we when it answers. */
+static void ask_by_own(btl_ib_conn_t *conn)
+{
+    const btl_ib_route_t before = conn->route;
+
+    btl_ib_route_by_own(conn);
+    btl_ib_validation_asked(conn);
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    btl_ib_route_restore(conn, &before);
+}
+
 void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
     if (conn->route.via == conn->rail || !btl_ib_route_has_own(conn)) {
         return;
     }
-    /* Only this datagram takes its own route. If the peer gets it, it follows, and so do we when it
-     * answers. */
-    const btl_ib_route_t before = conn->route;
-    btl_ib_route_by_own(conn);
-    btl_ib_validation_asked(conn);
-    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
-    btl_ib_route_restore(conn, &before);
+    /* Where our rail is now the peer may not know: then it asks. */
+    if (conn->rail->generation == 0 || !btl_ib_address_send(conn)) {
+        ask_by_own(conn);
+    }
+}
+
+bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return view->where.proof
+           == btl_ib_token_of_address(&conn->engine->config.secret, view->token,
+                                      view->where.generation, view->payload, view->size);
+}
+
+void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->where.generation < conn->route.generation) { /* late */
+        return;
+    }
+    if (view->where.generation > conn->route.generation) {
+        btl_ib_offload_device_failed(conn, ENODEV); /* the peer's; it uses the address up to now */
+        btl_ib_offload_disable(conn);
+        if (!btl_ib_route_replace(conn, view)) {
+            return;
+        }
+        btl_ib_validation_renew(conn);
+        BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
+                   BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
+    }
+    if (btl_ib_route_has_own(conn)) {
+        ask_by_own(conn);
+    }
 }
 
 void btl_ib_failover_ask(btl_ib_conn_t *conn)
@@ -195,8 +233,8 @@ void btl_ib_failover_ask(btl_ib_conn_t *conn)
         }
         if (other->route.via == other->rail) {
             btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
-        } else {
-            btl_ib_failover_home(other);
+        } else if (btl_ib_route_has_own(other)) {
+            ask_by_own(other);
         }
     }
 }

@@ -32,8 +32,16 @@ bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
 /* Ask the same process for a sign of life by all other rails. */
 void btl_ib_failover_ask(btl_ib_conn_t *conn);
 
-/* Probe the connection's own route, if it uses another: does it work again? */
+/* Probe the connection's own route, if it uses another: does it work again? A peer that may not
+ * know where our rail is now is told so by the present route, and probes it. */
 void btl_ib_failover_home(btl_ib_conn_t *conn);
+
+/* Is this ADDRESS of the peer, and of nobody who saw others? */
+bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The peer tells where its rail is now: probe that. If it is news, devices execute no
+ * operations any more. */
+void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A valid datagram with time stamp `stamp` came by another route than the one in use. If it is not
  * late, the peer's route is ours from now on. */

@@ -41,7 +41,7 @@ void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
 
 uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail)
 {
-    return engine->rails[rail]->transport->overflows;
+    return engine->rails[rail]->overflows + engine->rails[rail]->transport->overflows;
 }
 
 const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,

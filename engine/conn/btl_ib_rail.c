@@ -6,11 +6,11 @@
 /*
  * What transports say of peers and of themselves, besides datagrams.
  *
- * A device that failed is gone for good. A port that is down may come up again: its connections go
- * on by other rails or, where there is none, wait, as behind a network that loses everything. When
- * it is up they go back. A port that stays down for `down_limit`, or lacks more than its link,
- * counts as failed: nobody waits for it any more. But its transport is still asked, and when it is
- * back it is used again as after any other time down.
+ * A device that failed is gone until the user puts another transport in its place. A port that is
+ * down may come up again: its connections go on by other rails or, where there is none, wait, as
+ * behind a network that loses everything. When it is up they go back. A port that stays down for
+ * `down_limit`, or lacks more than its link, counts as failed: nobody waits for it any more. But
+ * its transport is still asked, and when it is back it is used again as after any other time down.
  */
 
 #include "btl_ib_rail.h"
@@ -124,7 +124,7 @@ static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (conn->rail == rail && btl_ib_conn_alive(conn)
             && (!down || (conn->route.via != rail && !has_atomics(conn)))) {
-            btl_ib_offload_device_failed(conn);
+            btl_ib_offload_device_failed(conn, rail->health.error);
         }
     }
 }
@@ -208,19 +208,11 @@ static bool went_down(btl_ib_rail_t *rail, int error)
     return false;
 }
 
-/* The port is up again. Connections that still go by it have lost what they sent since it went
- * down; those whose present rail is not usable may go by it; those whose own rail it is probe
- * it. */
-static void came_up(btl_ib_rail_t *rail)
+/* Connections that still go by it have lost what they sent since it went down; those whose present
+ * rail is not usable may go by it; those whose own rail it is probe it. */
+static void use_again(btl_ib_rail_t *rail)
 {
-    if (!rail->health.down) {
-        return;
-    }
-    BTL_IB_LOG(rail->engine, rail->health.left > 0 || rail->health.failed ? 0 : 1,
-               "%s: the port is up again", rail->transport->name);
-    rail->health.down = false;
-    rail->health.failed = false;
-    rail->health.reported = false;
+    rail->health = (btl_ib_rail_health_t){0};
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
         if (!btl_ib_conn_alive(conn)) {
             continue;
@@ -233,6 +225,31 @@ static void came_up(btl_ib_rail_t *rail)
             btl_ib_failover_home(conn);
         }
     }
+}
+
+/* The port is up again. */
+static void came_up(btl_ib_rail_t *rail)
+{
+    if (!rail->health.down) {
+        return;
+    }
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 || rail->health.failed ? 0 : 1,
+               "%s: the port is up again", rail->transport->name);
+    use_again(rail);
+}
+
+void btl_ib_rail_replaced(btl_ib_rail_t *rail)
+{
+    BTL_IB_LOG(rail->engine, 0, "%s: the device that failed is there again, and is used",
+               rail->transport->name);
+    rail->engine->count.replaced++;
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (conn->rail == rail) {
+            btl_ib_offload_disable(conn);
+            btl_ib_validation_renew(conn);
+        }
+    }
+    use_again(rail);
 }
 
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail)

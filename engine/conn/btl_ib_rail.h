@@ -15,6 +15,10 @@
  * thread. */
 bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
+/* Another transport is in the place of the one that failed: connections go by it again. Peers are
+ * told, by other rails, where it is. */
+void btl_ib_rail_replaced(btl_ib_rail_t *rail);
+
 /* Has a port been down for too long? Then the device counts as failed. Returns as above. */
 bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
 

@@ -113,6 +113,13 @@ void btl_ib_validation_moved(btl_ib_conn_t *conn)
     conn->validation.questions = 0;
 }
 
+void btl_ib_validation_renew(btl_ib_conn_t *conn)
+{
+    conn->validation.valid = false;
+    conn->validation.refused_at = 0;
+    conn->validation.question_at = 0;
+}
+
 void btl_ib_validation_asked(btl_ib_conn_t *conn)
 {
     conn->validation.question_at = conn->engine->clock.now;

@@ -47,6 +47,9 @@ bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
 void btl_ib_validation_moved(btl_ib_conn_t *conn);
 void btl_ib_validation_asked(btl_ib_conn_t *conn);
 
+/* One of its own two rails is at another address now: nothing is known of that. */
+void btl_ib_validation_renew(btl_ib_conn_t *conn);
+
 /* Refusals by its own two rails are believed. And: were they believed lately, with nothing getting
  * there since? */
 void btl_ib_validation_refused(btl_ib_conn_t *conn);

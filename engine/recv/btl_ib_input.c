@@ -438,6 +438,9 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_
     case BTL_IB_TYPE_REFUSED:
         btl_ib_op_recv_refused(conn, view);
         break;
+    case BTL_IB_TYPE_ADDRESS:
+        conn->engine->count.received_addresses++;
+        return true;
     case BTL_IB_TYPE_CLOSE:
         return true;
     default:

@@ -20,7 +20,7 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
 /* Process a datagram that is genuine and valid. `new_acks`: also its acknowledgements. True: it is
- * a CLOSE, which ends this incarnation of the connection. */
+ * a CLOSE, which ends this incarnation of the connection, or an ADDRESS. */
 bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_acks);
 
 /* Parse a genuine datagram, and check all that needs no connection. False: counted. */

@@ -29,6 +29,11 @@ void btl_ib_offload_init(btl_ib_conn_t *conn)
     btl_ib_list_init(&conn->offload.running);
 }
 
+void btl_ib_offload_disable(btl_ib_conn_t *conn)
+{
+    conn->offload.disabled = true;
+}
+
 /* ---- selection ---- */
 
 bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
@@ -56,7 +61,7 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
         return op->by_device;
     }
     return conn->route.via == conn->rail && btl_ib_rail_usable(conn->rail)
-           && btl_ib_offload_possible(conn, op);
+           && !conn->offload.disabled && btl_ib_offload_possible(conn, op);
 }
 
 /* ---- start ---- */
@@ -80,7 +85,8 @@ static int hand_over(const btl_ib_conn_t *conn, btl_ib_op_t *op)
         .context = op,
     };
 
-    if (conn->rail->health.failed || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
+    if (conn->rail->health.failed || conn->offload.disabled
+        || conn->route.address == BTL_IB_ADDR_UNKNOWN) {
         return -ENETDOWN;
     }
     if (conn->rail->health.down) { /* it may come back, and atomics have no alternative */
@@ -262,16 +268,16 @@ void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status)
     }
 }
 
-void btl_ib_offload_device_failed(btl_ib_conn_t *conn)
+void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error)
 {
     btl_ib_op_t *op;
 
     take_back(conn);
     while ((op = BTL_IB_LIST_FIRST(btl_ib_op_t, &conn->offload.running, out.link)) != NULL) {
         leave(conn, op);
-        fall_back(conn, op, conn->rail->health.error);
+        fall_back(conn, op, error);
     }
     while ((op = BTL_IB_LIST_POP(btl_ib_op_t, &conn->offload.waiting, out.link)) != NULL) {
-        fall_back(conn, op, conn->rail->health.error);
+        fall_back(conn, op, error);
     }
 }

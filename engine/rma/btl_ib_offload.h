@@ -32,6 +32,10 @@
 
 void btl_ib_offload_init(btl_ib_conn_t *conn);
 
+/* The device of one of the two rails was lost, and is there again: the keys of memory that either
+ * told the other are void, so processors execute everything from now on. None is in the device. */
+void btl_ib_offload_disable(btl_ib_conn_t *conn);
+
 /* Can the device execute it? And is it to be offloaded: because the device can, or because only
  * the device may? */
 bool btl_ib_offload_possible(const btl_ib_conn_t *conn, const btl_ib_op_t *op);
@@ -49,7 +53,8 @@ void btl_ib_offload_event(const btl_ib_event_t *event);
 /* End all with `status`. Their memory is no longer in use. */
 void btl_ib_offload_give_up(btl_ib_conn_t *conn, int status);
 
-/* The connection's own rail failed: emulate what can be emulated. */
-void btl_ib_offload_device_failed(btl_ib_conn_t *conn);
+/* The device at either end of the connection's own rails failed with that errno: emulate what can
+ * be emulated. */
+void btl_ib_offload_device_failed(btl_ib_conn_t *conn, int error);
 
 #endif

@@ -5,22 +5,10 @@
 
 #include "btl_ib_route.h"
 
+#include <assert.h>
 #include <string.h>
 
-int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
-{
-    btl_ib_transport_t *transport = conn->rail->transport;
-    btl_ib_route_t *route = &conn->route;
-    int rc = transport->ops->addr_add(transport, info->address, info->address_len, &route->address);
-
-    if (rc != 0) {
-        route->address = BTL_IB_ADDR_UNKNOWN;
-    }
-    route->published_len = info->address_len;
-    memcpy(route->published, info->address, info->address_len);
-    btl_ib_route_by_own(conn);
-    return conn->rail->health.failed ? 0 : rc;
-}
+static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_ADDR_BYTES, "an ADDRESS holds that of any transport");
 
 void btl_ib_route_by_own(btl_ib_conn_t *conn)
 {
@@ -49,6 +37,63 @@ void btl_ib_route_fini(btl_ib_conn_t *conn)
     if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
         conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->route.address);
     }
+}
+
+/* The address on the own rail that was published or told last. Returns 0 or what the transport
+ * says. */
+static int add_own(btl_ib_conn_t *conn)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_route_t *route = &conn->route;
+    const int rc = transport->ops->addr_add(transport, route->published, route->published_len,
+                                            &route->address);
+
+    if (rc != 0) {
+        route->address = BTL_IB_ADDR_UNKNOWN;
+    }
+    return rc;
+}
+
+int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    conn->route.published_len = info->address_len;
+    memcpy(conn->route.published, info->address, info->address_len);
+    const int rc = add_own(conn);
+    btl_ib_route_by_own(conn);
+    return conn->rail->health.failed ? 0 : rc;
+}
+
+void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+{
+    if (conn->rail == rail) {
+        (void) add_own(conn);
+    }
+    if (conn->route.via == rail) {
+        btl_ib_route_by_own(conn);
+    }
+}
+
+bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_route_t *route = &conn->route;
+    const btl_ib_route_t before = *route;
+    const bool own = route->via == conn->rail;
+
+    route->published_len = view->size;
+    memcpy(route->published, view->payload, view->size);
+    const int rc = add_own(conn);
+    if (rc != 0 && !conn->rail->health.failed) {
+        *route = before;
+        return false;
+    }
+    route->generation = view->where.generation;
+    if (before.address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, before.address);
+    }
+    if (own) {
+        btl_ib_route_by_own(conn);
+    }
+    return true;
 }
 
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn)

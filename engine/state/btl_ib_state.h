@@ -111,6 +111,7 @@ typedef struct btl_ib_offload {
     btl_ib_list_t running; /* in the device */
     uint32_t count;        /* length of `running` */
     uint64_t moved_at;     /* awake: last start or end of one, or when the first began to wait */
+    bool disabled;         /* a device was lost, and its keys with it: processors do it all */
 } btl_ib_offload_t;
 
 /* Answers to the peer's one-sided operations. Written by btl_ib_answers.c. */
@@ -220,8 +221,9 @@ typedef struct btl_ib_route {
     uint64_t moved_at;                  /* us: last change of route */
     /* The peer's address on conn->rail; BTL_IB_ADDR_UNKNOWN if the rail did not take it. */
     btl_ib_addr_t address;
+    uint32_t generation; /* of that address, if the peer told of a new one; 0: it published it */
     uint32_t published_len;
-    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it */
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
 } btl_ib_route_t;
 
 /* Sent segments: in flight, lost or deferred. Written by btl_ib_sentmap.c. */
@@ -416,10 +418,20 @@ typedef struct btl_ib_rail_health {
     bool down;           /* it may come back, failed or not: its transport says so */
 } btl_ib_rail_health_t;
 
+/* A transport whose device failed, and in whose place there is another. It is stopped, and memory
+ * is still withdrawn from it. */
+typedef struct btl_ib_retired {
+    btl_ib_list_t link;
+    btl_ib_transport_t *transport;
+} btl_ib_retired_t;
+
 typedef struct btl_ib_rail {
     btl_ib_engine_t *engine;
     btl_ib_transport_t *transport;
     uint32_t index;
+    uint32_t generation;         /* times that another transport took the place of a failed one */
+    uint64_t overflows;          /* of those */
+    btl_ib_list_t retired;       /* those of them that are not closed yet */
     btl_ib_queue_table_t queues; /* ours */
     btl_ib_credit_pool_t credit[BTL_IB_QUEUES_MAX];
     btl_ib_pool_t pool;

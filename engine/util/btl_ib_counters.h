@@ -43,6 +43,8 @@
     X(sent_responses,                                                                              \
       "PATH_RESPONSEs sent: first contacts whose sender could not be looked up yet")               \
     X(received_responses, "PATH_RESPONSEs received")                                               \
+    X(sent_addresses, "ADDRESSes sent: a device that was opened anew is somewhere else")           \
+    X(received_addresses, "ADDRESSes received")                                                    \
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
     X(received_bytes, "payload bytes accepted")                                                    \
@@ -106,6 +108,7 @@
     X(async_turns, "turns of the thread, while the application did not call progress")             \
     X(rekeys, "keys changed because enough was sent with the one before")                          \
     X(failovers, "times that a connection went on by another rail")                                \
+    X(replaced, "devices that failed and were opened anew")                                        \
     X(connections, "connections made")                                                             \
     X(connections_passive, "connections made by a peer that was never added")                      \
     X(connections_closed, "connections closed by the peer")                                        \

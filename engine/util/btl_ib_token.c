@@ -5,6 +5,8 @@
 
 #include "btl_ib_token.h"
 
+#include <string.h>
+
 typedef struct sip_state {
     uint64_t v0, v1, v2, v3;
 } sip_state_t;
@@ -105,4 +107,17 @@ uint64_t btl_ib_token_of_response(const btl_ib_secret_t *of_sender, uint64_t tok
     store(bytes + 8, id, 4);
     const uint64_t proof = btl_ib_siphash(of_sender, bytes, sizeof bytes);
     return 0 != proof ? proof : 1;
+}
+
+/* Of another length, too. */
+uint64_t btl_ib_token_of_address(const btl_ib_secret_t *of_receiver, uint64_t token,
+                                 uint32_t generation, const void *address, uint32_t len)
+{
+    uint8_t bytes[16 + BTL_IB_TOKEN_ADDRESS_MAX] = {0};
+
+    store(bytes, token, 8);
+    store(bytes + 8, generation, 4);
+    store(bytes + 12, len, 4);
+    memcpy(bytes + 16, address, len);
+    return btl_ib_siphash(of_receiver, bytes, sizeof bytes);
 }

@@ -22,11 +22,13 @@
  *   REFUSED [CONNECT] operation             segments of this PUT are rejected
  *   BUNDLE [CONNECT] entries                several whole messages
  *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
+ *   ADDRESS where, address                  the sender's rail of this connection is there now
  *   PATH_RESPONSE                           a datagram with CONNECT arrived, but its sender cannot
  *                                           be looked up now; `token` proves that, all else but
  *                                           `connection` and `length` is 0
  *
- * ACK, CLOSE, REFUSED and PATH_RESPONSE are not sequenced, not retransmitted and need no credit.
+ * ACK, CLOSE, REFUSED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
+ * credit.
  * All others are numbered within their space (the channel they were first sent on), retransmitted,
  * and accepted once.
  *
@@ -114,6 +116,12 @@
  *   |    size     | tag  | zero |
  *   +------+------+------+------+
  *
+ * where: 1 to BTL_IB_ADDRESS_MAX bytes of address follow; generation grows with each of that rail;
+ * proof (btl_ib_token_of_address()): whoever only sees datagrams cannot make it
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |                         proof                         |        generation         |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
  * part: of a body of `total` bytes those from `offset` on; type and tag of the segment as a whole
  *   +------+------+------+------+------+------+------+------+
  *   |   offset    |    total    | type | tag  |    zero     |
@@ -137,7 +145,11 @@
 
 #define BTL_IB_WIRE_VERSION 1
 
+/* Bytes of the address in an ADDRESS. */
+#define BTL_IB_ADDRESS_MAX 64u
+
 typedef enum btl_ib_type {
+    BTL_IB_TYPE_ADDRESS = 0,
     BTL_IB_TYPE_DATA = 1,
     BTL_IB_TYPE_CHUNK = 2,
     BTL_IB_TYPE_SKIP = 3,
@@ -267,6 +279,13 @@ typedef struct btl_ib_wire_part {
     uint16_t zero;
 } btl_ib_wire_part_t;
 
+/* The proof in two halves, as in GOT. */
+typedef struct btl_ib_wire_where {
+    uint32_t proof_low;
+    uint32_t proof_high;
+    uint32_t generation;
+} btl_ib_wire_where_t;
+
 /* Parts begin at multiples of so many bytes, and all but the last have as many. */
 #define BTL_IB_PART_UNIT 8u
 
@@ -325,6 +344,9 @@ BTL_IB_WIRE_AT(btl_ib_wire_part_t, type, 4);
 BTL_IB_WIRE_AT(btl_ib_wire_part_t, tag, 5);
 BTL_IB_WIRE_AT(btl_ib_wire_part_t, zero, 6);
 static_assert(sizeof(btl_ib_wire_part_t) == 8, "PART");
+BTL_IB_WIRE_AT(btl_ib_wire_where_t, proof_high, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_where_t, generation, 8);
+static_assert(sizeof(btl_ib_wire_where_t) == 12, "ADDRESS");
 static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
 static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
 static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
@@ -413,10 +435,17 @@ typedef struct btl_ib_view {
         uint8_t tag;
     } part;
 
-    uint32_t skip;  /* SKIP: how many sequences */
+    uint32_t skip; /* SKIP: how many sequences */
+
+    struct {
+        uint64_t proof;
+        uint32_t generation;
+    } where; /* ADDRESS */
+
     uint32_t bytes; /* BUNDLE: of all its messages; VOID: its zeros */
 
-    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes. */
+    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes; ADDRESS:
+     * the address. */
     uint8_t *payload;
     uint32_t size;
 } btl_ib_view_t;
@@ -498,7 +527,7 @@ uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
 static inline bool btl_ib_type_is_sequenced(uint32_t type)
 {
     return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED
-           && type != BTL_IB_TYPE_PATH_RESPONSE;
+           && type != BTL_IB_TYPE_PATH_RESPONSE && type != BTL_IB_TYPE_ADDRESS;
 }
 
 /* Range `i` of a block: sequences [*from, *to). */

@@ -17,6 +17,7 @@ static inline uint64_t bench_counted(const btl_ib_counters_t *count)
 {
     uint64_t sum = count->received_segments + count->received_parts + count->received_skips
                    + count->received_acks + count->received_refusals + count->received_responses
+                   + count->received_addresses
                    + count->received_unidentified + count->connections_closed
                    - count->refused_draining;
 

@@ -28,7 +28,7 @@ bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rai
         known = false;
     }
     if (known) {
-        btl_ib_engine_rail_info(peer->engine, remote_rail, info);
+        *info = peer->published[remote_rail];
         info->answers = peer->answers;
     }
     sim_trace(sim, T_LOOKUP, proc->index, peer == NULL ? UINT32_MAX : peer->index, rail,
@@ -118,7 +118,7 @@ bool app_connect(proc_t *proc, uint32_t peer_index, uint32_t rail)
         if (!peer->up) {
             return false;
         }
-        btl_ib_engine_rail_info(peer->engine, rail, &info);
+        info = peer->published[rail];
         info.answers = peer->answers;
         result = btl_ib_conn_create(proc->engine, rail, &info, link, &conn);
         if (result == 0) {

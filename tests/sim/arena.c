@@ -42,6 +42,7 @@ static void must_register(proc_t *proc, uint32_t from, uint32_t size, uint32_t a
     for (uint32_t i = 0; rc == 0 && i < proc->sim->nrails; i++) {
         const btl_ib_rdma_ops_t *ops = arena_mover(proc, i, &t);
         btl_ib_place_t *place = &region->place[i];
+        region->device[i] = ops == NULL ? NULL : t;
         *place = (btl_ib_place_t){
             .address = (uint64_t) (uintptr_t) base,
             .rail = i,
@@ -57,13 +58,10 @@ static void must_register(proc_t *proc, uint32_t from, uint32_t size, uint32_t a
 
 static void unregister(proc_t *proc, named_region_t *region)
 {
-    btl_ib_transport_t *t;
-
     btl_ib_region_remove(proc->engine, &region->key);
     for (uint32_t i = 0; i < proc->sim->nrails; i++) {
-        const btl_ib_rdma_ops_t *ops = arena_mover(proc, i, &t);
-        if (ops != NULL) {
-            ops->withdraw(t, region->handle[i]);
+        if (proc->rails[i] != NULL && region->device[i] != NULL) {
+            region->device[i]->ops->rdma->withdraw(region->device[i], region->handle[i]);
         }
     }
 }

@@ -40,6 +40,7 @@ typedef struct named_region {
     btl_ib_region_key_t key;
     btl_ib_place_t place[BTL_IB_RAILS_MAX];
     void *handle[BTL_IB_RAILS_MAX];
+    btl_ib_transport_t *device[BTL_IB_RAILS_MAX]; /* whose handle that is */
 } named_region_t;
 
 struct arena {

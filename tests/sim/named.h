@@ -50,6 +50,16 @@ uint64_t slowest(const sim_t *sim, uint32_t from);
 
 void must_be_within(sim_t *sim, const char *what, uint64_t value, uint64_t bound);
 
+/* named_failover.c. Everybody knows everybody by each rail. */
+void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails);
+/* Messages of all sizes both ways, by each rail, for some milliseconds; and: we are in the middle of it. */
+void rails_traffic(sim_t *sim);
+void rails_in_traffic(sim_t *sim);
+/* All arrived within `time`, by the connections there were. */
+void rails_survive(sim_t *sim, uint64_t time);
+/* Do processes 0 and 1 use (or, if `uses` is false, leave) their rail 0? */
+void rails_must_use_first(sim_t *sim, bool uses, const char *when);
+
 /* named_contact.c */
 void closes_lost(sim_t *sim);
 void both_at_once(sim_t *sim);
@@ -149,6 +159,13 @@ void failover_not_for_hole(sim_t *sim);
 void failover_first_contact(sim_t *sim);
 void port_flaps(sim_t *sim);
 void port_flaps_of_two(sim_t *sim);
+void device_back(sim_t *sim);
+void device_back_at_both(sim_t *sim);
+void device_back_untold(sim_t *sim);
+void device_back_in_need(sim_t *sim);
+void device_back_guarded(sim_t *sim);
+void device_back_new_peer(sim_t *sim);
+void device_back_direct(sim_t *sim);
 void port_back_late(sim_t *sim);
 void port_back_late_at_both(sim_t *sim);
 void port_back_late_alone(sim_t *sim);

@@ -46,13 +46,13 @@ static void acquainted_for(sim_t *sim, uint32_t procs, uint32_t rails, uint64_t 
     sim_run_until(sim, sim->now + SIM_MS(1));
 }
 
-static void acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
+void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
 {
     acquainted_for(sim, procs, rails, UINT64_C(180) * 1000 * 1000);
 }
 
 /* Messages of all sizes both ways, by each rail, for some milliseconds. */
-static void traffic(sim_t *sim)
+void rails_traffic(sim_t *sim)
 {
     static const uint32_t sizes[] = {8, 60000, 1000, 300, 20000};
     uint32_t pairs = sim->nprocs * sim->nprocs;
@@ -68,9 +68,9 @@ static void traffic(sim_t *sim)
 }
 
 /* The same, and we are in the middle of it. */
-static void in_traffic(sim_t *sim)
+void rails_in_traffic(sim_t *sim)
 {
-    traffic(sim);
+    rails_traffic(sim);
     sim_run_until(sim, sim->now + SIM_US(700));
 }
 
@@ -83,7 +83,7 @@ static void broken_for_a_while(sim_t *sim, bool (*drop)(sim_t *, const datagram_
 }
 
 /* All arrived within `time`, by the connections there were. */
-static void all_survive(sim_t *sim, uint64_t time)
+void rails_survive(sim_t *sim, uint64_t time)
 {
     run_settle(sim, time);
     must_be_within(sim, "connections lost with a device", sim->applied[F_DEATH], 0);
@@ -95,44 +95,44 @@ static void all_survive(sim_t *sim, uint64_t time)
 
 void failover_sender(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
     rail_fail_device(sim->procs[0].rails[0]);
     run_settle(sim, SIM_MS(200));
     must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
-    all_survive(sim, SIM_MS(200));
+    rails_survive(sim, SIM_MS(200));
 }
 
 void failover_many(sim_t *sim)
 {
-    acquainted(sim, 5, 3);
-    in_traffic(sim);
+    rails_acquainted(sim, 5, 3);
+    rails_in_traffic(sim);
     rail_fail_device(sim->procs[0].rails[1]);
     sim_run_until(sim, sim->now + SIM_US(300));
     rail_fail_device(sim->procs[1].rails[1]);
     sim_run_until(sim, sim->now + SIM_US(300));
     rail_fail_device(sim->procs[1].rails[0]);
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 /* Both ends of a wire at once: each finds the other by the next. */
 void failover_both(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
     rail_fail_device(sim->procs[0].rails[1]);
     rail_fail_device(sim->procs[1].rails[1]);
-    all_survive(sim, SIM_MS(200));
+    rails_survive(sim, SIM_MS(200));
 }
 
 void failover_idle(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     rail_fail_device(sim->procs[0].rails[0]);
     sim_run_until(sim, sim->now + SIM_S(10));
     say(sim, 1, 0, 100, 1000)->rail = 0;
     say(sim, 0, 1, 30000, 1000)->rail = 0;
-    all_survive(sim, SIM_MS(20));
+    rails_survive(sim, SIM_MS(20));
 }
 
 void failover_in_kick(sim_t *sim)
@@ -152,7 +152,7 @@ void failover_in_kick(sim_t *sim)
     rail_fail_device(sim->procs[0].rails[0]);
     sim_run_until(sim, sim->now + SIM_MS(100));
     must_be_within(sim, "messages that wait for the end of a computation", sim->undelivered, 0);
-    all_survive(sim, SIM_S(2));
+    rails_survive(sim, SIM_S(2));
 }
 
 static bool drop_news(sim_t *sim, const datagram_t *d)
@@ -164,7 +164,7 @@ static bool drop_news(sim_t *sim, const datagram_t *d)
 /* Nobody tells the peer: it finds out. */
 void failover_news_lost(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     sim->scratch[0] = 1;
     sim->drop = drop_news;
     rail_fail_device(sim->procs[0].rails[0]);
@@ -173,7 +173,7 @@ void failover_news_lost(sim_t *sim)
     for (uint32_t i = 0; i < 10; i++) {
         say(sim, 1, 0, 3000, 1000)->rail = 0;
     }
-    all_survive(sim, SIM_S(3));
+    rails_survive(sim, SIM_S(3));
 }
 
 static bool drop_first_way(sim_t *sim, const datagram_t *d)
@@ -184,10 +184,10 @@ static bool drop_first_way(sim_t *sim, const datagram_t *d)
 /* No device says anything, but nothing gets through any more by one rail. */
 void failover_broken_way(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
     sim->drop = drop_first_way;
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 static bool drop_large_by_first_way(sim_t *sim, const datagram_t *d)
@@ -198,21 +198,21 @@ static bool drop_large_by_first_way(sim_t *sim, const datagram_t *d)
 /* One rail carries less than anybody would cut segments for, and yet answers. */
 void failover_narrow_way(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     sim->drop = drop_large_by_first_way;
     say(sim, 0, 1, 30000, 1000)->rail = 0;
-    all_survive(sim, SIM_S(30));
+    rails_survive(sim, SIM_S(30));
 }
 
 /* The way heals, and then the other one fails: back to the first. */
 void failover_back(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
     broken_for_a_while(sim, drop_first_way);
-    in_traffic(sim);
+    rails_in_traffic(sim);
     rail_fail_device(sim->procs[0].rails[1]);
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 static bool drop_second_way(sim_t *sim, const datagram_t *d)
@@ -223,33 +223,33 @@ static bool drop_second_way(sim_t *sim, const datagram_t *d)
 /* The way heals, and then the other one breaks, without a word: the first is found again. */
 void failover_in_turn(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     for (int i = 0; i < 4; i++) {
-        in_traffic(sim);
+        rails_in_traffic(sim);
         broken_for_a_while(sim, i % 2 == 0 ? drop_first_way : drop_second_way);
         sim_run_until(sim, sim->now + SIM_S(20));
     }
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 /* A connection is away from its own rail when the device that it goes by fails, and so is the other one's. */
 void failover_away(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     btl_ib_conn_t *b = proc_link(&sim->procs[0], 1, 1)->conn;
     if (!inside_fail_over(b)) {
         sim_fail(sim, "there is no other way");
     }
     rail_fail_device(sim->procs[0].rails[0]);
-    traffic(sim);
-    all_survive(sim, SIM_S(1));
+    rails_traffic(sim);
+    rails_survive(sim, SIM_S(1));
 }
 
 /* While traffic goes on a healed way is taken back. */
 void failover_home(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
     broken_for_a_while(sim, drop_first_way);
     const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
     if (inside_by_its_own(a)) {
@@ -262,7 +262,7 @@ void failover_home(sim_t *sim)
     if (!inside_by_its_own(a)) {
         sim_fail(sim, "the healed way is not taken back");
     }
-    all_survive(sim, SIM_S(1));
+    rails_survive(sim, SIM_S(1));
 }
 
 static bool drop_two_ways(sim_t *sim, const datagram_t *d)
@@ -273,60 +273,60 @@ static bool drop_two_ways(sim_t *sim, const datagram_t *d)
 /* Two of three ways are dark, and nobody used the third just now. */
 void failover_third(sim_t *sim)
 {
-    acquainted(sim, 2, 3);
+    rails_acquainted(sim, 2, 3);
     sim->drop = drop_two_ways;
     sim_run_until(sim, sim->now + SIM_S(10));
     for (uint32_t i = 0; i < 4; i++) {
         say(sim, i % 2, 1 - i % 2, 3000, 1000)->rail = i / 2;
     }
-    all_survive(sim, SIM_S(3));
+    rails_survive(sim, SIM_S(3));
 }
 
 /* What one moves to has failed at the other. */
 void failover_crossed(sim_t *sim)
 {
-    acquainted(sim, 2, 3);
-    in_traffic(sim);
+    rails_acquainted(sim, 2, 3);
+    rails_in_traffic(sim);
     rail_fail_device(sim->procs[0].rails[0]);
     rail_fail_device(sim->procs[1].rails[1]);
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 /* Datagrams of the old way come later than those of the new one: nobody goes back for them. */
 void failover_late(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     fault_add(sim, F_JITTER, 0, sim->now + SIM_S(1), 1000000, SIM_MS(2));
-    traffic(sim);
+    rails_traffic(sim);
     sim_run_until(sim, sim->now + SIM_MS(1));
     rail_fail_device(sim->procs[0].rails[0]);
     sim_run_until(sim, sim->now + SIM_MS(20));
     must_be_within(sim, "ways taken", sim_counters(sim, 1)->failovers, 1);
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 /* Both move at once, to different ways: they come to agree. */
 void failover_disagree(sim_t *sim)
 {
-    acquainted(sim, 2, 3);
+    rails_acquainted(sim, 2, 3);
     btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
     btl_ib_conn_t *b = proc_link(&sim->procs[1], 0, 0)->conn;
     if (!inside_fail_over(a) || !inside_fail_over(a) || !inside_fail_over(b)) {
         sim_fail(sim, "there is no other way");
     }
-    traffic(sim);
+    rails_traffic(sim);
     run_settle(sim, SIM_S(1));
     must_be_within(sim, "ways taken", failovers(sim), 4);
     if (inside_rail(a) != inside_rail(b)) {
         sim_fail(sim, "one goes by rail %u, the other by rail %u", inside_rail(a), inside_rail(b));
     }
-    all_survive(sim, SIM_S(1));
+    rails_survive(sim, SIM_S(1));
 }
 
 /* A peer that computes is silent by all rails: that moves nothing. */
 void failover_not_for_silence(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     proc_compute(&sim->procs[1], sim->now + SIM_S(20));
     for (uint32_t i = 0; i < 10; i++) {
         say(sim, 0, 1, 3000, SIM_MS(100) * i + 1000)->rail = i % 2;
@@ -339,7 +339,7 @@ void failover_not_for_silence(sim_t *sim)
 /* Nor does a hole: the peer, which looks up from its work now and then, answers by this way what is small. */
 void failover_not_for_hole(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     fault_add(sim, F_HOLE, 0, SIM_NEVER, 0, 1000);
     say(sim, 0, 1, 60000, 1000)->rail = 0;
     sim_run_until(sim, sim->now + SIM_US(10));
@@ -368,7 +368,7 @@ void failover_first_contact(sim_t *sim)
     for (uint32_t i = 0; i < 5; i++) {
         say(sim, 1, 0, 3000, SIM_MS(1) * i + 1000)->rail = 0;
     }
-    all_survive(sim, SIM_S(5));
+    rails_survive(sim, SIM_S(5));
 }
 
 /* Nobody else is known by another rail: then the connection dies, as it would with one rail. */
@@ -401,9 +401,9 @@ static void set_port(sim_t *sim, uint32_t rail, bool up)
 
 void port_flaps(sim_t *sim)
 {
-    acquainted(sim, 2, 1);
+    rails_acquainted(sim, 2, 1);
     for (int i = 0; i < 3; i++) {
-        traffic(sim);
+        rails_traffic(sim);
         sim_run_until(sim, sim->now + SIM_US(700));
         set_port(sim, 0, false);
         sim_run_until(sim, sim->now + SIM_S(100));
@@ -418,10 +418,10 @@ void port_flaps(sim_t *sim)
 
 void port_flaps_of_two(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
+    rails_acquainted(sim, 2, 2);
     const btl_ib_conn_t *a = proc_link(&sim->procs[0], 1, 0)->conn;
     const btl_ib_conn_t *b = proc_link(&sim->procs[1], 0, 0)->conn;
-    traffic(sim);
+    rails_traffic(sim);
     sim_run_until(sim, sim->now + SIM_US(700));
     set_port(sim, 0, false);
     run_settle(sim, SIM_MS(200));
@@ -435,14 +435,14 @@ void port_flaps_of_two(sim_t *sim)
     if (!inside_by_its_own(a) || !inside_by_its_own(b)) {
         sim_fail(sim, "the port that is back is not used");
     }
-    traffic(sim);
-    all_survive(sim, SIM_MS(200));
+    rails_traffic(sim);
+    rails_survive(sim, SIM_MS(200));
 }
 
 void port_first_back(sim_t *sim)
 {
-    acquainted(sim, 2, 2);
-    traffic(sim);
+    rails_acquainted(sim, 2, 2);
+    rails_traffic(sim);
     sim_run_until(sim, sim->now + SIM_US(700));
     set_port(sim, 0, false);
     sim_run_until(sim, sim->now + SIM_US(100));
@@ -452,7 +452,7 @@ void port_first_back(sim_t *sim)
     run_settle(sim, SIM_S(1));
     set_port(sim, 1, true);
     sim_run_until(sim, sim->now + SIM_S(1));
-    all_survive(sim, SIM_S(1));
+    rails_survive(sim, SIM_S(1));
 }
 
 void port_stays_down(sim_t *sim)
@@ -476,7 +476,7 @@ void port_stays_down(sim_t *sim)
 }
 
 /* Do both sides use (or, if `uses` is false, leave) their rail 0? */
-static void must_use_first(sim_t *sim, bool uses, const char *when)
+void rails_must_use_first(sim_t *sim, bool uses, const char *when)
 {
     for (uint32_t i = 0; i < 2; i++) {
         if (inside_by_its_own(proc_link(&sim->procs[i], 1 - i, 0)->conn) != uses) {
@@ -490,24 +490,24 @@ static void down_beyond_the_limit(sim_t *sim, uint32_t ends)
 {
     acquainted_for(sim, 2, 2, 5000000);
     for (int k = 0; k < 2; k++) {
-        in_traffic(sim);
+        rails_in_traffic(sim);
         for (uint32_t i = 0; i < ends; i++) {
             rail_set_port(sim->procs[i].rails[0], false);
         }
         run_settle(sim, SIM_S(1));
         sim_run_until(sim, sim->now + SIM_S(20));
-        must_use_first(sim, false, "while its port is down");
-        in_traffic(sim);
+        rails_must_use_first(sim, false, "while its port is down");
+        rails_in_traffic(sim);
         for (uint32_t i = 0; i < ends; i++) {
             rail_set_port(sim->procs[i].rails[0], true);
             sim_run_until(sim, sim->now + SIM_MS(300)); /* in between nothing must break */
         }
         run_settle(sim, SIM_S(1));
-        traffic(sim);
+        rails_traffic(sim);
         run_settle(sim, SIM_S(1));
-        must_use_first(sim, true, "although its port is up");
+        rails_must_use_first(sim, true, "although its port is up");
     }
-    all_survive(sim, SIM_S(1));
+    rails_survive(sim, SIM_S(1));
 }
 
 void port_back_late(sim_t *sim)

@@ -17,12 +17,9 @@ enum {
 
 static void local_free(sim_t *sim, onesided_t *op)
 {
-    btl_ib_transport_t *t;
-
     if (op->op.mem != NULL) {
-        const btl_ib_rdma_ops_t *ops = arena_mover(&sim->procs[op->src], op->rail, &t);
-        if (ops != NULL) { /* else it went with its rail */
-            ops->withdraw(t, op->op.mem);
+        if (sim->procs[op->src].rails[op->rail] != NULL) { /* else it went with its rail */
+            op->device->ops->rdma->withdraw(op->device, op->op.mem);
         }
         op->op.mem = NULL;
     }
@@ -44,6 +41,7 @@ static void expose_local(sim_t *sim, onesided_t *op)
         || ops->expose(t, op->op.local, op->op.size, 0, &op->op.mem, &key) != 0) {
         op->op.mem = NULL;
     }
+    op->device = t;
 }
 
 static void local_make(sim_t *sim, onesided_t *op)
@@ -361,6 +359,8 @@ static void check_status(proc_t *proc, const onesided_t *op)
         right = op->link->conn == NULL || btl_ib_conn_is_dead(op->link->conn) || excused(sim, op)
                 || (op->op.by_device
                     && (op->broken || rail_failed(proc->rails[op->rail])
+                        || rail_replaced(proc->rails[op->rail])
+                        || (target->up && rail_replaced(target->rails[op->rail]))
                         || rail_given_up(proc->rails[op->rail])));
         break;
     default:

@@ -428,9 +428,10 @@ void proc_start(proc_t *proc, bool new_address)
             sim_fail(sim, "p%u: adding rail %u returned %d", proc->index, i, n);
         }
     }
-    btl_ib_peer_info_t info;
-    btl_ib_engine_rail_info(engine, 0, &info);
-    proc->table = info.queues;
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        btl_ib_engine_rail_info(engine, i, &proc->published[i]);
+    }
+    proc->table = proc->published[0].queues;
     proc->engine = engine;
     proc->up = true;
     sim_trace(sim, T_PROC, proc->index, 0, proc->life, 0, 0, 0);

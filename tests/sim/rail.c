@@ -63,6 +63,7 @@ struct rail {
     bool down, down_told; /* the port */
     uint64_t down_at;   /* ns: since when, or since when it was last */
     bool given_up;      /* it was down for longer than anybody waits */
+    bool replaced;      /* another failed before it */
 };
 
 #define HANDLE(address) (((btl_ib_addr_t) (address) << 8) + 0x5a)
@@ -636,7 +637,9 @@ static void rail_close(btl_ib_transport_t *t)
         sim_fail(rail->sim, "p%u closes a transport with memory still registered",
                  rail->proc->index);
     }
-    rail->proc->rails[rail->index] = NULL;
+    if (rail->proc->rails[rail->index] == rail) { /* no other took its place */
+        rail->proc->rails[rail->index] = NULL;
+    }
     device_close(rail->device);
     free(rail->refs);
     free(rail->sent);
@@ -770,6 +773,33 @@ quote_t rail_quote(const rail_t *rail, uint32_t address)
     const quote_t none = {0};
 
     return address < rail->refs_cap ? rail->sent[address] : none;
+}
+
+bool rail_replace(rail_t *before)
+{
+    proc_t *proc = before->proc;
+    sim_t *sim = proc->sim;
+    rail_t *rail = rail_open(proc, before->index,
+                             sim->addresses + proc->index * sim->nrails + before->index);
+    const int rc = btl_ib_engine_replace(proc->engine, rail->index, &rail->base, proc_clock(proc));
+
+    if (rc == 0) {
+        rail->replaced = true;
+        proc_wake(proc, sim->now);
+        return true;
+    }
+    if (rc != -EBUSY && (rc != -ENOMEM || sim->applied[F_NO_MEMORY] == 0)) {
+        sim_fail(sim, "p%u: btl_ib_engine_replace returned %d", proc->index, rc);
+    }
+    rail_stop(&rail->base);
+    rail_close(&rail->base);
+    proc->rails[before->index] = before;
+    return false;
+}
+
+bool rail_replaced(const rail_t *rail)
+{
+    return rail->replaced;
 }
 
 void rail_fail_device(rail_t *rail)

@@ -268,6 +268,7 @@ typedef enum flaw {
 /* One operation, from the plan to the end of the simulation. */
 typedef struct onesided {
     btl_ib_op_t op;
+    btl_ib_transport_t *device;   /* whose handle op.mem is */
     struct onesided *next, *prev; /* of those that run */
     link_t *link;
     uint32_t id;
@@ -345,6 +346,7 @@ struct proc {
         signals; /* the transport asks for the completion of every so manieth send; 0: of each */
     btl_ib_transport_attr_t attr;
     rail_t *rails[BTL_IB_RAILS_MAX];
+    btl_ib_peer_info_t published[BTL_IB_RAILS_MAX]; /* when it started */
     link_t *links; /* peer * sim->nrails + rail */
 
     /* clock */
@@ -604,6 +606,11 @@ void rail_narrowed(rail_t *rail, uint32_t address, uint32_t size);
 /* One of both (size 0: the first), with whatever quotation; `forged`: the engine must reject it. */
 void rail_told(rail_t *rail, uint32_t address, uint32_t size, quote_t quote, bool forged);
 void rail_fail_device(rail_t *rail);
+/* A device that failed is there again, opened anew and at another address. False: the engine does not take
+ * it, because it was not told of the failure yet, or for want of memory. */
+bool rail_replace(rail_t *before);
+/* Is it such a one? */
+bool rail_replaced(const rail_t *rail);
 /* Its port goes down, or comes back. */
 void rail_set_port(rail_t *rail, bool up);
 bool rail_pending(const rail_t *rail);

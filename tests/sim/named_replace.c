@@ -1,0 +1,135 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Scenarios in which a device that failed is opened anew, at another address, while another rail carries everything:
+ * its peers come to know the address, and use it. */
+
+#include "named.h"
+
+static void fail_first(sim_t *sim, uint32_t proc)
+{
+    rail_fail_device(sim->procs[proc].rails[0]);
+    sim_run_until(sim, sim->now + SIM_S(2)); /* for a second who moved goes nowhere else */
+}
+
+static void back(sim_t *sim, uint32_t proc)
+{
+    if (!rail_replace(sim->procs[proc].rails[0])) {
+        sim_fail(sim, "a device that is there again is not taken");
+    }
+}
+
+/* The first rail of the first `ends` processes fails, and comes back, in traffic, twice. */
+static void twice(sim_t *sim, uint32_t ends)
+{
+    for (uint32_t k = 0; k < 2; k++) {
+        rails_in_traffic(sim);
+        for (uint32_t i = 0; i < ends; i++) {
+            fail_first(sim, i);
+        }
+        run_settle(sim, SIM_S(1));
+        sim_run_until(sim, sim->now + SIM_S(3));
+        rails_must_use_first(sim, false, "while there is no device");
+        rails_in_traffic(sim);
+        for (uint32_t i = 0; i < ends; i++) {
+            back(sim, i);
+        }
+        run_settle(sim, SIM_S(1));
+        /* Who tells first is not heard yet by who has no device: it tells again. */
+        for (uint32_t i = 0; i < 3 * ends - 3; i++) {
+            sim_run_until(sim, sim->now + SIM_S(1));
+            rails_in_traffic(sim);
+        }
+        run_settle(sim, SIM_S(1));
+        rails_must_use_first(sim, true, "although its device is back");
+        must_be_within(sim, "devices that were not replaced",
+                       k + 1 - sim_counters(sim, 0)->replaced, 0);
+    }
+    rails_survive(sim, SIM_S(1));
+}
+
+void device_back(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    twice(sim, 1);
+}
+
+void device_back_at_both(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    twice(sim, 2);
+}
+
+static bool drop_addresses(sim_t *sim, const datagram_t *d)
+{
+    if (type_of(d) != BTL_IB_TYPE_ADDRESS || sim->scratch[0] == 0) {
+        return false;
+    }
+    sim->scratch[0]--;
+    return true;
+}
+
+/* While there is traffic it is said again every now and then; until then nothing breaks. */
+void device_back_untold(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    fail_first(sim, 0);
+    sim->scratch[0] = 3;
+    sim->drop = drop_addresses;
+    back(sim, 0);
+    sim_run_until(sim, sim->now + SIM_MS(100));
+    rails_must_use_first(sim, false, "before its peer knows where it is");
+    for (uint32_t i = 0; i < 12; i++) {
+        rails_in_traffic(sim);
+        sim_run_until(sim, sim->now + SIM_S(1));
+    }
+    must_be_within(sim, "ADDRESSes still to be lost", sim->scratch[0], 0);
+    rails_must_use_first(sim, true, "although its peer was told in the end");
+    rails_survive(sim, SIM_S(1));
+}
+
+void device_back_in_need(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    fail_first(sim, 0);
+    back(sim, 0);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    rails_in_traffic(sim);
+    rail_fail_device(sim->procs[0].rails[1]);
+    rails_survive(sim, SIM_S(1));
+}
+
+void device_back_guarded(sim_t *sim)
+{
+    for (uint32_t kind = 0; kind < guard_kinds(); kind++) {
+        guard_choose(sim, (btl_ib_guard_kind_t) kind);
+        device_back(sim);
+        again(sim, kind + 2);
+    }
+    two(sim);
+    run_defaults(sim);
+    run_start(sim);
+    finish(sim);
+}
+
+/* The peer ends the connection, and makes it again by what was published at the beginning. */
+void device_back_new_peer(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    fail_first(sim, 0);
+    back(sim, 0);
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    rails_must_use_first(sim, true, "although its device is back");
+    end_connection(sim, 1, 1000, DRAINED);
+    sim_run_until(sim, sim->now + SIM_S(1));
+    for (uint32_t i = 0; i < 12; i++) {
+        say(sim, 1, 0, 3000, 1000)->rail = 0;
+        say(sim, 0, 1, 3000, 1000)->rail = 0;
+        sim_run_until(sim, sim->now + SIM_S(1));
+    }
+    run_settle(sim, SIM_S(1));
+    rails_must_use_first(sim, true, "although the new connection was told");
+    finish(sim);
+}

@@ -468,3 +468,28 @@ mca_base_var_enum_t *btl_ib_compat_time_enum(void)
     }
     return time;
 }
+
+static int choice_from_text(mca_base_var_enum_t *self, const char *text, int *value)
+{
+    *value = 0;
+    for (int i = 0; i < self->enum_value_count; ++i) {
+        if (0 == strcmp(self->enum_values[i].string, text)) {
+            *value = self->enum_values[i].value;
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+mca_base_var_enum_t *btl_ib_compat_choice_enum(const char *name, const char *const *words)
+{
+    mca_base_var_enum_value_t values[32] = {{0, NULL}};
+    mca_base_var_enum_t *choice = NULL;
+
+    for (int i = 0; i < 31 && NULL != words[i]; ++i) {
+        values[i] = (mca_base_var_enum_value_t){i, words[i]};
+    }
+    if (OPAL_SUCCESS == mca_base_var_enum_create(name, values, &choice)) {
+        choice->value_from_string = choice_from_text;
+    }
+    return choice;
+}

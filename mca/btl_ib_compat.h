@@ -265,6 +265,13 @@ const char *btl_ib_compat_param_text(const mca_base_component_t *component, cons
  */
 mca_base_var_enum_t *btl_ib_compat_time_enum(void);
 
+/*
+ * An enumeration of words, which end with NULL, by which ompi_info and MPI_T tell them. It takes
+ * any other text for the first, so that Open MPI refuses none: btl_ib_params_check() says better
+ * what is wrong. The rest as above.
+ */
+mca_base_var_enum_t *btl_ib_compat_choice_enum(const char *name, const char *const *words);
+
 /* Publish. Returns an OPAL status. */
 int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *data, size_t size);
 

@@ -5,6 +5,7 @@
 
 #include "btl_ib_param_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "btl_ib_rma.h"
@@ -33,15 +34,17 @@ static const btl_ib_param_number_t numbers[] = {
               "progress call while data or answers are on the way; in each call right after "
               "something came or was sent, and after 10 microseconds if calls come that often"),
     INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
-              "The same within a millisecond after something came, if nothing is on the way"),
+              "Beside another BTL that polls (vader), look at the devices in each so manyth "
+              "progress call within a millisecond after something came, if nothing is on the way"),
     INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,
-              "The same when nothing came for longer"),
+              "Beside another BTL that polls (vader), look at the devices in each so manyth "
+              "progress call when nothing came for a millisecond or longer"),
     INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
-              "Keep at most this many in flight to one peer"),
+              "Keep at most this many segments in flight to one peer"),
     INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,
-              "Keep at most this many to all peers together that are not acknowledged"),
+              "Keep at most this many segments to all peers together that are not acknowledged"),
     SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
-               "Keep at most this many to all peers together that are not acknowledged"),
+               "Keep at most this many bytes to all peers together that are not acknowledged"),
     INT_PARAM(window_max, 49152, 16, 49152, "sequence numbers", 8,
               "Send at most this far beyond the oldest segment that was not acknowledged"),
     INT_PARAM(ack_delay, 50, 0, 10000, "microseconds", 6,
@@ -54,10 +57,10 @@ static const btl_ib_param_number_t numbers[] = {
               "Longest pause between two attempts to reach a peer that does not answer"),
     INT_PARAM(rto_initial, 2000, 50, 10000000, "microseconds", 6,
               "Send a segment again after this time while the round trip to its peer is not known"),
-    INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 4,
+    INT_PARAM(silence_limit, 900, 0, 86400, "seconds", 3,
               "Give a peer up when it was silent for this long while data were due. A process "
               "that computes without calling MPI is silent, too. 0: never"),
-    INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 4,
+    INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
               "Give a peer up that never answered for this long, if its process answers even "
               "while it computes (a firewall, or no route). After 5 s that is told in any case. "
               "0: never"),
@@ -93,21 +96,21 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(connected_max, 4, 0, 16, "sockets", 6,
               "Transport udp: so many peers of each device have connected sockets, which send "
               "faster: the first that were sent 512 short messages"),
-    INT_PARAM(port_min, 0, 0, 65535, "port", 4,
+    INT_PARAM(port_min, 0, 0, 65535, "port", 2,
               "Transports udp and verbs (rc): the first port that may be used, for firewalls. 0: "
               "any"),
-    INT_PARAM(port_range, 1024, 1, 65535, "ports", 4,
+    INT_PARAM(port_range, 1024, 1, 65535, "ports", 2,
               "Transports udp and verbs (rc): how many from btl_ib_port_min on, if that is not "
               "0; each process takes one for each device, over udp two side by side "
               "(btl_ib_bulk_lane), and as often for each of btl_ib_qps_per_port"),
     INT_PARAM(qps_per_port, 1, 1, 8, "rails", 9,
               "Use each device as so many, each with sockets, queue pairs and buffers of its own, "
               "over which long messages are spread; 16 in all; the same on all hosts"),
-    INT_PARAM(gid_index, -1, -1, 255, "place", 4,
+    INT_PARAM(gid_index, -1, -1, 255, "place", 3,
               "Transport verbs: the place of the address (GID) in the table of each port, as "
               "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
               "link-local ones; over rc any"),
-    INT_PARAM(pkey, 0, 0, 65535, "P_Key", 4,
+    INT_PARAM(pkey, 0, 0, 65535, "P_Key", 3,
               "Transport verbs: the partition, with or without its first bit; the same on "
               "all hosts. 0: the first one of each port's table. Over rc the interface must "
               "be in it"),
@@ -136,14 +139,15 @@ static const btl_ib_param_number_t numbers[] = {
               "microseconds x 2^this; not for iWARP, where TCP does it. 0: what the connection "
               "manager takes"),
     INT_PARAM(rc_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: then as often, before the connection is given up and made "
-              "anew"),
+              "Transport verbs, rc: how often the device sends again what was not acknowledged "
+              "(btl_ib_rc_timeout) before it gives the connection up, which is then made anew"),
     INT_PARAM(rnr_retry, 7, 0, 7, "times", 6,
-              "Transport verbs, rc: the same when the receiver of a queue of type S had no "
-              "buffer. 7: without end"),
+              "Transport verbs, rc: how often the device sends again what found no buffer in the "
+              "receiver's queue of type S before it gives the connection up. 7: without end"),
     INT_PARAM(rnr_timer, 8, 1, 31, "code", 9,
-              "Transport verbs, rc: how long a sender waits for such a buffer before it tries "
-              "again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 ms, 14: 1.28 ms, 31: 491 ms)"),
+              "Transport verbs, rc: how long a sender whose message found no buffer in a queue of "
+              "type S waits before it tries again, as InfiniBand writes it (1: 0.01 ms, 8: 0.16 "
+              "ms, 14: 1.28 ms, 31: 491 ms)"),
     INT_PARAM(rc_reads, 64, 1, BTL_IB_READS_MAX, "operations", 9,
               "Transport verbs, rc: at most this many reads and atomics of one peer are under "
               "way at once, in each direction; the device's own limit may be lower"),
@@ -180,20 +184,23 @@ static const btl_ib_param_number_t numbers[] = {
               "messages into rings here (eager RDMA), which saves completions and receive "
               "requests; not over iWARP. 0: none does"),
     INT_PARAM(eager_rdma_num, 16, 1, 1024, "messages", 6,
-              "Transport verbs, rc: each of these rings has room for this many, rounded down to "
-              "a power of two"),
+              "Transport verbs, rc: each ring of eager RDMA (btl_ib_max_eager_rdma) has room for "
+              "this many messages, rounded down to a power of two"),
     INT_PARAM(eager_rdma_size, 0, 0, 496, "bytes", 9,
               "Transport verbs, rc: messages of at most this many bytes, ib's and Open MPI's "
-              "headers included, go by these rings, rounded up so that 16 more fill cache lines; "
+              "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
+              "that 16 more fill cache lines; "
               "what does not go inline never does (btl_ib_max_inline_data); 0: all that does"),
     INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
-              "Transport verbs, rc: a peer gets a ring after so many short messages within "
+              "Transport verbs, rc: a peer gets a ring of eager RDMA after so many short messages "
+              "within "
               "btl_ib_eager_rdma_period_ms, and loses it where there are fewer"),
     INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
-              "Transport verbs, rc: how often it is looked who sends most"),
+              "Transport verbs, rc: how often it is decided which peers get rings of eager RDMA "
+              "(btl_ib_max_eager_rdma)"),
     INT_PARAM(eager_rdma_period_messages, 0, 0, 1000000000, "messages", 9,
-              "Transport verbs, rc: it is also looked after so many short messages of all peers; "
-              "0: by btl_ib_eager_rdma_period_ms alone"),
+              "Transport verbs, rc: after so many short messages of all peers it is decided, too, "
+              "which peers get rings of eager RDMA; 0: by btl_ib_eager_rdma_period_ms alone"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
@@ -201,17 +208,18 @@ static const btl_ib_param_number_t numbers[] = {
               "application makes no progress for this long, a thread works in its place "
               "(btl_ib_progress_thread)"),
     SIZE_PARAM(progress_thread_backlog, 4 << 20, 0, INT64_C(1) << 34, "bytes", 7,
-               "Messages of one segment that arrive meanwhile are kept in at most this much "
-               "memory; what is more is left to come again"),
+               "Keep messages of one segment that arrive while the progress thread works "
+               "(btl_ib_progress_thread) in at most this much memory; what is more is left to come "
+               "again"),
     SIZE_PARAM(copy_limit, 8192, 0, INT64_C(1) << 30, "bytes", 5,
                "Copy messages and fragments up to this size, so that their memory is free at once; "
                "longer ones that are contiguous are sent from where they are, and their memory is "
                "free when they were acknowledged, or, of eager messages, copied as their sender "
                "waits"),
     INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
-              "Make this many of each size in advance"),
+              "Make this many descriptors of fragments of each size in advance"),
     INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,
-              "Make this many more of a size when none are left"),
+              "Make this many more descriptors of fragments of a size when none are left"),
 };
 /* clang-format on */
 
@@ -273,21 +281,12 @@ static const btl_ib_param_text_t texts[] = {
                "tools/stats sums and plots (text: a name, in which %h stands for the host, %r for "
                "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
                "/ at its end; without %r and %p the rank is appended; default: empty, none)"),
-    TEXT_PARAM(max_pinned, "max_pinned", "50%", 4,
+    TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
                "Memory that the processes of the job on a host together keep registered with RDMA "
                "devices at most, in use or cached, in equal shares; processors move what is more "
                "(text: a number of bytes, 0 to 18446744073709551615, also with k, M, G, or a part "
                "of the host's memory, 0% to 100% or 0.0 to 1.0; no process more than it may lock; "
                "default: 50%)"),
-    TEXT_PARAM(atomics, "atomics", "auto", 5,
-               "Who changes the words of registered memory by atomics, where devices move "
-               "memory by themselves: device, host (the processor of its owner) or auto (the "
-               "device where that is atomic for processors as well, else the host: Open MPI's "
-               "osc/rdma lets processors change words of its own window where all processes of "
-               "a window are on one host); the same on all hosts (text, default: auto)"),
-    TEXT_PARAM(transport, "transport", "auto", 3,
-               "What moves the datagrams (text: auto or the name of a transport that was built "
-               "in, for instance ofi; default: auto, the first one that finds a device)"),
     TEXT_PARAM(if_include, "if_include", NULL, 1,
                "Use only these devices (text: names of devices, also with a port as mlx5_0:1, "
                "names of network interfaces, or subnets as 10.0.0.0/8, separated by commas; "
@@ -302,30 +301,6 @@ static const btl_ib_param_text_t texts[] = {
     TEXT_PARAM(ofi_provider, "ofi_provider", NULL, 3,
                "Transport ofi uses only this provider of libfabric (text: its name, for "
                "instance udp, verbs, usnic or efa; default: empty, the best that is there)"),
-    TEXT_PARAM(wire, "wire", "auto", 3,
-               "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
-               "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
-               "hosts; default: auto)"),
-    TEXT_PARAM(ordering, "memory_ordering", "strict", 6,
-               "Transport verbs, rc: in which order devices place what they write into "
-               "registered memory (text: strict; or relaxed: as they like, faster on some "
-               "machines, and each put is followed by a read before it is done; default: strict)"),
-    TEXT_PARAM(checksum, "checksum", "none", 4,
-               "Checksum of header and data of each datagram, beyond what the network itself "
-               "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "
-               "processor's own instruction if it has one; RDMA devices move no memory by "
-               "themselves then; default: none)"),
-    TEXT_PARAM(cc, "cc", "auto", 5,
-               "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
-               "the transport loses nothing, else swift)"),
-    TEXT_PARAM(auth, "auth", "none", 4,
-               "Protect each datagram against others on the network by a key that only the "
-               "processes of the job know, each from the runtime; makes btl_ib_checksum "
-               "superfluous; what more than 2048 later datagrams of a sender overtake is "
-               "dropped and sent again: not for networks that spread one stream over paths of "
-               "very different length; RDMA devices move no memory by themselves then; the same "
-               "on all hosts (text: none, integrity, forged or repeated datagrams are found, or "
-               "encrypt, and nobody else can read them; default: none)"),
     TEXT_PARAM(receive_queues, "receive_queues", NULL, 4,
                "Receive queues (text: one or more of "
                "P,size,num[,low_watermark[,window[,reserve]]] for buffers of each peer and "
@@ -335,6 +310,56 @@ static const btl_ib_param_text_t texts[] = {
                "1048576, the others from 1, or empty for what follows from num; default: empty, "
                "what suits the transport)"),
 };
+
+static const char *const wires[] = {"auto", "ud", "rc", NULL};
+static const char *const orderings[] = {"strict", "relaxed", NULL};
+static const char *const checksums[] = {"none", "crc32c", NULL};
+static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
+static const char *const atomics[] = {"auto", "device", "host", NULL};
+static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
+
+#define CHOICE_PARAM(field, name, words, level, help)                                              \
+    {                                                                                              \
+        name, offsetof(btl_ib_params_t, field), words, OPAL_INFO_LVL_##level, help                 \
+    }
+
+static const btl_ib_param_choice_t choices[] = {
+    CHOICE_PARAM(atomics, "atomics", atomics, 5,
+                 "Who changes the words of registered memory by atomics, where devices move "
+                 "memory by themselves: device, host (the processor of its owner) or auto (the "
+                 "device where that is atomic for processors as well, else the host: Open MPI's "
+                 "osc/rdma lets processors change words of its own window where all processes of "
+                 "a window are on one host); the same on all hosts (text, default: auto)"),
+    CHOICE_PARAM(transport, "transport", NULL, 3,
+                 "What moves the datagrams (text: auto or the name of a transport that was built "
+                 "in, for instance ofi; default: auto, the first one that finds a device)"),
+    CHOICE_PARAM(wire, "wire", wires, 3,
+                 "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
+                 "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
+                 "hosts; default: auto)"),
+    CHOICE_PARAM(ordering, "memory_ordering", orderings, 6,
+                 "Transport verbs, rc: in which order devices place what they write into "
+                 "registered memory (text: strict; or relaxed: as they like, faster on some "
+                 "machines, and each put is followed by a read before it is done; "
+                 "default: strict)"),
+    CHOICE_PARAM(checksum, "checksum", checksums, 3,
+                 "Checksum of header and data of each datagram, beyond what the network itself "
+                 "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "
+                 "processor's own instruction if it has one; RDMA devices move no memory by "
+                 "themselves then; default: none)"),
+    CHOICE_PARAM(cc, "cc", ccs, 5,
+                 "Congestion control (text: auto, none, swift or cubic; default: auto, none where "
+                 "the transport loses nothing, else swift)"),
+    CHOICE_PARAM(auth, "auth", auths, 3,
+                 "Protect each datagram against others on the network by a key that only the "
+                 "processes of the job know, each from the runtime; makes btl_ib_checksum "
+                 "superfluous; what more than 2048 later datagrams of a sender overtake is "
+                 "dropped and sent again: not for networks that spread one stream over paths of "
+                 "very different length; RDMA devices move no memory by themselves then; the same "
+                 "on all hosts (text: none, integrity, forged or repeated datagrams are found, or "
+                 "encrypt, and nobody else can read them; default: none)"),
+};
+static_assert(COUNT(choices) == BTL_IB_CHOICES, "btl_ib_params_t has one of each");
 
 #define LIMIT_PARAM(field, type, unit, low, high, standard, level, help)                           \
     {                                                                                              \
@@ -430,6 +455,7 @@ const btl_ib_param_table_t btl_ib_param_table = {
     .toggle_count = COUNT(toggles),
     .texts = texts,
     .text_count = COUNT(texts),
+    .choices = choices,
     .limits = limits,
     .limit_count = COUNT(limits),
 };
@@ -442,6 +468,26 @@ const char *btl_ib_param_synonym(const char *name)
         ++i;
     }
     return renamed[i].synonym;
+}
+
+void btl_ib_param_words(const btl_ib_param_choice_t *choice, const char *words[BTL_IB_WORDS_MAX])
+{
+    size_t count = 0;
+
+    for (; NULL != choice->words && NULL != choice->words[count]; ++count) {
+        words[count] = choice->words[count];
+    }
+    if (NULL == choice->words) {
+        words[count++] = "auto";
+        for (size_t i = 0; NULL != btl_ib_transport_types[i] && count + 1 < BTL_IB_WORDS_MAX; ++i) {
+            const char *name = btl_ib_transport_types[i]->name; /* of several wires alike */
+
+            if (0 != strcmp(words[count - 1], name)) {
+                words[count++] = name;
+            }
+        }
+    }
+    words[count] = NULL;
 }
 
 bool btl_ib_param_rule(size_t i, btl_ib_rule_t *rule)

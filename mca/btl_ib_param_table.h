@@ -22,48 +22,51 @@
  * registration handle of the largest size allowed. */
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
+/* Parameters that are one of a few words. */
+#define BTL_IB_CHOICES 7
+
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */
     bool use_auto;                         /* offer ib although nobody named it */
-    bool stats_relative; /* lines at intervals tell what came since the one before */
-    char *stats;         /* lines of counters: when */
-    char *stats_file;    /* and a file of them */
-    bool progress_thread;                  /* there may be one */
-    bool fork_safe;       /* children of fork() leave memory that RDMA devices use alone */
-    bool pin_probe;       /* find out what devices can register */
-    bool bulk_lane;       /* udp: bulk has a socket of its own */
-    bool atomics_all;     /* those that osc/rdma takes for something else, too */
-    char *transport;      /* "auto" or a transport's name */
-    char *if_include;     /* NULL or empty: all */
-    char *if_exclude;     /* NULL or empty: none */
-    char *device_files;   /* paths; NULL or empty: none */
-    char *ofi_provider;   /* NULL or empty: any */
-    char *wire;           /* "auto", "ud" or "rc" */
-    char *cc;             /* "auto" or a congestion control's name */
-    char *receive_queues; /* NULL: the transport's own default */
-    char *ordering;       /* btl_ib_memory_ordering: "strict" or "relaxed" */
-    char *checksum;       /* "none" or "crc32c" */
-    char *auth;           /* "none", "integrity" or "encrypt" */
-    char *max_pinned;     /* of a host: bytes, or with a % that part of its memory */
-    char *atomics;        /* "auto", "device" or "host" */
-    int poll_burst;       /* datagrams in one progress call */
-    int poll_busy;        /* beside other BTLs that poll: progress calls for one look */
-    int poll_recent;      /* the same, when nothing is under way */
-    int poll_idle;        /* the same, when nothing was for 1 ms */
-    int depth_peer;       /* segments in flight to one peer */
-    int depth_total;      /* segments in flight in all */
-    size_t depth_bytes;   /* bytes in flight in all */
-    int window_max;       /* sequences between the oldest and the newest in flight */
-    int ack_delay;        /* us */
-    int rto_min;          /* us */
-    int rto_max;          /* us */
-    int rto_initial;      /* us */
-    int silence_limit;    /* s, 0: none */
-    int connect_timeout;  /* s, 0: none */
-    int down_limit;       /* s, 0: none */
-    int passive_max;      /* connections from peers that were never added */
-    int lookups_max;      /* of unknown senders in a second */
-    int idle_ms;          /* without traffic before a peer shrinks */
+    bool stats_relative;   /* lines at intervals tell what came since the one before */
+    char *stats;           /* lines of counters: when */
+    char *stats_file;      /* and a file of them */
+    bool progress_thread;  /* there may be one */
+    bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */
+    bool pin_probe;        /* find out what devices can register */
+    bool bulk_lane;        /* udp: bulk has a socket of its own */
+    bool atomics_all;      /* those that osc/rdma takes for something else, too */
+    const char *transport; /* "auto" or a transport's name */
+    char *if_include;      /* NULL or empty: all */
+    char *if_exclude;      /* NULL or empty: none */
+    char *device_files;    /* paths; NULL or empty: none */
+    char *ofi_provider;    /* NULL or empty: any */
+    const char *wire;      /* "auto", "ud" or "rc" */
+    const char *cc;        /* "auto" or a congestion control's name */
+    char *receive_queues;  /* NULL: the transport's own default */
+    const char *ordering;  /* btl_ib_memory_ordering: "strict" or "relaxed" */
+    const char *checksum;  /* "none" or "crc32c" */
+    const char *auth;      /* "none", "integrity" or "encrypt" */
+    char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
+    const char *atomics;   /* "auto", "device" or "host" */
+    int poll_burst;        /* datagrams in one progress call */
+    int poll_busy;         /* beside other BTLs that poll: progress calls for one look */
+    int poll_recent;       /* the same, when nothing is under way */
+    int poll_idle;         /* the same, when nothing was for 1 ms */
+    int depth_peer;        /* segments in flight to one peer */
+    int depth_total;       /* segments in flight in all */
+    size_t depth_bytes;    /* bytes in flight in all */
+    int window_max;        /* sequences between the oldest and the newest in flight */
+    int ack_delay;         /* us */
+    int rto_min;           /* us */
+    int rto_max;           /* us */
+    int rto_initial;       /* us */
+    int silence_limit;     /* s, 0: none */
+    int connect_timeout;   /* s, 0: none */
+    int down_limit;        /* s, 0: none */
+    int passive_max;       /* connections from peers that were never added */
+    int lookups_max;       /* of unknown senders in a second */
+    int idle_ms;           /* without traffic before a peer shrinks */
     int ops_max;
     int reassembly_max; /* buffers beyond one for each peer */
     int credit_init;    /* P: of a new peer; 0: by the number of processes */
@@ -79,9 +82,9 @@ typedef struct btl_ib_params {
     int mtu;            /* bytes, 0: what the network carries */
     int service_level;
     int traffic_class;
-    int max_eager_rdma; /* peers; 0: none */
-    int eager_rdma_num; /* slots of a ring */
-    int eager_rdma_size;            /* bytes of a message, 0: inline size */
+    int max_eager_rdma;  /* peers; 0: none */
+    int eager_rdma_num;  /* slots of a ring */
+    int eager_rdma_size; /* bytes of a message, 0: inline size */
     int eager_rdma_threshold;
     int eager_rdma_period_ms;       /* ms */
     int eager_rdma_period_messages; /* 0: by time alone */
@@ -106,6 +109,7 @@ typedef struct btl_ib_params {
     size_t copy_limit;              /* bytes: what is longer is sent from where it is */
     int free_list_num;              /* descriptors made at first */
     int free_list_inc;              /* and each time they run out */
+    int chosen[BTL_IB_CHOICES];     /* the places of words, as Open MPI shows them */
     bool registered;                /* Open MPI took all of them */
     bool queues_by_user;            /* receive_queues was set by the user */
     bool eager_by_user;             /* and eager_limit */
@@ -164,6 +168,17 @@ typedef struct btl_ib_param_text {
     const char *help;
 } btl_ib_param_text_t;
 
+/* One of a few words, the first of which is the default. */
+typedef struct btl_ib_param_choice {
+    const char *name;
+    size_t offset;            /* in btl_ib_params_t: const char *, one of `words` */
+    const char *const *words; /* end with NULL; NULL: auto, and the transports that are built in */
+    mca_base_var_info_lvl_t level;
+    const char *help;
+} btl_ib_param_choice_t;
+
+#define BTL_IB_WORDS_MAX 16
+
 /* A field of a module's own. Open MPI registers them, too, with help that tells neither range nor
  * default: what is registered first stays. */
 typedef struct btl_ib_param_limit {
@@ -180,11 +195,15 @@ typedef struct btl_ib_param_table {
     size_t toggle_count;
     const btl_ib_param_text_t *texts;
     size_t text_count;
+    const btl_ib_param_choice_t *choices; /* BTL_IB_CHOICES of them */
     const btl_ib_param_limit_t *limits;
     size_t limit_count;
 } btl_ib_param_table_t;
 
 extern const btl_ib_param_table_t btl_ib_param_table;
+
+/* What a choice may be, with NULL at the end. */
+void btl_ib_param_words(const btl_ib_param_choice_t *choice, const char *words[BTL_IB_WORDS_MAX]);
 
 /* Rule number `i`, from 0. Returns whether there is one. */
 bool btl_ib_param_rule(size_t i, btl_ib_rule_t *rule);

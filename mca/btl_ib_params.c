@@ -145,6 +145,32 @@ static bool register_text(btl_ib_params_t *params, const btl_ib_param_text_t *te
     });
 }
 
+static bool register_choice(btl_ib_params_t *params, size_t i)
+{
+    const btl_ib_param_choice_t *choice = &btl_ib_param_table.choices[i];
+    const char **storage = (const char **) (void *) ((char *) params + choice->offset);
+    const char *words[BTL_IB_WORDS_MAX];
+    mca_base_var_enum_t *enumerator;
+    bool ok;
+
+    btl_ib_param_words(choice, words);
+    enumerator = btl_ib_compat_choice_enum(choice->name, words);
+    *storage = words[0];
+    ok = register_variable(&(variable_t){
+        .component = params->component,
+        .name = choice->name,
+        .help = choice->help,
+        .type = MCA_BASE_VAR_TYPE_INT,
+        .enumerator = enumerator,
+        .level = choice->level,
+        .storage = &params->chosen[i],
+    });
+    if (NULL != enumerator) {
+        OBJ_RELEASE(enumerator);
+    }
+    return ok;
+}
+
 static bool register_limit(mca_btl_base_module_t *limits, const mca_base_component_t *component,
                            const btl_ib_param_limit_t *limit)
 {
@@ -203,6 +229,9 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     }
     for (size_t i = 0; i < btl_ib_param_table.text_count; ++i) {
         ok = register_text(params, &btl_ib_param_table.texts[i]) && ok;
+    }
+    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
+        ok = register_choice(params, i) && ok;
     }
     for (size_t i = 0; i < btl_ib_param_table.number_count; ++i) {
         ok = register_number(params, &btl_ib_param_table.numbers[i]) && ok;

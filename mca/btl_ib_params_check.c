@@ -83,6 +83,41 @@ static void store(const btl_ib_rule_t *rule, const meant_t *meant, void *field)
     }
 }
 
+/* The one of the words that `text` is; NULL: none. */
+static const char *word_of(const char *const *words, const char *text)
+{
+    size_t i = 0;
+
+    while (NULL != words[i] && 0 != strcmp(words[i], text)) {
+        ++i;
+    }
+    return words[i];
+}
+
+/* An empty name of a transport is auto, too. */
+static bool is_left_open(const btl_ib_param_choice_t *choice, const char *text)
+{
+    return NULL == choice->words && '\0' == text[0];
+}
+
+static void read_choices(btl_ib_params_t *params)
+{
+    const char *words[BTL_IB_WORDS_MAX];
+    char where[256];
+
+    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
+        const btl_ib_param_choice_t *choice = &btl_ib_param_table.choices[i];
+        const char *text = given(params, choice->name, where, sizeof(where));
+        const char *word = NULL;
+
+        btl_ib_param_words(choice, words);
+        word = NULL != text ? word_of(words, text) : NULL;
+        if (NULL != word) {
+            *(const char **) (void *) ((char *) params + choice->offset) = word;
+        }
+    }
+}
+
 void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
     btl_ib_rule_t rule;
@@ -103,6 +138,7 @@ void btl_ib_params_read(btl_ib_params_t *params, mca_btl_base_module_t *limits)
             store(&rule, &meant, base + rule.offset);
         }
     }
+    read_choices(params);
     btl_ib_params_verify(params, limits);
 }
 
@@ -177,58 +213,37 @@ static btl_ib_rule_t rule_of(const char *name)
 
 /* ---- what texts may be ---- */
 
-static bool check_choice(const btl_ib_params_t *params, const char *name, const char *value,
-                         const char *const *choices)
+static bool check_choice(const btl_ib_params_t *params, const btl_ib_param_choice_t *choice)
 {
+    const char *words[BTL_IB_WORDS_MAX];
     char expected[160] = "one of ";
+    char where[256];
+    const char *text = given(params, choice->name, where, sizeof(where));
 
-    for (size_t i = 0; NULL != choices[i]; ++i) {
+    btl_ib_param_words(choice, words);
+    if (NULL == text || NULL != word_of(words, text) || is_left_open(choice, text)) {
+        return true;
+    }
+    for (size_t i = 0; NULL != words[i]; ++i) {
         const size_t len = strlen(expected);
 
-        if (0 == strcmp(text_of(value), choices[i])) {
-            return true;
-        }
-        snprintf(expected + len, sizeof(expected) - len, "%s%s", i > 0 ? ", " : "", choices[i]);
+        snprintf(expected + len, sizeof(expected) - len, "%s%s", i > 0 ? ", " : "", words[i]);
     }
-    return refuse(params, name, '\0' == text_of(value)[0] ? "it is empty" : "it is none of these",
-                  expected, choices[0]);
-}
-
-/* Those that were built in, which name several wires alike; empty is auto. */
-static bool check_transport(const btl_ib_params_t *params)
-{
-    const char *names[16] = {"auto"};
-    size_t count = 1;
-
-    for (size_t i = 0; NULL != btl_ib_transport_types[i] && count + 1 < 16; ++i) {
-        if (0 != strcmp(names[count - 1], btl_ib_transport_types[i]->name)) {
-            names[count++] = btl_ib_transport_types[i]->name;
-        }
-    }
-    return '\0' == text_of(params->transport)[0]
-           || check_choice(params, "transport", params->transport, names);
+    return refuse(params, choice->name, '\0' == text[0] ? "it is empty" : "it is none of these",
+                  expected, words[0]);
 }
 
 static bool check_choices(const btl_ib_params_t *params)
 {
-    static const char *const checksums[] = {"none", "crc32c", NULL};
-    static const char *const wires[] = {"auto", "ud", "rc", NULL};
-    static const char *const orderings[] = {"strict", "relaxed", NULL};
-    static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
-    static const char *const atomics[] = {"auto", "device", "host", NULL};
-    static const char *const ccs[] = {"auto", "none", "swift", "cubic", NULL};
     uint64_t value;
     bool is_share;
     const char *problem =
         btl_ib_value_bytes_or_share(text_of(params->max_pinned), &value, &is_share);
-    bool ok = check_transport(params);
+    bool ok = true;
 
-    ok = check_choice(params, "wire", params->wire, wires) && ok;
-    ok = check_choice(params, "memory_ordering", params->ordering, orderings) && ok;
-    ok = check_choice(params, "checksum", params->checksum, checksums) && ok;
-    ok = check_choice(params, "auth", params->auth, auths) && ok;
-    ok = check_choice(params, "atomics", params->atomics, atomics) && ok;
-    ok = check_choice(params, "cc", params->cc, ccs) && ok;
+    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
+        ok = check_choice(params, &btl_ib_param_table.choices[i]) && ok;
+    }
     if (NULL != problem) {
         ok = refuse(params, "max_pinned", problem,
                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "

@@ -252,6 +252,49 @@ def test_good_values(run, mpi):
         assert "nvalid" not in output
 
 
+# A choice, one of its words that is not the default, and the place of that word.
+CHOICES = [
+    ("transport", "udp", None),
+    ("wire", "rc", 2),
+    ("memory_ordering", "relaxed", 1),
+    ("checksum", "crc32c", 1),
+    ("auth", "integrity", 1),
+    ("atomics", "host", 2),
+    ("cc", "cubic", 3),
+]
+
+
+def test_choices(run, mpi):
+    """ompi_info and MPI_T list what a choice may be, which is what a bad value is told; and show
+    which word it is."""
+    lines = ompi_info(run, mpi)
+    for name, word, place in CHOICES:
+        listed = re.findall(rf"btl_ib_{name}:enumerator:value:\d:(\w+)\n", lines)
+        assert word in listed
+        output = mpi.alone(run, **{name: "nonsense"})
+        assert re.search(rf"btl_ib_{name}.*Expected: one of {', '.join(listed)}\n", output, re.S)
+        assert "nvalid" not in output
+        place = listed.index(word) if place is None else place
+        output = mpi.alone(run, ("cvars", f"name=btl_ib_{name}"), **{name: word})
+        assert f"btl_ib_{name} int = {place}, {len(listed)} items" in output
+        assert f"btl_ib_{name}:value:{word}\n" in ompi_info(run, mpi, **{name: word})
+
+
+def test_levels(run, mpi):
+    """What a user needs is at levels 1 to 3, and no more than fits a screen; helps do not begin
+    with what another one said."""
+    lines = ompi_info(run, mpi)
+    levels = dict(re.findall(r"^mca:btl:ib:param:btl_ib_(\w+):level:(\d)$", lines, re.M))
+    assert {name for name, level in levels.items() if int(level) <= 2} >= {
+        *("if_include", "if_exclude", "port_min", "port_range", "stats", "stats_file", "auto")
+    }
+    assert 10 < len([name for name, level in levels.items() if int(level) <= 3]) <= 24
+    helps = re.findall(r"^mca:btl:ib:param:(\w+):help:(.*)$", lines, re.M)
+    assert len(helps) > 70
+    riddles = r"(Transports? [\w, ]+: )?(The same|Then|It|They|The latter|These)\b"
+    assert not [help for help in helps if re.match(riddles, help[1], re.I)]
+
+
 # A former name, the parameter's name now, a value, and what it means.
 RENAMED = [
     "kicker progress_thread no false",

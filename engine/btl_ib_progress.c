@@ -78,26 +78,24 @@ typedef struct polled {
     uint32_t away;
 } polled_t;
 
-/* Handle events. Returns how many of them are datagrams; their buffers in `buffers`. All datagrams
- * are handled here, also those that were kept: while btl_ib_recv() has only one caller, the
- * compiler inlines it, which makes a stream 12 % cheaper. */
-static int handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
-                         const polled_t *polled, void **buffers)
+/* Handle events. All datagrams are handled here, also those that were kept: while btl_ib_recv() has
+ * only one caller, the compiler inlines it, which makes a stream 12 % cheaper. */
+static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count,
+                          const polled_t *polled)
 {
     btl_ib_engine_t *engine = rail->engine;
-    int received = 0;
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0, taken; i < count; i += taken) {
         /* each time: a callback, or another thread in it, may have polled */
         engine->turn.batch = polled->number;
         engine->turn.away = polled->away;
+        taken = 1;
         switch (events[i].type) {
         case BTL_IB_EVENT_RECV:
-            btl_ib_recv(rail, &events[i]);
+            taken = btl_ib_recv(rail, &events[i], count - i);
             if (engine->drops != NULL) {
                 btl_ib_drops_note(rail, &events[i]);
             }
-            buffers[received++] = events[i].buffer;
             break;
         case BTL_IB_EVENT_SENT:
             btl_ib_pool_sent(events[i].context);
@@ -110,7 +108,19 @@ static int handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *events, int 
             }
         }
     }
-    return received;
+}
+
+/* The buffers of the datagrams among some events. Returns how many there are. */
+static int buffers_of(const btl_ib_event_t *events, int count, void **buffers)
+{
+    int n = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (events[i].type == BTL_IB_EVENT_RECV) {
+            buffers[n++] = events[i].buffer;
+        }
+    }
+    return n;
 }
 
 /* Poll one batch of events and handle them. Returns how many there were; *datagrams counts
@@ -135,7 +145,8 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
         }
     }
     const polled_t polled = {.number = ++engine->turn.batches, .away = waited_for(rail)};
-    const int received = handle_events(rail, events, count, &polled, buffers);
+    handle_events(rail, events, count, &polled);
+    const int received = buffers_of(events, count, buffers);
     if (received > 0) {
         transport->ops->repost(transport, buffers, received);
         if (!engine->turn.async) {
@@ -152,7 +163,6 @@ static void receive_unidentified(btl_ib_engine_t *engine)
     /* Their addresses become known with the first of them. */
     const polled_t polled = {.number = ++engine->turn.batches, .away = BTL_IB_AWAY_UNKNOWN};
     btl_ib_backlog_entry_t *stored;
-    void *none[1];
 
     for (int i = 0;
          i < BTL_IB_BATCH && (stored = btl_ib_backlog_pop(&engine->unidentified)) != NULL; i++) {
@@ -162,7 +172,7 @@ static void receive_unidentified(btl_ib_engine_t *engine)
             .from = BTL_IB_ADDR_UNKNOWN,
             .data = stored->data,
         };
-        (void) handle_events(engine->rails[stored->tag], &event, 1, &polled, none);
+        handle_events(engine->rails[stored->tag], &event, 1, &polled);
         btl_ib_backlog_put(&engine->unidentified, stored);
     }
 }
@@ -176,12 +186,13 @@ __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
     void *buffers[BTL_IB_BATCH];
     const int count =
         transport->ops->poll(transport, events, max < BTL_IB_BATCH ? max : BTL_IB_BATCH);
-    int received = 0;
+    const int received = buffers_of(events, count, buffers);
 
     for (int i = 0; i < count; i++) {
         if (events[i].type == BTL_IB_EVENT_RECV) {
-            buffers[received++] = events[i].buffer;
-        } else if (events[i].type == BTL_IB_EVENT_SENT) {
+            continue;
+        }
+        if (events[i].type == BTL_IB_EVENT_SENT) {
             btl_ib_pool_sent(events[i].context);
         } else if (events[i].type == BTL_IB_EVENT_RDMA) {
             btl_ib_offload_event(&events[i]);

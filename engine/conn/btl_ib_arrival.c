@@ -21,7 +21,21 @@ static bool is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return genuine;
 }
 
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+/* It was taken in, and ends something: the connection's incarnation, or an address of the peer. */
+static void end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ADDRESS) {
+        btl_ib_failover_told(conn, view);
+        return;
+    }
+    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
+    conn->engine->count.connections_closed++;
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
+               BTL_IB_NAME_ARGS(conn->identity.name));
+    btl_ib_conn_reset(conn);
+}
+
+int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
 {
     btl_ib_engine_t *engine = rail->engine;
     uint32_t trailer = engine->guard.ops->trailer;
@@ -31,26 +45,29 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     rail->count.received_datagrams++;
     if (event->size < trailer) {
         engine->count.dropped_short++;
-        return;
+        return 1;
     }
     arrival.data = event->data;
     arrival.size = event->size - trailer;
     arrival.from = event->from;
     arrival.event = event;
     if (!btl_ib_input_look_at(engine, &arrival)) {
-        return;
+        return 1;
     }
     btl_ib_conn_t *conn = btl_ib_handshake_accept(rail, &arrival);
-    const btl_ib_view_t *view = &arrival.view;
+    btl_ib_view_t *view = &arrival.view;
     if (conn == NULL) {
-        return;
+        return 1;
     }
     const bool acks = btl_ib_ack_rx_is_new(conn, view);
+    const bool sequenced = btl_ib_type_is_sequenced(view->type);
     if ((acks && !btl_ib_ack_rx_check(conn, view))
-        || (btl_ib_type_is_sequenced(view->type)
-                ? !btl_ib_input_check(conn, view, event->size)
-                : view->type == BTL_IB_TYPE_ADDRESS && !is_told(conn, view))) {
-        return;
+        || (sequenced ? !btl_ib_input_check(conn, view, event->size)
+                      : view->type == BTL_IB_TYPE_ADDRESS && !is_told(conn, view))) {
+        return 1;
+    }
+    if (sequenced && count > 1) {
+        btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
     if (rail != conn->route.via) {
         btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
@@ -58,15 +75,9 @@ void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (rail == conn->rail && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
-    if (!btl_ib_input_take(conn, view, acks)) {
-        return;
+    if (btl_ib_input_take(conn, view, acks)) {
+        end(conn, view);
     }
-    if (view->type == BTL_IB_TYPE_ADDRESS) {
-        btl_ib_failover_told(conn, view);
-        return;
-    }
-    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
-    engine->count.connections_closed++;
-    BTL_IB_LOG(engine, 10, "peer %u.%u: closed by the peer", BTL_IB_NAME_ARGS(conn->identity.name));
-    btl_ib_conn_reset(conn);
+    engine->count.received_datagrams += view->more.count;
+    return 1 + (int) view->more.count;
 }

@@ -10,7 +10,9 @@
 
 #include "btl_ib_state.h"
 
-/* A datagram came by `rail`. May run callbacks, and end connections. */
-void btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+/* A datagram came by `rail`, and `count` - 1 other events behind it. Returns how many of them were
+ * handled: it, and the datagrams that continue it (btl_ib_burst.h). May run callbacks, and end
+ * connections. */
+int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count);
 
 #endif

@@ -102,14 +102,10 @@ static void repost(btl_ib_credit_t *credit)
     credit->used = 0;
 }
 
-void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                       const btl_ib_queue_t *queue, bool gap)
+/* A batch of buffers was used: repost it, and let the grant follow the peer's share. */
+static void review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                   bool gap)
 {
-    credit->used++;
-    credit->since++;
-    if (credit->since < credit->batch) {
-        return;
-    }
     credit->since = 0;
     pool->busy += !credit->busy;
     credit->busy = true;
@@ -135,6 +131,23 @@ void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
     }
     credit->over = credit->grant > share;
     proportion(credit, queue);
+}
+
+void btl_ib_credit_use_batch(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                             const btl_ib_queue_t *queue, uint32_t count, bool gap)
+{
+    while (credit->since + count >= credit->batch) {
+        const uint32_t n = credit->since < credit->batch ? credit->batch - credit->since : 1;
+        credit->used += n;
+        credit->since += n;
+        count -= n;
+        review(credit, pool, queue, gap);
+        if (count == 0) {
+            return;
+        }
+    }
+    credit->used += count;
+    credit->since += count;
 }
 
 void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,

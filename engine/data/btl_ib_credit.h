@@ -78,10 +78,23 @@ void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
 /* Give everything back to the pool: the connection ends. */
 void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool);
 
-/* One buffer was used: a new sequence arrived. `gap`: one before it is missing. That may be a SKIP,
- * which gives credits of the present grant back, so the grant must not shrink meanwhile. */
-void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
-                       const btl_ib_queue_t *queue, bool gap);
+/* The part of btl_ib_credit_use() for one batch or several. */
+void btl_ib_credit_use_batch(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                             const btl_ib_queue_t *queue, uint32_t count, bool gap);
+
+/* `count` buffers were used: so many new sequences arrived. `gap`: one before them is missing. That
+ * may be a SKIP, which gives credits of the present grant back, so the grant must not shrink
+ * meanwhile. */
+static inline void btl_ib_credit_use(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                                     const btl_ib_queue_t *queue, uint32_t count, bool gap)
+{
+    if (credit->since + count >= credit->batch) {
+        btl_ib_credit_use_batch(credit, pool, queue, count, gap);
+    } else {
+        credit->used += count;
+        credit->since += count;
+    }
+}
 
 /* The peer is about to be told the limit: raise it as far as possible, unless the peer is to hold
  * less. */

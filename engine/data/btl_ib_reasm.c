@@ -5,6 +5,8 @@
 
 #include "btl_ib_reasm.h"
 
+#include "btl_ib_burst.h"
+
 #include <string.h>
 
 enum {
@@ -126,6 +128,28 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
     return reasm;
 }
 
+/* ---- the bitmap of chunks that are there ---- */
+
+static bool is_set(const btl_ib_reasm_t *reasm, uint32_t index)
+{
+    return reasm->have[index / 64] >> (index % 64) & 1;
+}
+
+static void set(btl_ib_reasm_t *reasm, uint32_t index)
+{
+    reasm->have[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+/* Is any of `count` chunks from `index` on there? */
+static bool any_set(const btl_ib_reasm_t *reasm, uint32_t index, uint32_t count)
+{
+    while (count > 0 && !is_set(reasm, index)) {
+        index++;
+        count--;
+    }
+    return count > 0;
+}
+
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
                                        const btl_ib_view_t *view)
 {
@@ -137,14 +161,17 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
     if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
         return BTL_IB_REASM_REFUSED;
     }
-    uint64_t bit = UINT64_C(1) << (view->chunk.index % 64);
-    uint64_t *have = &reasm->have[view->chunk.index / 64];
-    if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit || (*have & bit)) {
+    if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit
+        || any_set(reasm, view->chunk.index, btl_ib_burst_count(view))) {
         return BTL_IB_REASM_WRONG;
     }
-    *have |= bit;
-    memcpy(reasm->data + view->chunk.offset, view->payload, view->size);
-    if (--reasm->missing > 0) {
+    for (uint32_t i = 0; i < btl_ib_burst_count(view); i++) {
+        set(reasm, view->chunk.index + i);
+        memcpy(reasm->data + view->chunk.offset + i * view->size, btl_ib_burst_payload(view, i),
+               view->size);
+    }
+    reasm->missing -= btl_ib_burst_count(view);
+    if (reasm->missing > 0) {
         return BTL_IB_REASM_STORED;
     }
     reasm->tag = view->tag;

@@ -119,6 +119,16 @@ int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl
 /* Mark a NEW `seq`, for which a place was reserved, as received. */
 void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
 
+/* The next `count` sequences, too, were received. If there are any, nothing is ahead of a gap. */
+static inline void btl_ib_rx_window_advance(btl_ib_rx_window_t *window, uint32_t count)
+{
+    assert(count == 0 || window->above == 0);
+    if (count > 0) {
+        window->next += count;
+        window->top = window->next;
+    }
+}
+
 /*
  * The first run of received sequences [*from, *to) that starts at or after `*from`, which must not
  * be before window->next. False if there is none.

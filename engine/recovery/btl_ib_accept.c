@@ -6,6 +6,7 @@
 #include "btl_ib_accept.h"
 
 #include "btl_ib_ack_tx.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_sched.h"
 
 static bool is_per_peer(const btl_ib_conn_t *conn, uint32_t space)
@@ -63,6 +64,7 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    const uint32_t count = btl_ib_burst_count(view);
     bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
     bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
 
@@ -71,11 +73,13 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
     }
     btl_ib_rx_window_mark(&rx->window, view->seq);
-    const uint32_t bytes = view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : view->size;
+    btl_ib_rx_window_advance(&rx->window, view->more.count);
+    const uint64_t bytes =
+        view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : btl_ib_burst_bytes(view);
 
-    engine->count.received_segments++;
+    engine->count.received_segments += count;
     engine->count.received_bytes += bytes;
-    conn->count.received_segments++;
+    conn->count.received_segments += count;
     conn->count.received_bytes += bytes;
     btl_ib_conn_active(conn);
     if (rx->window.above > 0) {
@@ -84,9 +88,9 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     if (is_per_peer(conn, view->space)) {
         btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space],
-                          &conn->rail->queues.q[view->space], rx->window.above > 0);
+                          &conn->rail->queues.q[view->space], count, rx->window.above > 0);
     }
-    btl_ib_ack_tx_owe(conn, view->space, now || btl_ib_ack_tx_is_many(conn, view));
+    btl_ib_ack_tx_accepted(conn, view, now);
 }
 
 void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)

@@ -21,7 +21,7 @@ void btl_ib_accept_rest(btl_ib_conn_t *conn);
 /* Is there memory to accept this sequence? If not that is counted. */
 bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
-/* Accept a sequence for which there is room. */
+/* Accept a sequence for which there is room, and those of the burst that it begins. */
 void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and

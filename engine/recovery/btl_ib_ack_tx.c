@@ -18,7 +18,8 @@ enum {
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
-bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* So many segments that they are to be acknowledged in this turn? */
+static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     /* Is a message likely to be answered at once, as the one before was? Then the answer carries
      * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
@@ -58,6 +59,12 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
         btl_ib_list_remove(&conn->ack.link);
         btl_ib_list_push_head(&engine->acks, &conn->ack.link);
     }
+}
+
+void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now)
+{
+    conn->ack.count += view->more.count;
+    btl_ib_ack_tx_owe(conn, view->space, now || is_many(conn, view));
 }
 
 /* `spaces` were acknowledged. If nothing else is due the connection leaves the engine's list. */
@@ -369,7 +376,7 @@ static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         keep_newest(conn, view->space, rx->ack.run);
         rx->ack.run = view->seq;
     } else if (rx->window.above == 0) {
-        rx->ack.run = view->seq;
+        rx->ack.run = view->seq + view->more.count;
     }
 }
 

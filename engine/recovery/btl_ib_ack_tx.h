@@ -17,10 +17,6 @@ static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
     btl_ib_list_init(&ack->link);
 }
 
-/* Is so much due with this segment, which is about to be accepted, that its acknowledgement must
- * not wait? */
-bool btl_ib_ack_tx_is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
-
 /* The receiving side of an incarnation of the connection begins, or ends. */
 void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
@@ -42,6 +38,10 @@ static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t 
 
 /* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
 void btl_ib_ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* It was marked, and its burst with it. It is to be acknowledged in this turn if `now`, or if so
+ * much is due. */
+void btl_ib_ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);

@@ -8,7 +8,9 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_ack_rx.h"
 #include "btl_ib_ack_tx.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_initiator.h"
+#include "btl_ib_min.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_state.h"
@@ -70,6 +72,32 @@ bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t
         return false;
     }
     return true;
+}
+
+/* What was retransmitted, introduces its sender or asks for an acknowledgement is looked at by
+ * itself. So is everything where a gap is open, a datagram has a trailer, or segments were refused
+ * or came in parts. */
+static bool is_plain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const uint8_t unusual = BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN;
+    const btl_ib_rx_window_t *window = &conn->rx[view->space].window;
+
+    return (view->flags & unusual) == 0 && window->above == 0 && view->seq == window->next
+           && conn->engine->guard.ops->trailer == 0 && !conn->rnr.any
+           && btl_ib_list_empty(&conn->input.parts);
+}
+
+void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (!is_plain(conn, view)) {
+        return;
+    }
+    if (conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER) {
+        events = btl_ib_min_u32(events, conn->rx[view->space].credit.limit - view->seq - 1);
+    }
+    btl_ib_burst_find(&arrival->view, arrival->event, events);
 }
 
 static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
@@ -269,7 +297,7 @@ static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view);
 
     if (result == BTL_IB_REASM_WRONG) {
-        engine->count.dropped_chunk++;
+        engine->count.dropped_chunk += btl_ib_burst_count(view);
         return true;
     }
     if (result == BTL_IB_REASM_REFUSED) {
@@ -290,7 +318,7 @@ static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view);
 
 /* All parts of a segment arrived; the last was `part`. Process its body. */
 static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
@@ -380,7 +408,8 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
-static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+/* Of a burst that is refused only the first segment is: the others are looked at one by one. */
+static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
 {
     if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
         conn->engine->count.dropped_duplicate++;
@@ -392,6 +421,9 @@ static void recv_sequenced(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         view->type == BTL_IB_TYPE_PART ? recv_part(conn, view) : recv_body(conn, view);
     /* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
      * perhaps why. */
+    if (!taken) {
+        view->more.count = 0;
+    }
     if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_ack_tx_owe(conn, view->space, true);
     }
@@ -416,7 +448,7 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
                           btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view));
 }
 
-bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_acks)
+bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
 {
     if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
         btl_ib_validation_echoed(conn, view);

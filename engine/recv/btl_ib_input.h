@@ -19,9 +19,14 @@ bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);
  * `datagram` bytes, allowed on this connection? If not, that is counted. */
 bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram);
 
-/* Process a datagram that is genuine and valid. `new_acks`: also its acknowledgements. True: it is
- * a CLOSE, which ends this incarnation of the connection, or an ADDRESS. */
-bool btl_ib_input_take(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool new_acks);
+/* A sequenced segment passed btl_ib_input_check(), and `events` others lie behind its own: if
+ * nothing about it is unusual, those that continue it become a burst with it (btl_ib_burst.h). */
+void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events);
+
+/* Process a datagram that is genuine and valid, and its burst, which is none any more if it was
+ * refused. `new_acks`: also its acknowledgements. True: it is a CLOSE, which ends this incarnation
+ * of the connection, or an ADDRESS. */
+bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks);
 
 /* Parse a genuine datagram, and check all that needs no connection. False: counted. */
 bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival);

@@ -6,10 +6,10 @@
 #include "btl_ib_initiator.h"
 
 #include "btl_ib_accept.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
-#include "btl_ib_prefetch.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -72,21 +72,20 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_engine_t *engine = conn->engine;
     btl_ib_op_t *op = btl_ib_op_find(conn, view->op.id);
+    const uint64_t bytes = btl_ib_burst_bytes(view);
 
     if (op == NULL) { /* rejected midway: its last pieces come after the rejection */
-        engine->count.stale_answers++;
+        engine->count.stale_answers += btl_ib_burst_count(view);
         btl_ib_accept(conn, view);
         return;
     }
     if (op->kind != BTL_IB_OP_GET || !op->asked || view->op.offset > op->size
-        || view->size > op->size - view->op.offset || view->size > op->size - op->got) {
-        engine->count.dropped_op++;
+        || bytes > op->size - view->op.offset || bytes > op->size - op->got) {
+        engine->count.dropped_op += btl_ib_burst_count(view);
         return;
     }
-    uint8_t *to = (uint8_t *) op->local + view->op.offset;
-    memcpy(to, view->payload, view->size);
-    btl_ib_prefetch_target(to, op->size - view->op.offset, view->size);
-    btl_ib_op_got(op, view->size);
+    btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset, op->size - view->op.offset);
+    btl_ib_op_got(op, bytes);
     btl_ib_accept(conn, view);
     btl_ib_recovery_answered(conn);
     if (op->got == op->size) {

@@ -8,11 +8,11 @@
 #include "btl_ib_accept.h"
 #include "btl_ib_answers.h"
 #include "btl_ib_atomic.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_completion.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_prefetch.h"
 
 #include <string.h>
 
@@ -54,10 +54,9 @@ bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return false;
     }
     if (view->size > 0) {
-        memcpy(memory, view->payload, view->size);
-        btl_ib_prefetch_target(memory, view->op.end - view->op.offset, view->size);
+        btl_ib_burst_place(view, memory, view->op.end - view->op.offset);
     }
-    engine->count.placed_puts++;
+    engine->count.placed_puts += btl_ib_burst_count(view);
     btl_ib_accept(conn, view);
     return true;
 }

@@ -384,6 +384,9 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 #endif
 
 /* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */
+/* Of the transport: btl_ib_event_t. */
+struct btl_ib_event;
+
 typedef struct btl_ib_view {
     uint8_t type; /* btl_ib_type_t */
     uint8_t flags;
@@ -448,6 +451,12 @@ typedef struct btl_ib_view {
      * the address. */
     uint8_t *payload;
     uint32_t size;
+
+    struct {                               /* segments that are taken in with it: btl_ib_burst.h */
+        const struct btl_ib_event *events; /* their datagrams */
+        uint32_t count;                    /* 0 if it is alone */
+        uint32_t head;                     /* bytes of headers in each */
+    } more;
 } btl_ib_view_t;
 
 /* Results of btl_ib_wire_parse(). */

@@ -72,7 +72,7 @@ static void receive(pair_t *p)
     uint32_t limit = p->credit.limit;
 
     p->received++;
-    btl_ib_credit_use(&p->credit, p->pool, p->queue, p->gap);
+    btl_ib_credit_use(&p->credit, p->pool, p->queue, 1, p->gap);
     assert_true((int32_t) (p->credit.limit - limit) >= 0); /* it never goes back */
     check(p);
 }
@@ -539,7 +539,7 @@ static void test_costs(void **state)
     for (int n = 0; n < 1000; n++) {
         uint64_t granted = 0;
 
-        btl_ib_credit_use(&credit[n % 3], &pool, &queue, false);
+        btl_ib_credit_use(&credit[n % 3], &pool, &queue, 1, false);
         for (int i = 0; i < 3; i++) {
             granted += (uint64_t) credit[i].grant * costs[i];
         }

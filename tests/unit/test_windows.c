@@ -143,11 +143,11 @@ static void test_behind_and_before(void **state)
     put(bench, LOW, 8176, 16, 0);
     put(bench, HIGH, 1024, 16, 0);
     assert_int_equal(count->served_elsewhere, 7);
-    put(bench, LOW, 4096, 4096, 0); /* each segment by itself */
+    put(bench, LOW, 4096, 4096, 0); /* each burst of segments by itself */
     put(bench, TOUCHING, 4096, 4096, 0);
     add(bench, LOW, 8184, 0);
     add(bench, HIGH, 1024, 0);
-    assert_true(count->served_elsewhere > 7 + 2 * 2 + 2);
+    assert_true(count->served_elsewhere >= 7 + 2 + 2);
     assert_int_equal(count->rejected_bounds + count->rejected_right + count->rejected_region, 0);
     untouched();
     still_works(bench);

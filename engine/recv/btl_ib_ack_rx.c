@@ -70,6 +70,14 @@ bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     return true;
 }
 
+/* Does the arrival of `next` say all that that of `segment` does? Both were sent once, `next`
+ * later. */
+static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segment)
+{
+    return next != NULL && next->type == segment->type && next->order > segment->order
+           && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
+}
+
 /* Sequences [from, to) of a space arrived. Returns how many of them are acknowledged for the
  * first time. */
 static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
@@ -82,10 +90,14 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
     if (btl_ib_seq_before(from, window->first)) {
         from = window->first;
     }
+    btl_ib_segment_t *next = btl_ib_tx_window_at(window, from);
     for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
-        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
+        btl_ib_segment_t *segment = next;
+        next = seq + 1 == to ? NULL : btl_ib_tx_window_at(window, seq + 1);
         if (segment != NULL) {
-            btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
+            if (!is_newer(next, segment)) {
+                btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
+            }
             btl_ib_deferred_acked(conn, segment);
             btl_ib_pmtud_arrived(conn, segment);
             btl_ib_sentmap_acked(conn, segment);

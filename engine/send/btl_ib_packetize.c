@@ -155,6 +155,7 @@ typedef struct series {
     struct iovec memory[2]; /* of a PUT, and of what a GET asked for */
     uint32_t unit;          /* bytes in each segment but the last */
     uint32_t pad_most;      /* zeros that the last may get to be as long as the others, at most */
+    uint64_t ahead;         /* bytes that follow the last one made without a gap in memory */
 } series_t;
 
 /*
@@ -231,20 +232,38 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
     }
 }
 
-static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series)
+/* Does the next piece differ from the one before in its place only? */
+static bool is_alike(const series_t *series, const btl_ib_segment_t *before, uint64_t rest)
+{
+    return before != NULL && rest >= series->unit && series->ahead >= series->unit
+           && before->outside == series->unit && before->iov[1].iov_len == 0 && before->flags == 0;
+}
+
+/* The next piece, behind `before`; NULL: it is the first. */
+static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series,
+                                    const btl_ib_segment_t *before)
 {
     const uint64_t rest = out->size - out->offset;
     btl_ib_piece_t *piece = &series->piece;
+    btl_ib_segment_t *segment;
 
     piece->offset = out->offset;
     piece->size = btl_ib_clip_u32(rest, series->unit);
-    piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
-                     ? series->unit - (uint32_t) rest
-                     : 0;
     if (piece->iov == series->memory) {
         btl_ib_prefetch_source(series->memory[0].iov_base, piece->offset, piece->size);
     }
-    btl_ib_segment_t *segment = make(conn, piece);
+    if (is_alike(series, before, rest)) {
+        segment = btl_ib_packet_make_next(conn, before);
+        series->ahead -= piece->size;
+    } else {
+        const uint64_t end = piece->offset + piece->size;
+        const uint64_t first = piece->iov[0].iov_len;
+        piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
+                         ? series->unit - (uint32_t) rest
+                         : 0;
+        segment = make(conn, piece);
+        series->ahead = end <= first ? first - end : out->size - end;
+    }
     if (segment == NULL) {
         return NULL;
     }
@@ -360,7 +379,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
             break;
         }
-        segments[n] = in_pieces                         ? make_piece(conn, out, &series)
+        segments[n] = in_pieces ? make_piece(conn, out, &series, n > 0 ? segments[n - 1] : NULL)
                       : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
                       : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
                                                         : make_message(conn, msg_of(out));

@@ -45,6 +45,30 @@ btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, ui
     return segment;
 }
 
+btl_ib_segment_t *btl_ib_packet_make_next(btl_ib_conn_t *conn, const btl_ib_segment_t *before)
+{
+    /* bytes of a region may have to be copied into it */
+    const uint32_t room = before->size + (before->region != 0 ? before->payload : 0);
+    btl_ib_segment_t *segment = btl_ib_pool_get(before->pool, room);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->conn = conn;
+    segment->region = before->region;
+    segment->size = before->size;
+    segment->outside = before->outside;
+    segment->payload = before->payload;
+    segment->type = before->type;
+    segment->iov[0].iov_base = (uint8_t *) before->iov[0].iov_base + before->iov[0].iov_len;
+    segment->iov[0].iov_len = before->iov[0].iov_len;
+    segment->iov[1] = before->iov[1];
+    if (segment->region != 0) {
+        btl_ib_regions_lend(&conn->engine->regions, segment->region);
+    }
+    return segment;
+}
+
 void btl_ib_packet_make_void(btl_ib_segment_t *segment)
 {
     segment->type = BTL_IB_TYPE_VOID;

@@ -72,6 +72,7 @@ unit_tests = \
     tests/unit/test_aead \
     tests/unit/test_atomic \
     tests/unit/test_bundle \
+    tests/unit/test_burst \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \

@@ -6,6 +6,7 @@
 #include "btl_ib_arrival.h"
 
 #include "btl_ib_ack_rx.h"
+#include "btl_ib_burst.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_failover.h"
 #include "btl_ib_handshake.h"
@@ -51,6 +52,7 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     arrival.size = event->size - trailer;
     arrival.from = event->from;
     arrival.event = event;
+    btl_ib_burst_none(&arrival.view.more);
     if (!btl_ib_input_look_at(engine, &arrival)) {
         return 1;
     }

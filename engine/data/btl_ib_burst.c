@@ -114,7 +114,9 @@ void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_
         }
         n++;
     }
-    view->more.events = first + 1;
-    view->more.count = n;
-    view->more.head = (uint32_t) (view->payload - first->data);
+    view->more = (btl_ib_burst_t){
+        .events = first + 1,
+        .count = n,
+        .head = (uint32_t) (view->payload - first->data),
+    };
 }

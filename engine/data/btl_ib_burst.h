@@ -15,6 +15,12 @@
 #include "btl_ib_wire.h"
 #include "transport.h"
 
+/* A segment is alone, until more is known. */
+static inline void btl_ib_burst_none(btl_ib_burst_t *burst)
+{
+    burst->count = 0;
+}
+
 /* `view` is the segment in the datagram of `first`. Sets view->more: of the `most` events behind
  * that one as many as continue it without an exception. */
 void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most);

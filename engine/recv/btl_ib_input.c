@@ -422,7 +422,7 @@ static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
     /* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
      * perhaps why. */
     if (!taken) {
-        view->more.count = 0;
+        btl_ib_burst_none(&view->more);
     }
     if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_ack_tx_owe(conn, view->space, true);

@@ -239,6 +239,24 @@ static bool is_alike(const series_t *series, const btl_ib_segment_t *before, uin
            && before->outside == series->unit && before->iov[1].iov_len == 0 && before->flags == 0;
 }
 
+/* One like `before`, with the bytes that follow in memory. NULL: no memory. */
+static btl_ib_segment_t *make_alike(btl_ib_conn_t *conn, const btl_ib_segment_t *before)
+{
+    const struct iovec *bytes = &before->iov[0];
+    btl_ib_segment_t *segment = btl_ib_packet_make_next(conn, before);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->iov[0].iov_base = (uint8_t *) bytes->iov_base + bytes->iov_len;
+    segment->iov[0].iov_len = bytes->iov_len;
+    segment->iov[1] = before->iov[1];
+    if (segment->region != 0) {
+        btl_ib_regions_lend(&conn->engine->regions, segment->region);
+    }
+    return segment;
+}
+
 /* The next piece, behind `before`; NULL: it is the first. */
 static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series,
                                     const btl_ib_segment_t *before)
@@ -253,7 +271,7 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
         btl_ib_prefetch_source(series->memory[0].iov_base, piece->offset, piece->size);
     }
     if (is_alike(series, before, rest)) {
-        segment = btl_ib_packet_make_next(conn, before);
+        segment = make_alike(conn, before);
         series->ahead -= piece->size;
     } else {
         const uint64_t end = piece->offset + piece->size;

@@ -60,12 +60,6 @@ btl_ib_segment_t *btl_ib_packet_make_next(btl_ib_conn_t *conn, const btl_ib_segm
     segment->outside = before->outside;
     segment->payload = before->payload;
     segment->type = before->type;
-    segment->iov[0].iov_base = (uint8_t *) before->iov[0].iov_base + before->iov[0].iov_len;
-    segment->iov[0].iov_len = before->iov[0].iov_len;
-    segment->iov[1] = before->iov[1];
-    if (segment->region != 0) {
-        btl_ib_regions_lend(&conn->engine->regions, segment->region);
-    }
     return segment;
 }
 

@@ -36,8 +36,8 @@ static inline uint8_t *btl_ib_packet_body(const btl_ib_segment_t *segment)
  * NULL. */
 btl_ib_segment_t *btl_ib_packet_make(btl_ib_conn_t *conn, btl_ib_type_t type, uint32_t size);
 
-/* Like `before`, whose bytes are all in one place outside, but for the bytes that follow those in
- * memory. It has no CONNECT block. The header of its type is not written. NULL: no memory. */
+/* Like `before`, for as many other bytes outside. It has no CONNECT block. The header of its type
+ * is not written. NULL: no memory. */
 btl_ib_segment_t *btl_ib_packet_make_next(btl_ib_conn_t *conn, const btl_ib_segment_t *before);
 
 /* Bulk: a piece of something long, or a part of a segment that was too large for the path. */

@@ -357,7 +357,6 @@ static inline btl_ib_wire_error_t parse_clear(uint8_t *data, uint32_t size,
     view->token = BTL_IB_LE64(header->token);
     view->payload = data + sizeof(*header);
     view->size = size - (uint32_t) sizeof(*header);
-    view->more.count = 0;
     return BTL_IB_WIRE_OK;
 }
 

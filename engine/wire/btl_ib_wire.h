@@ -387,6 +387,13 @@ static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl
 /* Of the transport: btl_ib_event_t. */
 struct btl_ib_event;
 
+/* Segments that are taken in with another: btl_ib_burst.h. */
+typedef struct btl_ib_burst {
+    const struct btl_ib_event *events; /* their datagrams */
+    uint32_t count;                    /* 0: it is alone */
+    uint32_t head;                     /* bytes of headers in each */
+} btl_ib_burst_t;
+
 typedef struct btl_ib_view {
     uint8_t type; /* btl_ib_type_t */
     uint8_t flags;
@@ -452,11 +459,7 @@ typedef struct btl_ib_view {
     uint8_t *payload;
     uint32_t size;
 
-    struct {                               /* segments that are taken in with it: btl_ib_burst.h */
-        const struct btl_ib_event *events; /* their datagrams */
-        uint32_t count;                    /* 0 if it is alone */
-        uint32_t head;                     /* bytes of headers in each */
-    } more;
+    btl_ib_burst_t more;
 } btl_ib_view_t;
 
 /* Results of btl_ib_wire_parse(). */

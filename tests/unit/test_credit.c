@@ -558,6 +558,34 @@ static void test_costs(void **state)
     assert_int_equal(pool.granted, 0);
 }
 
+/* A burst uses credits as its segments would, one after the other. */
+static void test_bursts(void **state)
+{
+    const btl_ib_queue_t queue = make_queue(256, 128, 64);
+    test_random_t r = {.state = 11};
+    btl_ib_credit_pool_t pools[2] = {{.depth = 300}, {.depth = 300}};
+    btl_ib_credit_t credit[2];
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        btl_ib_credit_init(&credit[i], &pools[i], &queue, 8, 1, 2);
+    }
+    for (int n = 0; n < 2000; n++) {
+        const uint32_t count = 1 + test_random_below(&r, credit[0].grant - credit[0].used);
+        const bool gap = test_random_below(&r, 8) == 0;
+
+        if (test_random_below(&r, 50) == 0) { /* others come and go */
+            pools[0].busy = pools[1].busy = 1 + test_random_below(&r, 5);
+        }
+        btl_ib_credit_use(&credit[0], &pools[0], &queue, count, gap);
+        for (uint32_t i = 0; i < count; i++) {
+            btl_ib_credit_use(&credit[1], &pools[1], &queue, 1, gap);
+        }
+        assert_memory_equal(&credit[0], &credit[1], sizeof(credit[0]));
+        assert_memory_equal(&pools[0], &pools[1], sizeof(pools[0]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -567,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_shares),      cmocka_unit_test(test_late),
         cmocka_unit_test(test_give_back),   cmocka_unit_test(test_one_way_never_stalls),
         cmocka_unit_test(test_bad_network), cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_bursts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

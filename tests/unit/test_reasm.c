@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "btl_ib_reasm.h"
+#include "transport.h"
 #include "support.h"
 
 enum { SIZE = 5003, PEERS = 4 };
@@ -553,6 +554,41 @@ static void test_model(void **state)
     assert_true(m.completed > 200 && m.refused > 1000); /* the test tests something */
 }
 
+/* Chunks of one burst, in three: none of one that has a chunk twice is taken. */
+static void test_burst(void **state)
+{
+    enum { UNIT = 64, CHUNKS = 70 };
+    uint8_t bytes[CHUNKS][8 + UNIT];
+    btl_ib_event_t events[CHUNKS];
+
+    (void) state;
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        for (uint32_t k = 0; k < UNIT; k++) {
+            bytes[i][8 + k] = byte_of(0, i * UNIT + k);
+        }
+        events[i].data = bytes[i];
+    }
+    const struct {
+        uint32_t first, count;
+        btl_ib_reasm_result_t result;
+    } parts[] = {{60, 6, BTL_IB_REASM_STORED},
+                 {58, 3, BTL_IB_REASM_WRONG},
+                 {66, 4, BTL_IB_REASM_STORED},
+                 {0, 60, BTL_IB_REASM_COMPLETE}};
+    for (int i = 0; i < 4; i++) {
+        const uint32_t first = parts[i].first;
+        const btl_ib_view_t view = {
+            .type = BTL_IB_TYPE_CHUNK,
+            .chunk = {0, CHUNKS * UNIT, first * UNIT, first, UNIT},
+            .payload = bytes[first] + 8,
+            .size = UNIT,
+            .more = {.events = &events[first + 1], .count = parts[i].count - 1, .head = 8},
+        };
+        assert_int_equal(btl_ib_reasm_add(&pool, &peer[0], &view), parts[i].result);
+    }
+    check_next(0, 0, CHUNKS * UNIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -569,6 +605,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_burst, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,211 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "btl_ib_burst.h"
+
+enum { COUNT = 10, BYTES = 96, HEADER = sizeof(btl_ib_wire_header_t), ROOM = 256 };
+
+static struct {
+    btl_ib_type_t type;
+    uint32_t head; /* bytes of the header of its type */
+    uint64_t data[COUNT][ROOM / 8];
+    btl_ib_event_t events[COUNT];
+    btl_ib_view_t view;
+} burst;
+
+static uint8_t *datagram(uint32_t i)
+{
+    return (uint8_t *) burst.data[i];
+}
+
+static void write_header(uint32_t i)
+{
+    const btl_ib_wire_header_t header = {
+        .version_type = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | burst.type),
+        .flags = BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO,
+        .spaces = 1,
+        .tag = burst.type == BTL_IB_TYPE_CHUNK ? 7 : 0,
+        .connection = BTL_IB_LE32(3),
+        .token = BTL_IB_LE64(UINT64_C(0x123456789abcdef0)),
+        .seq = BTL_IB_LE32(UINT32_MAX - 2 + i), /* wraps within the burst */
+        .ack = BTL_IB_LE32(77),
+        .credits = BTL_IB_LE16(64),
+        .length = BTL_IB_LE16(burst.head + BYTES),
+        .stamp = BTL_IB_LE32(1000),
+        .echo = BTL_IB_LE32(900),
+        .hold = BTL_IB_LE16(5),
+        .away = BTL_IB_LE16(6),
+    };
+    memcpy(datagram(i), &header, sizeof(header));
+}
+
+/* Of a message or operation whose segments from `first` on these are, `total` bytes in all. */
+static void write_body(uint32_t i, uint32_t first, uint64_t total)
+{
+    const uint64_t offset = (uint64_t) (first + i) * BYTES;
+    const btl_ib_wire_chunk_t chunk = {
+        .fragment = BTL_IB_LE32(12),
+        .total = BTL_IB_LE32((uint32_t) total),
+        .index = BTL_IB_LE16(first + i),
+        .unit = BTL_IB_LE16(BYTES),
+    };
+    const btl_ib_wire_target_t target = {
+        .region = BTL_IB_LE64(5),
+        .secret = BTL_IB_LE64(6),
+        .offset = BTL_IB_LE64(4096 + offset),
+        .end = BTL_IB_LE64(4096 + total),
+        .operation = BTL_IB_LE32(9),
+    };
+    const uint64_t from = UINT64_C(0xffffff00) + offset; /* passes 4 GiB */
+    const btl_ib_wire_got_t got = {
+        .offset_low = BTL_IB_LE32(from & UINT32_MAX),
+        .offset_high = BTL_IB_LE32(from >> 32),
+        .operation = BTL_IB_LE32(9),
+    };
+    const void *head = burst.type == BTL_IB_TYPE_CHUNK ? (const void *) &chunk
+                       : burst.type == BTL_IB_TYPE_PUT ? (const void *) &target
+                                                       : (const void *) &got;
+
+    memcpy(datagram(i) + HEADER, head, burst.head);
+    for (uint32_t k = 0; k < BYTES; k++) {
+        datagram(i)[HEADER + burst.head + k] = (uint8_t) (i * 37 + k);
+    }
+}
+
+static void make(btl_ib_type_t type, uint32_t first, uint64_t total)
+{
+    memset(&burst, 0, sizeof(burst));
+    burst.type = type;
+    burst.head = type == BTL_IB_TYPE_CHUNK ? sizeof(btl_ib_wire_chunk_t)
+                 : type == BTL_IB_TYPE_PUT ? sizeof(btl_ib_wire_target_t)
+                                           : sizeof(btl_ib_wire_got_t);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        write_header(i);
+        write_body(i, first, total);
+        burst.events[i] = (btl_ib_event_t){
+            .type = BTL_IB_EVENT_RECV,
+            .size = HEADER + burst.head + BYTES,
+            .from = 4,
+            .data = datagram(i),
+        };
+    }
+}
+
+/* How many follow the first, of at most `most`. */
+static uint32_t found(uint32_t most)
+{
+    const btl_ib_event_t *first = &burst.events[0];
+
+    assert_int_equal(btl_ib_wire_parse(first->data, first->size, &burst.view), BTL_IB_WIRE_OK);
+    btl_ib_burst_find(&burst.view, first, most);
+    return burst.view.more.count;
+}
+
+static const btl_ib_type_t types[] = {BTL_IB_TYPE_CHUNK, BTL_IB_TYPE_PUT, BTL_IB_TYPE_GOT};
+
+static void test_all_follow(void **state)
+{
+    (void) state;
+    for (int t = 0; t < 3; t++) {
+        make(types[t], 2, 100 * BYTES);
+        assert_int_equal(found(COUNT - 1), COUNT - 1);
+        assert_int_equal(btl_ib_burst_count(&burst.view), COUNT);
+        assert_int_equal(btl_ib_burst_bytes(&burst.view), COUNT * BYTES);
+        assert_int_equal(found(3), 3);
+        assert_int_equal(found(0), 0);
+    }
+}
+
+/* Any other bit of the headers ends the burst before that segment. */
+static void test_each_bit_counts(void **state)
+{
+    (void) state;
+    for (int t = 0; t < 3; t++) {
+        make(types[t], 2, 100 * BYTES);
+        for (uint32_t bit = 0; bit < 8 * (HEADER + burst.head); bit++) {
+            const uint32_t at = 1 + bit % (COUNT - 1);
+            datagram(at)[bit / 8] ^= (uint8_t) (1u << bit % 8);
+            assert_int_equal(found(COUNT - 1), at - 1);
+            datagram(at)[bit / 8] ^= (uint8_t) (1u << bit % 8);
+        }
+        assert_int_equal(found(COUNT - 1), COUNT - 1);
+    }
+}
+
+static void test_each_event_counts(void **state)
+{
+    (void) state;
+    make(BTL_IB_TYPE_PUT, 0, 100 * BYTES);
+    burst.events[7].size--;
+    assert_int_equal(found(COUNT - 1), 6);
+    burst.events[5].from++;
+    assert_int_equal(found(COUNT - 1), 4);
+    burst.events[3].type = BTL_IB_EVENT_SENT;
+    assert_int_equal(found(COUNT - 1), 2);
+}
+
+/* What goes beyond the end, or is the shorter segment there, is looked at by itself. */
+static void test_ends(void **state)
+{
+    (void) state;
+    for (int t = 0; t < 2; t++) {
+        make(types[t], 0, 5 * BYTES);
+        assert_int_equal(found(COUNT - 1), 4);
+        make(types[t], 0, 5 * BYTES - 1);
+        assert_int_equal(found(COUNT - 1), 3);
+        make(types[t], 0, 5 * BYTES + 1);
+        assert_int_equal(found(COUNT - 1), 4);
+        make(types[t], 4, 5 * BYTES);
+        assert_int_equal(found(COUNT - 1), 0);
+    }
+    make(BTL_IB_TYPE_CHUNK, 4, 5 * BYTES - 8); /* padded: shorter than its unit */
+    assert_int_equal(found(COUNT - 1), 0);
+}
+
+static void test_others_are_alone(void **state)
+{
+    (void) state;
+    make(BTL_IB_TYPE_GOT, 0, 100 * BYTES);
+    burst.type = BTL_IB_TYPE_DATA;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        write_header(i);
+    }
+    assert_int_equal(found(COUNT - 1), 0);
+}
+
+static void test_placed(void **state)
+{
+    uint8_t to[COUNT * BYTES + 1];
+
+    (void) state;
+    for (int t = 0; t < 3; t++) {
+        make(types[t], 3, 100 * BYTES);
+        assert_int_equal(found(COUNT - 1), COUNT - 1);
+        memset(to, 0xee, sizeof(to));
+        btl_ib_burst_place(&burst.view, to, COUNT * BYTES);
+        for (uint32_t i = 0; i < COUNT * BYTES; i++) {
+            assert_int_equal(to[i], (uint8_t) (i / BYTES * 37 + i % BYTES));
+        }
+        assert_int_equal(to[COUNT * BYTES], 0xee);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_follow),        cmocka_unit_test(test_each_bit_counts),
+        cmocka_unit_test(test_each_event_counts), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_others_are_alone),  cmocka_unit_test(test_placed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -81,5 +81,6 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
         end(conn, view);
     }
     engine->count.received_datagrams += view->more.count;
+    rail->count.received_datagrams += view->more.count;
     return 1 + (int) view->more.count;
 }

@@ -255,6 +255,7 @@ const named_scenario_t named_scenarios[] = {
     {"device_back_untold", "what tells of that is lost, and said again", device_back_untold},
     {"device_back_in_need", "and then the other one fails", device_back_in_need},
     {"device_back_guarded", "the same, with datagrams that are protected", device_back_guarded},
+    {"device_back_unlike", "a device that comes back with smaller datagrams", device_back_unlike},
     {"device_back_new_peer", "a connection that is made anew, by the address of before",
      device_back_new_peer},
     {"device_back_direct", "operations of a device that was lost are for processors from then on",

@@ -164,6 +164,7 @@ void device_back_at_both(sim_t *sim);
 void device_back_untold(sim_t *sim);
 void device_back_in_need(sim_t *sim);
 void device_back_guarded(sim_t *sim);
+void device_back_unlike(sim_t *sim);
 void device_back_new_peer(sim_t *sim);
 void device_back_direct(sim_t *sim);
 void port_back_late(sim_t *sim);

@@ -114,6 +114,26 @@ void device_back_guarded(sim_t *sim)
     finish(sim);
 }
 
+/* Its network carries less now than peers and buffers were told: it is not taken, and nothing breaks. */
+void device_back_unlike(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    fail_first(sim, 0);
+    btl_ib_transport_attr_t *attr = &sim->procs[0].attr;
+    attr->max_datagram -= 8;
+    if (rail_replace(sim->procs[0].rails[0])) {
+        sim_fail(sim, "a device with smaller datagrams is taken");
+    }
+    attr->max_datagram += 8;
+    rails_traffic(sim);
+    run_settle(sim, SIM_S(1));
+    back(sim, 0);
+    rails_traffic(sim);
+    run_settle(sim, SIM_S(1));
+    rails_must_use_first(sim, true, "although its device is back");
+    rails_survive(sim, SIM_S(1));
+}
+
 /* The peer ends the connection, and makes it again by what was published at the beginning. */
 void device_back_new_peer(sim_t *sim)
 {

@@ -788,7 +788,9 @@ bool rail_replace(rail_t *before)
         proc_wake(proc, sim->now);
         return true;
     }
-    if (rc != -EBUSY && (rc != -ENOMEM || sim->applied[F_NO_MEMORY] == 0)) {
+    const bool unlike = rail->base.attr.max_datagram != before->base.attr.max_datagram;
+    if (rc != -EBUSY && (rc != -ENOMEM || sim->applied[F_NO_MEMORY] == 0)
+        && (rc != -EINVAL || !unlike)) {
         sim_fail(sim, "p%u: btl_ib_engine_replace returned %d", proc->index, rc);
     }
     rail_stop(&rail->base);

@@ -13,14 +13,17 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "btl_ib_device_footprint.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_file_name.h"
+#include "btl_ib_frag.h"
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
 #include "btl_ib_open_devices.h"
 #include "btl_ib_param_values.h"
 #include "btl_ib_params_check.h"
+#include "btl_ib_params_engine.h"
 #include "btl_ib_pvars.h"
 #include "btl_ib_stats_file.h"
 
@@ -103,16 +106,10 @@ static int component_close(void)
 
 /* ---- the engine ---- */
 
-/* What peers are to know of this process. The longest message is what any limit lets through: ob1
- * sends no more than eager_limit with the question about a longer one, whatever rndv_eager_limit
- * says. */
+/* What peers are to know of this process. */
 static void describe_self(btl_ib_modex_t *self, const mca_btl_base_module_t *limits)
 {
-    const size_t max = limits->btl_eager_limit > limits->btl_max_send_size
-                           ? limits->btl_eager_limit
-                           : limits->btl_max_send_size;
-
-    self->message_max = (uint32_t) max + BTL_IB_HEADER_ROOM;
+    self->message_max = btl_ib_params_message_max(limits);
     self->where = btl_ib_host(BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK);
     snprintf(self->host, sizeof(self->host), "%s", opal_process_info.nodename);
     for (char *c = self->host; '\0' != *c; ++c) {
@@ -170,35 +167,13 @@ static bool make_secrets(btl_ib_component_t *component)
 /* Fill in what the parameters and our own data say. */
 static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *config)
 {
-    const btl_ib_params_t *params = &component->params;
-
+    btl_ib_params_engine(&component->params, &component->limits, config);
     config->name = btl_ib_name_pack(component->name);
     config->secret = component->self->secret;
     config->guard = component->self->guard;
     config->aead = component->aead;
     config->key = component->self->key;
-    config->eager_max = component->self->message_max;
-    config->ack_delay = (uint32_t) params->ack_delay;
-    config->rto_min = (uint32_t) params->rto_min;
-    config->rto_max = (uint32_t) params->rto_max;
-    config->rto_initial = (uint32_t) params->rto_initial;
-    config->silence_limit = (uint64_t) params->silence_limit * 1000000u;
-    config->connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
-    config->down_limit = (uint64_t) params->down_limit * 1000000u;
-    config->depth_peer = (uint32_t) params->depth_peer;
-    config->depth_total = (uint32_t) params->depth_total;
-    config->depth_bytes = params->depth_bytes;
-    config->window_max = (uint32_t) params->window_max;
-    config->passive_max = (uint32_t) params->passive_max;
-    config->lookups_max = (uint32_t) params->lookups_max;
-    config->idle_after = (uint64_t) params->idle_ms * 1000u;
-    config->ops_max = (uint32_t) params->ops_max;
-    config->reassembly_max = (uint32_t) params->reassembly_max;
-    config->backlog_max = params->progress_thread_backlog;
-    config->credit_init = (uint32_t) params->credit_init;
-    config->credit_pool = (uint32_t) params->credit_pool;
     config->peers = btl_ib_compat_job_size();
-    (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
     config->log = btl_ib_log_table(&component->log);
     config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);
 }
@@ -208,12 +183,13 @@ static bool create_engine(btl_ib_component_t *component)
     btl_ib_engine_config_t config;
     char problem[128];
 
-    btl_ib_engine_config_default(&config);
-    if (!make_secrets(component)
-        || !random_bytes(&config.region_secret, sizeof(config.region_secret))) {
+    if (!make_secrets(component)) {
         return false;
     }
     configure(component, &config);
+    if (!random_bytes(&config.region_secret, sizeof(config.region_secret))) {
+        return false;
+    }
     if (!btl_ib_engine_config_check(&config, problem, sizeof(problem))) {
         btl_ib_help_cannot_start(problem, 0,
                                  "The MCA parameters that it is made of do not fit together: does\n"
@@ -258,6 +234,12 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
+    const uint32_t processes = btl_ib_compat_job_size();
+    const btl_ib_process_sizes_t sizes = {
+        .params = &component->params,
+        .limits = &component->limits,
+        .fragment = BTL_IB_FRAG_BYTES,
+    };
     btl_ib_rejected_devices_t rejected;
     const btl_ib_open_request_t request = {
         .params = &component->params,
@@ -265,6 +247,8 @@ static bool make_modules(btl_ib_component_t *component)
         .named = component->named,
         .rank = component->name.vpid,
         .processes = btl_ib_compat_universe_size(),
+        .peers = 1 < processes ? processes - 1 : 0,
+        .sizes = &sizes,
         .engine = component->engine,
         .log = &component->log,
         .rejected = &rejected,

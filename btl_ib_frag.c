@@ -25,7 +25,7 @@ OBJ_CLASS_INSTANCE(btl_ib_frag_t, mca_btl_base_descriptor_t, frag_constructor, N
 int btl_ib_frag_lists_init(btl_ib_module_t *module)
 {
     btl_ib_frag_lists_t *lists = &module->frags;
-    const size_t size = sizeof(btl_ib_frag_t) + BTL_IB_HEADER_ROOM;
+    const size_t size = BTL_IB_FRAG_BYTES;
     const int rc = btl_ib_free_list_init(&lists->header, size, OBJ_CLASS(btl_ib_frag_t));
     const int rc_eager = btl_ib_free_list_init(&lists->eager, size + module->super.btl_eager_limit,
                                                OBJ_CLASS(btl_ib_frag_t));

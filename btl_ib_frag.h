@@ -34,6 +34,9 @@ typedef struct btl_ib_frag {
 
 OBJ_CLASS_DECLARATION(btl_ib_frag_t);
 
+/* Bytes of one without data. */
+#define BTL_IB_FRAG_BYTES (sizeof(btl_ib_frag_t) + BTL_IB_HEADER_ROOM)
+
 /* Construct and destruct the free lists of a module. Returns an OPAL status. */
 int btl_ib_frag_lists_init(btl_ib_module_t *module);
 void btl_ib_frag_lists_fini(btl_ib_module_t *module);

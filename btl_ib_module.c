@@ -21,9 +21,6 @@
 
 /* us between two polls while a drain waits for the network */
 #define DRAIN_PAUSE 50
-/* Bytes up to which messages are eager where the device reads memory by itself: eager messages are
- * copied on both sides. */
-#define EAGER_BY_DEVICE (12 * 1024)
 /* Part of what a device registers at once that one operation may be about, and the least for it. */
 #define PIECE_SHARE     64
 #define OPERATION_LEAST (64 * 1024)
@@ -366,7 +363,7 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
         probe_limit(module, transport);
     }
     if (!params->eager_by_user) {
-        super->btl_eager_limit = least(super->btl_eager_limit, EAGER_BY_DEVICE);
+        super->btl_eager_limit = least(super->btl_eager_limit, BTL_IB_EAGER_BY_DEVICE);
     }
     super->btl_get_limit = least(super->btl_get_limit, operation_max(attr));
     super->btl_put_limit = least(super->btl_put_limit, operation_max(attr));

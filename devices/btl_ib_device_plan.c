@@ -249,3 +249,21 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
     return true;
 }
+
+void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
+                            const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan)
+{
+    *plan = (btl_ib_device_plan_t){
+        .config =
+            {
+                .max_inline_data = params->max_inline_data,
+                .mtu = params->mtu,
+                .max_eager_rdma = params->max_eager_rdma,
+                .rc_reads = params->rc_reads,
+            },
+        .attr = *attr,
+        .queues = *queues,
+    };
+    (void) btl_ib_queues_clamp(&plan->queues, attr->max_datagram);
+    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+}

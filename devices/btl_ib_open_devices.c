@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "btl_ib_device_footprint.h"
 #include "btl_ib_device_plan.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
@@ -131,8 +132,6 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         return NULL;
     }
     report_clamped(search, device, plan);
-    BTL_IB_VERBOSE(1, "device %s: receive queues stand for %" PRIu64 " bytes with one active peer",
-                   device->name, btl_ib_queues_memory(&plan->queues, 1));
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
     rc = type->open(device, &open, &transport);
@@ -183,6 +182,30 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
+/* What memory a device takes: in sum for the log, or by its parts if that was asked for. */
+static void report_memory(const search_t *search, const btl_ib_transport_type_t *type,
+                          const btl_ib_device_t *device, const btl_ib_device_plan_t *plan)
+{
+    const btl_ib_process_sizes_t *sizes = search->request->sizes;
+    const uint32_t peers = search->request->peers;
+    btl_ib_footprint_t footprint = {.count = 0};
+
+    if (0 != opal_process_info.my_local_rank) {
+        return; /* the processes of a host are alike */
+    }
+    if (search->params->memory_report) {
+        btl_ib_device_footprint_report(sizes, type, device->name, plan, peers);
+    } else if (btl_ib_is_verbose(1)) {
+        btl_ib_device_footprint(sizes, type, plan, peers, &footprint);
+        BTL_IB_VERBOSE(1,
+                       "device %s: with %u peers this process takes %" PRIu64
+                       " bytes for it, its sockets up to %" PRIu64 " (btl_ib_memory_report)",
+                       device->name, peers,
+                       btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS),
+                       btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_KERNEL));
+    }
+}
+
 /* ---- which ones ---- */
 
 /* Open each of these devices, then once more those that could be, as often as there are to be rails
@@ -207,6 +230,7 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                         : NULL;
         if (NULL != transport) {
             add_rail(search, type, device, transport, &plan);
+            report_memory(search, type, device, &plan);
         }
     }
 }

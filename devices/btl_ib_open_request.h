@@ -21,6 +21,8 @@ typedef struct btl_ib_open_request {
     bool named;         /* ib is named in the selection of BTLs */
     uint32_t rank;      /* ours: rank 0 tells what all processes of the job have in common */
     uint32_t processes; /* the runtime has places for, 0: it does not say */
+    uint32_t peers;     /* the other processes of the job, as far as the runtime says */
+    const struct btl_ib_process_sizes *sizes;
     btl_ib_engine_t *engine;
     btl_ib_log_state_t *log;
     btl_ib_rejected_devices_t *rejected; /* devices that are turned down are put here */

@@ -311,6 +311,15 @@ void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 /* Bytes that the largest receive queue of a rail must hold with that guard, at least. */
 uint32_t btl_ib_engine_datagram_min(btl_ib_guard_kind_t guard);
 
+/*
+ * Add what memory an engine takes that has one rail with such attributes and queues, and so many
+ * peers with a connection each; see footprint.h.
+ */
+void btl_ib_engine_footprint(const btl_ib_engine_config_t *config,
+                             const btl_ib_transport_attr_t *attr,
+                             const btl_ib_queue_table_t *queues, uint32_t peers,
+                             struct btl_ib_footprint *footprint);
+
 const btl_ib_counters_t *btl_ib_engine_counters(const btl_ib_engine_t *engine);
 
 /* How many rails it has. */

@@ -22,7 +22,6 @@
 #include <string.h>
 
 enum {
-    SEGMENTS_EXTRA = 64, /* buffers for segments that are not counted in flight: ACK, CLOSE */
     CREDIT_INIT = 16,    /* the least that a new peer is granted of its own accord */
     NEW_PART = 4,        /* a new peer holds that part of its share */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
@@ -239,11 +238,8 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
                        transport->name, i, buffers_of(rail, i), queue->num, queue->init);
         }
     }
-    /* Segments not acknowledged; ACKs and CLOSEs; sealed copies that the transport still reads. */
-    btl_ib_pool_init(
-        &rail->pool, &engine->mem, transport,
-        engine->config.depth_total + SEGMENTS_EXTRA
-            + (engine->guard.ops->apart ? transport->attr.tx_depth + BTL_IB_BATCH : 0));
+    btl_ib_pool_init(&rail->pool, &engine->mem, transport,
+                     btl_ib_rail_segments(&engine->config, &transport->attr));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
 }

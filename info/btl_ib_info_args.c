@@ -40,9 +40,37 @@ static bool processes(const char *option, const char *text, uint32_t *count)
     return ok;
 }
 
+static bool add_queues(btl_ib_info_args_t *args, const char *text)
+{
+    if (BTL_IB_INFO_QUEUES_MAX == args->queue_count) {
+        fprintf(stderr, "ib_info: --queues %s: these are more than %d\n", text,
+                BTL_IB_INFO_QUEUES_MAX);
+        return false;
+    }
+    args->queues[args->queue_count++] = text;
+    args->action = BTL_IB_INFO_MEMORY;
+    return true;
+}
+
+static bool transport(btl_ib_info_args_t *args, const char *text)
+{
+    static const char *const names[] = {"udp", "ofi", "ud", "rc", "verbs"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (0 == strcmp(text, names[i])) {
+            args->transport = names[i];
+            return true;
+        }
+    }
+    fprintf(stderr, "ib_info: --transport %.64s: udp, ofi, ud, rc or verbs were right\n", text);
+    return false;
+}
+
 /* One option. Returns false after an error. */
 static bool take(btl_ib_info_args_t *args, int option)
 {
+    static const btl_ib_value_range_t bytes = {BTL_IB_VALUE_BYTES, 1, INT64_MAX};
+
     switch (option) {
     case 'h':
         args->action = BTL_IB_INFO_HELP;
@@ -55,6 +83,15 @@ static bool take(btl_ib_info_args_t *args, int option)
         return true;
     case 'n':
         return processes("np", optarg, &args->processes);
+    case 'p':
+        return processes("ppn", optarg, &args->per_node);
+    case 'q':
+        return add_queues(args, optarg);
+    case 't':
+        return transport(args, optarg);
+    case 'b':
+        args->action = BTL_IB_INFO_MEMORY;
+        return number("budget", optarg, &bytes, &args->budget);
     default:
         return false; /* getopt_long() has said why */
     }
@@ -67,12 +104,17 @@ bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
         {"version", no_argument, NULL, 'V'},
         {"json", no_argument, NULL, 'j'},
         {"np", required_argument, NULL, 'n'},
+        {"ppn", required_argument, NULL, 'p'},
+        {"queues", required_argument, NULL, 'q'},
+        {"transport", required_argument, NULL, 't'},
+        {"budget", required_argument, NULL, 'b'},
         {NULL, 0, NULL, 0},
     };
     bool ok = true;
     int option;
 
     memset(args, 0, sizeof(*args));
+    args->per_node = 1;
     while (ok && -1 != (option = getopt_long(argc, argv, "hV", options, NULL))) {
         ok = take(args, option);
     }
@@ -81,6 +123,13 @@ bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 
         btl_ib_value_show(argv[optind], shown, sizeof(shown));
         fprintf(stderr, "ib_info: %s: this is no option\n", shown);
+        ok = false;
+    }
+    if (ok && BTL_IB_INFO_SHOW == args->action
+        && (NULL != args->transport || 1 != args->per_node)) {
+        fputs("ib_info: --transport and --ppn go with --queues or --budget; of devices"
+              " btl_ib_transport chooses\n",
+              stderr);
         ok = false;
     }
     if (!ok) {

@@ -53,13 +53,16 @@ static void release(void *context, void *memory)
 static const btl_ib_engine_ops_t memory_only = {.zalloc = zalloc, .free = release};
 
 /* Open what a job would, and close it. */
-static void open_as_a_job(survey_t *survey, uint32_t processes)
+static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes,
+                          uint32_t processes)
 {
     btl_ib_engine_config_t config;
     btl_ib_open_request_t request = {
         .params = survey->params,
         .named = true,
         .processes = processes,
+        .peers = processes > 0 ? processes - 1 : 0,
+        .sizes = sizes,
         .log = &survey->log,
         .rejected = &survey->rejected,
     };
@@ -328,9 +331,10 @@ static void survey_type(survey_t *survey, const btl_ib_transport_type_t *type)
     type->devices_free(list, count);
 }
 
-uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_params_t *params,
+uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
                              uint32_t processes)
 {
+    const btl_ib_params_t *params = sizes->params;
     const bool never = false;
     survey_t *survey = calloc(1, sizeof(*survey));
     uint32_t count = 0;
@@ -341,7 +345,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_params_t *para
     survey->out = out;
     survey->params = params;
     btl_ib_log_init(&survey->log, &never, true);
-    open_as_a_job(survey, processes);
+    open_as_a_job(survey, sizes, processes);
     btl_ib_info_list(out, "devices");
     /* What is wrong with parameters was told when devices were opened, or before. */
     if (btl_ib_device_wishes_read(&survey->wishes, params, processes, UINT32_MAX)) {

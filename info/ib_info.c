@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "aead.h"
-#include "btl_ib.h"
+#include "btl_ib_frag.h"
 #include "btl_ib_info_args.h"
 #include "btl_ib_info_devices.h"
+#include "btl_ib_info_memory.h"
 #include "btl_ib_info_opal.h"
 #include "btl_ib_info_out.h"
 #include "btl_ib_params_check.h"
@@ -102,14 +103,26 @@ static int show(const btl_ib_info_args_t *args)
     mca_btl_base_module_t limits = {.btl_flags = 0};
     btl_ib_info_out_t out;
     btl_ib_params_t params;
+    const btl_ib_process_sizes_t sizes = {
+        .params = &params,
+        .limits = &limits,
+        .fragment = BTL_IB_FRAG_BYTES,
+    };
     uint32_t count = 0;
+    int status;
 
     if (!read_params(&params, &limits, &component.btl_version)) {
         return EXIT_NO_DEVICE;
     }
+    if (BTL_IB_INFO_MEMORY == args->action) {
+        btl_ib_info_begin(&out, stdout, args->json);
+        status = btl_ib_info_memory(&out, &sizes, args);
+        btl_ib_info_end(&out);
+        return status;
+    }
     btl_ib_info_begin(&out, stdout, args->json);
     print_build(&out);
-    count = btl_ib_info_devices(&out, &params, args->processes);
+    count = btl_ib_info_devices(&out, &sizes, args->processes);
     btl_ib_info_number(&out, "used devices", count, "");
     btl_ib_info_end(&out);
     return 0 == fflush(stdout) && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;

@@ -237,6 +237,10 @@ static const btl_ib_param_toggle_t toggles[] = {
                "Let lines that btl_ib_stats prints at intervals tell what was counted since the "
                "line before, instead of since the start",
                NULL),
+    BOOL_PARAM(memory_report, "memory_report", false, 9,
+               "Tell at the start what memory each queue, window and pool of each device takes, "
+               "one process of a host for all: now, with all peers of the job, and at most",
+               NULL),
     BOOL_PARAM(progress_thread, "progress_thread", true, 4,
                "Let a thread send again, acknowledge, and serve the puts, gets and atomics of "
                "peers while the application computes without calling MPI; it sleeps while "

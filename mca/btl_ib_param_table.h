@@ -25,6 +25,10 @@
 /* Parameters that are one of a few words. */
 #define BTL_IB_CHOICES 7
 
+/* Bytes up to which messages are eager where the device moves memory by itself, unless the user
+ * says how many: eager messages are copied on both sides. */
+#define BTL_IB_EAGER_BY_DEVICE (12u * 1024)
+
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */
     bool use_auto;                         /* offer ib although nobody named it */
@@ -32,6 +36,7 @@ typedef struct btl_ib_params {
     char *stats;           /* lines of counters: when */
     char *stats_file;      /* and a file of them */
     bool progress_thread;  /* there may be one */
+    bool memory_report;    /* tell at the start what memory devices take */
     bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */
     bool pin_probe;        /* find out what devices can register */
     bool bulk_lane;        /* udp: bulk has a socket of its own */

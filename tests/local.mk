@@ -79,6 +79,7 @@ unit_tests = \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
+    tests/unit/test_footprint \
     tests/unit/test_device_table \
     tests/unit/test_drops \
     tests/unit/test_engine \
@@ -143,6 +144,8 @@ unit_tests += \
 endif
 if BTL_IB_HAVE_VERBS
 unit_tests += \
+    tests/unit/test_footprint_rc \
+    tests/unit/test_footprint_ud \
     tests/unit/test_pin_probe \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
@@ -161,6 +164,7 @@ unit_tests += \
 endif
 
 EXTRA_DIST += \
+    tests/unit/allocations.h \
     tests/unit/fake_device.h \
     tests/unit/fake_rdma.h \
     tests/unit/fake_rdma_state.h \
@@ -259,6 +263,22 @@ tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.
 tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_registration_cache_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
+# Allocations of what is tested are counted, those of the tests' own sources are not.
+counted_cppflags = $(AM_CPPFLAGS) -Dmalloc=__real_malloc -Dcalloc=__real_calloc -Drealloc=__real_realloc \
+    -Daligned_alloc=__real_aligned_alloc -Dfree=__real_free -Dmmap=__real_mmap -Dmunmap=__real_munmap
+counted_ldflags = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
+    -Wl,--wrap=free,--wrap=mmap,--wrap=munmap
+tests_unit_test_footprint_SOURCES = tests/unit/test_footprint.c tests/unit/allocations.c tests/unit/transports.c
+tests_unit_test_footprint_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_footprint_LDFLAGS = $(counted_ldflags)
+tests_unit_test_footprint_rc_SOURCES = tests/unit/test_footprint_rc.c tests/unit/allocations.c \
+    $(rc_test_sources)
+tests_unit_test_footprint_rc_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_footprint_rc_LDFLAGS = $(counted_ldflags)
+tests_unit_test_footprint_ud_SOURCES = tests/unit/test_footprint_ud.c tests/unit/allocations.c \
+    $(ud_test_sources)
+tests_unit_test_footprint_ud_CPPFLAGS = $(counted_cppflags)
+tests_unit_test_footprint_ud_LDFLAGS = $(counted_ldflags)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h

@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_COUNT = 16 };
-
 bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket)
 {
-    const uint32_t count = table->count == 0 ? FIRST_COUNT : 2 * table->count;
+    const uint32_t count = table->count == 0 ? BTL_IB_ADDR_TABLE_FIRST : 2 * table->count;
     void *buckets = calloc(count, bucket);
     char *entries = buckets == NULL ? NULL : realloc(table->entry, count * entry);
 

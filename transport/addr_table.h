@@ -13,6 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "footprint.h"
+
+/* Entries that there are at first. */
+#define BTL_IB_ADDR_TABLE_FIRST 16u
+
 /* All zero: empty. */
 typedef struct btl_ib_addr_table {
     uint32_t count; /* entries that fit; 0 or a power of 2 */
@@ -26,5 +31,11 @@ typedef struct btl_ib_addr_table {
  * its entries anew. False if memory is short; then nothing has changed.
  */
 bool btl_ib_addr_table_grow(btl_ib_addr_table_t *table, size_t entry, size_t bucket);
+
+/* Entries of a table that holds so many. */
+static inline uint64_t btl_ib_addr_table_places(uint32_t count)
+{
+    return btl_ib_footprint_doubled(BTL_IB_ADDR_TABLE_FIRST, count);
+}
 
 #endif

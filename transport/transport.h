@@ -70,6 +70,7 @@ typedef struct btl_ib_transport_attr {
     btl_ib_rdma_atomics_t rdma_atomics;
     uint32_t connections_max; /* of the device, for all processes of the host; 0: peers need none */
     uint32_t shared_max; /* buffers of a queue that all connections share; 0: there are none such */
+    uint32_t queue_max;  /* buffers of a queue, as far as the device tells; 0: not known */
 } btl_ib_transport_attr_t;
 
 /* ---- sending and receiving ---- */
@@ -418,7 +419,8 @@ typedef struct btl_ib_open_params {
     btl_ib_log_t log;
 } btl_ib_open_params_t;
 
-struct btl_ib_facts; /* device_info.h */
+struct btl_ib_facts;     /* device_info.h */
+struct btl_ib_footprint; /* footprint.h */
 
 /* A kind of transport: how to find its devices and open one. */
 typedef struct btl_ib_transport_type {
@@ -441,6 +443,11 @@ typedef struct btl_ib_transport_type {
     /* Open a device. Returns 0 and *out, or a negative errno after saying why in the log. */
     int (*open)(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                 btl_ib_transport_t **out);
+
+    /* Add what memory an open with these parameters takes, on a device with attributes as query()
+     * tells them, with so many peers: see footprint.h. */
+    void (*footprint)(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
+                      uint32_t peers, struct btl_ib_footprint *footprint);
 
     /* What is known of a device that devices() listed. */
     void (*facts)(const btl_ib_device_t *device, struct btl_ib_facts *facts);

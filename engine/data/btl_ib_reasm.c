@@ -37,16 +37,26 @@ void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
     pool->idle_count = 0;
 }
 
+static uint32_t data_bytes(uint32_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+uint64_t btl_ib_reasm_bytes(uint32_t size)
+{
+    return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
+}
+
 static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
 {
     btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link);
-    uint32_t data = (pool->size + 7) / 8 * 8;
+    const uint32_t data = data_bytes(pool->size);
 
     if (reasm != NULL) {
         pool->idle_count--;
         return reasm;
     }
-    reasm = btl_ib_zalloc(pool->mem, sizeof(*reasm) + data + map_bytes(pool->size, UNIT_MIN));
+    reasm = btl_ib_zalloc(pool->mem, btl_ib_reasm_bytes(pool->size));
     if (reasm != NULL) {
         btl_ib_list_init(&reasm->link);
         reasm->have = (uint64_t *) (void *) (reasm->data + data);

@@ -72,6 +72,9 @@ typedef enum btl_ib_reasm_result {
 void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
                             uint32_t extra_max);
 /* Free the idle buffers; the peers' were put back before. */
+/* Bytes of the buffer for a message of at most `size`. */
+uint64_t btl_ib_reasm_bytes(uint32_t size);
+
 void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
 
 void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);

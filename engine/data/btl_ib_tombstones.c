@@ -10,8 +10,6 @@
 
 #include "btl_ib_window.h"
 
-enum { TOMBSTONES = 512 };
-
 void btl_ib_tombstones_init(btl_ib_tombstones_t *tombstones, const btl_ib_mem_t *mem)
 {
     *tombstones = (btl_ib_tombstones_t){.mem = mem};
@@ -26,7 +24,7 @@ void btl_ib_tombstones_fini(btl_ib_tombstones_t *tombstones)
 int btl_ib_tombstones_prepare(btl_ib_tombstones_t *tombstones)
 {
     if (tombstones->list == NULL) {
-        tombstones->list = btl_ib_zalloc(tombstones->mem, TOMBSTONES * sizeof(*tombstones->list));
+        tombstones->list = btl_ib_zalloc(tombstones->mem, BTL_IB_TOMBSTONES_BYTES);
     }
     return tombstones->list == NULL ? -ENOMEM : 0;
 }
@@ -54,7 +52,7 @@ static btl_ib_tombstone_t *place(btl_ib_tombstones_t *tombstones)
 {
     btl_ib_tombstone_t *oldest = &tombstones->list[0];
 
-    if (tombstones->count < TOMBSTONES) {
+    if (tombstones->count < BTL_IB_TOMBSTONES) {
         return &tombstones->list[tombstones->count++];
     }
     for (uint32_t i = 1; i < tombstones->count; i++) {

@@ -26,6 +26,12 @@ typedef struct btl_ib_tombstone {
     uint64_t order; /* grows with each that is added */
 } btl_ib_tombstone_t;
 
+/* There are as many once there are peers. */
+enum {
+    BTL_IB_TOMBSTONES = 512,
+    BTL_IB_TOMBSTONES_BYTES = BTL_IB_TOMBSTONES * sizeof(btl_ib_tombstone_t),
+};
+
 typedef struct btl_ib_tombstones {
     const btl_ib_mem_t *mem;
     btl_ib_tombstone_t *list;

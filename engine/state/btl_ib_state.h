@@ -608,4 +608,15 @@ static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
     return conn->state == BTL_IB_CONN_OPEN;
 }
 
+/* Segments of each kind that a rail may have: those not acknowledged; ACKs and CLOSEs, which are
+ * not counted in flight; sealed copies that the transport still reads. */
+static inline uint32_t btl_ib_rail_segments(const btl_ib_engine_config_t *config,
+                                            const btl_ib_transport_attr_t *attr)
+{
+    const uint32_t extra = 64;
+
+    return config->depth_total + extra
+           + (btl_ib_guard_ops(config->guard)->apart ? attr->tx_depth + BTL_IB_BATCH : 0);
+}
+
 #endif

@@ -30,16 +30,21 @@ typedef struct slab {
     btl_ib_segment_t segments[];
 } slab_t;
 
+/* Bytes of a buffer. */
+static uint32_t size_of(const btl_ib_transport_attr_t *attr, int kind)
+{
+    static const uint32_t sizes[BTL_IB_SEGMENT_KINDS] = {BTL_IB_SEGMENT_SMALL,
+                                                         BTL_IB_SEGMENT_MEDIUM, UINT32_MAX};
+
+    return btl_ib_min_u32(attr->max_datagram, sizes[kind]);
+}
+
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit)
 {
-    const uint32_t largest = transport->attr.max_datagram;
-
     *pool = (btl_ib_pool_t){.mem = mem, .transport = transport, .limit = limit};
-    pool->kind[0].size = btl_ib_min_u32(largest, BTL_IB_SEGMENT_SMALL);
-    pool->kind[1].size = btl_ib_min_u32(largest, BTL_IB_SEGMENT_MEDIUM);
-    pool->kind[2].size = largest;
     for (int i = 0; i < BTL_IB_SEGMENT_KINDS; i++) {
+        pool->kind[i].size = size_of(&transport->attr, i);
         btl_ib_list_init(&pool->kind[i].free);
     }
     btl_ib_list_init(&pool->slabs);
@@ -70,22 +75,61 @@ static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
     return (uint8_t *) &slab->segments[count] + (round_up(end, page > 0 ? page : 1) - end);
 }
 
+static uint32_t headroom_of(const btl_ib_transport_attr_t *attr)
+{
+    return (uint32_t) round_up(attr->headroom, ALIGN);
+}
+
+/* Bytes from one buffer to the next. */
+static uint32_t stride_of(const btl_ib_transport_attr_t *attr, uint32_t size)
+{
+    return headroom_of(attr) + (uint32_t) round_up(size, ALIGN);
+}
+
+/* Segments of a slab, if no more than `left` may be made. */
+static uint32_t slab_count(uint32_t stride, uint32_t left)
+{
+    const uint32_t count = SLAB_BYTES / stride;
+
+    return btl_ib_min_u32(count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count, left);
+}
+
+/* Bytes of its buffers, and of all of it. */
+static size_t buffer_bytes(uint32_t count, uint32_t stride, uint32_t page)
+{
+    return round_up((size_t) count * stride, page > 0 ? page : 1);
+}
+
+static size_t slab_bytes(uint32_t count, uint32_t stride, uint32_t page)
+{
+    return sizeof(slab_t) + count * sizeof(btl_ib_segment_t) + page
+           + buffer_bytes(count, stride, page);
+}
+
+void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                           uint64_t *held, uint64_t *most)
+{
+    const uint32_t size = size_of(attr, kind);
+    const uint32_t stride = stride_of(attr, size);
+    const uint32_t count = slab_count(stride, limit);
+    /* All go to the first kind that is large enough. */
+    const bool used = kind == 0 || size > size_of(attr, kind - 1);
+
+    *held = used ? slab_bytes(count, stride, attr->registered_page) : 0;
+    *most = (limit + count - 1) / count * *held;
+}
+
 /* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
  * the common path then saves no registers. */
 __attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
 {
-    const uint32_t page = pool->transport->attr.registered_page;
-    uint32_t headroom = (uint32_t) round_up(pool->transport->attr.headroom, ALIGN);
-    uint32_t stride = headroom + (uint32_t) round_up(pool->kind[kind].size, ALIGN);
-    uint32_t count = SLAB_BYTES / stride;
-
-    count = count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count;
-    if (count > pool->limit - pool->kind[kind].made) {
-        count = pool->limit - pool->kind[kind].made;
-    }
-    size_t buffers = round_up((size_t) count * stride, page > 0 ? page : 1);
-    slab_t *slab = btl_ib_zalloc(pool->mem, sizeof(slab_t) + count * sizeof(btl_ib_segment_t) + page
-                                                + buffers);
+    const btl_ib_transport_attr_t *attr = &pool->transport->attr;
+    const uint32_t page = attr->registered_page;
+    const uint32_t headroom = headroom_of(attr);
+    const uint32_t stride = stride_of(attr, pool->kind[kind].size);
+    const uint32_t count = slab_count(stride, pool->limit - pool->kind[kind].made);
+    const size_t buffers = buffer_bytes(count, stride, page);
+    slab_t *slab = btl_ib_zalloc(pool->mem, slab_bytes(count, stride, page));
     if (slab == NULL) {
         return false;
     }

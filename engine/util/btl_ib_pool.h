@@ -88,6 +88,10 @@ typedef struct btl_ib_pool {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit);
 
+/* Bytes of a pool's segments of one kind: once some were sent, and at most. */
+void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                           uint64_t *held, uint64_t *most);
+
 /* Free all slabs, whatever they hold. */
 void btl_ib_pool_fini(btl_ib_pool_t *pool);
 

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "footprint.h"
+
 enum {
     SLOT_BITS = 20, /* a million connections; 12 bits of generation */
     SLOTS_FIRST = 16,
@@ -86,6 +88,12 @@ static int grow(btl_ib_table_t *table)
     table->free = old_size;
     btl_ib_free(table->mem, old);
     return 0;
+}
+
+uint64_t btl_ib_table_bytes(uint32_t connections)
+{
+    return btl_ib_footprint_doubled(SLOTS_FIRST, connections)
+           * (sizeof(slot_t) + sizeof(uint32_t));
 }
 
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,

@@ -40,6 +40,9 @@ void btl_ib_table_fini(btl_ib_table_t *table);
 int btl_ib_table_add(btl_ib_table_t *table, struct btl_ib_conn *conn, uint64_t name, uint32_t rail,
                      uint32_t remote_rail, uint32_t *id);
 
+/* Bytes of one with so many connections. */
+uint64_t btl_ib_table_bytes(uint32_t connections);
+
 /* It can no longer be found by name; its id stays valid. */
 void btl_ib_table_unname(btl_ib_table_t *table, uint32_t id);
 

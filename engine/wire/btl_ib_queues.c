@@ -412,23 +412,6 @@ int btl_ib_queues_holds(const char *spec, const btl_ib_queue_table_t *table, uin
                 "at least %" PRIu32 " in the last queue, for what travels in one piece", least);
 }
 
-uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < table->count; i++) {
-        const btl_ib_queue_t *queue = &table->q[i];
-        bool per_peer = BTL_IB_QUEUE_PER_PEER == queue->type;
-        uint64_t bytes = ((uint64_t) queue->num + queue->reserve) * queue->size;
-
-        if (__builtin_mul_overflow(bytes, per_peer ? peers : 1u, &bytes)
-            || __builtin_add_overflow(sum, bytes, &sum)) {
-            return UINT64_MAX;
-        }
-    }
-    return sum;
-}
-
 static bool queue_fits(const btl_ib_queue_t *queue, uint32_t size_before)
 {
     const grammar_t *grammar;

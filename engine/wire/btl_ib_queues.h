@@ -101,10 +101,6 @@ uint32_t btl_ib_queues_clamp(btl_ib_queue_table_t *table, uint32_t max_datagram)
  * table->count if none does. */
 uint32_t btl_ib_queues_channel(const btl_ib_queue_table_t *table, uint32_t size);
 
-/* Bytes of receive buffers for `peers` active peers, reserves included; UINT64_MAX if that
- * overflows. */
-uint64_t btl_ib_queues_memory(const btl_ib_queue_table_t *table, uint32_t peers);
-
 /* Is a table from another process one that btl_ib_queues_parse() could have made? (But `init` of
  * a P queue may be up to num.) It may have any contents. Returns 0 or -EINVAL. */
 int btl_ib_queues_check(const btl_ib_queue_table_t *table);

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "footprint.h"
 #include "named.h"
 
 static bool drop_some_acks(sim_t *sim, const datagram_t *d)
@@ -234,6 +235,14 @@ void idle_memory(sim_t *sim)
     printf("idle_memory: %llu bytes for each idle connected peer, %zu bytes with %u of them\n",
            (unsigned long long) each, all, IDLE_PEERS);
     must_be_within(sim, "bytes for each idle connected peer", each, 4096);
+    const proc_t *proc = &sim->procs[0];
+    btl_ib_footprint_t told = {.count = 0};
+    btl_ib_engine_footprint(&proc->config, &rail_transport(proc->rails[0])->attr, &proc->table,
+                            IDLE_PEERS, &told);
+    const uint64_t held = btl_ib_footprint_held(&told, BTL_IB_FOOTPRINT_PROCESS);
+    printf("idle_memory: %llu bytes were foretold\n", (unsigned long long) held);
+    must_be_within(sim, "bytes beyond what was foretold", all > held ? all - held : held - all,
+                   all / 20);
     for (uint32_t i = 0; i <= IDLE_PEERS; i++) {
         proc_stop(&sim->procs[i]);
     }

@@ -121,9 +121,16 @@ def test_info_arguments(run, component):
         ("--np 0", "--np 0: it is too small; 1 to"),
         ("--np 5x", "--np 5x: something follows the number"),
         ("--np", "--np"),
+        ("--transport tcp", "--transport tcp: udp, ofi, ud, rc or verbs were right"),
+        ("--ppn 4", "--ppn go with --queues"),
+        ("--budget 0", "--budget 0: it is too small"),
+        ("--budget 5q", "what follows the number is none of its units"),
+        (9 * "--queues P,256,16 ", "these are more than 8"),
     ):
-        assert run.status(INFO, *arguments.split()) == 2
+        assert run.status(INFO, *arguments.split()) == 2, arguments
         assert wrong in run.output(INFO, *arguments.split(), ok=False)
+    said = run.output(INFO, "--queues", "P,256,16:X,1024,8", ok=False)
+    assert "--queues P,256,16:X,1024,8: queue 2" in said
 
 
 def test_info_help(run, component):
@@ -139,6 +146,89 @@ def test_info_help(run, component):
     assert re.fullmatch(r"ib_info \d+\.\d+\.\d+\n", run.output(INFO, "--version"))
 
 
+def cost(run, queues, transport, *words, ok=True, env=None):
+    """{fact: bytes} of memory that these queues take; parts by their names."""
+    arguments = ["--queues", queues, "--transport", transport, *words]
+    output = run.output(INFO, *arguments, ok=ok, env=env)
+    lines = re.findall(rf"^memory {transport} \S+ (.+): (\d+)(?: bytes)?$", output, re.M)
+    return {fact: int(value) for fact, value in lines}
+
+
+def test_info_memory(run, component):
+    """Queues of each peer grow with peers, shared ones do not; a node has so many processes; sums
+    are those of the parts."""
+    own, few = (cost(run, "P,65536,64", "rc", "--np", np, "--ppn", "4") for np in ("512", "2"))
+    # 64 buffers, 7 for credits and 1 to connect with, of 64 KiB.
+    assert own["process"] - few["process"] == pytest.approx(510 * 72 * 65536, rel=0.05)
+    assert own["node"] == 4 * own["process"]
+    for sizes, word in ((own, "held"), (few, "held"), (own, "most")):
+        parts = [sizes[fact] for fact in sizes if re.match(f"part process, .*: {word}$", fact)]
+        assert sum(parts) == sizes["process" if word == "held" else "process at most"]
+    shared = cost(run, "S,65536,64", "rc", "--np", "512")
+    assert shared["process"] < own["process"] / 100
+    # 64 buffers of 64 KiB; 16 at first.
+    assert shared["process at most"] >= shared["process"] + 48 * 65536
+    # Over udp the queues are the socket's buffer, which the kernel has.
+    udp = [cost(run, queues, "udp") for queues in ("P,1472,16", "P,1472,4096")]
+    assert udp[0]["process"] == udp[1]["process"]
+    assert udp[0]["kernel"] > 2 * 212992
+    assert cost(run, "P,4096,64", "udp", env=parameters(socket_buffer=65536))["kernel"] == 2 * 2 * (
+        65536 + 65536
+    )
+
+
+def test_info_side_by_side(run, component):
+    output = run.output(INFO, "--queues", "P,4096,64", "--queues", "S,4096,64", "--np", "100")
+    (line,) = re.findall(r"^rc +(\d+) +(\d+)$", output, re.M) or [(0, 0)]
+    assert [int(number) for number in line] == [
+        cost(run, queues, "rc", "--np", "100")["process"] for queues in ("P,4096,64", "S,4096,64")
+    ]
+    said = json.loads(run.output(INFO, "--queues", "P,4096,64", "--json", "--transport", "rc"))
+    (memory,) = said["memory"]
+    assert memory["process"] == sum(
+        part["held"] for part in memory["parts"] if part["owner"] == "process"
+    )
+
+
+def test_info_budget(run, component):
+    """What is suggested fits, less gives less, and where nothing fits that is an error."""
+    taken = []
+    for budget in ("4G", "60M", "30M"):
+        output = run.output(INFO, "--budget", budget, "--np", "512", "--transport", "rc")
+        queues = re.search("suggestion rc queues: (.*)", output)[1]
+        taken.append(int(re.search(r"suggestion rc process: (\d+)", output)[1]))
+        assert taken[-1] <= int(budget[:-1]) << {"M": 20, "G": 30}[budget[-1]]
+        assert taken[-1] >= cost(run, queues, "rc", "--np", "512")["process"]
+    assert taken == sorted(set(taken), reverse=True)
+    output = run.output(INFO, "--budget", "1M", "--np", "512", "--transport", "rc", ok=False)
+    assert re.search(r"no queues fit into 1048576 bytes of a process; the least takes \d{7,}", output)
+
+
+def test_memory_report(run, mpi):
+    """A job tells of its device what ib_info tells of the same queues."""
+    queues = "P,256,128,64,32,7:P,1472,64,32,16,7"
+    told = cost(run, queues, "udp", "--np", "3")
+    settings = {"transport": "udp", "receive_queues": queues, "mtu": "1500", "memory_report": "1"}
+    words = [word for name in settings for word in ("--mca", f"btl_ib_{name}", settings[name])]
+    output = mpi.job(run, 3, "--mca", "btl", "ib,self", *words, mpi.program("ring"), "laps=1")
+    lines = re.findall(
+        r"memory of \w+: (\w+): (.*): (\d+) bytes now, (\d+) with 2 peers, (\d+) at most", output
+    )
+    said = {}
+    for owner, what, now, then, most in lines:
+        assert int(now) <= int(then) <= int(most)
+        said[owner, what] = int(then), int(most)
+    assert said["process", "all"] == (told["process"], told["process at most"])
+    assert said["kernel", "all"] == (told["kernel"], told["kernel at most"])
+    for fact in told:
+        if part := re.match(r"part (\w+), (.*): held", fact):
+            assert said[part[1], part[2]][0] == told[fact]
+    assert output.count("process: all") == 1
+    assert "memory of" not in mpi.job(
+        run, 2, "--mca", "btl", "ib,self", mpi.program("ring"), "laps=1"
+    )
+
+
 def examples():
     """(command, lines that it prints) of the guide: blocks that begin with a $."""
     for block in re.findall(r"(?:^    .*\n)+", GUIDE.read_text(), re.M):
@@ -148,9 +238,13 @@ def examples():
 
 
 def test_info_guide(run, host):
-    """Its examples print what is written there, of which ... may be anything."""
+    """Its examples print what is written there, of which ... may be anything; a line of it any
+    lines."""
     assert len(list(examples())) > 5
     for command, expected in examples():
         said = run.output(*host, "sh", "-c", f'PATH="{BUILD}:$PATH"; {command}', ok=None)
-        pattern = r"\n".join(re.escape(line).replace(r"\.\.\.", ".*") for line in expected)
+        pattern = "\n".join(
+            "(?:.*\n)*?.*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*")
+            for line in expected
+        )
         assert re.search(f"^{pattern}\n", said, re.M), f"{command} does not print that"

@@ -381,22 +381,6 @@ static void test_channel(void **state)
     assert_int_equal(btl_ib_queues_channel(&table, UINT32_MAX), 3);
 }
 
-static void test_memory(void **state)
-{
-    btl_ib_queue_table_t table = parse("P,128,16,4,2,15:S,1000,20");
-
-    (void) state;
-    assert_int_equal(btl_ib_queues_memory(&table, 0), 20000);
-    assert_int_equal(btl_ib_queues_memory(&table, 1), 20000 + 31 * 128);
-    assert_int_equal(btl_ib_queues_memory(&table, 1000), 20000 + 31 * 128 * 1000);
-    table = parse("P,1048576,1048576,1,1,2097151");
-    assert_int_equal(btl_ib_queues_memory(&table, 1000), UINT64_C(3145727) * 1048576 * 1000);
-    assert_int_equal(btl_ib_queues_memory(&table, UINT32_MAX), UINT64_MAX);
-    /* Each fits, the sum does not. */
-    table = parse("P,1048575,1048576,1,1,2097151:P,1048576,1048576,1,1,2097151");
-    assert_int_equal(btl_ib_queues_memory(&table, 4000000), UINT64_MAX);
-}
-
 static void test_format_cut(void **state)
 {
     btl_ib_queue_table_t table = parse("P,128,16,4:S,1024,16");
@@ -544,12 +528,12 @@ static void test_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduced),       cmocka_unit_test(test_good),
-        cmocka_unit_test(test_fields),        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_clamp),         cmocka_unit_test(test_clamp_all),
-        cmocka_unit_test(test_channel),       cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_format_cut),    cmocka_unit_test(test_check_fields),
-        cmocka_unit_test(test_check_garbage), cmocka_unit_test(test_holds),
+        cmocka_unit_test(test_reduced),    cmocka_unit_test(test_good),
+        cmocka_unit_test(test_fields),     cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_clamp),      cmocka_unit_test(test_clamp_all),
+        cmocka_unit_test(test_channel),    cmocka_unit_test(test_format_cut),
+        cmocka_unit_test(test_check_fields), cmocka_unit_test(test_check_garbage),
+        cmocka_unit_test(test_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

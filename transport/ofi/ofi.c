@@ -20,6 +20,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include "footprint.h"
 #include "ofi_devices.h"
 
 enum {
@@ -526,12 +527,39 @@ static int open_objects(ofi_t *ofi)
     return rc != 0 ? rc : check(ofi, "fi_enable", fi_enable(ofi->ep));
 }
 
+/* Bytes from one receive buffer to the next. */
+static size_t stride_of(const ofi_t *ofi, size_t lead)
+{
+    return (lead - ofi->rx_prefix + posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static uint32_t at_most(uint32_t wanted, uint32_t most)
+{
+    return wanted != 0 && wanted < most ? wanted : most;
+}
+
+static void ofi_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
+                          uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    const ofi_t ofi = {.rx_size = at_most(open->rx_size, attr->max_datagram)};
+    const uint64_t rx_depth = at_most(open->rx_depth, attr->rx_depth);
+    const uint64_t tx_depth = at_most(open->tx_depth, attr->tx_depth);
+
+    (void) peers; /* the provider has their addresses */
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(ofi), 0, "transport");
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
+                         rx_depth * (stride_of(&ofi, 0) + sizeof(ofi_op_t)), 0,
+                         "%u receive buffers of %zu bytes", (unsigned) rx_depth, ofi.rx_size);
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, tx_depth * sizeof(ofi_op_t), 0,
+                         "sends");
+}
+
 static int make_buffers(ofi_t *ofi)
 {
     uint32_t tx_depth = ofi->base.attr.tx_depth;
     uint32_t rx_depth = ofi->base.attr.rx_depth;
     size_t lead = (ofi->rx_prefix + 7) / 8 * 8; /* so that what follows the prefix is aligned */
-    size_t stride = (lead - ofi->rx_prefix + posted_size(ofi) + ALIGN - 1) / ALIGN * ALIGN;
+    size_t stride = stride_of(ofi, lead);
     size_t unit = ofi->base.attr.registered_page > 0 ? ofi->base.attr.registered_page : ALIGN;
     size_t total = (stride * rx_depth + unit - 1) / unit * unit;
     int rc;
@@ -614,18 +642,13 @@ static int ofi_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
     ofi->info = choose_info(device->handle);
     rc = ofi->info == NULL ? -ENOMEM : query_info(ofi->info, params->mtu, &ofi->base.attr);
     if (rc == 0) {
-        uint32_t largest = ofi->base.attr.max_datagram;
+        btl_ib_transport_attr_t *attr = &ofi->base.attr;
         ofi->base.attr.bandwidth = device->bandwidth;
         ofi->tx_prefix = prefix_of(ofi->info, ofi->info->tx_attr->mode);
         ofi->rx_prefix = prefix_of(ofi->info, ofi->info->rx_attr->mode);
-        ofi->rx_size =
-            params->rx_size != 0 && params->rx_size < largest ? params->rx_size : largest;
-        if (params->rx_depth != 0 && params->rx_depth < ofi->base.attr.rx_depth) {
-            ofi->base.attr.rx_depth = params->rx_depth;
-        }
-        if (params->tx_depth != 0 && params->tx_depth < ofi->base.attr.tx_depth) {
-            ofi->base.attr.tx_depth = params->tx_depth;
-        }
+        ofi->rx_size = at_most(params->rx_size, attr->max_datagram);
+        attr->rx_depth = at_most(params->rx_depth, attr->rx_depth);
+        attr->tx_depth = at_most(params->tx_depth, attr->tx_depth);
         rc = open_objects(ofi);
     }
     if (rc == 0) {
@@ -649,6 +672,7 @@ const btl_ib_transport_type_t btl_ib_ofi_type = {
     .devices_free = btl_ib_ofi_devices_free,
     .query = ofi_query,
     .open = ofi_open,
+    .footprint = ofi_footprint,
     .facts = btl_ib_ofi_facts,
     .describe = btl_ib_ofi_describe,
     .library = btl_ib_ofi_library,

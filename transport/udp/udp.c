@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "udp_devices.h"
+#include "udp_footprint.h"
 #include "udp_path_mtu.h"
 #include "udp_rail.h"
 #include "udp_socket.h"
@@ -275,6 +276,7 @@ const btl_ib_transport_type_t btl_ib_udp_type = {
     .devices_free = btl_ib_udp_devices_free,
     .query = query,
     .open = udp_open,
+    .footprint = btl_ib_udp_footprint,
     .facts = btl_ib_udp_facts,
     .describe = btl_ib_udp_describe,
 };

@@ -47,10 +47,15 @@ static const char *set_options(int fd, sa_family_t family)
     return NULL;
 }
 
+uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
+{
+    return buffer != 0 ? buffer : BUFFER_WANTED;
+}
+
 int btl_ib_udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,
                           uint32_t buffer)
 {
-    const int bytes = buffer != 0 ? (int) buffer : BUFFER_WANTED;
+    const int bytes = (int) btl_ib_udp_socket_wanted(buffer);
     const int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const char *failed = fd < 0 ? "socket" : set_options(fd, family);
     const int error = errno;

@@ -25,6 +25,9 @@ enum {
 /* Set a socket option to a number. Returns 0, or -1 with errno. */
 int btl_ib_udp_set_option(int fd, int level, int option, int value);
 
+/* Bytes of a buffer that the system is asked for: `buffer`; 0: what is good for us. */
+uint32_t btl_ib_udp_socket_wanted(uint32_t buffer);
+
 /* A socket with our options, whose buffers have `buffer` bytes (0: what is good for us), or what
  * the system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
 int btl_ib_udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,

@@ -60,6 +60,7 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     handle->port = port;
     handle->mtu = port_attr->active_mtu;
     handle->max_qp = (uint32_t) device_attr->max_qp;
+    handle->max_qp_wr = (uint32_t) device_attr->max_qp_wr;
     /* an iWARP connection ends when no buffer is left */
     handle->max_srq_wr =
         context->device->transport_type == IBV_TRANSPORT_IWARP || device_attr->max_srq <= 0

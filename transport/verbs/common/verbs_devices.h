@@ -17,6 +17,7 @@ typedef struct btl_ib_verbs_device {
     uint8_t port;
     btl_ib_verbs_gid_t gid; /* UD only */
     enum ibv_mtu mtu;       /* of the port */
+    uint32_t max_qp_wr;     /* requests of a queue pair */
     uint32_t max_qp;        /* queue pairs; RC only */
     uint32_t max_srq_wr;    /* buffers of a shared receive queue, 0: it has none of use; RC only */
     char firmware[64];

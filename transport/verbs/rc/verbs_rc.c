@@ -21,6 +21,7 @@
 #include "verbs_rc_async_events.h"
 #include "verbs_rc_cm.h"
 #include "verbs_rc_devices.h"
+#include "verbs_rc_footprint.h"
 #include "verbs_rc_poll.h"
 #include "verbs_rc_rail.h"
 #include "verbs_rc_rdma_ops.h"
@@ -28,8 +29,6 @@
 
 enum {
     DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
-    TX_DEPTH = 128,         /* of a connection */
-    TX_DEPTH_MIN = 16,      /* what the transport itself sends needs a part of it */
     RNR_TIMER = 8,          /* 0.16 ms */
     UNKNOWN_MAX = 1024,     /* peers */
     DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in, */
@@ -137,7 +136,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
         .max_datagram = DATAGRAM_MAX,
         .max_iov = 1, /* all of it is in the engine's registered memory */
         .max_batch = BTL_IB_RC_BATCH,
-        .tx_depth = TX_DEPTH,
+        .tx_depth = BTL_IB_RC_TX_DEPTH,
         .bandwidth = device->bandwidth,
         .registered_page = btl_ib_verbs_page(),
         .reliable = true,
@@ -145,6 +144,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
         .rdma = true,
         .connections_max = handle->max_qp,
         .shared_max = handle->max_srq_wr,
+        .queue_max = handle->max_qp_wr,
     };
     return 0;
 }
@@ -261,16 +261,6 @@ static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *param
     }
 }
 
-/* How many requests a connection's send queue holds. */
-static void plan_send_depth(btl_ib_rc_t *rc, uint32_t wanted)
-{
-    const uint32_t most = (uint32_t) rc->port.verbs.device.max_qp_wr;
-
-    wanted = wanted < TX_DEPTH_MIN ? TX_DEPTH_MIN : wanted;
-    rc->port.tx_depth = btl_ib_verbs_power_below(btl_ib_verbs_min(wanted, most));
-    rc->port.verbs.base.attr.tx_depth = rc->port.tx_depth;
-}
-
 static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
                      const btl_ib_open_params_t *params)
 {
@@ -297,7 +287,8 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
     if (error != 0) {
         return error;
     }
-    plan_send_depth(rc, params->tx_depth != 0 ? params->tx_depth : TX_DEPTH);
+    rc->port.tx_depth = btl_ib_rc_send_depth(params, (uint32_t) verbs->device.max_qp_wr);
+    verbs->base.attr.tx_depth = rc->port.tx_depth;
     error = check_partition(rc, params->pkey);
     if (error != 0) {
         return error;
@@ -370,6 +361,7 @@ const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_rc,
+    .footprint = btl_ib_rc_footprint,
     .facts = btl_ib_verbs_facts,
     .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,

@@ -90,6 +90,7 @@ static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_a
         .bandwidth = device->bandwidth,
         .registered_page = btl_ib_verbs_page(),
         .knows_source = true,
+        .queue_max = handle->max_qp_wr,
     };
     return 0;
 }
@@ -138,6 +139,14 @@ static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
                               ud->comp.channel);
 }
 
+static void footprint_ud(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
+                         uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
+    btl_ib_ud_qps_footprint(open, attr, peers, footprint);
+    btl_ib_ud_peers_footprint(peers, footprint);
+}
+
 static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
                    btl_ib_transport_t **out)
 {
@@ -167,6 +176,7 @@ const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
     .devices_free = btl_ib_verbs_devices_free,
     .query = query,
     .open = open_ud,
+    .footprint = footprint_ud,
     .facts = btl_ib_verbs_facts,
     .describe = btl_ib_verbs_describe,
     .library = btl_ib_verbs_library,

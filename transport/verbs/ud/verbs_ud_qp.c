@@ -53,9 +53,9 @@ static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
 
 /* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
  * pair share it, and its buffers fit the largest of them. */
-static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size)
+static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+                 uint32_t most)
 {
-    const uint32_t most = (uint32_t) qps->verbs->device.max_qp_wr;
     const uint32_t sends = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
 
     for (uint32_t i = 0; i < params->queue_count; i++) {
@@ -82,14 +82,41 @@ static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint3
     }
 }
 
+/* Buffers that a queue pair begins with. */
+static uint32_t first_buffers(const btl_ib_ud_qp_t *qp)
+{
+    return btl_ib_verbs_min(qp->first, qp->depth) + qp->spare;
+}
+
+/* One peer more. Returns how many buffers are to be made for it. */
+static uint32_t expect_peer(btl_ib_ud_qp_t *qp)
+{
+    const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
+
+    qp->depth += qp->per_peer;
+    if (qp->per_peer == 0 || qp->depth + qp->spare <= qp->made) {
+        return 0;
+    }
+    return btl_ib_verbs_min(quarter > qp->per_peer ? quarter : qp->per_peer,
+                            qp->depth_max - qp->made);
+}
+
 /* ---- receive buffers ---- */
 
-/* Make and post buffers. The GRH of each ends where a cache line begins, so that payloads are
- * aligned. Returns 0 or a negative errno. */
+/* Bytes from one buffer to the next. The GRH of each ends where a cache line begins, so that
+ * payloads are aligned. */
+static size_t stride_of(const btl_ib_ud_qp_t *qp)
+{
+    const size_t line = BTL_IB_VERBS_LINE;
+
+    return line + (qp->size + line - 1) / line * line;
+}
+
+/* Make and post buffers. Returns 0 or a negative errno. */
 static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
 {
     const size_t line = BTL_IB_VERBS_LINE;
-    const size_t stride = line + (qp->size + line - 1) / line * line;
+    const size_t stride = stride_of(qp);
     btl_ib_ud_slab_t *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->buffer[0]));
 
     if (slab == NULL) {
@@ -133,11 +160,9 @@ static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
 void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
 {
     for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
-        btl_ib_ud_qp_t *qp = &qps->qp[i];
-        const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
-        qp->depth += qp->per_peer;
-        if (qp->per_peer > 0 && qp->depth + qp->spare > qp->made) {
-            grow(qps, qp, quarter > qp->per_peer ? quarter : qp->per_peer);
+        const uint32_t more = expect_peer(&qps->qp[i]);
+        if (more > 0) {
+            grow(qps, &qps->qp[i], more);
         }
     }
 }
@@ -268,7 +293,7 @@ static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wan
         rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
     }
     if (rc == 0) {
-        rc = make_buffers(qps, qp, btl_ib_verbs_min(qp->first, qp->depth) + qp->spare);
+        rc = make_buffers(qps, qp, first_buffers(qp));
     }
     return rc != 0 ? rc : to_rts(qps, qp);
 }
@@ -284,7 +309,7 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
 
     *qps = (btl_ib_ud_qps_t){
         .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = inline_wanted};
-    plan(qps, params, verbs->base.attr.max_datagram);
+    plan(qps, params, verbs->base.attr.max_datagram, (uint32_t) verbs->device.max_qp_wr);
     for (uint32_t i = 0; i < qps->count; i++) {
         entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
@@ -298,6 +323,33 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
         rc = open_qp(qps, &qps->qp[i], inline_wanted);
     }
     return rc;
+}
+
+void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
+                             const btl_ib_transport_attr_t *attr, uint32_t peers,
+                             btl_ib_footprint_t *footprint)
+{
+    btl_ib_ud_qps_t qps = {.count = 0};
+    uint64_t requests = 0;
+
+    plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    for (uint32_t i = 0; i < qps.count; i++) {
+        btl_ib_ud_qp_t *qp = &qps.qp[i];
+        const uint64_t each = stride_of(qp) + sizeof(btl_ib_verbs_rx_buffer_t);
+        qp->made = first_buffers(qp);
+        for (uint32_t n = 0; n < peers && qp->made < qp->depth_max; n++) {
+            qp->made += expect_peer(qp);
+        }
+        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->made * each,
+                             qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1,
+                             qp->size);
+        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->tx_depth * sizeof(void *), 0,
+                             "queue %u: sends", i + 1);
+        requests += qp->tx_depth + qp->depth_max;
+    }
+    /* A request, and its completion. */
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE, 2 * BTL_IB_VERBS_LINE * requests, 0,
+                         "queue pairs and completions");
 }
 
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps)

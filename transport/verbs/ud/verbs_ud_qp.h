@@ -15,6 +15,7 @@
 #ifndef BTL_IB_VERBS_UD_QP_H
 #define BTL_IB_VERBS_UD_QP_H
 
+#include "footprint.h"
 #include "verbs_rx_pool.h"
 #include "verbs_send_ring.h"
 #include "verbs_ud_addr.h"
@@ -63,6 +64,11 @@ typedef struct btl_ib_ud_qps {
 int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
                        const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
                        uint32_t qkey, struct ibv_comp_channel *channel);
+
+/* Add what the queue pairs of an open with these parameters take. */
+void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
+                             const btl_ib_transport_attr_t *attr, uint32_t peers,
+                             btl_ib_footprint_t *footprint);
 
 /* The device touches no memory after stop. */
 void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "footprint.h"
 #include "verbs_diagnostics.h"
 #include "verbs_memory.h"
 #include "verbs_rc_qp.h"
@@ -152,6 +153,37 @@ int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *
     return 0;
 }
 
+/* ---- what it takes ---- */
+
+size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
+                             uint32_t size)
+{
+    return BTL_IB_VERBS_LINE + btl_ib_rc_eager_bytes(eagers, channel)
+           + (size_t) count * btl_ib_rc_rx_stride(size);
+}
+
+uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
+{
+    return sizeof(btl_ib_rc_conn_t) + depth * sizeof(void *)
+           + count * sizeof(btl_ib_verbs_rx_buffer_t);
+}
+
+uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
+{
+    const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)
+                          + btl_ib_rc_rdma_bounce_bytes(bounce_size);
+
+    return btl_ib_footprint_pages(mapped, btl_ib_verbs_page()) + btl_ib_rc_conn_heap(depth, 1)
+           + sizeof(btl_ib_rc_rdma_t) + depth * sizeof(btl_ib_rc_op_t);
+}
+
+uint64_t btl_ib_rc_conns_slots(uint64_t connections)
+{
+    return btl_ib_footprint_doubled(FIRST_SLOTS, connections) * sizeof(btl_ib_rc_slot_t);
+}
+
+/* ---- its memory ---- */
+
 /* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
  * errno. */
 static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
@@ -173,7 +205,7 @@ static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
     }
     const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
     const size_t before = BTL_IB_VERBS_LINE + ring;
-    const size_t buffers = before + (size_t) count * btl_ib_rc_rx_stride(size);
+    const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
     /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
     const int access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
     const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;

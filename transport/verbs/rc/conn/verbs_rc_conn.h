@@ -225,4 +225,16 @@ static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
     return conn;
 }
 
+/* ---- memory ---- */
+
+/* Bytes that are mapped for a connection, its buffers among them; that it has besides; and that one
+ * for operations on memory takes in all. */
+size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
+                             uint32_t size);
+uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count);
+uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
+
+/* Bytes of the table by which so many are found. */
+uint64_t btl_ib_rc_conns_slots(uint64_t connections);
+
 #endif

@@ -15,7 +15,11 @@
 
 #include "verbs_port.h"
 
-enum { BTL_IB_RC_BATCH = 64 }; /* work requests that one call posts */
+enum {
+    BTL_IB_RC_BATCH = 64,        /* work requests that one call posts */
+    BTL_IB_RC_TX_DEPTH = 128,    /* requests that the send queue of a connection holds, */
+    BTL_IB_RC_TX_DEPTH_MIN = 16, /* and at least: the transport itself needs a part of it */
+};
 
 typedef struct btl_ib_rc_port {
     btl_ib_verbs_t verbs; /* its context is rdma_cm's */
@@ -32,6 +36,15 @@ typedef struct btl_ib_rc_port {
     uint32_t bounce_size; /* bytes of the largest operation that is copied */
     uint32_t unknown_max; /* peers that connect before they are added */
 } btl_ib_rc_port_t;
+
+/* Requests that a connection's send queue holds, of which a device takes at most `most`. */
+static inline uint32_t btl_ib_rc_send_depth(const btl_ib_open_params_t *params, uint32_t most)
+{
+    const uint32_t wanted = params->tx_depth != 0 ? params->tx_depth : BTL_IB_RC_TX_DEPTH;
+
+    return btl_ib_verbs_power_below(btl_ib_verbs_min(
+        most, wanted < BTL_IB_RC_TX_DEPTH_MIN ? (uint32_t) BTL_IB_RC_TX_DEPTH_MIN : wanted));
+}
 
 /* Microseconds of a clock that never goes back. */
 static inline uint64_t btl_ib_rc_now_us(void)

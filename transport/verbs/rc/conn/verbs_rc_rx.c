@@ -219,8 +219,7 @@ static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t 
     const btl_ib_verbs_t *verbs = &port->verbs;
     const uint32_t limit =
         (uint32_t) (wanted->shared ? verbs->device.max_srq_wr : verbs->device.max_qp_wr);
-    /* For a peer's own, one more for the message that opens a connection. */
-    const uint64_t more = wanted->shared ? 0 : (uint64_t) wanted->reserve + 1;
+    const uint64_t more = wanted->shared ? 0 : btl_ib_rc_rx_own(wanted) - wanted->num;
     const uint64_t num = wanted->num + more;
     const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
 

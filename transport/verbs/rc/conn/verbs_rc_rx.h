@@ -62,6 +62,13 @@ static inline uint32_t btl_ib_rc_rx_stride(uint32_t size)
     return (size + BTL_IB_VERBS_LINE - 1) / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE;
 }
 
+/* Buffers of each connection for a queue that peers do not share: one more than they may fill, for
+ * the message that opens a connection. */
+static inline uint64_t btl_ib_rc_rx_own(const btl_ib_open_queue_t *wanted)
+{
+    return (uint64_t) wanted->num + wanted->reserve + 1;
+}
+
 /* Make `count` buffers of `size` bytes in `memory`, all idle. `id` is that of the first one's work
  * request. Returns 0 or -ENOMEM. */
 int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,

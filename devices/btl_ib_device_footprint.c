@@ -1,0 +1,79 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_device_footprint.h"
+
+#include <inttypes.h>
+
+#include "btl_ib_params_engine.h"
+
+static uint64_t aligned(uint64_t size)
+{
+    return (size + (uint64_t) opal_cache_line_size - 1) / (uint64_t) opal_cache_line_size
+           * (uint64_t) opal_cache_line_size;
+}
+
+/* Fragments that each list has from the start; it has no upper bound. */
+static void add_fragments(const btl_ib_process_sizes_t *sizes, bool by_device,
+                          btl_ib_footprint_t *footprint)
+{
+    const uint64_t count = (uint64_t) sizes->params->free_list_num;
+    uint64_t eager = sizes->limits->btl_eager_limit;
+
+    if (by_device && !sizes->params->eager_by_user && eager > BTL_IB_EAGER_BY_DEVICE) {
+        eager = BTL_IB_EAGER_BY_DEVICE;
+    }
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
+                         count
+                             * (aligned(sizes->fragment) + aligned(sizes->fragment + eager)
+                                + aligned(sizes->fragment + sizes->limits->btl_max_send_size)),
+                         0, "fragments, %" PRIu64 " of each size", count);
+}
+
+void btl_ib_device_footprint(const btl_ib_process_sizes_t *sizes,
+                             const btl_ib_transport_type_t *type,
+                             const btl_ib_device_plan_t *plan, uint32_t peers,
+                             btl_ib_footprint_t *footprint)
+{
+    btl_ib_transport_attr_t attr = plan->attr;
+    btl_ib_engine_config_t config;
+
+    btl_ib_params_engine(sizes->params, sizes->limits, &config);
+    type->footprint(&plan->open, &attr, peers, footprint);
+    if (attr.reliable) { /* then datagrams are as large as the queues */
+        attr.max_datagram = plan->queues.q[plan->queues.count - 1].size;
+    }
+    btl_ib_engine_footprint(&config, &attr, &plan->queues, peers, footprint);
+    add_fragments(sizes, attr.rdma, footprint);
+}
+
+void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
+                                    const btl_ib_transport_type_t *type, const char *name,
+                                    const btl_ib_device_plan_t *plan, uint32_t peers)
+{
+    static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
+    btl_ib_footprint_t now = {.count = 0};
+    btl_ib_footprint_t then = {.count = 0};
+
+    btl_ib_device_footprint(sizes, type, plan, 0, &now);
+    btl_ib_device_footprint(sizes, type, plan, peers, &then);
+    for (uint32_t i = 0; i < then.count; ++i) {
+        const btl_ib_footprint_part_t *part = &then.part[i];
+
+        opal_output(0,
+                    "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
+                    " with %u peers, %" PRIu64 " at most",
+                    name, owners[part->owner], part->what, now.part[i].held, part->held, peers,
+                    part->most);
+    }
+    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
+        opal_output(0,
+                    "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
+                    " with %u peers, %" PRIu64 " at most",
+                    name, owners[i], btl_ib_footprint_held(&now, (btl_ib_footprint_owner_t) i),
+                    btl_ib_footprint_held(&then, (btl_ib_footprint_owner_t) i), peers,
+                    btl_ib_footprint_most(&then, (btl_ib_footprint_owner_t) i));
+    }
+}

@@ -1,0 +1,268 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_info_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_queues.h"
+
+/* What a device of each transport is taken to be, as none need be there. */
+static const struct {
+    const char *name; /* for people */
+    const char *transport;
+    const char *wire; /* NULL: it has no other */
+    btl_ib_transport_attr_t attr;
+} kinds[] = {
+    /* Ethernet with its usual MTU of 1500 */
+    {"udp", "udp", NULL, {.max_datagram = 1472}},
+    {"ofi", "ofi", NULL, {.max_datagram = 1472, .rx_depth = UINT32_MAX, .tx_depth = 256}},
+    {"ud", "verbs", "ud", {.max_datagram = 4096, .registered_page = 4096}},
+    {"rc",
+     "verbs",
+     "rc",
+     {.max_datagram = 1 << 20,
+      .registered_page = 4096,
+      .reliable = true,
+      .rdma = true,
+      .shared_max = UINT32_MAX}},
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* Queues that are suggested, the best first; before them come a transport's own. */
+static const char *const fewer[] = {
+    "P,256,128:S,8192,512,256,32:S,65536,128,64,8",
+    "P,256,64:S,8192,256,128,16:S,65536,64,32,4",
+    "P,256,32:S,8192,128,64,8:S,65536,32,16,2",
+    "P,256,16:S,8192,64,32,4:S,65536,16,8,1",
+    "S,256,256,128,32:S,8192,64,32,4:S,65536,16,8,1",
+    NULL,
+};
+
+/* Something that was computed. */
+typedef struct cost {
+    btl_ib_device_plan_t plan; /* without what only a device tells */
+    btl_ib_footprint_t footprint;
+} cost_t;
+
+static const btl_ib_transport_type_t *type_of(int kind)
+{
+    const btl_ib_transport_type_t *const *type = btl_ib_transport_types;
+
+    while (NULL != *type
+           && (0 != strcmp((*type)->name, kinds[kind].transport)
+               || (NULL != kinds[kind].wire && 0 != strcmp((*type)->wire, kinds[kind].wire)))) {
+        ++type;
+    }
+    return *type;
+}
+
+static bool wanted(const btl_ib_info_args_t *args, int kind)
+{
+    return NULL != type_of(kind)
+           && (NULL == args->transport || 0 == strcmp(args->transport, kinds[kind].name)
+               || 0 == strcmp(args->transport, kinds[kind].transport));
+}
+
+static uint32_t peers_of(const btl_ib_info_args_t *args)
+{
+    return args->processes > 0 ? args->processes - 1 : 1;
+}
+
+/* ---- computing ---- */
+
+/* Parse queues of the user's. Returns false after an error. */
+static bool parse(const char *spec, btl_ib_queue_table_t *table)
+{
+    btl_ib_queues_error_t error;
+
+    if (0 == btl_ib_queues_parse(spec, table, &error)) {
+        return true;
+    }
+    fprintf(stderr, "ib_info: --queues %s: queue %u, %s \"%s\": %s\n", spec, error.queue,
+            error.field, error.value, error.expected);
+    return false;
+}
+
+/* What a process takes with these queues, in a job with so many peers; `whole`: with shared queues
+ * as large as they may grow. */
+static void compute(const btl_ib_process_sizes_t *sizes, int kind,
+                    const btl_ib_queue_table_t *table, uint32_t peers, bool whole, cost_t *cost)
+{
+    btl_ib_queue_table_t queues = *table;
+
+    for (uint32_t i = 0; whole && i < queues.count; ++i) {
+        btl_ib_queue_t *queue = &queues.q[i];
+
+        queue->init = BTL_IB_QUEUE_SHARED == queue->type ? queue->num : queue->init;
+    }
+    memset(cost, 0, sizeof(*cost));
+    btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, &queues, &cost->plan);
+    btl_ib_device_footprint(sizes, type_of(kind), &cost->plan, peers, &cost->footprint);
+}
+
+/* ---- printing ---- */
+
+static void print_cost(btl_ib_info_out_t *out, const btl_ib_info_args_t *args, int kind,
+                       const char *spec, const cost_t *cost)
+{
+    static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
+    const uint64_t held = btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS);
+    char text[512];
+
+    snprintf(text, sizeof(text), "memory %s %s", kinds[kind].name, spec);
+    btl_ib_info_object(out, NULL, text);
+    btl_ib_info_json_text(out, "transport", kinds[kind].name);
+    btl_ib_info_json_text(out, "string", spec);
+    btl_ib_queues_format(&cost->plan.queues, text, sizeof(text));
+    btl_ib_info_text(out, "queues", text);
+    btl_ib_info_number(out, "peers", peers_of(args), "");
+    for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
+        const btl_ib_footprint_owner_t owner = (btl_ib_footprint_owner_t) i;
+
+        btl_ib_info_number(out, owners[i], btl_ib_footprint_held(&cost->footprint, owner),
+                           "bytes");
+        snprintf(text, sizeof(text), "%s at most", owners[i]);
+        btl_ib_info_number(out, text, btl_ib_footprint_most(&cost->footprint, owner), "bytes");
+    }
+    btl_ib_info_number(out, "node", held * args->per_node, "bytes");
+    btl_ib_info_list(out, "parts");
+    for (uint32_t i = 0; i < cost->footprint.count; ++i) {
+        const btl_ib_footprint_part_t *part = &cost->footprint.part[i];
+
+        snprintf(text, sizeof(text), "part %s, %s:", owners[part->owner], part->what);
+        btl_ib_info_object(out, NULL, text);
+        btl_ib_info_json_text(out, "owner", owners[part->owner]);
+        btl_ib_info_json_text(out, "what", part->what);
+        btl_ib_info_number(out, "held", part->held, "bytes");
+        btl_ib_info_number(out, "most", part->most, "bytes");
+        btl_ib_info_object_end(out);
+    }
+    btl_ib_info_list_end(out);
+    btl_ib_info_object_end(out);
+}
+
+/* All strings side by side, in text. */
+static void print_table(const btl_ib_info_args_t *args, const btl_ib_process_sizes_t *sizes,
+                        const btl_ib_queue_table_t *tables, cost_t *cost)
+{
+    printf("\nbytes of a process with %u peers", peers_of(args));
+    for (uint32_t i = 0; i < args->queue_count; ++i) {
+        printf("%s %c: %s", i > 0 ? "," : ";", 'A' + (char) i, args->queues[i]);
+    }
+    printf("\n%-12s", "transport");
+    for (uint32_t i = 0; i < args->queue_count; ++i) {
+        printf(" %14c", 'A' + (char) i);
+    }
+    putchar('\n');
+    for (int kind = 0; kind < KINDS; ++kind) {
+        if (!wanted(args, kind)) {
+            continue;
+        }
+        printf("%-12s", kinds[kind].name);
+        for (uint32_t i = 0; i < args->queue_count; ++i) {
+            compute(sizes, kind, &tables[i], peers_of(args), false, cost);
+            printf(" %14" PRIu64,
+                   btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS));
+        }
+        putchar('\n');
+    }
+}
+
+/* ---- a budget ---- */
+
+/* The first that fits, with shared queues as large as they grow. Returns false, and the least that
+ * any takes, if none does. */
+static bool suggest(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args, int kind,
+                    cost_t *cost, const char **spec, uint64_t *bytes)
+{
+    const btl_ib_transport_type_t *type = type_of(kind);
+    const char *own[] = {type->default_queues, type->shared_queues};
+    btl_ib_queues_error_t error;
+    btl_ib_queue_table_t table;
+    uint64_t least = UINT64_MAX;
+
+    for (size_t i = 0; i < 2 || NULL != fewer[i - 2]; ++i) {
+        *spec = i < 2 ? own[i] : fewer[i - 2];
+        if (NULL == *spec || 0 != btl_ib_queues_parse(*spec, &table, &error)) {
+            continue;
+        }
+        compute(sizes, kind, &table, peers_of(args), true, cost);
+        *bytes = btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS);
+        if (*bytes <= args->budget) {
+            return true;
+        }
+        least = *bytes < least ? *bytes : least;
+    }
+    *bytes = least;
+    return false;
+}
+
+static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
+                             const btl_ib_info_args_t *args, cost_t *cost)
+{
+    int status = EXIT_SUCCESS;
+
+    btl_ib_info_list(out, "suggestions");
+    for (int kind = 0; kind < KINDS; ++kind) {
+        const char *spec = NULL;
+        char prefix[32];
+        uint64_t bytes;
+
+        if (!wanted(args, kind)) {
+            continue;
+        }
+        if (!suggest(sizes, args, kind, cost, &spec, &bytes)) {
+            fprintf(stderr,
+                    "ib_info: %s: with %u peers no queues fit into %" PRIu64 " bytes of a process; "
+                    "the least takes %" PRIu64 "\n",
+                    kinds[kind].name, peers_of(args), args->budget, bytes);
+            status = EXIT_FAILURE;
+            continue;
+        }
+        snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
+        btl_ib_info_object(out, NULL, prefix);
+        btl_ib_info_json_text(out, "transport", kinds[kind].name);
+        btl_ib_info_text(out, "queues", spec);
+        btl_ib_info_number(out, "process", bytes, "bytes");
+        btl_ib_info_object_end(out);
+    }
+    btl_ib_info_list_end(out);
+    return status;
+}
+
+int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
+                       const btl_ib_info_args_t *args)
+{
+    cost_t *cost = malloc(sizeof(*cost));
+    btl_ib_queue_table_t tables[BTL_IB_INFO_QUEUES_MAX];
+    int status = NULL != cost ? EXIT_SUCCESS : EXIT_FAILURE;
+
+    for (uint32_t i = 0; i < args->queue_count && EXIT_SUCCESS == status; ++i) {
+        status = parse(args->queues[i], &tables[i]) ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+    if (EXIT_SUCCESS == status && args->queue_count > 0) {
+        btl_ib_info_list(out, "memory");
+        for (int kind = 0; kind < KINDS; ++kind) {
+            for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
+                compute(sizes, kind, &tables[i], peers_of(args), false, cost);
+                print_cost(out, args, kind, args->queues[i], cost);
+            }
+        }
+        btl_ib_info_list_end(out);
+        if (!args->json && args->queue_count > 1) {
+            print_table(args, sizes, tables, cost);
+        }
+    }
+    if (EXIT_SUCCESS == status && args->budget > 0) {
+        status = print_suggestions(out, sizes, args, cost);
+    }
+    free(cost);
+    return status;
+}

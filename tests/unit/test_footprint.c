@@ -1,0 +1,105 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* footprint(): parts and sums; of transports udp and ofi beside what is allocated. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
+
+#include "allocations.h"
+#include "footprint.h"
+#include "transports.h"
+
+static const btl_ib_open_params_t params = {
+    .queue_count = 2,
+    .queue = {{.size = 256, .num = 256}, {.size = 1472, .num = 1024}},
+    .rx_depth = 1280,
+    .rx_size = 1472,
+};
+
+static void test_parts(void **state)
+{
+    btl_ib_footprint_t footprint = {.count = 0};
+
+    (void) state;
+    btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_PROCESS, 10, 30, "one of %d", 2);
+    btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_KERNEL, 100, 0, "kernel");
+    for (uint32_t i = 2; i < BTL_IB_FOOTPRINT_PARTS + 5; i++) {
+        btl_ib_footprint_add(&footprint, BTL_IB_FOOTPRINT_PROCESS, 1, 2, "more");
+    }
+    assert_string_equal(footprint.part[0].what, "one of 2");
+    assert_int_equal(footprint.count, BTL_IB_FOOTPRINT_PARTS);
+    assert_int_equal(btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS),
+                     10 + BTL_IB_FOOTPRINT_PARTS + 3);
+    assert_int_equal(btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_PROCESS),
+                     30 + 2 * (BTL_IB_FOOTPRINT_PARTS + 3));
+    /* No less than is held. */
+    assert_int_equal(btl_ib_footprint_most(&footprint, BTL_IB_FOOTPRINT_KERNEL), 100);
+    assert_int_equal(btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_DEVICE), 0);
+}
+
+static uint64_t told(const btl_ib_transport_t *t, uint32_t peers)
+{
+    btl_ib_footprint_t footprint = {.count = 0};
+
+    bed.type->footprint(&params, &t->attr, peers, &footprint);
+    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+}
+
+/* A transport that knows itself, and has heard of itself. */
+static void check(const char *type, const char *provider)
+{
+    btl_ib_event_t event;
+    int error;
+
+    find_device(type, provider, AF_INET);
+    if (bed.device == NULL) {
+        skip();
+    }
+    const uint64_t none = allocated();
+    btl_ib_transport_t *t = open_with(params);
+    assert_told(allocated() - none, told(t, 0));
+    const btl_ib_addr_t self = add(t, t);
+    const slots_t slots = make_slots(t);
+    const btl_ib_tx_t tx = make_tx(t, &slots, 0, self, 100, 1);
+    assert_int_equal(t->ops->send(t, &tx, 1, &error), 1);
+    const uint64_t until = now_ms() + PATIENCE_MS;
+    while (t->ops->poll(t, &event, 1) == 0) {
+        assert_true(now_ms() < until);
+    }
+    t->ops->repost(t, &event.buffer, 1);
+    free_slots(t, &slots);
+    assert_told(allocated() - none, told(t, 1));
+    close_transport(t);
+    assert_int_equal(allocated(), none);
+}
+
+static void test_udp(void **state)
+{
+    (void) state;
+    check("udp", "");
+}
+
+static void test_ofi(void **state)
+{
+    (void) state;
+    check("ofi", "udp");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test_teardown(test_udp, free_devices),
+        cmocka_unit_test_teardown(test_ofi, free_devices),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

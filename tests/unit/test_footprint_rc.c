@@ -1,0 +1,110 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* footprint() of transport verbs over RC, and what is allocated: within 5 percent. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#undef stop /* cmocka 2.0 has a macro of that name */
+
+#include "allocations.h"
+#include "footprint.h"
+#include "rc_sides.h"
+#include "verbs.h"
+
+static uint64_t told(uint32_t peers)
+{
+    btl_ib_footprint_t footprint = {.count = 0};
+
+    btl_ib_verbs_rc_type.footprint(&params, &sides[0].t->attr, peers, &footprint);
+    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+}
+
+/* Three sides with these queues: 1 and 2 are connected with 0, by all of them. */
+static void check(const btl_ib_open_queue_t *queues, uint32_t count)
+{
+    const uint64_t before = allocated();
+
+    close_side(0);
+    close_side(1);
+    const uint64_t none = allocated();
+    assert_true(none < before);
+    params.queue_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        params.queue[i] = queues[i];
+    }
+    for (int i = 0; i < SIDES; i++) {
+        open_side(i);
+    }
+    assert_told(allocated() - none, SIDES * told(0));
+    for (int i = 1; i < SIDES; i++) {
+        add(0, i);
+        add(i, 0);
+        for (uint32_t channel = 0; channel < count; channel++) {
+            (void) send_one(i, 0, SMALL, (uint8_t) channel);
+        }
+    }
+    settle();
+    for (int i = 1; i < SIDES; i++) {
+        for (uint32_t channel = 0; channel < count; channel++) {
+            assert_int_equal(send_one(i, 0, SMALL, (uint8_t) channel), 0);
+        }
+    }
+    assert_told(allocated() - none, told(2) + 2 * told(1));
+}
+
+static void test_own_queues(void **state)
+{
+    const btl_ib_open_queue_t queues[] = {
+        {.size = 256, .num = 128, .reserve = 15, .low = 64, .window = 32},
+        {.size = 8192, .num = 32, .reserve = 7, .low = 16, .window = 8},
+        {.size = 65536, .num = 16, .reserve = 3, .low = 8, .window = 4},
+    };
+
+    (void) state;
+    check(queues, 3);
+}
+
+static void test_shared_queue(void **state)
+{
+    const btl_ib_open_queue_t queues[] = {
+        {.size = 256, .num = 128, .reserve = 15, .low = 64, .window = 32},
+        {.size = 8192, .num = 512, .init = 128, .limit = 24, .low = 256, .shared = true},
+    };
+
+    (void) state;
+    check(queues, 2);
+}
+
+/* All of its buffers at once, and a ring for each peer's short messages. */
+static void test_rings(void **state)
+{
+    const btl_ib_open_queue_t queues[] = {
+        {.size = 512, .num = 64, .reserve = 15, .low = 32, .window = 16},
+        {.size = 4096, .num = 64, .shared = true},
+    };
+
+    (void) state;
+    params.rc.eager_peers = 4;
+    params.rc.eager_slots = 64;
+    params.rc.eager_threshold = 16;
+    params.rc.eager_period_ms = 1000;
+    check(queues, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RC_TEST(test_own_queues),
+        RC_TEST(test_shared_queue),
+        RC_TEST(test_rings),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,47 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "footprint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner,
+                          uint64_t held, uint64_t most, const char *what, ...)
+{
+    btl_ib_footprint_part_t *part = &footprint->part[BTL_IB_FOOTPRINT_PARTS - 1];
+    va_list args;
+
+    most = most < held ? held : most;
+    if (footprint->count < BTL_IB_FOOTPRINT_PARTS) {
+        part = &footprint->part[footprint->count++];
+        *part = (btl_ib_footprint_part_t){.owner = owner};
+        va_start(args, what);
+        vsnprintf(part->what, sizeof(part->what), what, args);
+        va_end(args);
+    }
+    part->held += held;
+    part->most += most;
+}
+
+uint64_t btl_ib_footprint_held(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < footprint->count; i++) {
+        sum += footprint->part[i].owner == owner ? footprint->part[i].held : 0;
+    }
+    return sum;
+}
+
+uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < footprint->count; i++) {
+        sum += footprint->part[i].owner == owner ? footprint->part[i].most : 0;
+    }
+    return sum;
+}

@@ -1,0 +1,68 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What memory something takes, part by part. Whoever allocates computes it by the same sizes, so
+ * that it can be told before anything is allocated.
+ */
+
+#ifndef BTL_IB_FOOTPRINT_H
+#define BTL_IB_FOOTPRINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BTL_IB_FOOTPRINT_PARTS 40
+
+/* Whose memory. */
+typedef enum btl_ib_footprint_owner {
+    BTL_IB_FOOTPRINT_PROCESS, /* this process, by allocations of ours */
+    BTL_IB_FOOTPRINT_KERNEL,  /* the kernel: what sockets may hold */
+    BTL_IB_FOOTPRINT_DEVICE,  /* queues of a device, which its library or the device has: about */
+    BTL_IB_FOOTPRINT_OWNERS,
+} btl_ib_footprint_owner_t;
+
+typedef struct btl_ib_footprint_part {
+    char what[48];
+    btl_ib_footprint_owner_t owner;
+    uint64_t held; /* bytes once messages went over every queue, both ways, and none is under way */
+    uint64_t most; /* bytes that it may grow to under load; at least `held` */
+} btl_ib_footprint_part_t;
+
+/* All zero: nothing. */
+typedef struct btl_ib_footprint {
+    uint32_t count;
+    btl_ib_footprint_part_t part[BTL_IB_FOOTPRINT_PARTS];
+} btl_ib_footprint_t;
+
+/* Add a part; what finds no place is added to the last one. `most` below `held` counts as that. */
+void btl_ib_footprint_add(btl_ib_footprint_t *footprint, btl_ib_footprint_owner_t owner,
+                          uint64_t held, uint64_t most, const char *what, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Sums over the parts of an owner. */
+uint64_t btl_ib_footprint_held(const btl_ib_footprint_t *footprint,
+                               btl_ib_footprint_owner_t owner);
+uint64_t btl_ib_footprint_most(const btl_ib_footprint_t *footprint,
+                               btl_ib_footprint_owner_t owner);
+
+/* Places of a table that doubles from `first` on until `count` fit; 0 if none are needed. */
+static inline uint64_t btl_ib_footprint_doubled(uint64_t first, uint64_t count)
+{
+    uint64_t places = count > 0 ? first : 0;
+
+    while (places < count) {
+        places *= 2;
+    }
+    return places;
+}
+
+/* Bytes that are mapped: whole pages. */
+static inline uint64_t btl_ib_footprint_pages(uint64_t bytes, uint64_t page)
+{
+    return (bytes + page - 1) / page * page;
+}
+
+#endif

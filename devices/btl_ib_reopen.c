@@ -111,7 +111,8 @@ static bool try_rail(btl_ib_reopen_t *reopen, uint32_t i, uint64_t now)
 uint32_t btl_ib_reopen_look(btl_ib_reopen_t *reopen, uint64_t now)
 {
     uint32_t replaced = 0;
-    bool more = false;
+    bool in_vain = false;
+    bool waits = false; /* for its transport, or the end of a callback: that costs nothing */
 
     for (uint32_t i = 0; i < reopen->count; ++i) {
         const btl_ib_rail_state_t state = btl_ib_engine_rail_state(reopen->engine, i);
@@ -119,13 +120,17 @@ uint32_t btl_ib_reopen_look(btl_ib_reopen_t *reopen, uint64_t now)
         if (BTL_IB_RAIL_WORKS == state || TIMES_MAX == reopen->times[i]) {
             continue;
         }
-        if (BTL_IB_RAIL_LOST == state && try_rail(reopen, i, now)) {
+        if (BTL_IB_RAIL_LOST != state) {
+            waits = true;
+        } else if (try_rail(reopen, i, now)) {
             replaced |= UINT32_C(1) << i;
         } else {
-            more = true;
+            in_vain = true;
         }
     }
-    reopen->pause = reopen->pause < PAUSE_MAX ? 2 * reopen->pause : PAUSE_MAX;
-    reopen->due = more ? now + reopen->pause : UINT64_MAX;
+    if (in_vain && reopen->pause < PAUSE_MAX) {
+        reopen->pause *= 2;
+    }
+    reopen->due = in_vain || waits ? now + reopen->pause : UINT64_MAX;
     return replaced;
 }

@@ -329,6 +329,11 @@ uint32_t btl_ib_engine_rails(const btl_ib_engine_t *engine);
 void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
                                  btl_ib_rail_counters_t *out);
 
+/* What was counted on a channel (< BTL_IB_QUEUES_MAX) of a rail: sent ones by the peer's channel,
+ * received ones by ours. */
+btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *engine,
+                                                         uint32_t rail, uint32_t channel);
+
 /* Datagrams that found no room in a receive buffer of the rail, as far as the system tells. */
 uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail);
 
@@ -338,7 +343,7 @@ const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,
                                              const btl_ib_conn_t *conn);
 
 /* What it counted since it was made, and what it is at now. */
-const btl_ib_conn_counters_t *btl_ib_conn_counters(const btl_ib_conn_t *conn);
+btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn);
 btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
 
 /* ---- connections ---- */

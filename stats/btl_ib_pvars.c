@@ -22,10 +22,13 @@ typedef struct kind {
 
 static int get_process(const mca_base_pvar_t *pvar, void *value, void *object);
 static int get_devices(const mca_base_pvar_t *pvar, void *value, void *object);
+static int get_channels(const mca_base_pvar_t *pvar, void *value, void *object);
 static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object);
 static int bind_one(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count);
 static int bind_devices(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
                         int *count);
+static int bind_channels(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                         int *count);
 static int bind_peers(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count);
 
 enum {
@@ -44,6 +47,16 @@ static const kind_t of_process = {
 static const kind_t of_devices = {
     "device_",          "of each device", {btl_ib_rail_counter_infos, btl_ib_device_counter_infos},
     {COUNTER, COUNTER}, get_devices,      bind_devices,
+};
+static const btl_ib_counter_info_t none[] = {{NULL, 0, NULL}};
+static const kind_t of_channels = {
+    "channel_",
+    "of each queue of btl_ib_receive_queues, the smallest first: sent ones by the peer's, received "
+    "ones by ours",
+    {btl_ib_channel_counter_infos, none},
+    {COUNTER, COUNTER},
+    get_channels,
+    bind_channels,
 };
 static const kind_t of_peers = {
     "peer_",
@@ -131,6 +144,31 @@ static int get_devices(const mca_base_pvar_t *pvar, void *value, void *object)
     return OPAL_SUCCESS;
 }
 
+static int get_channels(const mca_base_pvar_t *pvar, void *value, void *object)
+{
+    const btl_ib_stats_t *stats = pvar->ctx;
+    unsigned long long *out = value;
+    int table;
+    const btl_ib_counter_info_t *info = find(pvar, &of_channels, &table);
+    const btl_ib_engine_t *engine;
+
+    (void) object;
+    memset(out, 0, BTL_IB_QUEUES_MAX * sizeof(*out));
+    engine = NULL != info ? hold(stats) : NULL;
+    if (NULL == engine) {
+        return OPAL_SUCCESS;
+    }
+    for (uint32_t i = 0; i < btl_ib_engine_rails(engine); ++i) {
+        for (uint32_t c = 0; c < BTL_IB_QUEUES_MAX; ++c) {
+            const btl_ib_channel_counters_t counters = btl_ib_engine_channel_counters(engine, i, c);
+
+            out[c] += btl_ib_counter_value(info, &counters);
+        }
+    }
+    btl_ib_biased_lock_release(stats->config.lock);
+    return OPAL_SUCCESS;
+}
+
 /* Of several rails to one process counters are added; of levels the largest counts. */
 static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
 {
@@ -155,7 +193,9 @@ static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
             continue; /* of another job */
         }
         if (0 == table) {
-            out[rank] += btl_ib_counter_value(info, btl_ib_conn_counters(conn));
+            const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
+
+            out[rank] += btl_ib_counter_value(info, &counters);
         } else {
             const btl_ib_conn_levels_info_t levels = btl_ib_conn_levels(conn);
             const uint64_t level = btl_ib_counter_value(info, &levels);
@@ -186,6 +226,17 @@ static int bind_devices(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void
     (void) object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
         *count = BTL_IB_RAILS_MAX;
+    }
+    return OPAL_SUCCESS;
+}
+
+static int bind_channels(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
+                         int *count)
+{
+    (void) pvar;
+    (void) object;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        *count = BTL_IB_QUEUES_MAX;
     }
     return OPAL_SUCCESS;
 }
@@ -228,5 +279,6 @@ void btl_ib_pvars_register(const mca_base_component_t *component, btl_ib_stats_t
 {
     register_kind(component, &of_process, stats);
     register_kind(component, &of_devices, stats);
+    register_kind(component, &of_channels, stats);
     register_kind(component, &of_peers, stats);
 }

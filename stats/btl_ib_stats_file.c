@@ -49,6 +49,23 @@ static void put_seconds(FILE *out, uint64_t us)
     fprintf(out, "%" PRIu64 ".%03" PRIu64, us / 1000000, us / 1000 % 1000);
 }
 
+/* Of each of our channels the size of its buffers, and what was counted. */
+static void put_channels(FILE *out, const btl_ib_engine_t *engine, uint32_t rail)
+{
+    btl_ib_peer_info_t info;
+
+    btl_ib_engine_rail_info(engine, rail, &info);
+    fprintf(out, ", \"channels\": [");
+    for (uint32_t c = 0; c < info.queues.count; ++c) {
+        const btl_ib_channel_counters_t counters = btl_ib_engine_channel_counters(engine, rail, c);
+
+        fprintf(out, "%s\n      {\"size\": %" PRIu32, c > 0 ? "," : "", info.queues.q[c].size);
+        (void) put_table(out, ", \"counters\": {", btl_ib_channel_counter_infos, &counters);
+        fprintf(out, "}}");
+    }
+    fprintf(out, "]");
+}
+
 static void put_devices(FILE *out, const btl_ib_stats_t *stats)
 {
     const btl_ib_engine_t *engine = stats->config.engine;
@@ -66,7 +83,9 @@ static void put_devices(FILE *out, const btl_ib_stats_t *stats)
         put_text(out, "name", btl_ib_engine_rail_name(engine, i));
         separator = put_table(out, ", \"counters\": {", btl_ib_rail_counter_infos, &rail);
         (void) put_table(out, separator, btl_ib_device_counter_infos, &device);
-        fprintf(out, "}}");
+        fprintf(out, "}");
+        put_channels(out, engine, i);
+        fprintf(out, "}");
     }
     fprintf(out, "],\n");
 }

@@ -40,10 +40,10 @@ static bool make_room(btl_ib_stats_records_t *records)
 void btl_ib_stats_record_peer(btl_ib_stats_records_t *records, const btl_ib_conn_t *conn,
                               const char *host, const char *address)
 {
-    const btl_ib_conn_counters_t *counters = btl_ib_conn_counters(conn);
+    const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
     btl_ib_peer_record_info_t *peer;
 
-    if ((0 == counters->sent_segments && 0 == counters->received_segments) || !make_room(records)) {
+    if ((0 == counters.sent_segments && 0 == counters.received_segments) || !make_room(records)) {
         return;
     }
     peer = &records->peers[records->peer_count++];
@@ -51,7 +51,7 @@ void btl_ib_stats_record_peer(btl_ib_stats_records_t *records, const btl_ib_conn
         .name = btl_ib_conn_name(conn),
         .rail = btl_ib_conn_rail(conn),
         .dead = btl_ib_conn_is_dead(conn),
-        .counters = *counters,
+        .counters = counters,
         .levels = btl_ib_conn_levels(conn),
     };
     snprintf(peer->host, sizeof(peer->host), "%s", host);

@@ -5,17 +5,46 @@
 
 #include "btl_ib_observe.h"
 
-/* Add what a connection counted. */
-static void add(btl_ib_rail_counters_t *sum, const btl_ib_conn_counters_t *count)
+btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn)
 {
-#define BTL_IB_ADD(field) sum->field += count->field;
+    btl_ib_conn_counters_t count = conn->count;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        count.sent_segments += conn->tx[i].sentmap.sent;
+    }
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        count.received_segments += conn->rx[i].accept.received;
+    }
+    return count;
+}
+
+/* Add what a connection counted. */
+static void add(btl_ib_rail_counters_t *sum, const btl_ib_conn_t *conn)
+{
+    const btl_ib_conn_counters_t count = btl_ib_conn_counters(conn);
+
+#define BTL_IB_ADD(field) sum->field += count.field;
     BTL_IB_CONN_COUNTERS(BTL_IB_ADD)
 #undef BTL_IB_ADD
 }
 
+/* The same on one channel. */
+static void add_channel(btl_ib_channel_counters_t *sum, const btl_ib_conn_t *conn, uint32_t channel)
+{
+    if (channel < conn->peer_queues->count) {
+        sum->sent_segments += conn->tx[channel].sentmap.sent;
+    }
+    if (channel < conn->rail->queues.count) {
+        sum->received_segments += conn->rx[channel].accept.received;
+    }
+}
+
 void btl_ib_observe_end(btl_ib_conn_t *conn)
 {
-    add(&conn->rail->count, &conn->count);
+    add(&conn->rail->count, conn);
+    for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
+        add_channel(&conn->rail->channels[i], conn, i);
+    }
 }
 
 uint32_t btl_ib_engine_rails(const btl_ib_engine_t *engine)
@@ -29,14 +58,32 @@ void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
     *out = engine->rails[rail]->count;
     BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
         if (conn->rail->index == rail) {
-            add(out, &conn->count);
+            add(out, conn);
         }
     }
     BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->closing, all) {
         if (conn->rail->index == rail) {
-            add(out, &conn->count);
+            add(out, conn);
         }
     }
+}
+
+btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *engine,
+                                                         uint32_t rail, uint32_t channel)
+{
+    btl_ib_channel_counters_t count = engine->rails[rail]->channels[channel];
+
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
+        if (conn->rail->index == rail) {
+            add_channel(&count, conn, channel);
+        }
+    }
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->closing, all) {
+        if (conn->rail->index == rail) {
+            add_channel(&count, conn, channel);
+        }
+    }
+    return count;
 }
 
 uint64_t btl_ib_engine_rail_overflows(const btl_ib_engine_t *engine, uint32_t rail)
@@ -51,11 +98,6 @@ const btl_ib_conn_t *btl_ib_engine_next_conn(const btl_ib_engine_t *engine,
                                              : btl_ib_list_next(&engine->conns, &conn->all);
 
     return btl_ib_list_entry(link, offsetof(btl_ib_conn_t, all));
-}
-
-const btl_ib_conn_counters_t *btl_ib_conn_counters(const btl_ib_conn_t *conn)
-{
-    return &conn->count;
 }
 
 btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn)

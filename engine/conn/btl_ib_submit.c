@@ -62,6 +62,11 @@ static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *dep
     }
     const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, space, bursts, &full);
     *depth = verdict == BTL_IB_NO_DEPTH;
+    if (verdict != BTL_IB_GO) {
+        btl_ib_channel_counters_t *count = &conn->rail->channels[space];
+        count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
+        count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    }
     return goes_on(conn, verdict, full);
 }
 

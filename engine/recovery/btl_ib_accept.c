@@ -79,8 +79,8 @@ void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
     engine->count.received_segments += count;
     engine->count.received_bytes += bytes;
-    conn->count.received_segments += count;
     conn->count.received_bytes += bytes;
+    rx->accept.received += count;
     btl_ib_conn_active(conn);
     if (rx->window.above > 0) {
         engine->count.received_out_of_order++;

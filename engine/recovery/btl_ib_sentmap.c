@@ -96,6 +96,7 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
 {
     btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
 
+    conn->tx[space].sentmap.sent += (uint32_t) count;
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
@@ -124,6 +125,7 @@ void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     in_flight(conn, segment, -1);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
     btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
+    conn->tx[segment->space].sentmap.sent--;
     btl_ib_pool_put(segment);
 }
 
@@ -142,7 +144,6 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
         btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
-    conn->count.sent_segments += (uint32_t) count;
 }
 
 void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)

@@ -67,6 +67,7 @@ typedef struct btl_ib_tx_space {
     struct { /* btl_ib_sentmap.c */
         btl_ib_tx_window_t window;
         uint32_t in_flight; /* sent, not acknowledged, not known to be lost */
+        uint64_t sent;      /* segments, since the connection was made */
     } sentmap;
     struct {                 /* btl_ib_recovery.c */
         uint64_t arrived;    /* segment->order of the newest copy known to have arrived */
@@ -79,7 +80,10 @@ typedef struct btl_ib_tx_space {
 /* The receiving side of one channel of one connection. */
 typedef struct btl_ib_rx_space {
     btl_ib_rx_window_t window;
-    btl_ib_credit_t credit;  /* P queues */
+    btl_ib_credit_t credit; /* P queues */
+    struct {                /* btl_ib_accept.c */
+        uint64_t received;  /* segments, since the connection was made */
+    } accept;
     struct {                 /* btl_ib_ack_tx.c */
         uint32_t run;        /* first sequence after the last gap: all from here on arrived */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
@@ -404,7 +408,7 @@ struct btl_ib_conn {
     btl_ib_answers_t answers;
     btl_ib_target_t target;
     btl_ib_idle_t idle;
-    btl_ib_conn_counters_t count; /* since it was made */
+    btl_ib_conn_counters_t count; /* since it was made; segments are counted by `tx` and `rx` */
 };
 
 /* A device that failed or whose port is down. Written by btl_ib_rail.c. */
@@ -445,6 +449,9 @@ typedef struct btl_ib_rail {
     btl_ib_rail_health_t health;
     /* Of datagrams all, of connections those that are no more: btl_ib_observe.c. */
     btl_ib_rail_counters_t count;
+    /* Sent ones by the peer's channels, received ones by ours; segments of connections that are no
+     * more. */
+    btl_ib_channel_counters_t channels[BTL_IB_QUEUES_MAX];
 } btl_ib_rail_t;
 
 static inline bool btl_ib_rail_usable(const btl_ib_rail_t *rail)

@@ -28,6 +28,13 @@ const btl_ib_counter_info_t btl_ib_rail_counter_infos[] = {
         {NULL, 0, NULL},
 };
 
+const btl_ib_counter_info_t btl_ib_channel_counter_infos[] = {
+#define BTL_IB_COUNTER_INFO(field) {#field, offsetof(btl_ib_channel_counters_t, field), NULL},
+    BTL_IB_CHANNEL_COUNTERS(BTL_IB_COUNTER_INFO)
+#undef BTL_IB_COUNTER_INFO
+        {NULL, 0, NULL},
+};
+
 const btl_ib_counter_info_t btl_ib_conn_level_infos[] = {
 #define BTL_IB_COUNTER_INFO(field, text) {#field, offsetof(btl_ib_conn_levels_info_t, field), text},
     BTL_IB_CONN_LEVELS(BTL_IB_COUNTER_INFO)

@@ -138,6 +138,13 @@ typedef struct btl_ib_counters {
     X(sent_datagrams)                                                                              \
     X(received_datagrams)
 
+/* Those of a channel of a rail. Sends that wait to be repeated are not in blocked_*. */
+#define BTL_IB_CHANNEL_COUNTERS(X)                                                                 \
+    X(sent_segments)                                                                               \
+    X(received_segments)                                                                           \
+    X(blocked_credit)                                                                              \
+    X(blocked_window)
+
 /* What a connection is at: no counts, but what is so now. */
 #define BTL_IB_CONN_LEVELS(X)                                                                      \
     X(in_flight, "segments in flight")                                                             \
@@ -155,6 +162,10 @@ typedef struct btl_ib_rail_counters {
     BTL_IB_RAIL_COUNTERS(BTL_IB_COUNTER_FIELD)
 } btl_ib_rail_counters_t;
 
+typedef struct btl_ib_channel_counters {
+    BTL_IB_CHANNEL_COUNTERS(BTL_IB_COUNTER_FIELD)
+} btl_ib_channel_counters_t;
+
 typedef struct btl_ib_conn_levels_info {
     BTL_IB_CONN_LEVELS(BTL_IB_COUNTER_FIELD)
 } btl_ib_conn_levels_info_t;
@@ -167,11 +178,12 @@ typedef struct btl_ib_counter_info {
     const char *text; /* NULL: as of the counter of that name in btl_ib_counter_infos */
 } btl_ib_counter_info_t;
 
-/* All of a struct, in its order; each ends with a NULL name. */
-extern const btl_ib_counter_info_t btl_ib_counter_infos[];      /* of btl_ib_counters_t */
-extern const btl_ib_counter_info_t btl_ib_conn_counter_infos[]; /* of btl_ib_conn_counters_t */
-extern const btl_ib_counter_info_t btl_ib_rail_counter_infos[]; /* of btl_ib_rail_counters_t */
-extern const btl_ib_counter_info_t btl_ib_conn_level_infos[];   /* of btl_ib_conn_levels_info_t */
+/* All of the struct that the comment names, in its order; each ends with a NULL name. */
+extern const btl_ib_counter_info_t btl_ib_counter_infos[];         /* btl_ib_counters_t */
+extern const btl_ib_counter_info_t btl_ib_conn_counter_infos[];    /* btl_ib_conn_counters_t */
+extern const btl_ib_counter_info_t btl_ib_rail_counter_infos[];    /* btl_ib_rail_counters_t */
+extern const btl_ib_counter_info_t btl_ib_channel_counter_infos[]; /* btl_ib_channel_counters_t */
+extern const btl_ib_counter_info_t btl_ib_conn_level_infos[];      /* btl_ib_conn_levels_info_t */
 
 /* What a counter counts. */
 const char *btl_ib_counter_text(const btl_ib_counter_info_t *info);

@@ -42,7 +42,7 @@ static bool is_peer(const variable_t *v)
 
 static bool is_of_process(const variable_t *v)
 {
-    return !is_peer(v) && !begins(v->name, "btl_ib_device_");
+    return !is_peer(v) && !begins(v->name, "btl_ib_device_") && !begins(v->name, "btl_ib_channel_");
 }
 
 /* Notes the variable, if it is one of ib's. */
@@ -121,18 +121,22 @@ static value_t read_sum(const variable_t *v)
 static void compare(const variable_t *of_process)
 {
     const char *name = of_process->name + strlen("btl_ib_");
-    const variable_t *others[] = {named("btl_ib_device_", name), named("btl_ib_peer_", name)};
-    value_t before, sum[2], after;
+    const variable_t *others[] = {named("btl_ib_device_", name), named("btl_ib_peer_", name),
+                                  named("btl_ib_channel_", name)};
+    value_t before, sum[3], after;
 
     do {
         before = read_sum(of_process);
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 3; i++) {
             sum[i] = NULL != others[i] ? read_sum(others[i]) : before;
         }
         after = read_sum(of_process);
     } while (before != after);
     if (sum[0] != before || sum[1] > before || (before > 1000 && 0 == sum[1])) {
         fail("%s is %llu, of all devices %llu, of all peers %llu", name, before, sum[0], sum[1]);
+    }
+    if (sum[2] != before && (begins(name, "sent_") || sum[2] > before)) {
+        fail("%s is %llu, of all channels %llu", name, before, sum[2]);
     }
 }
 

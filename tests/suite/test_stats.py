@@ -56,6 +56,8 @@ def test_intervals(run, mpi, tmp_path):
         assert peer["counters"]["sent_segments"] == last
         (device,) = data["devices"]
         assert device["counters"]["sent_segments"] == last
+        channels = [channel["counters"]["sent_segments"] for channel in device["channels"]]
+        assert len(channels) > 1 and sum(channels) == last
         assert path.name == f"btl_ib-{data['job']}-{rank}.json"
     summed = json.loads(run.output(STATS, "--json", tmp_path))
     (sums,) = summed.values()
@@ -101,6 +103,29 @@ def test_no_place(run, mpi, tmp_path):
         rf"  File:    {tmp_path}/none/\d\n  Error:   No such file or directory\n",
         output,
     )
+
+
+@pytest.mark.called("stats/guide")
+def test_guide(run, mpi, tmp_path):
+    """The examples of docs/guide/counters.md, in their order, print something, with the places of
+    this machine."""
+    page = (ROOT / "docs/guide/counters.md").read_text()
+    examples = re.findall(r"^    (.+)$", page, re.M)
+    assert len(examples) == 4
+    places = {
+        "mpirun": " ".join(map(str, [*mpi.mpirun, "-np", 2])),
+        "./program": f"{mpi.program('ring')} laps=1",
+        "/scratch/counters": str(tmp_path),
+        "tools/stats": str(STATS),
+    }
+    for example in examples:
+        for theirs, ours in places.items():
+            example = example.replace(theirs, ours)
+        output = run.output("sh", "-c", example, env=mpi.environment)
+        assert re.search(
+            "btl_ib: rank 0 .* sent [1-9]|OK ring|sent_bytes +[1-9]|performance .btl_ib_", output
+        ), example
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def made_up(path, rank, **counters):

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from runner.command import SKIPPED, Failed
-from runner.places import BUILD, ROOT, RUN, logs
+from runner.places import BUILD, ROOT, RUN_ID, logs
 
 
 def _library(what, script, *words):
@@ -38,13 +38,13 @@ def _once(directory, what, build):
         fcntl.flock(done, fcntl.LOCK_EX)
         done.seek(0)
         lines = done.read().splitlines()
-        if f"{RUN} {what}" in lines:
+        if f"{RUN_ID} {what}" in lines:
             return
         build()
         done.seek(0)
         done.truncate()
-        done.writelines(f"{line}\n" for line in lines if line.startswith(f"{RUN} "))
-        done.write(f"{RUN} {what}\n")
+        done.writelines(f"{line}\n" for line in lines if line.startswith(f"{RUN_ID} "))
+        done.write(f"{RUN_ID} {what}\n")
 
 
 @functools.cache
@@ -89,7 +89,7 @@ def elsewhere(series):
         fcntl.flock(state, fcntl.LOCK_EX)
         state.seek(0)
         words = state.read().split(" ", 2)
-        if words[0] != RUN:
+        if words[0] != RUN_ID:
             with log.open("w") as output:
                 status = subprocess.run(
                     [*command, "tools/check", "--build-only", "--mpi"],
@@ -97,7 +97,7 @@ def elsewhere(series):
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 ).returncode
-            words = [RUN, str(status), (log.read_text(errors="replace").splitlines() or [""])[-1]]
+            words = [RUN_ID, str(status), (log.read_text(errors="replace").splitlines() or [""])[-1]]
             state.truncate(0)
             state.write(" ".join(words))
     if int(words[1]) == SKIPPED:

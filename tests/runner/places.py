@@ -3,6 +3,7 @@
 """Directories, and who this process is among those that run tests."""
 
 import os
+import uuid
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -13,6 +14,8 @@ os.environ["PATH"] += ":/usr/sbin:/sbin"
 os.environ["LC_ALL"] = "C"
 # The same in all processes of one run of pytest.
 RUN = os.environ.setdefault("BTL_IB_RUN", str(os.getpid()))
+# No other run has this one: process ids come again, in a container after a few runs.
+RUN_ID = os.environ.setdefault("BTL_IB_RUN_ID", uuid.uuid4().hex)
 
 
 def logs():

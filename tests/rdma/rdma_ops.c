@@ -38,7 +38,7 @@ enum {
     GUARD = 4096,    /* of it, at its end, that nobody may write */
     ROUNDS = 400,
     AT_ONCE = 512,
-    WAIT_S = 30,
+    WAIT_S = 120,
     OWN_PORT = 18515,
 };
 

@@ -21,7 +21,7 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-enum { QPS_MAX = 64, FIRST_QPN = 17, RING = 8192, GRH = 40, HELD_MAX = 4096 };
+enum { QPS_MAX = 512, FIRST_QPN = 17, RING = 8192, GRH = 40, HELD_MAX = 4096 };
 
 typedef struct fake_qp {
     struct ibv_qp qp;

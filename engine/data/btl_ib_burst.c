@@ -33,39 +33,45 @@ static uint32_t segments_left(const btl_ib_view_t *view)
                : btl_ib_clip_u32(bytes / view->size - 1, UINT32_MAX);
 }
 
+/* Are `size` bytes of two headers the same, but for those from `from` to `to`? */
+static inline bool same_beside(const uint8_t *a, const uint8_t *b, size_t size, size_t from,
+                               size_t to)
+{
+    return memcmp(a, b, from) == 0 && memcmp(a + to, b + to, size - to) == 0;
+}
+
 /* Everything in the header is the same, but the sequence, which is `n` higher. */
 static bool continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
     const size_t seq = offsetof(btl_ib_wire_header_t, seq);
-    const size_t ack = offsetof(btl_ib_wire_header_t, ack);
     uint32_t a, b;
 
     memcpy(&a, first + seq, sizeof(a));
     memcpy(&b, other + seq, sizeof(b));
-    return BTL_IB_LE32(b) == BTL_IB_LE32(a) + n && memcmp(first, other, seq) == 0
-           && memcmp(first + ack, other + ack, sizeof(btl_ib_wire_header_t) - ack) == 0;
+    return BTL_IB_LE32(b) == BTL_IB_LE32(a) + n
+           && same_beside(first, other, sizeof(btl_ib_wire_header_t), seq, seq + sizeof(a));
 }
 
 static bool chunk_continues(const uint8_t *first, const uint8_t *other, uint32_t n)
 {
-    btl_ib_wire_chunk_t a, b;
+    const size_t index = offsetof(btl_ib_wire_chunk_t, index);
+    uint16_t a, b;
 
-    memcpy(&a, first, sizeof(a));
-    memcpy(&b, other, sizeof(b));
-    return a.fragment == b.fragment && a.total == b.total && a.unit == b.unit
-           && BTL_IB_LE16(b.index) == BTL_IB_LE16(a.index) + n;
+    memcpy(&a, first + index, sizeof(a));
+    memcpy(&b, other + index, sizeof(b));
+    return BTL_IB_LE16(b) == BTL_IB_LE16(a) + n
+           && same_beside(first, other, sizeof(btl_ib_wire_chunk_t), index, index + sizeof(a));
 }
 
 static bool target_continues(const uint8_t *first, const uint8_t *other, uint64_t bytes)
 {
     const size_t offset = offsetof(btl_ib_wire_target_t, offset);
-    const size_t end = offsetof(btl_ib_wire_target_t, end);
     uint64_t a, b;
 
     memcpy(&a, first + offset, sizeof(a));
     memcpy(&b, other + offset, sizeof(b));
-    return BTL_IB_LE64(b) == BTL_IB_LE64(a) + bytes && memcmp(first, other, offset) == 0
-           && memcmp(first + end, other + end, sizeof(btl_ib_wire_target_t) - end) == 0;
+    return BTL_IB_LE64(b) == BTL_IB_LE64(a) + bytes
+           && same_beside(first, other, sizeof(btl_ib_wire_target_t), offset, offset + sizeof(a));
 }
 
 static bool got_continues(const btl_ib_view_t *view, const uint8_t *other, uint64_t bytes)

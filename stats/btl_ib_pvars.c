@@ -209,14 +209,19 @@ static int get_peers(const mca_base_pvar_t *pvar, void *value, void *object)
 
 /* ---- binding: how many values there are ---- */
 
+static int set_count(mca_base_pvar_event_t event, int *count, int values)
+{
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        *count = values;
+    }
+    return OPAL_SUCCESS;
+}
+
 static int bind_one(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)
 {
     (void) pvar;
     (void) object;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = 1;
-    }
-    return OPAL_SUCCESS;
+    return set_count(event, count, 1);
 }
 
 static int bind_devices(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
@@ -224,10 +229,7 @@ static int bind_devices(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void
 {
     (void) pvar;
     (void) object;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = BTL_IB_RAILS_MAX;
-    }
-    return OPAL_SUCCESS;
+    return set_count(event, count, BTL_IB_RAILS_MAX);
 }
 
 static int bind_channels(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
@@ -235,10 +237,7 @@ static int bind_channels(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, voi
 {
     (void) pvar;
     (void) object;
-    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = BTL_IB_QUEUES_MAX;
-    }
-    return OPAL_SUCCESS;
+    return set_count(event, count, BTL_IB_QUEUES_MAX);
 }
 
 static int bind_peers(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object, int *count)

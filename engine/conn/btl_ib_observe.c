@@ -55,15 +55,14 @@ uint32_t btl_ib_engine_rails(const btl_ib_engine_t *engine)
 void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
                                  btl_ib_rail_counters_t *out)
 {
+    const btl_ib_list_t *const lists[] = {&engine->conns, &engine->closing};
+
     *out = engine->rails[rail]->count;
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
-        if (conn->rail->index == rail) {
-            add(out, conn);
-        }
-    }
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->closing, all) {
-        if (conn->rail->index == rail) {
-            add(out, conn);
+    for (int i = 0; i < 2; i++) {
+        BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, lists[i], all) {
+            if (conn->rail->index == rail) {
+                add(out, conn);
+            }
         }
     }
 }
@@ -71,16 +70,14 @@ void btl_ib_engine_rail_counters(const btl_ib_engine_t *engine, uint32_t rail,
 btl_ib_channel_counters_t btl_ib_engine_channel_counters(const btl_ib_engine_t *engine,
                                                          uint32_t rail, uint32_t channel)
 {
+    const btl_ib_list_t *const lists[] = {&engine->conns, &engine->closing};
     btl_ib_channel_counters_t count = engine->rails[rail]->channels[channel];
 
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->conns, all) {
-        if (conn->rail->index == rail) {
-            add_channel(&count, conn, channel);
-        }
-    }
-    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &engine->closing, all) {
-        if (conn->rail->index == rail) {
-            add_channel(&count, conn, channel);
+    for (int i = 0; i < 2; i++) {
+        BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, lists[i], all) {
+            if (conn->rail->index == rail) {
+                add_channel(&count, conn, channel);
+            }
         }
     }
     return count;

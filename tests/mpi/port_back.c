@@ -12,18 +12,7 @@
  * the same headers.
  */
 
-#include "opal_config.h"
-
-#define btl_ib_free btl_ib_mem_free /* the engine's, which is static; the component has one, too */
-#include "btl_ib_state.h"
-#undef btl_ib_free
-#include "btl_ib.h"
-
-#include "common.h"
-
-#include "opal/mca/btl/base/base.h"
-
-#include <errno.h>
+#include "component.h"
 
 enum {
     BYTES = 100000,
@@ -34,23 +23,14 @@ static const btl_ib_transport_ops_t *real;
 static bool down, told;
 static uint32_t losses;
 
-/* The rail of the component that this process runs, whose symbols are hidden. */
 static btl_ib_rail_t *find_rail(uint32_t index)
 {
-    mca_btl_base_selected_module_t *item;
+    const btl_ib_engine_t *engine = find_component()->engine;
 
-    OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
-    {
-        mca_btl_base_component_t *component = item->btl_module->btl_component;
-        btl_ib_engine_t *engine = ((btl_ib_component_t *) component)->engine;
-
-        if (0 == strcmp("ib", component->btl_version.mca_component_name)
-            && index < engine->rail_count) {
-            return engine->rails[index];
-        }
+    if (index >= engine->rail_count) {
+        fail("ib has no rail %u", index);
     }
-    fail("ib has no rail %u", index);
-    return NULL;
+    return engine->rails[index];
 }
 
 static int port_poll(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
@@ -72,17 +52,6 @@ static int port_send(btl_ib_transport_t *transport, const btl_ib_tx_t *batch, in
         return 0;
     }
     return real->send(transport, batch, n, error);
-}
-
-static int lost_poll(btl_ib_transport_t *transport, btl_ib_event_t *events, int max)
-{
-    (void) transport;
-    if (max < 1) {
-        return 0;
-    }
-    events[0] =
-        (btl_ib_event_t){.type = BTL_IB_EVENT_FAILED, .from = BTL_IB_ADDR_UNKNOWN, .error = ENODEV};
-    return 1;
 }
 
 static void exchange(double seconds)
@@ -167,7 +136,7 @@ static void lose_device(btl_ib_rail_t *rail)
     ++losses;
     if (0 == rank) {
         ops = *rail->transport->ops;
-        ops.poll = lost_poll;
+        ops.poll = poll_failed;
         rail->transport->ops = &ops; /* of this transport only */
     }
     exchange_until(in_use_anew, rail, "with the device opened anew");

@@ -370,20 +370,26 @@ static void device_event(sim_t *sim, void *arg, uint64_t rail)
     rail_fail_device(((proc_t *) arg)->rails[rail]);
 }
 
+/* Both have used both of their devices. */
+static void acquainted_by_devices(sim_t *sim)
+{
+    with_devices(sim, 2);
+    sim->survives = true;
+    run_start(sim);
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        app_connect(&sim->procs[0], 1, rail);
+        app_connect(&sim->procs[1], 0, rail);
+    }
+    one_of_each(sim);
+    run_settle(sim, SIM_S(1));
+}
+
 /* A device that was lost with operations in it, at one end or the other, is opened anew: what it was told of memory
  * is void, so processors do what they can, and what only devices may do ends with an error. */
 void device_back_direct(sim_t *sim)
 {
     for (uint32_t who = 0; who < 2; who++) {
-        with_devices(sim, 2);
-        sim->survives = true;
-        run_start(sim);
-        for (uint32_t rail = 0; rail < 2; rail++) {
-            app_connect(&sim->procs[0], 1, rail);
-            app_connect(&sim->procs[1], 0, rail);
-        }
-        one_of_each(sim);
-        run_settle(sim, SIM_S(1));
+        acquainted_by_devices(sim);
         const uint32_t first = sim->nops;
         one_of_each(sim);
         device_event(sim, &sim->procs[who], 0);
@@ -410,15 +416,7 @@ void device_back_direct(sim_t *sim)
 void direct_device_fails(sim_t *sim)
 {
     for (uint32_t who = 0; who < 2; who++) {
-        with_devices(sim, 2);
-        sim->survives = true;
-        run_start(sim);
-        for (uint32_t rail = 0; rail < 2; rail++) {
-            app_connect(&sim->procs[0], 1, rail);
-            app_connect(&sim->procs[1], 0, rail);
-        }
-        one_of_each(sim);
-        run_settle(sim, SIM_S(1));
+        acquainted_by_devices(sim);
         sim->delay = SIM_US(100);
         const uint32_t first = sim->nops;
         for (uint32_t i = 0; i < 5; i++) {

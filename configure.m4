@@ -17,6 +17,7 @@ AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
     AM_CONDITIONAL([BTL_IB_HAVE_CRYPTO],[test "x$btl_ib_crypto_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CMOCKA],[test "x$btl_ib_cmocka" = xyes])
     AM_CONDITIONAL([BTL_IB_FUZZERS],[test "x$enable_fuzzers" = xyes])
+    AM_CONDITIONAL([BTL_IB_CROSS],[test "x$cross_compiling" = xyes])
 ])dnl
 
 # MCA_opal_btl_ib_CONFIG([action-if-can-compile],[action-if-cannot-compile])

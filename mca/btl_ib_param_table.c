@@ -61,9 +61,9 @@ static const btl_ib_param_number_t numbers[] = {
               "Give a peer up when it was silent for this long while data were due. A process "
               "that computes without calling MPI is silent, too. 0: never"),
     INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
-              "Give a peer up that never answered for this long, if its process answers even "
-              "while it computes (a firewall, or no route). After 5 s that is told in any case. "
-              "0: never"),
+              "Give a peer up that never answered for this long, as behind a firewall or without a "
+              "route; only where its progress thread would answer while it computes. After 5 s "
+              "without an answer a message tells of it in any case. 0: never"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
               "A port that went down may come back for so long; then its device counts as "
               "failed, and what has no other way ends. 0: for ever"),
@@ -356,12 +356,12 @@ static const btl_ib_param_choice_t choices[] = {
                  "the transport loses nothing, else swift)"),
     CHOICE_PARAM(auth, "auth", auths, 3,
                  "Protect each datagram against others on the network by a key that only the "
-                 "processes of the job know, each from the runtime; makes btl_ib_checksum "
-                 "superfluous; what more than 2048 later datagrams of a sender overtake is "
-                 "dropped and sent again: not for networks that spread one stream over paths of "
-                 "very different length; RDMA devices move no memory by themselves then; the same "
-                 "on all hosts (text: none, integrity, forged or repeated datagrams are found, or "
-                 "encrypt, and nobody else can read them; default: none)"),
+                 "processes of the job know, the same on all hosts (text: none; integrity, forged, "
+                 "changed and repeated datagrams are found and dropped; or encrypt, and nobody "
+                 "else can read them, either; default: none). It makes btl_ib_checksum "
+                 "superfluous, RDMA devices move no memory by themselves then, and a datagram that "
+                 "more than 2048 later ones overtake is sent again, so it is not for networks that "
+                 "spread one stream over paths of very different length"),
 };
 static_assert(COUNT(choices) == BTL_IB_CHOICES, "btl_ib_params_t has one of each");
 

@@ -5,14 +5,11 @@
 
 #include "btl_ib_params.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "btl_ib_compat.h"
+#include "btl_ib_param_help.h"
 #include "btl_ib_param_values.h"
 
 /* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
@@ -82,16 +79,12 @@ static bool register_number(btl_ib_params_t *params, const btl_ib_param_number_t
     void *storage = (char *) params + number->offset;
     const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
     const bool is_time = BTL_IB_VALUE_COUNT != unit && BTL_IB_VALUE_BYTES != unit;
-    const char *units = is_time                      ? " or with us, ms, s, min"
-                        : BTL_IB_VALUE_BYTES == unit ? " or with k, M, G"
-                                                     : "";
     mca_base_var_enum_t *enumerator =
         is_time && !number->is_size ? btl_ib_compat_time_enum() : NULL;
-    char help[512];
+    char help[BTL_IB_PARAM_HELP_MAX];
     bool ok;
 
-    snprintf(help, sizeof(help), "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")",
-             number->help, number->unit, units, number->low, number->high, number->standard);
+    btl_ib_param_number_help(number, help);
     if (number->is_size) {
         *(size_t *) storage = (size_t) number->standard;
     } else {
@@ -115,11 +108,10 @@ static bool register_number(btl_ib_params_t *params, const btl_ib_param_number_t
 static bool register_toggle(btl_ib_params_t *params, const btl_ib_param_toggle_t *toggle)
 {
     bool *storage = (bool *) ((char *) params + toggle->offset);
-    char help[512];
+    char help[BTL_IB_PARAM_HELP_MAX];
 
     *storage = toggle->standard;
-    snprintf(help, sizeof(help), "%s (0 or 1, default: %d%s%s)", toggle->help, toggle->standard,
-             NULL != toggle->note ? ", " : "", NULL != toggle->note ? toggle->note : "");
+    btl_ib_param_toggle_help(toggle, help);
     return register_variable(&(variable_t){
         .component = params->component,
         .name = toggle->name,

@@ -1,0 +1,181 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Prints the manual page of the component, btl_ib(7): all parameters by level, out of the table
+ * that Open MPI gets them from. It runs when the component is built, and is not installed.
+ */
+
+#include "btl_ib.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_ib_param_help.h"
+#include "btl_ib_param_table.h"
+
+enum { PARAMETERS_MAX = 256 };
+
+typedef struct parameter {
+    const char *name;
+    mca_base_var_info_lvl_t level;
+    const char *help;
+    const btl_ib_param_choice_t *choice; /* of which the page lists the words; or NULL */
+    char composed[BTL_IB_PARAM_HELP_MAX];
+} parameter_t;
+
+static const char *const levels[] = {
+    "Level 1: what most users need",
+    "Level 2: for some users",
+    "Level 3: for users who know their network",
+    "Level 4: for tuning",
+    "Level 5: for more tuning",
+    "Level 6: for experts of tuning",
+    "Level 7: for developers of MPI",
+    "Level 8: for developers of BTLs",
+    "Level 9: for developers of this one",
+};
+
+static parameter_t *add(parameter_t all[PARAMETERS_MAX], size_t *count, const char *name,
+                        const char *help, mca_base_var_info_lvl_t level)
+{
+    parameter_t *parameter = &all[*count];
+
+    if (PARAMETERS_MAX == *count || level > OPAL_INFO_LVL_9) {
+        fprintf(stderr, "btl_ib_param_page: no room for %s\n", name);
+        exit(EXIT_FAILURE);
+    }
+    ++*count;
+    *parameter = (parameter_t){.name = name, .level = level, .help = help};
+    return parameter;
+}
+
+static size_t collect(parameter_t all[PARAMETERS_MAX])
+{
+    const btl_ib_param_table_t *table = &btl_ib_param_table;
+    size_t count = 0;
+
+    for (size_t i = 0; i < table->number_count; ++i) {
+        const btl_ib_param_number_t *number = &table->numbers[i];
+        parameter_t *parameter = add(all, &count, number->name, NULL, number->level);
+
+        btl_ib_param_number_help(number, parameter->composed);
+    }
+    for (size_t i = 0; i < table->toggle_count; ++i) {
+        const btl_ib_param_toggle_t *toggle = &table->toggles[i];
+        parameter_t *parameter = add(all, &count, toggle->name, NULL, toggle->level);
+
+        btl_ib_param_toggle_help(toggle, parameter->composed);
+    }
+    for (size_t i = 0; i < table->text_count; ++i) {
+        add(all, &count, table->texts[i].name, table->texts[i].help, table->texts[i].level);
+    }
+    for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
+        const btl_ib_param_choice_t *choice = &table->choices[i];
+
+        add(all, &count, choice->name, choice->help, choice->level)->choice = choice;
+    }
+    for (size_t i = 0; i < table->limit_count; ++i) {
+        const btl_ib_param_limit_t *limit = &table->limits[i];
+
+        add(all, &count, limit->rule.name, limit->help, limit->level);
+    }
+    return count;
+}
+
+static int by_level(const void *a, const void *b)
+{
+    const parameter_t *const left = a;
+    const parameter_t *const right = b;
+
+    return left->level != right->level ? (left->level < right->level ? -1 : 1)
+                                       : strcmp(left->name, right->name);
+}
+
+/* As roff wants it: - would become a hyphen, \ an escape, and a line may not begin with . or '. */
+static void print_escaped(const char *text)
+{
+    for (size_t i = 0; '\0' != text[i]; ++i) {
+        if (0 == i && ('.' == text[i] || '\'' == text[i])) {
+            fputs("\\&", stdout);
+        }
+        if ('\\' == text[i]) {
+            fputs("\\e", stdout);
+        } else {
+            printf("%s%c", '-' == text[i] ? "\\" : "", text[i]);
+        }
+    }
+}
+
+static void print_parameter(const parameter_t *parameter)
+{
+    const char *synonym = btl_ib_param_synonym(parameter->name);
+
+    printf(".TP\n.B btl_ib_%s\n", parameter->name);
+    print_escaped(NULL != parameter->help ? parameter->help : parameter->composed);
+    fputs(".\n", stdout);
+    if (NULL != parameter->choice) {
+        const char *words[BTL_IB_WORDS_MAX];
+
+        btl_ib_param_words(parameter->choice, words);
+        fputs("Values:", stdout);
+        for (size_t i = 0; NULL != words[i]; ++i) {
+            printf("%s ", 0 != i ? "," : "");
+            print_escaped(words[i]);
+        }
+        fputs(".\n", stdout);
+    }
+    if (NULL != synonym) {
+        printf("Its old name is btl_ib_%s.\n", synonym);
+    }
+}
+
+static void print_opening(void)
+{
+    /* No space between words is stretched, and no name is cut at the end of a line. */
+    printf(".TH BTL_IB 7 \"\" \"btl_ib %s\" \"btl_ib\"\n.ad l\n.nh\n", BTL_IB_VERSION);
+    puts(".SH NAME\n"
+         "btl_ib \\- Open MPI's BTL ib: MPI over any datagram fabric, and its parameters\n"
+         ".SH SYNOPSIS\n"
+         ".B mpirun \\-\\-mca pml ob1 \\-\\-mca btl ib,self\n"
+         ".RB [ \"\\-\\-mca btl_ib_\\fINAME VALUE\\fP\" ]...\n"
+         ".I program\n"
+         ".SH DESCRIPTION\n"
+         "The component ib carries the messages of MPI over UDP sockets, libfabric or RDMA\n"
+         "devices, and repeats what the network loses.\n"
+         "It is used only where it is named among the BTLs, which the PML ob1 uses.\n"
+         ".PP\n"
+         "A parameter is set by\n"
+         ".B \\-\\-mca btl_ib_\\fINAME VALUE\\fP\n"
+         "of mpirun, by\n"
+         ".B OMPI_MCA_btl_ib_\\fINAME\\fP\n"
+         "in the environment, or by a line\n"
+         ".B btl_ib_\\fINAME\\fP = \\fIVALUE\\fP\n"
+         "in a file openmpi\\-mca\\-params.conf; the first of these counts.\n"
+         "A value that cannot be used is refused by a message that tells what can.\n"
+         "Open MPI does not tell of a name that does not exist.\n"
+         ".PP\n"
+         "k, M and G are powers of 1024.\n"
+         "The levels are those of\n"
+         ".BR \"ompi_info \\-\\-param btl ib \\-\\-level\" \" \\fIN\\fP.\"");
+}
+
+int main(void)
+{
+    static parameter_t all[PARAMETERS_MAX];
+    const size_t count = collect(all);
+
+    qsort(all, count, sizeof(all[0]), by_level);
+    print_opening();
+    for (size_t i = 0; i < count; ++i) {
+        if (0 == i || all[i - 1].level != all[i].level) {
+            printf(".SH %s\n", levels[all[i].level]);
+        }
+        print_parameter(&all[i]);
+    }
+    puts(".SH SEE ALSO\n.BR ib_info (1),\n.BR ompi_info (1),\n.BR mpirun (1)");
+    return 0 == ferror(stdout) && 0 == fflush(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

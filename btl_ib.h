@@ -41,6 +41,7 @@
 #include "btl_ib_registration_limit.h"
 #include "btl_ib_reopen.h"
 #include "btl_ib_stats.h"
+#include "btl_ib_trace_file.h"
 #include "btl_ib_verbose.h"
 
 /* Bytes beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
@@ -115,6 +116,7 @@ typedef struct btl_ib_component {
     btl_ib_peer_reports_t reports;
     btl_ib_registration_limit_t registered;
     btl_ib_stats_t stats;
+    btl_ib_trace_file_t *trace; /* NULL: none */
     btl_ib_failed_procs_t failed_procs;
     btl_ib_reopen_t reopen;
     btl_ib_drain_t drain;

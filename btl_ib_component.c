@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "btl_ib_device_footprint.h"
@@ -104,6 +105,68 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
+/* ---- files of a process ---- */
+
+/* The name that a process makes of a pattern, into `name`. Returns whether there is one. */
+static bool make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix,
+                      char *name)
+{
+    const btl_ib_file_name_info_t info = {
+        .host = component->self->host,
+        .suffix = suffix,
+        .job = component->name.jobid,
+        .rank = component->name.vpid,
+        .pid = (long) getpid(),
+    };
+
+    return NULL != pattern && '\0' != pattern[0] && btl_ib_file_name_make(pattern, &info, name);
+}
+
+/* The file of btl_ib_trace, which the engine's events go to from its beginning on; NULL: none.
+ * Where it cannot be made one process of a host says so, at once, and the job goes on. */
+static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
+{
+    const uint64_t began = btl_ib_now_ns();
+    const btl_ib_trace_file_info_t info = {
+        .component = BTL_IB_VERSION,
+        .host = component->self->host,
+        .job = component->name.jobid,
+        .rank = component->name.vpid,
+        .pid = (long) getpid(),
+        .began = began,
+        .realtime = (uint64_t) time(NULL) * 1000000000u,
+        .size_max = component->params.trace_max,
+    };
+    char name[BTL_IB_FILE_NAME_MAX];
+    btl_ib_trace_file_t *file;
+    int error;
+
+    if (!make_name(component, component->params.trace, ".trace", name)) {
+        return NULL;
+    }
+    file = btl_ib_trace_file_open(name, &info, &error);
+    if (NULL == file) {
+        BTL_IB_SHOW_HELP("cannot write", "trace", "trace", component->name.vpid,
+                         component->self->host, name, strerror(error));
+    }
+    return file;
+}
+
+static void close_trace(btl_ib_component_t *component)
+{
+    int error;
+
+    if (NULL == component->trace) {
+        return;
+    }
+    error = btl_ib_trace_file_close(component->trace);
+    component->trace = NULL;
+    if (0 != error) {
+        btl_ib_show_help("cannot write", "trace", "trace", component->name.vpid,
+                         component->self->host, "(some events are missing)", strerror(error));
+    }
+}
+
 /* ---- the engine ---- */
 
 /* What peers are to know of this process. */
@@ -176,6 +239,7 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->peers = btl_ib_compat_job_size();
     config->log = btl_ib_log_table(&component->log);
     config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);
+    config->trace = NULL != component->trace;
 }
 
 static bool create_engine(btl_ib_component_t *component)
@@ -209,6 +273,7 @@ static void free_engine(btl_ib_component_t *component)
         btl_ib_engine_destroy(component->engine);
         component->engine = NULL;
     }
+    close_trace(component);
     if (NULL != component->aead) {
         component->aead->ops->close(component->aead);
         component->aead = NULL;
@@ -277,29 +342,20 @@ static bool make_modules(btl_ib_component_t *component)
 
 /* ---- statistics ---- */
 
-/* The file that btl_ib_stats_file names, if it can be made; NULL: none. Where it cannot one process
- * of a host says so, at once, and the job goes on. A copy: MPI_T_finalize() may make Open MPI
- * forget parameters before MPI ends. */
+/* The same for btl_ib_stats_file, by name. A copy: MPI_T_finalize() may make Open MPI forget
+ * parameters before MPI ends. */
 static char *make_stats_file(const btl_ib_component_t *component)
 {
-    const char *pattern = component->params.stats_file;
-    const btl_ib_file_name_info_t info = {
-        .host = component->self->host,
-        .suffix = ".json",
-        .job = component->name.jobid,
-        .rank = component->name.vpid,
-        .pid = (long) getpid(),
-    };
     char name[BTL_IB_FILE_NAME_MAX];
     int error;
 
-    if (NULL == pattern || '\0' == pattern[0] || !btl_ib_file_name_make(pattern, &info, name)) {
+    if (!make_name(component, component->params.stats_file, ".json", name)) {
         return NULL;
     }
     error = btl_ib_stats_file_create(name);
     if (0 != error) {
-        BTL_IB_SHOW_HELP("stats file", component->name.vpid, component->self->host, name,
-                         strerror(error));
+        BTL_IB_SHOW_HELP("cannot write", "counters", "stats_file", component->name.vpid,
+                         component->self->host, name, strerror(error));
         return NULL;
     }
     return strdup(name);
@@ -338,8 +394,8 @@ static void tell_stats(const btl_ib_component_t *component)
     btl_ib_stats_last(&component->stats);
     error = NULL != name ? btl_ib_stats_file_write(name, &component->stats, &info) : 0;
     if (0 != error) {
-        btl_ib_show_help("stats file", component->name.vpid, component->self->host, name,
-                         strerror(error));
+        btl_ib_show_help("cannot write", "counters", "stats_file", component->name.vpid,
+                         component->self->host, name, strerror(error));
     }
 }
 
@@ -347,6 +403,7 @@ static bool start_modules(btl_ib_component_t *component)
 {
     int rc;
 
+    component->trace = open_trace(component);
     if (!create_engine(component)) {
         return false;
     }

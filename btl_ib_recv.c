@@ -220,6 +220,15 @@ static void rail_failed(void *context, uint32_t rail, int error, uint32_t moved,
     btl_ib_report_device_failed(&ends, error, moved, left);
 }
 
+/* ---- the trace ---- */
+
+static void trace(void *context, const btl_ib_trace_event_t *event)
+{
+    const btl_ib_component_t *component = context;
+
+    btl_ib_trace_file_add(component->trace, event, btl_ib_now_ns());
+}
+
 /* ---- memory ---- */
 
 static void *zalloc(void *context, size_t size)
@@ -246,6 +255,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .unanswered = unanswered,
     .black_hole = black_hole,
     .rail_failed = rail_failed,
+    .trace = trace,
     .zalloc = zalloc,
     .free = release,
 };

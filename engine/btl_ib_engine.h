@@ -38,6 +38,7 @@
 #include "btl_ib_queues.h"
 #include "btl_ib_rma.h"
 #include "btl_ib_token.h"
+#include "btl_ib_trace_event.h"
 #include "transport.h"
 
 #define BTL_IB_RAILS_MAX 16
@@ -156,6 +157,10 @@ typedef struct btl_ib_engine_ops {
      * reports it. May be NULL. */
     void (*rail_failed)(void *context, uint32_t rail, int error, uint32_t moved, uint32_t left);
 
+    /* An event for a trace (config.trace), in turns of either kind and in calls of the caller;
+     * `time` is left open. No call of the engine in it. May be NULL. */
+    void (*trace)(void *context, const btl_ib_trace_event_t *event);
+
     /* Memory for all that grows. NULL is handled. `zalloc` clears it. */
     void *(*zalloc)(void *context, size_t size);
     void (*free)(void *context, void *memory);
@@ -203,6 +208,7 @@ typedef struct btl_ib_engine_config {
     uint32_t first_seq;
     btl_ib_cc_kind_t cc; /* congestion control of all rails (by the transport) */
     uint64_t idle_after; /* us without traffic after which a peer shrinks to its idle size (2 s) */
+    bool trace;          /* hand all events to ops->trace (false) */
     btl_ib_log_t log;
 } btl_ib_engine_config_t;
 

@@ -15,6 +15,7 @@
 #include "btl_ib_rail.h"
 #include "btl_ib_route.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -128,6 +129,8 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->zcopy.sent);
     btl_ib_list_init(&engine->tables);
     engine->drops = btl_ib_drops_new(engine);
+    engine->trace = btl_ib_trace_new(engine);
+    engine->watched = engine->drops != NULL || engine->trace != NULL;
     return engine;
 }
 
@@ -174,6 +177,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine)
         close_retired(rail);
         btl_ib_free(&engine->mem, rail);
     }
+    btl_ib_free(&engine->mem, engine->trace);
     engine->ops->free(engine->ops_context, engine);
 }
 

@@ -24,6 +24,14 @@ uint64_t btl_ib_now(void)
     return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
 }
 
+uint64_t btl_ib_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
 /* Does `version` ("4.1.4", "v4.1.4rc1", "Open MPI v4.1.4") belong to the series we are for? */
 static bool is_our_series(const char *version)
 {

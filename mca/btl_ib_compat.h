@@ -156,6 +156,9 @@ static inline void btl_ib_compat_deliver(mca_btl_base_module_t *btl,
 /* Microseconds of a monotonic clock. */
 uint64_t btl_ib_now(void);
 
+/* The same in nanoseconds. */
+uint64_t btl_ib_now_ns(void);
+
 /* 0 or an error of the engine as Open MPI understands it. Only OUT_OF_RESOURCE is tried again. */
 static inline int btl_ib_opal_status(int error)
 {

@@ -201,6 +201,9 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(eager_rdma_period_messages, 0, 0, 1000000000, "messages", 9,
               "Transport verbs, rc: after so many short messages of all peers it is decided, too, "
               "which peers get rings of eager RDMA; 0: by btl_ib_eager_rdma_period_ms alone"),
+    SIZE_PARAM(trace_max, 64 << 20, 1 << 20, INT64_C(1) << 40, "bytes", 9,
+               "Keep at most this many bytes of events in each file of btl_ib_trace, 64 for each "
+               "event; when there are more the oldest go"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,
@@ -285,6 +288,11 @@ static const btl_ib_param_text_t texts[] = {
                "tools/stats sums and plots (text: a name, in which %h stands for the host, %r for "
                "the rank, %j for the job, %p for the process id and %% for %, or a directory, with "
                "/ at its end; without %r and %p the rank is appended; default: empty, none)"),
+    TEXT_PARAM(trace, "trace", NULL, 9,
+               "Write each event of the protocol (datagrams, acknowledgements, losses, timeouts, "
+               "stalls, connections) to a file of each process, which tools/trace sums and plots; "
+               "while it does, each datagram takes longer (text: a name as of btl_ib_stats_file; "
+               "default: empty, none)"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
                "Memory that the processes of the job on a host together keep registered with RDMA "
                "devices at most, in use or cached, in equal shares; processors move what is more "

@@ -35,6 +35,7 @@ typedef struct btl_ib_params {
     bool stats_relative;   /* lines at intervals tell what came since the one before */
     char *stats;           /* lines of counters: when */
     char *stats_file;      /* and a file of them */
+    char *trace;           /* a file of events */
     bool progress_thread;  /* there may be one */
     bool memory_report;    /* tell at the start what memory devices take */
     bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */
@@ -108,6 +109,7 @@ typedef struct btl_ib_params {
     int max_inline_data;            /* bytes */
     size_t pin_max_region;          /* bytes of a region that devices move by themselves */
     int pin_max_regions;            /* of a process; 0: any number */
+    size_t trace_max;               /* bytes of events in such a file */
     int drain_ms;                   /* ms */
     int progress_thread_ms;         /* without progress before the thread takes over */
     size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */

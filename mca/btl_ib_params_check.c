@@ -253,20 +253,26 @@ static bool check_choices(const btl_ib_params_t *params)
     return ok;
 }
 
+/* Is it empty, or a name that each process can make its own of? */
+static bool check_file(const btl_ib_params_t *params, const char *name, const char *file)
+{
+    const char *problem = '\0' != file[0] ? btl_ib_file_name_problem(file) : NULL;
+
+    return NULL == problem
+           || refuse(params, name, problem,
+                     "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at "
+                     "its end",
+                     "empty, none");
+}
+
 static bool check_stats(const btl_ib_params_t *params)
 {
-    const char *file = text_of(params->stats_file);
-    const char *problem = '\0' != file[0] ? btl_ib_file_name_problem(file) : NULL;
+    const bool file = check_file(params, "stats_file", text_of(params->stats_file));
+    bool ok = check_file(params, "trace", text_of(params->trace)) && file;
+    const char *problem;
     uint64_t seconds;
     bool truth;
-    bool ok = true;
 
-    if (NULL != problem) {
-        ok = refuse(params, "stats_file", problem,
-                    "a name in which %h, %r, %j, %p and %% may stand, or a directory with / at its "
-                    "end",
-                    "empty, none");
-    }
     problem = btl_ib_value_truth_or_seconds(text_of(params->stats), &truth, &seconds);
     if (NULL != problem) {
         ok = refuse(params, "stats", problem,

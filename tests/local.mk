@@ -87,6 +87,8 @@ unit_tests = \
     tests/unit/test_events \
     tests/unit/test_biased_lock \
     tests/unit/test_tombstones \
+    tests/unit/test_trace \
+    tests/unit/test_trace_file \
     tests/unit/test_guard \
     tests/unit/test_hostile \
     tests/unit/test_host_id \
@@ -216,6 +218,8 @@ tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_matc
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c
+tests_unit_test_trace_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
@@ -341,7 +345,10 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/random.c \
     tests/sim/run.c \
     tests/sim/sim.h \
-    tests/sim/wiretap.c
+    tests/sim/trace_files.c \
+    tests/sim/wiretap.c \
+    stats/btl_ib_trace_file.c
+tests_sim_btl_ib_sim_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/stats
 tests_sim_btl_ib_sim_LDADD = $(lower_layers)
 
 dist_check_SCRIPTS = \

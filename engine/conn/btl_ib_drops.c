@@ -120,9 +120,9 @@ static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char 
 
 void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
-    static const char prefix[] = "dropped_";
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_drops_t *drops = engine->drops;
+    const btl_ib_counter_info_t *info = NULL;
 
     if (engine->clock.now - drops->second_at >= SECOND) {
         if (!engine->turn.async) {
@@ -131,14 +131,8 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         drops->second_at = engine->clock.now;
         drops->lines = 0;
     }
-    for (const btl_ib_counter_info_t *info = btl_ib_counter_infos; info->name != NULL; info++) {
-        const void *now = (const char *) &engine->count + info->offset;
-        const void *before = (const char *) &drops->seen + info->offset;
-
-        if (strncmp(info->name, prefix, sizeof(prefix) - 1) == 0
-            && *(const uint64_t *) now != *(const uint64_t *) before) {
-            append(rail, event, info->name);
-        }
+    while ((info = btl_ib_counter_next_drop(info, &drops->seen, &engine->count)) != NULL) {
+        append(rail, event, info->name);
     }
     drops->seen = engine->count;
     if (!engine->turn.async) {

@@ -23,6 +23,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_validation.h"
 #include "btl_ib_zcopy.h"
@@ -30,10 +31,25 @@
 #include <errno.h>
 #include <string.h>
 
+/* Note for the trace what stops a channel. */
+static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict)
+{
+    static const btl_ib_trace_cause_t causes[] = {
+        [BTL_IB_GO] = BTL_IB_CAUSE_full,           [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
+        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window,  [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,
+        [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,     [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
+    };
+
+    btl_ib_trace_blocked(conn, space, causes[verdict]);
+}
+
 /* May anything else leave now? What stopped the last, if anything, is waited for. */
-static bool goes_on(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
+static bool goes_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
 {
     if (verdict != BTL_IB_GO || full) {
+        if (conn->engine->trace != NULL) {
+            note_stop(conn, space, verdict);
+        }
         btl_ib_limits_wait(conn, verdict, full);
     }
     return !full && verdict != BTL_IB_TOO_SOON;
@@ -48,7 +64,7 @@ static bool push_lost(btl_ib_conn_t *conn, bool command)
         return true;
     }
     const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
-    return goes_on(conn, verdict, full);
+    return goes_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
 }
 
 /* Send what waits in a channel. Returns as goes_on(). *depth: the limits on all connections allow
@@ -67,7 +83,7 @@ static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *dep
         count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
         count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
     }
-    return goes_on(conn, verdict, full);
+    return goes_on(conn, space, verdict, full);
 }
 
 /* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The

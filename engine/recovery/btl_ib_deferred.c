@@ -18,6 +18,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 
 enum {
     DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
@@ -49,6 +50,9 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
         btl_ib_list_remove(&conn->ready);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
+        if (conn->engine->trace != NULL) {
+            btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 
 #include <assert.h>
 #include <string.h>
@@ -55,8 +56,12 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
         BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: datagrams of at most %u bytes, before of %u",
                           BTL_IB_NAME_ARGS(conn->identity.name), size, conn->pmtud.datagram_max);
     }
+    const bool changes = size != conn->pmtud.datagram_max;
     conn->pmtud.datagram_max = size;
     btl_ib_cc_set_gso(&conn->cc, btl_ib_pmtud_gso_segments(conn));
+    if (changes && conn->engine->trace != NULL) {
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_path_mtu, BTL_IB_CAUSE_none, 1);
+    }
 }
 
 void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)

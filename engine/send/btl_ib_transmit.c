@@ -14,6 +14,7 @@
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_state.h"
+#include "btl_ib_trace.h"
 
 #include <errno.h>
 #include <string.h>
@@ -73,6 +74,7 @@ static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
 
 /* Datagrams about to be sent. */
 typedef struct datagrams {
+    const btl_ib_wire_header_t *common; /* what their headers have in common */
     int count;
     btl_ib_tx_t tx[BTL_IB_BATCH];
     /* what is sent: the segment itself, or its copy or sealed copy */
@@ -170,6 +172,7 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
 static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                            const btl_ib_wire_header_t *common, datagrams_t *batch)
 {
+    batch->common = common;
     batch->count = 0;
     while (batch->count < count) {
         btl_ib_segment_t *segment = segments[batch->count];
@@ -215,6 +218,9 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
                 : transport->ops->send(transport, batch->tx + done, batch->count - done, &error);
         conn->engine->count.sent_datagrams += (uint64_t) now;
         conn->route.via->count.sent_datagrams += (uint64_t) now;
+        if (conn->engine->trace != NULL) {
+            btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
+        }
         for (*taken += now; now > 0; now--, done++) {
             left(conn, batch, done, segments[done], true);
         }

@@ -472,6 +472,9 @@ typedef struct btl_ib_arrival {
 /* Log of dropped datagrams: btl_ib_drops.c. */
 typedef struct btl_ib_drops btl_ib_drops_t;
 
+/* Events for a trace: btl_ib_trace.c. */
+typedef struct btl_ib_trace btl_ib_trace_t;
+
 /* Queue tables of peers; most peers share one. */
 typedef struct btl_ib_table_entry {
     btl_ib_list_t link;
@@ -583,7 +586,9 @@ struct btl_ib_engine {
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
+    bool watched;          /* `drops` or `trace` is there: one question at each datagram */
     btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
+    btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
 };
 
 #define BTL_IB_LOG(engine, level, ...)                                                             \

@@ -51,3 +51,18 @@ const char *btl_ib_counter_text(const btl_ib_counter_info_t *info)
     }
     return info->text != NULL ? info->text : same->text;
 }
+
+const btl_ib_counter_info_t *btl_ib_counter_next_drop(const btl_ib_counter_info_t *info,
+                                                      const btl_ib_counters_t *before,
+                                                      const btl_ib_counters_t *after)
+{
+    static const char prefix[] = "dropped_";
+
+    for (info = info == NULL ? btl_ib_counter_infos : info + 1; info->name != NULL; info++) {
+        if (strncmp(info->name, prefix, sizeof(prefix) - 1) == 0
+            && btl_ib_counter_value(info, before) != btl_ib_counter_value(info, after)) {
+            return info;
+        }
+    }
+    return NULL;
+}

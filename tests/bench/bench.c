@@ -263,6 +263,15 @@ btl_ib_conn_t *bench_connect(bench_t *bench, uint32_t i, uint32_t peer)
 
 /* ---- hosts ---- */
 
+static void host_trace(void *context, const btl_ib_trace_event_t *event)
+{
+    bench_host_t *host = context;
+
+    if (host->bench->on_event != NULL) {
+        host->bench->on_event(host, event);
+    }
+}
+
 static const btl_ib_engine_ops_t host_ops = {
     .lookup = host_lookup,
     .passive = host_passive,
@@ -272,6 +281,7 @@ static const btl_ib_engine_ops_t host_ops = {
     .on_done = host_on_done,
     .op_done = host_op_done,
     .dead = host_dead,
+    .trace = host_trace,
     .zalloc = host_zalloc,
     .free = host_free,
 };

@@ -153,7 +153,9 @@ struct bench {
     btl_ib_aead_t *aead;                                             /* NULL: nobody asked for it */
     bool (*loses)(bench_t *bench, const bench_datagram_t *datagram); /* NULL: nothing is lost */
     void (*on_deliver)(bench_t *bench, uint32_t message); /* in the callback; NULL: nothing */
-    uint64_t scratch[4];                                  /* for these two */
+    /* of a host whose config.trace is set; NULL: nothing */
+    void (*on_event)(bench_host_t *host, const btl_ib_trace_event_t *event);
+    uint64_t scratch[4]; /* for these three */
     void (*called)(
         bench_host_t *host); /* at the end of each callback of an engine; NULL: nothing */
     bench_message_t *messages;

@@ -181,6 +181,7 @@ void sim_free(sim_t *sim)
             free(sim->procs[i].links[k].fragments);
         }
         free(sim->procs[i].links);
+        trace_close(&sim->procs[i]);
     }
     wiretap_release(sim);
     for (size_t i = 0; i < (size_t) sim->nprocs * sim->nprocs * sim->nrails; i++) {

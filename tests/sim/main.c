@@ -68,14 +68,21 @@ static void limit_time(int seconds)
     }
 }
 
+/* What is shown of a scenario that runs by itself. */
+typedef struct shown {
+    bool events;       /* as text */
+    const char *trace; /* files of what the engines trace begin with this; NULL: none */
+} shown_t;
+
 /* One scenario, from a fresh start. Returns the hash of all that happened. */
-static uint64_t run_one(uint64_t seed, const named_scenario_t *named, bool verbose,
+static uint64_t run_one(uint64_t seed, const named_scenario_t *named, const shown_t *shown,
                         totals_t *totals)
 {
     sim_t *sim = malloc(sizeof(*sim));
 
     sim_init(sim, seed, named == NULL ? "random" : named->name);
-    sim->verbose = verbose;
+    sim->verbose = shown->events;
+    sim->trace_files = shown->trace;
     sim->terse = totals != NULL && __atomic_load_n(&totals->failed, __ATOMIC_RELAXED) >= DUMPS_MAX;
     current_sim = sim;
     limit_time(SEED_SECONDS);
@@ -110,6 +117,7 @@ static uint64_t items(const options_t *options)
 
 static void work(totals_t *totals, const options_t *options, uint32_t worker)
 {
+    const shown_t nothing = {0};
     uint64_t named = options->named ? named_count() : 0;
 
     signal(SIGABRT, on_signal);
@@ -124,8 +132,8 @@ static void work(totals_t *totals, const options_t *options, uint32_t worker)
         }
         totals->current[worker] = item;
         uint64_t hash = item < named
-                            ? run_one(1, &named_scenarios[item], false, totals)
-                            : run_one(options->first + item - named, NULL, false, totals);
+                            ? run_one(1, &named_scenarios[item], &nothing, totals)
+                            : run_one(options->first + item - named, NULL, &nothing, totals);
         if (options->hashes) {
             totals->hashes[item] = hash;
         }
@@ -254,6 +262,8 @@ static void print_hashes(const totals_t *totals, const options_t *options)
 /* A seed that does not replay to the same events is no use: run a few twice. */
 static bool replays(const options_t *options)
 {
+    const shown_t nothing = {0};
+
     for (uint64_t seed = options->first; seed < options->first + 5; seed++) {
         int fds[2];
         uint64_t hash[2] = {0, 0};
@@ -263,7 +273,7 @@ static bool replays(const options_t *options)
         pid_t pid = fork();
         if (pid == 0) {
             for (int i = 0; i < 2; i++) {
-                hash[i] = run_one(seed, NULL, false, NULL);
+                hash[i] = run_one(seed, NULL, &nothing, NULL);
             }
             _exit(write(fds[1], hash, sizeof(hash)) == (ssize_t) sizeof(hash) ? 0 : 1);
         }
@@ -322,8 +332,11 @@ static int usage(int status)
           "           run the named scenarios, then N random ones (100) from seed S (1),\n"
           "           or as many as M minutes allow\n"
           "btl_ib_sim [--seeds N] ... --hashes [--sum]  print the hash of each, or one of all\n"
-          "btl_ib_sim --seed S [--trace]         run one seed, here, and print its hash\n"
-          "btl_ib_sim --scenario NAME [--trace]  run one named scenario, here\n"
+          "btl_ib_sim --seed S [--trace] [--trace-file F]\n"
+          "                                      run one seed, here, and print its hash\n"
+          "btl_ib_sim --scenario NAME ...        run one named scenario, here\n"
+          "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
+          "           process, as btl_ib_trace does: for tools/trace\n"
           "btl_ib_sim --list                     list the named scenarios\n"
           "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; F.csv, "
           "F.svg\n",
@@ -331,7 +344,7 @@ static int usage(int status)
     return status;
 }
 
-static int run_here(uint64_t seed, const char *name, bool trace)
+static int run_here(uint64_t seed, const char *name, const shown_t *shown)
 {
     const named_scenario_t *named = NULL;
 
@@ -346,7 +359,7 @@ static int run_here(uint64_t seed, const char *name, bool trace)
     }
     signal(SIGABRT, on_signal);
     signal(SIGPROF, on_signal);
-    uint64_t hash = run_one(seed, named, trace, NULL);
+    uint64_t hash = run_one(seed, named, shown, NULL);
     printf("seed %llu passed, hash %016llx\n", (unsigned long long) seed,
            (unsigned long long) hash);
     return 0;
@@ -370,12 +383,14 @@ int main(int argc, char **argv)
         {"no-named", no_argument, NULL, 'x'},       {"grid", no_argument, NULL, 'g'},
         {"quick", no_argument, NULL, 'q'},          {"out", required_argument, NULL, 'o'},
         {"hashes", no_argument, NULL, 'H'},         {"sum", no_argument, NULL, 'S'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+        {"help", no_argument, NULL, 'h'},           {"trace-file", required_argument, NULL, 'T'},
+        {NULL, 0, NULL, 0}};
     options_t options = {.seeds = 100, .first = 1, .jobs = 1, .named = true};
     uint64_t seed = 1;
     const char *scenario = NULL;
     const char *out = NULL;
-    bool here = false, trace = false, grid = false, quick = false;
+    shown_t shown = {0};
+    bool here = false, grid = false, quick = false;
 
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         uint64_t number = optarg == NULL ? 0 : strtoull(optarg, NULL, 10);
@@ -391,7 +406,10 @@ int main(int argc, char **argv)
             here = true;
             break;
         case 't':
-            trace = true;
+            shown.events = true;
+            break;
+        case 'T':
+            shown.trace = optarg;
             break;
         case 'c':
             scenario = optarg;
@@ -432,5 +450,5 @@ int main(int argc, char **argv)
     if (grid) {
         return grid_run(quick, out);
     }
-    return here ? run_here(seed, scenario, trace) : run_many(&options);
+    return here ? run_here(seed, scenario, &shown) : run_many(&options);
 }

@@ -93,6 +93,7 @@ const btl_ib_engine_ops_t proc_ops = {
     .dead = app_dead,
     .unanswered = app_unanswered,
     .black_hole = app_black_hole,
+    .trace = trace_event,
     .zalloc = proc_zalloc,
     .free = proc_free,
 };
@@ -411,6 +412,8 @@ void proc_start(proc_t *proc, bool new_address)
     proc->config.key = proc->key;
     proc->config.first_number = sim->first_number;
     proc->config.log = (btl_ib_log_t){.print = engine_log, .context = proc};
+    trace_open(proc);
+    proc->config.trace = proc->trace != NULL;
     proc->poll_at = SIM_NEVER;
     proc->clock_max = 0;
     proc->kicked = false;

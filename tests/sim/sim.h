@@ -340,6 +340,7 @@ struct proc {
     bool up;
     btl_ib_engine_t *engine;
     btl_ib_engine_config_t config;
+    struct btl_ib_trace_file *trace; /* NULL: none */
     char queues[160];
     btl_ib_queue_table_t table; /* the same, as published */
     uint32_t
@@ -462,6 +463,7 @@ struct sim {
     uint64_t hash;
     bool verbose;
     bool terse; /* a failure is one line */
+    const char *trace_files; /* of the processes begin with this; NULL: none */
 
     event_t *heap;
     uint32_t heap_len, heap_cap;
@@ -654,6 +656,12 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
 
 void wiretap_release(sim_t *sim);
 void wiretap_arrived(proc_t *proc, uint32_t rail, uint32_t from, uint8_t *data, uint32_t size);
+
+/* trace_files.c */
+/* Files of what the engine traces, if they are wanted: trace_event() is its callback. */
+void trace_open(proc_t *proc);
+void trace_close(proc_t *proc);
+void trace_event(void *context, const btl_ib_trace_event_t *event);
 
 /* proc.c */
 void proc_start(proc_t *proc, bool new_address);

@@ -3,7 +3,9 @@
 """Counters beside witnesses: what ib says that it sent, received and repeated over udp, and what the
 kernel and the switch between the hosts saw."""
 
+import json
 import re
+import sys
 
 import pytest
 
@@ -116,3 +118,45 @@ def test_counters(run, mpi, hosts, program):
         assert arrived - UNREAD <= rank["received"] <= arrived
     needed = sum(rank["repeated"] - rank["spurious"] for rank in ranks)
     assert 0.8 * sum(lost) - 5 <= needed <= 1.1 * sum(lost) + 5
+
+
+# Kinds of events, with their causes, and the counters that count the same.
+TRACED = {
+    "sent_datagrams": ("sent",),
+    "received_datagrams": ("received",),
+    "retransmits": ("retransmitted",),
+    "retransmits_spurious": ("spurious",),
+    "losses": ("lost",),
+    "sent_probes": ("probe",),
+    "timeouts": ("timeout",),
+    "deferred": ("deferred",),
+    "blocked_credit": ("blocked credit",),
+    "blocked_window": ("blocked window", "blocked depth"),
+    "blocked_pace": ("blocked pace",),
+    "connections": ("made",),
+}
+
+
+@pytest.mark.limit(60)
+@pytest.mark.called("witness/trace")
+def test_trace(run, mpi, hosts, tmp_path):
+    """A trace has as many events as counters count, by cause; as many datagrams were sent as the
+    switch saw; and of those that the switch lost the receiver's trace has none."""
+    options = ("--mca", "btl_ib_trace", f"{tmp_path}/", "--mca", "btl_ib_stats_file", f"{tmp_path}/")
+    _, witnesses = lossy(run, hosts, "stream", "seconds=1", "--", *options)
+    traces = json.loads(run.output(sys.executable, ROOT / "tools/trace", "--json", tmp_path))
+    assert [trace["missing"] for trace in traces] == [0, 0]
+    packets = [witness.packets() for witness in witnesses]
+    for trace, path, witness, (sent, _) in zip(
+        traces, sorted(tmp_path.glob("*.json")), witnesses, packets
+    ):
+        events = trace["events"]
+        counters = json.loads(path.read_text())["counters"]
+        drops = {name: (f"dropped {name}",) for name in counters if name.startswith("dropped_")}
+        for counter, kinds in {**TRACED, **drops}.items():
+            assert sum(events.get(kind, 0) for kind in kinds) == counters[counter], counter
+        assert events["sent"] == sent
+        assert events["received"] == witness.delivered() - witness.before
+    for trace, (sent, lost) in zip(traces[::-1], packets):
+        assert sent - lost - UNREAD <= trace["events"]["received"] <= sent - lost
+    assert sum(trace["events"]["retransmitted loss"] for trace in traces if trace["rank"] == 0) > 0

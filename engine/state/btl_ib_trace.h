@@ -1,0 +1,43 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. All but
+ * btl_ib_trace_new() may be called only where it is, so that nobody else pays for more than the
+ * question.
+ */
+
+#ifndef BTL_IB_TRACE_H
+#define BTL_IB_TRACE_H
+
+#include "btl_ib_state.h"
+
+/* For engine->trace. NULL if it is not wanted, or there is no memory for it. */
+btl_ib_trace_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
+
+/* The transport took `count` datagrams, made of these segments; `common` is what their headers have
+ * in common. */
+void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
+                       btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
+
+/* A datagram of `size` bytes that belongs to no connection was sent. */
+void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
+
+/* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
+void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count);
+
+/* Something happened to a segment, or to the connection. */
+void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
+void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                       btl_ib_trace_cause_t cause, uint32_t count);
+
+/* What waits on a channel (BTL_IB_TRACE_NO_CHANNEL: to be sent again, on any) is stopped. */
+void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_trace_cause_t cause);
+
+/* `segment` was sent again; `probe`: as a probe. Call it before that is noted. */
+void btl_ib_trace_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool probe);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "btl_ib_counters.h"
+
+/* To be raised when something changes its meaning or goes. */
+#define SCHEMA_VERSION 1
+
+enum { WINDOW_EVENTS = BTL_IB_TRACE_WINDOW / sizeof(btl_ib_trace_event_t) };
+
+struct btl_ib_trace_file {
+    int fd;
+    int error;
+    char *header;                 /* mapped */
+    btl_ib_trace_event_t *window; /* mapped; NULL: none yet, or no more after an error */
+    uint64_t windows;             /* that the ring has at most */
+    uint64_t begun;               /* windows that were begun, each time round */
+    uint32_t used;                /* events in the present one */
+};
+
+/* ---- what stands first ---- */
+
+static void put_infos(FILE *out, const char *name, const btl_ib_trace_info_t *infos)
+{
+    fprintf(out, ",\n\"%s\": [", name);
+    for (const btl_ib_trace_info_t *info = infos; NULL != info->name; ++info) {
+        fprintf(out, "%s\n  {\"name\": \"%s\"", info > infos ? "," : "", info->name);
+        if (0 < info->bits) {
+            fprintf(out, ", \"bits\": %" PRIu32, info->bits);
+        }
+        fprintf(out, ", \"text\": \"%s\"}", info->text);
+    }
+    fprintf(out, "]");
+}
+
+static void put_header(FILE *out, const btl_ib_trace_file_info_t *info)
+{
+    const uint16_t probe = 1;
+
+    fprintf(out, "{\"schema\": \"btl_ib trace\", \"version\": %d,\n", SCHEMA_VERSION);
+    fprintf(out, "\"header\": %u, \"record\": %zu, \"ring\": %" PRIu64 ", \"bytes\": \"%s\",\n",
+            BTL_IB_TRACE_HEADER, sizeof(btl_ib_trace_event_t),
+            info->size_max / BTL_IB_TRACE_WINDOW * WINDOW_EVENTS,
+            1 == *(const uint8_t *) &probe ? "little" : "big");
+    fprintf(out, "\"component\": \"%s\", \"host\": \"", info->component);
+    for (const char *c = info->host; '\0' != *c; ++c) {
+        fputc(*c > ' ' && *c <= '~' && '"' != *c && '\\' != *c ? *c : '?', out);
+    }
+    fprintf(out,
+            "\", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"pid\": %ld,\n\"began\": "
+            "%" PRIu64 ", \"realtime\": %" PRIu64,
+            info->job, info->rank, info->pid, info->began, info->realtime);
+    put_infos(out, "fields", btl_ib_trace_field_infos);
+    put_infos(out, "kinds", btl_ib_trace_kind_infos);
+    put_infos(out, "causes", btl_ib_trace_cause_infos);
+    put_infos(out, "types", btl_ib_trace_type_infos);
+    fprintf(out, ",\n\"counters\": [");
+    for (const btl_ib_counter_info_t *counter = btl_ib_counter_infos; NULL != counter->name;
+         ++counter) {
+        fprintf(out, "%s\"%s\"", counter > btl_ib_counter_infos ? ", " : "", counter->name);
+    }
+    fprintf(out, "]}\n");
+}
+
+/* ---- the ring ---- */
+
+static void *map(const btl_ib_trace_file_t *file, uint64_t offset, size_t size, int *error)
+{
+    void *memory;
+
+    /* Without space for it a store into the mapping would kill the process (SIGBUS). */
+    *error = posix_fallocate(file->fd, (off_t) offset, (off_t) size);
+    if (0 != *error) {
+        return NULL;
+    }
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t) offset);
+    if (MAP_FAILED == memory) {
+        *error = errno;
+        return NULL;
+    }
+    return memory;
+}
+
+static void next_window(btl_ib_trace_file_t *file)
+{
+    const uint64_t place = file->begun % file->windows;
+
+    if (NULL != file->window) {
+        munmap(file->window, BTL_IB_TRACE_WINDOW);
+    }
+    file->window = map(file, BTL_IB_TRACE_HEADER + place * BTL_IB_TRACE_WINDOW, BTL_IB_TRACE_WINDOW,
+                       &file->error);
+    ++file->begun;
+    file->used = 0;
+}
+
+void btl_ib_trace_file_add(btl_ib_trace_file_t *file, const btl_ib_trace_event_t *event,
+                           uint64_t time)
+{
+    uint64_t *written = (uint64_t *) (void *) (file->header + BTL_IB_TRACE_HEADER) - 1;
+    btl_ib_trace_event_t *to;
+
+    if (0 == file->error && (NULL == file->window || WINDOW_EVENTS == file->used)) {
+        next_window(file);
+    }
+    if (NULL != file->window) {
+        to = &file->window[file->used++];
+        *to = *event;
+        to->time = time;
+    }
+    ++*written;
+}
+
+/* ---- the file ---- */
+
+static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trace_file_info_t *info)
+{
+    FILE *out;
+    int error;
+
+    file->fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (0 > file->fd) {
+        return errno;
+    }
+    file->header = map(file, 0, BTL_IB_TRACE_HEADER, &error);
+    if (NULL == file->header) {
+        return error;
+    }
+    out = fmemopen(file->header, BTL_IB_TRACE_HEADER - sizeof(uint64_t), "w");
+    if (NULL == out) {
+        return errno;
+    }
+    put_header(out, info);
+    return 0 == fclose(out) ? 0 : errno;
+}
+
+btl_ib_trace_file_t *btl_ib_trace_file_open(const char *name, const btl_ib_trace_file_info_t *info,
+                                            int *error)
+{
+    btl_ib_trace_file_t *file = calloc(1, sizeof(*file));
+
+    if (NULL == file) {
+        *error = ENOMEM;
+        return NULL;
+    }
+    file->windows = info->size_max / BTL_IB_TRACE_WINDOW;
+    *error = create(file, name, info);
+    if (0 != *error) {
+        (void) btl_ib_trace_file_close(file);
+        return NULL;
+    }
+    return file;
+}
+
+int btl_ib_trace_file_close(btl_ib_trace_file_t *file)
+{
+    int error = file->error;
+
+    if (NULL != file->window) {
+        munmap(file->window, BTL_IB_TRACE_WINDOW);
+        if (file->begun <= file->windows
+            && 0 != ftruncate(file->fd, (off_t) (BTL_IB_TRACE_HEADER
+                                                 + (file->begun - 1) * BTL_IB_TRACE_WINDOW
+                                                 + file->used * sizeof(*file->window)))) {
+            error = errno; /* else the last window is full of zeros, which is as right */
+        }
+    }
+    if (NULL != file->header) {
+        munmap(file->header, BTL_IB_TRACE_HEADER);
+    }
+    if (0 <= file->fd && 0 != close(file->fd) && 0 == error) {
+        error = errno;
+    }
+    free(file);
+    return error;
+}

@@ -1,16 +1,96 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""What users read: the manual page of parameters."""
+"""What users read: the manual page of parameters, and the examples of README.md, docs/hardware.md
+and docs/guide/. Those of counters.md and ib-info.md are tested beside what they are about.
 
+A page marks examples behind ```: `sh run` are commands that must end well, `console run` commands
+behind a $, and what they print, of which numbers may be others and ... may be anything, alone in a
+line any lines. What is not marked needs a cluster, or changes the machine."""
+
+import os
 import re
 import shutil
 
 import pytest
 
-from runner.places import BUILD
+from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
 PAGE = BUILD / "btl_ib.7"
+FENCED = re.compile(r"^```(sh|console) run\n(.*?)^```$", re.M | re.S)
+PAGES = {
+    path: examples
+    for path in (ROOT / "README.md", ROOT / "docs/hardware.md", *(ROOT / "docs/guide").glob("*.md"))
+    if (examples := FENCED.findall(path.read_text()))
+}
+# A host like those of the pages, which is this one but for its name and its network; processes of
+# Open MPI share processors there, as few as there may be.
+HOST = """hostname node1 && ip link set lo up && ip link add eth0 type veth peer name end0 &&
+    ip address add 10.1.0.1/24 dev eth0 && ip link set end0 up && ip link set eth0 up &&
+    exec "$@" """
+SHARE = {
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":OVERSUBSCRIBE",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
+
+
+def steps(kind, text):
+    """(commands, what they are to print) of an example."""
+    if kind == "sh":
+        yield text, []
+        return
+    commands, printed = [], []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if commands and printed:
+                yield "\n".join(commands), printed
+                commands, printed = [], []
+            commands.append(line[2:])
+        elif not printed and commands and commands[-1].endswith("\\"):
+            commands[-1] = f"{commands[-1][:-1]}{line.strip()}"
+        else:
+            printed.append(line)
+    yield "\n".join(commands), printed
+
+
+WORD = re.compile(r"(?P<any>\.\.\.)|(?P<number>\d+(?:\.\d+)*)|(?P<space>\s+)|.")
+STANDS_FOR = {"any": ".*", "number": r"\d+(?:\.\d+)*", "space": r"\s+"}
+
+
+def pattern(lines):
+    """Of what is to be printed."""
+    return "^" + "".join(
+        r"(?:.*\n)*?"
+        if line == "..."
+        else r"[ \t]*"
+        + WORD.sub(lambda word: STANDS_FOR.get(word.lastgroup, re.escape(word[0])), line.strip())
+        + r"\n"
+        for line in lines
+    )
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"guide/{page.stem}") for page in PAGES])
+def test_examples(run, mpi, tmp_path, page):
+    """Those of a page, in their order, in a directory that looks as this one and may be written
+    to."""
+    if os.geteuid():
+        pytest.skip("network namespaces need root")
+    for name in os.listdir(ROOT):
+        (tmp_path / name).symlink_to(ROOT / name if name != BUILD.name else BUILD)
+    # README.md says how.
+    run(*("mpicc", "-o", "hello", ROOT / "docs/guide/hello.c"), cwd=tmp_path)
+    for kind, text in PAGES[page]:
+        for commands, expected in steps(kind, text):
+            said = run.output(
+                *("unshare", "--net", "--uts", "sh", "-c", HOST, "sh", "bash", "-ec", commands),
+                env={**SHARE, **mpi.environment},
+                cwd=tmp_path,
+                ok=True if kind == "sh" else None,
+            )
+            assert re.search(pattern(expected), said, re.M), f"{commands} does not print that"
 
 
 def registered(output):

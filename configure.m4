@@ -15,6 +15,7 @@ AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
     AM_CONDITIONAL([BTL_IB_HAVE_OFI],[test "x$btl_ib_ofi_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_VERBS],[test "x$btl_ib_verbs_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CRYPTO],[test "x$btl_ib_crypto_happy" = xyes])
+    AM_CONDITIONAL([BTL_IB_HAVE_HWLOC],[test "x$btl_ib_hwloc_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CMOCKA],[test "x$btl_ib_cmocka" = xyes])
     AM_CONDITIONAL([BTL_IB_FUZZERS],[test "x$enable_fuzzers" = xyes])
     AM_CONDITIONAL([BTL_IB_CROSS],[test "x$cross_compiling" = xyes])
@@ -42,6 +43,7 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     _BTL_IB_CHECK_OFI
     _BTL_IB_CHECK_VERBS
     _BTL_IB_CHECK_CRYPTO
+    _BTL_IB_CHECK_HWLOC
 
     m4_ifdef([btl_ib_out_of_tree],[],[
         # 5.0 names its library in OPAL_LIB_NAME, 4.1 puts a prefix before its fixed name.
@@ -51,7 +53,7 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
         OPAL_SUMMARY_ADD([[Transports]],[[Datagram fabrics (ib)]],[[btl_ib]],[$btl_ib_happy])
         dnl Open MPI's wrapper compilers add these where the component is part of a static libopen-pal.
         btl_ib_LDFLAGS=$BTL_IB_OFI_LDFLAGS
-        btl_ib_LIBS="$BTL_IB_OFI_LIBS $BTL_IB_VERBS_LIBS $BTL_IB_CRYPTO_LIBS"
+        btl_ib_LIBS="$BTL_IB_OFI_LIBS $BTL_IB_VERBS_LIBS $BTL_IB_CRYPTO_LIBS $BTL_IB_HWLOC_LIBS"
         _BTL_IB_CHECK_CMOCKA
     ])
     AC_SUBST([BTL_IB_OPAL_LIBS])
@@ -96,6 +98,31 @@ AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
          AS_IF([test "$btl_ib_crypto_happy$with_ib_crypto" = noyes],
             [AC_MSG_ERROR([libcrypto of OpenSSL 3 was not found (Debian: libssl-dev)])])])
     AC_SUBST([BTL_IB_CRYPTO_LIBS])
+])dnl
+
+# _BTL_IB_CHECK_HWLOC
+# -------------------
+# Sets btl_ib_hwloc_happy, BTL_IB_HWLOC_CPPFLAGS and BTL_IB_HWLOC_LIBS: hwloc 2.1 or later, the one that Open MPI
+# uses, or another beside it. Without it btl_ib_locality does nothing.
+AC_DEFUN([_BTL_IB_CHECK_HWLOC],[
+    btl_ib_hwloc_happy=no
+    AC_ARG_WITH([ib-hwloc],
+        [AS_HELP_STRING([--with-ib-hwloc=auto|yes|no],
+            [btl_ib_locality by hwloc @<:@auto@:>@])],
+        [],[with_ib_hwloc=auto])
+    AS_CASE([$with_ib_hwloc],[auto|yes|no],[],
+        [AC_MSG_ERROR([--with-ib-hwloc is auto, yes or no; for an hwloc elsewhere set CPPFLAGS and LDFLAGS])])
+    AS_IF([test "$with_ib_hwloc" != no],
+        [AC_CHECK_DECL([HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED],
+            [AC_CHECK_LIB([hwloc],[hwloc_topology_abi_check],[btl_ib_hwloc_happy=yes])],[],
+            [#include <hwloc.h>])
+         AS_IF([test "$btl_ib_hwloc_happy$with_ib_hwloc" = noyes],
+            [AC_MSG_ERROR([hwloc 2.1 or later was not found (Debian: libhwloc-dev)])])])
+    AS_IF([test "$btl_ib_hwloc_happy" = yes],
+        [BTL_IB_HWLOC_CPPFLAGS=-DBTL_IB_HAVE_HWLOC=1
+         BTL_IB_HWLOC_LIBS=-lhwloc])
+    AC_SUBST([BTL_IB_HWLOC_CPPFLAGS])
+    AC_SUBST([BTL_IB_HWLOC_LIBS])
 ])dnl
 
 # _BTL_IB_CHECK_VERBS

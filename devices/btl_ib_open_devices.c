@@ -15,6 +15,7 @@
 #include "btl_ib_device_plan.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
+#include "btl_ib_near_devices.h"
 #include "btl_ib_verbose.h"
 #include "btl_ib_wire_choice.h"
 #include "host_only_interfaces.h"
@@ -29,6 +30,7 @@ typedef struct search {
     btl_ib_opened_device_t *opened;
     uint32_t count; /* of them */
     btl_ib_device_wishes_t wishes;
+    btl_ib_near_devices_t near;
     uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
@@ -235,7 +237,14 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
     }
 }
 
-/* Open the devices of one type of transport that are wanted. */
+/* Is there nothing yet, and may more be tried? */
+static bool goes_on(const search_t *search)
+{
+    return 0 == search->count && !search->ports_taken;
+}
+
+/* Open the devices of one type of transport that are wanted: if none of the near ones can be,
+ * others. */
 static void open_type(search_t *search, const btl_ib_transport_type_t *type)
 {
     const btl_ib_params_t *params = search->params;
@@ -248,6 +257,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     };
     const int count = type->devices(&wanted, &list);
     int selected;
+    int near;
 
     if (count < 0) {
         BTL_IB_VERBOSE(1, "transport %s turned down: %s", type->name, strerror(-count));
@@ -261,14 +271,12 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
-    open_all(search, type, list, selected);
+    near = btl_ib_near_devices_choose(&search->near, list, selected);
+    open_all(search, type, list, near);
+    if (goes_on(search)) {
+        open_all(search, type, list + near, selected - near);
+    }
     type->devices_free(list, count);
-}
-
-/* Is there nothing yet, and may more be tried? */
-static bool goes_on(const search_t *search)
-{
-    return 0 == search->count && !search->ports_taken;
 }
 
 /* Open a transport that has several wires. */
@@ -359,10 +367,12 @@ uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
     };
 
     btl_ib_rejected_devices_clear(search.rejected);
+    btl_ib_near_devices_init(&search.near, request->params, request->rejected);
     if (btl_ib_device_wishes_read(&search.wishes, request->params, request->processes,
                                   request->rank)) {
         open_wanted(&search);
     }
+    btl_ib_near_devices_fini(&search.near);
     btl_ib_device_wishes_free(&search.wishes);
     return search.count;
 }

@@ -124,6 +124,15 @@ int btl_ib_compat_modex_send(const mca_base_component_t *component, const void *
     return rc;
 }
 
+void *btl_ib_compat_topology(void)
+{
+#if HWLOC_SYM_TRANSFORM
+    return NULL;
+#else
+    return opal_hwloc_topology;
+#endif
+}
+
 #if OPAL_MAJOR_VERSION >= 5
 #define JOB_SIZE      PMIX_JOB_SIZE
 #define UNIVERSE_SIZE PMIX_UNIV_SIZE

@@ -215,6 +215,10 @@ uint32_t btl_ib_compat_job_size(void);
 /* How many processes of this job are on this host, this one included. */
 uint32_t btl_ib_compat_local_processes(void);
 
+/* The topology that Open MPI has loaded, as the system's hwloc.h knows it (hwloc_topology_t); NULL
+ * if it has none, or an hwloc of its own. */
+void *btl_ib_compat_topology(void);
+
 /*
  * Processes that failed, as the runtime tells: mpirun of 5.0 and later notifies the other processes
  * of the job if they are to go on (--with-ft ulfm, or --runtime-options recoverable,notifyerrors).

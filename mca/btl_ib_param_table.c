@@ -106,6 +106,10 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(qps_per_port, 1, 1, 8, "rails", 9,
               "Use each device as so many, each with sockets, queue pairs and buffers of its own, "
               "over which long messages are spread; 16 in all; the same on all hosts"),
+    INT_PARAM(max_btls, 0, 0, 16, "devices", 9,
+              "Use at most this many devices, of each network in turn the nearest; processes of a "
+              "host take different ones where several are alike. 0: all that btl_ib_locality "
+              "leaves"),
     INT_PARAM(gid_index, -1, -1, 255, "place", 3,
               "Transport verbs: the place of the address (GID) in the table of each port, as "
               "ibv_devinfo -v shows them. -1: RoCE v2 before v1, those that can be routed before "
@@ -324,6 +328,7 @@ static const btl_ib_param_text_t texts[] = {
 };
 
 static const char *const wires[] = {"auto", "ud", "rc", NULL};
+static const char *const localities[] = {"near", "rank", "ignore", NULL};
 static const char *const orderings[] = {"strict", "relaxed", NULL};
 static const char *const checksums[] = {"none", "crc32c", NULL};
 static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
@@ -349,6 +354,11 @@ static const btl_ib_param_choice_t choices[] = {
                  "How transport verbs uses a device (text: ud, datagrams; rc, connections made on "
                  "demand, which iWARP needs; or auto, see btl_ib_rc_max_peers; the same on all "
                  "hosts; default: auto)"),
+    CHOICE_PARAM(locality, "locality", localities, 9,
+                 "Which devices a process uses, by the NUMA distance from the processors that it "
+                 "is bound to (text: near, no device that is farther than another on its network "
+                 "that is as fast; rank, all, the near ones first; ignore, all as they are found; "
+                 "default: near)"),
     CHOICE_PARAM(ordering, "memory_ordering", orderings, 6,
                  "Transport verbs, rc: in which order devices place what they write into "
                  "registered memory (text: strict; or relaxed: as they like, faster on some "

@@ -23,7 +23,7 @@
 #define BTL_IB_HEADER_ROOM (MCA_BTL_REG_HANDLE_MAX_SIZE + 256u)
 
 /* Parameters that are one of a few words. */
-#define BTL_IB_CHOICES 7
+#define BTL_IB_CHOICES 8
 
 /* Bytes up to which messages are eager where the device moves memory by itself, unless the user
  * says how many: eager messages are copied on both sides. */
@@ -48,6 +48,7 @@ typedef struct btl_ib_params {
     char *device_files;    /* paths; NULL or empty: none */
     char *ofi_provider;    /* NULL or empty: any */
     const char *wire;      /* "auto", "ud" or "rc" */
+    const char *locality;  /* "near", "rank" or "ignore" */
     const char *cc;        /* "auto" or a congestion control's name */
     char *receive_queues;  /* NULL: the transport's own default */
     const char *ordering;  /* btl_ib_memory_ordering: "strict" or "relaxed" */
@@ -83,6 +84,7 @@ typedef struct btl_ib_params {
     int port_min;       /* 0: any */
     int port_range;     /* ports from there on */
     int qps_per_port;   /* rails */
+    int max_btls;       /* devices, 0: any number */
     int gid_index;      /* -1: the best */
     int pkey;           /* 0: the first */
     int mtu;            /* bytes, 0: what the network carries */

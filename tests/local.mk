@@ -9,7 +9,7 @@ lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
 lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
-component_units = -I$(srcdir)/devices -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration \
+component_units = -I$(srcdir)/devices -I$(srcdir)/devices/locality -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration \
     -I$(srcdir)/stats
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 -I$(srcdir)/transport/ofi $(BTL_IB_OFI_CPPFLAGS)
@@ -98,6 +98,7 @@ unit_tests = \
     tests/unit/test_insider_onesided \
     tests/unit/test_host_only_interfaces \
     tests/unit/test_list \
+    tests/unit/test_locality \
     tests/unit/test_memory_handle \
     tests/unit/test_modex \
     tests/unit/test_observe \
@@ -139,6 +140,13 @@ unit_tests = \
     tests/unit/test_wire_ops \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
+if BTL_IB_HAVE_HWLOC
+unit_tests += tests/unit/test_topology
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/locality/btl_ib_topology.c
+tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_HWLOC_CPPFLAGS) \
+    -DBTL_IB_TOPOLOGIES='"$(abs_srcdir)/tests/unit/topology"'
+tests_unit_test_topology_LDADD = $(LDADD) $(BTL_IB_HWLOC_LIBS)
+endif
 if BTL_IB_HAVE_OFI
 unit_tests += \
     tests/unit/test_ofi \
@@ -166,6 +174,7 @@ unit_tests += \
 endif
 
 EXTRA_DIST += \
+    tests/unit/topology \
     tests/unit/allocations.h \
     tests/unit/fake_device.h \
     tests/unit/fake_rdma.h \
@@ -242,6 +251,8 @@ tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c device
 tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/locality/btl_ib_locality.c
+tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
 tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_pin_probe.c \

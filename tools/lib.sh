@@ -20,7 +20,8 @@ die() {
 }
 
 build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
-    libopenmpi-dev libpmix-dev openmpi-bin libfabric-dev libibverbs-dev librdmacm-dev libssl-dev)
+    libopenmpi-dev libpmix-dev openmpi-bin libfabric-dev libhwloc-dev libibverbs-dev librdmacm-dev
+    libssl-dev)
 job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
 check_packages=(binutils clang dpkg-dev ethtool iproute2 libclang-rt-dev libcmocka-dev nftables

@@ -264,14 +264,6 @@ static bool all_names_fit(const char *text, const btl_ib_device_t *list, int cou
     return found;
 }
 
-static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
-{
-    const unsigned whole = bits / 8;
-    const unsigned rest = bits % 8;
-
-    return 0 == memcmp(a, b, whole) && (0 == rest || 0 == (a[whole] ^ b[whole]) >> (8 - rest));
-}
-
 static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t *device)
 {
     if (AF_UNSPEC == entry->family) { /* a name may contain '+' itself */
@@ -283,7 +275,8 @@ static bool entry_fits(const btl_ib_device_entry_t *entry, const btl_ib_device_t
     const uint8_t *bytes =
         btl_ib_ip_bytes((const struct sockaddr *) (const void *) &device->ip, &len);
 
-    return entry->family == device->ip.ss_family && same_bits(entry->ip, bytes, entry->prefix_bits);
+    return entry->family == device->ip.ss_family
+           && btl_ib_ip_same_bits(entry->ip, bytes, entry->prefix_bits);
 }
 
 /* Looks at all entries even after one fits: each is to know whether it was in vain. */

@@ -39,6 +39,14 @@ bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b)
     return len > 0 && len == other && memcmp(bytes, others, len) == 0;
 }
 
+bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    return memcmp(a, b, whole) == 0 && (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+}
+
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask)
 {
     size_t len;

@@ -21,6 +21,9 @@ const uint8_t *btl_ib_ip_bytes(const struct sockaddr *address, size_t *len);
 /* Are they the same IP address, whatever their ports? */
 bool btl_ib_ip_same(const struct sockaddr *a, const struct sockaddr *b);
 
+/* Are the first `bits` of two addresses the same? */
+bool btl_ib_ip_same_bits(const uint8_t *a, const uint8_t *b, unsigned bits);
+
 /* Bits of a network mask; 0 if it is none. */
 uint8_t btl_ib_ip_prefix(const struct sockaddr *mask);
 

@@ -143,6 +143,7 @@ def test_distcheck(run, component):
     [
         pytest.param("--with-ofi=no", "fi_", id="without-libfabric"),
         pytest.param("--with-ib-verbs=no", "ibv_", id="without-verbs"),
+        pytest.param("--with-ib-hwloc=no", "hwloc_", id="without-hwloc"),
     ],
 )
 def test_without(run, mpi, request, option, prefix):

@@ -93,6 +93,8 @@ BAD = [
     ("cc", "bbr", "it is none of these", "one of auto, none, swift, cubic"),
     ("transport", "tcp", "it is none of these", "one of auto,"),
     ("atomics", "hca", "it is none of these", "one of auto, device, host"),
+    ("locality", "far", "it is none of these", "one of near, rank, ignore"),
+    ("max_btls", "17", "it is too large", "0 to 16 (devices)"),
     ("memory_ordering", "none", "it is none of these", "one of strict, relaxed"),
     (
         "max_pinned",
@@ -257,6 +259,7 @@ def test_good_values(run, mpi):
 CHOICES = [
     ("transport", "udp", None),
     ("wire", "rc", 2),
+    ("locality", "ignore", 2),
     ("memory_ordering", "relaxed", 1),
     ("checksum", "crc32c", 1),
     ("auth", "integrity", 1),

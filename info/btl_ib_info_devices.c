@@ -15,6 +15,7 @@
 #include "btl_ib_device_report.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_log.h"
+#include "btl_ib_near_devices.h"
 #include "btl_ib_open_devices.h"
 #include "btl_ib_queues.h"
 #include "btl_ib_rejected_devices.h"
@@ -33,6 +34,7 @@ typedef struct survey {
     btl_ib_rejected_devices_t unselected;
     btl_ib_log_state_t log;
     btl_ib_device_wishes_t wishes;
+    btl_ib_near_devices_t near;
 } survey_t;
 
 /* ---- what a job would open ---- */
@@ -94,10 +96,13 @@ static uint32_t rail_of(const survey_t *survey, const btl_ib_device_t *device)
 
 /* ---- why not ---- */
 
+/* The last one counts: other addresses of a device are turned down when they are listed, before one
+ * that may be used is not chosen. */
 static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
                              const btl_ib_device_t *device, const char *wire)
 {
     char name[sizeof(rejected->device[0].name)];
+    const char *found = NULL;
     char of_wire[16];
     char opened_wire[16];
 
@@ -111,10 +116,10 @@ static const char *reason_in(const btl_ib_rejected_devices_t *rejected,
         if (0 == strcmp(rejected->device[i].name, name)
             && (NULL == wire || NULL != strstr(reason, opened_wire)
                 || 0 == strncmp(reason, of_wire, strlen(of_wire)))) {
-            return reason;
+            found = reason;
         }
     }
-    return NULL;
+    return found;
 }
 
 /* Why a job would not use a device that may be opened. */
@@ -180,9 +185,11 @@ static void print_word(btl_ib_info_out_t *out, const char *name, const char *val
     }
 }
 
-static void print_facts(btl_ib_info_out_t *out, const btl_ib_transport_type_t *type,
+static void print_facts(survey_t *survey, const btl_ib_transport_type_t *type,
                         const btl_ib_device_t *device)
 {
+    const int node = btl_ib_near_devices_node(&survey->near, device);
+    btl_ib_info_out_t *out = survey->out;
     btl_ib_facts_t facts;
     char text[32];
 
@@ -196,8 +203,8 @@ static void print_facts(btl_ib_info_out_t *out, const btl_ib_transport_type_t *t
     print_word(out, "firmware", facts.firmware);
     print_number(out, "mtu", facts.mtu, "bytes");
     print_number(out, "speed", 0 != facts.speed ? facts.speed : device->bandwidth, "Mbit/s");
-    if (0 <= facts.numa) {
-        btl_ib_info_number(out, "numa", (uint64_t) facts.numa, "");
+    if (0 <= node) {
+        btl_ib_info_number(out, "numa", (uint64_t) node, "");
     } else {
         btl_ib_info_unknown(out, "numa");
     }
@@ -260,7 +267,7 @@ static void print_device(survey_t *survey, const btl_ib_transport_type_t *type,
     bool planned;
 
     begin_device(out, type, device->name);
-    print_facts(out, type, device);
+    print_facts(survey, type, device);
     planned = btl_ib_device_plan(&survey->wishes, type, device, 0, false, &plan);
     if (planned) {
         print_plan(out, &plan);
@@ -345,6 +352,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
     survey->out = out;
     survey->params = params;
     btl_ib_log_init(&survey->log, &never, true);
+    btl_ib_near_devices_init(&survey->near, params, &survey->rejected);
     open_as_a_job(survey, sizes, processes);
     btl_ib_info_list(out, "devices");
     /* What is wrong with parameters was told when devices were opened, or before. */
@@ -354,6 +362,7 @@ uint32_t btl_ib_info_devices(btl_ib_info_out_t *out, const btl_ib_process_sizes_
         }
     }
     btl_ib_device_wishes_free(&survey->wishes);
+    btl_ib_near_devices_fini(&survey->near);
     btl_ib_info_list_end(out);
     count = survey->count;
     free(survey);

@@ -38,22 +38,6 @@ void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t 
     }
 }
 
-int btl_ib_facts_numa(const char *class, const char *name)
-{
-    char path[PATH_MAX];
-    int node = -1;
-
-    snprintf(path, sizeof(path), "/sys/class/%s/%s/device/numa_node", class, name);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fscanf(file, "%d", &node) != 1 || node < 0) {
-            node = -1;
-        }
-        (void) fclose(file);
-    }
-    return node;
-}
-
 void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
@@ -69,7 +53,6 @@ void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts)
         btl_ib_facts_driver("net", interface, facts->driver, sizeof(facts->driver));
     }
     facts->speed = btl_ib_interface_speed(interface);
-    facts->numa = btl_ib_facts_numa("net", interface);
     request = (struct ifreq){.ifr_mtu = 0};
     if (btl_ib_interface_ask(interface, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0) {
         facts->mtu = (uint32_t) request.ifr_mtu;

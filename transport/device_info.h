@@ -17,7 +17,6 @@ typedef struct btl_ib_facts {
     char firmware[64];
     uint32_t speed; /* Mbit/s */
     uint32_t mtu;   /* bytes */
-    int numa;       /* the NUMA node that it is near to; -1: unknown, or near to none */
 } btl_ib_facts_t;
 
 /* What the kernel knows of a network interface. */
@@ -26,9 +25,6 @@ void btl_ib_facts_interface(const char *interface, btl_ib_facts_t *facts);
 /* The driver that the file system of devices names: of `name` in /sys/class/`class`. "" if
  * none does: it is no device of a bus (rxe, siw, veth). */
 void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len);
-
-/* The NUMA node of the same, as the kernel tells; -1 if it does not. */
-int btl_ib_facts_numa(const char *class, const char *name);
 
 /* "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096" */
 void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len);

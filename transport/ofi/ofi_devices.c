@@ -246,11 +246,9 @@ void btl_ib_ofi_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     const struct fi_info *info = device->handle;
     const struct fid_nic *nic = info->nic;
 
-    *facts = (btl_ib_facts_t){.speed = device->bandwidth, .numa = -1};
+    *facts = (btl_ib_facts_t){.speed = device->bandwidth};
     if (device->interface[0] != '\0') {
         btl_ib_facts_interface(device->interface, facts);
-    } else {
-        facts->numa = btl_ib_facts_numa("infiniband", device->name);
     }
     if (nic != NULL && nic->device_attr != NULL && nic->device_attr->driver != NULL) {
         snprintf(facts->driver, sizeof(facts->driver), "%s", nic->device_attr->driver);

@@ -100,7 +100,6 @@ void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
     *facts = (btl_ib_facts_t){
         .speed = device->bandwidth,
         .mtu = btl_ib_verbs_mtu_bytes((uint8_t) handle->mtu),
-        .numa = btl_ib_facts_numa("infiniband", handle->name),
     };
     btl_ib_facts_driver("infiniband", handle->name, facts->driver, sizeof(facts->driver));
     snprintf(facts->firmware, sizeof(facts->firmware), "%s", handle->firmware);

@@ -29,6 +29,7 @@
 #include "btl_ib_compat.h"
 
 #include "btl_ib_biased_lock.h"
+#include "btl_ib_connectivity.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failed_procs.h"
 #include "btl_ib_log.h"
@@ -119,6 +120,7 @@ typedef struct btl_ib_component {
     btl_ib_trace_file_t *trace; /* NULL: none */
     btl_ib_failed_procs_t failed_procs;
     btl_ib_reopen_t reopen;
+    btl_ib_connectivity_t connectivity;
     btl_ib_drain_t drain;
     btl_ib_list_t gone; /* endpoints whose hosts said during a drain that nobody is there;
                          * btl_ib_recv.c */

@@ -269,6 +269,7 @@ static void free_engine(btl_ib_component_t *component)
 {
     btl_ib_reopen_fini(&component->reopen);
     if (NULL != component->engine) {
+        btl_ib_connectivity_end(&component->connectivity);
         btl_ib_stats_end(&component->stats);
         btl_ib_engine_destroy(component->engine);
         component->engine = NULL;
@@ -340,29 +341,68 @@ static bool make_modules(btl_ib_component_t *component)
     return count > 0;
 }
 
-/* ---- statistics ---- */
+/* ---- files ---- */
 
-/* The same for btl_ib_stats_file, by name. A copy: MPI_T_finalize() may make Open MPI forget
- * parameters before MPI ends. */
-static char *make_stats_file(const btl_ib_component_t *component)
+/* A file that is written later: of what, and the parameter that names it. */
+typedef struct file {
+    const char *what;
+    const char *parameter;
+    const char *pattern;
+    const char *suffix; /* in a directory */
+} file_t;
+
+/* The same by name. A copy: MPI_T_finalize() may make Open MPI forget parameters before MPI
+ * ends. */
+static char *make_file(const btl_ib_component_t *component, const file_t *file)
 {
     char name[BTL_IB_FILE_NAME_MAX];
     int error;
 
-    if (!make_name(component, component->params.stats_file, ".json", name)) {
+    if (!make_name(component, file->pattern, file->suffix, name)) {
         return NULL;
     }
     error = btl_ib_stats_file_create(name);
     if (0 != error) {
-        BTL_IB_SHOW_HELP("cannot write", "counters", "stats_file", component->name.vpid,
+        BTL_IB_SHOW_HELP("cannot write", file->what, file->parameter, component->name.vpid,
                          component->self->host, name, strerror(error));
         return NULL;
     }
     return strdup(name);
 }
 
+static void begin_connectivity(btl_ib_component_t *component)
+{
+    const uint64_t wait =
+        0 != component->params.connect_timeout ? (uint64_t) component->params.connect_timeout : 60;
+    const file_t file = {
+        .what = "connectivity map",
+        .parameter = "connectivity_map",
+        .pattern = component->params.connectivity_map,
+        .suffix = ".map",
+    };
+    const btl_ib_connectivity_config_t config = {
+        .component = &component->super.btl_version,
+        .engine = component->engine,
+        .lock = &component->lock,
+        .self = component->self,
+        .name = component->name,
+        .processes = btl_ib_compat_job_size(),
+        .timeout = wait * 1000000,
+        .burst = component->params.poll_burst,
+        .file = make_file(component, &file),
+    };
+
+    btl_ib_connectivity_init(&component->connectivity, &config);
+}
+
 static void begin_stats(btl_ib_component_t *component)
 {
+    const file_t file = {
+        .what = "counters",
+        .parameter = "stats_file",
+        .pattern = component->params.stats_file,
+        .suffix = ".json",
+    };
     btl_ib_stats_config_t config = {
         .engine = component->engine,
         .lock = &component->lock,
@@ -371,7 +411,7 @@ static void begin_stats(btl_ib_component_t *component)
         .processes = btl_ib_compat_job_size(),
         .now = btl_ib_now(),
         .relative = component->params.stats_relative,
-        .file = make_stats_file(component),
+        .file = make_file(component, &file),
     };
     uint64_t seconds = 0;
 
@@ -408,6 +448,7 @@ static bool start_modules(btl_ib_component_t *component)
         return false;
     }
     begin_stats(component);
+    begin_connectivity(component);
     if (!make_modules(component)) {
         return false;
     }
@@ -576,6 +617,7 @@ static void stop(btl_ib_component_t *component)
     btl_ib_progress_thread_stop(&component->progress_thread);
     btl_ib_compat_failures_ignore();
     btl_ib_failed_procs_fini(&component->failed_procs);
+    btl_ib_connectivity_end(&component->connectivity);
     btl_ib_engine_refuse_new(component->engine, btl_ib_now());
     btl_ib_module_linger();
     btl_ib_endpoint_show_diagnostics(NULL);

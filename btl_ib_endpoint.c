@@ -226,6 +226,7 @@ void btl_ib_endpoint_close(btl_ib_endpoint_t *endpoint)
         endpoints->self = NULL;
     }
     if (NULL != conn) {
+        btl_ib_connectivity_note(&mca_btl_ib_component.connectivity, conn);
         btl_ib_stats_end_peer(&mca_btl_ib_component.stats, conn, endpoint->host, endpoint->address);
         btl_ib_conn_destroy(conn, btl_ib_now());
     }

@@ -102,6 +102,9 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
     btl_ib_lock();
     btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, !others_poll());
     btl_ib_unlock();
+    if (btl_ib_connectivity_due(&mca_btl_ib_component.connectivity)) {
+        btl_ib_connectivity_run(&mca_btl_ib_component.connectivity);
+    }
     for (size_t i = 0; i < nprocs; ++i) {
         if (procs[i] == opal_proc_local_get()) {
             btl_ib_lock();

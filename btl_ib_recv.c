@@ -141,6 +141,7 @@ static void dead(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason)
                    opal_process_name_print(btl_ib_name_unpack(btl_ib_conn_name(conn))),
                    btl_ib_conn_rail(conn), btl_ib_death_string(reason));
     if (NULL == endpoint) { /* never added: nobody else will destroy it */
+        btl_ib_connectivity_note(&component->connectivity, conn);
         btl_ib_endpoint_forget_loopback(conn);
         btl_ib_conn_destroy(conn, btl_ib_now());
     } else {
@@ -196,11 +197,15 @@ static void black_hole(void *context, btl_ib_conn_t *conn, uint32_t lost, uint32
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
     btl_ib_black_hole_t hole = {.lost = lost, .most = most, .carries = carries};
     btl_ib_ends_t *ends = &hole.ends;
+    const char *host = NULL != endpoint
+                           ? endpoint->host
+                           : btl_ib_connectivity_host(&component->connectivity,
+                                                      btl_ib_conn_name(conn));
 
     btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), ends);
     snprintf(ends->rank, sizeof(ends->rank), "%u", btl_ib_name_unpack(btl_ib_conn_name(conn)).vpid);
     snprintf(ends->host, sizeof(ends->host), "%s",
-             NULL != endpoint ? endpoint->host : "(not known yet)");
+             NULL != host ? host : "(not known yet)");
     if (!btl_ib_conn_address_text(conn, ends->address, sizeof(ends->address))) {
         snprintf(ends->address, sizeof(ends->address), "%s",
                  NULL != endpoint ? endpoint->address : "(not known yet)");

@@ -375,6 +375,29 @@ uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn);
 bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn);
 
 /*
+ * Find out whether the peer is reached by the connection's own two rails, and what size of
+ * datagrams the path carries, without any message: a first contact without data, then what a search
+ * of the path MTU does (RFC 8899). Later turns do it, those of the progress thread as well.
+ */
+void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now);
+
+/* What such a check found so far. Sizes are bytes of datagrams; 0: none got through. */
+typedef struct btl_ib_path_info {
+    bool checking;    /* it goes on */
+    bool own;         /* datagrams go by its own two rails, not by others that were found to work */
+    bool heard;       /* something of the peer came by them */
+    bool answered;    /* what is sent gets there, by any rails */
+    bool refused;     /* its host says that nobody is there; nothing was heard since */
+    uint32_t contact; /* the smallest: that of a first contact */
+    uint32_t sent;    /* the largest probe that got there */
+    uint32_t came;    /* the largest probe of the peer that came here */
+    uint32_t most;    /* what the rails at both ends carry */
+    uint32_t rtt;     /* us, the shortest; 0: not known */
+} btl_ib_path_info_t;
+
+btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn);
+
+/*
  * Begin to close: from now on data are acknowledged but not delivered. Call
  * btl_ib_engine_progress() until btl_ib_conn_drained(), or a time limit, then destroy.
  */

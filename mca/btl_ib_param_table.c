@@ -297,6 +297,11 @@ static const btl_ib_param_text_t texts[] = {
                "stalls, connections) to a file of each process, which tools/trace sums and plots; "
                "while it does, each datagram takes longer (text: a name as of btl_ib_stats_file; "
                "default: empty, none)"),
+    TEXT_PARAM(connectivity_map, "connectivity_map", NULL, 3,
+               "At the start contact all processes of the job by all devices, and write a file of "
+               "what each reaches, with the sizes of datagrams that get there, which "
+               "tools/connectivity joins; waits at most btl_ib_connect_timeout, or 60 s if that is "
+               "0 (text: a name, as of btl_ib_stats_file; default: empty, none)"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
                "Memory that the processes of the job on a host together keep registered with RDMA "
                "devices at most, in use or cached, in equal shares; processors move what is more "

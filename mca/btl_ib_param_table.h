@@ -36,6 +36,7 @@ typedef struct btl_ib_params {
     char *stats;           /* lines of counters: when */
     char *stats_file;      /* and a file of them */
     char *trace;           /* a file of events */
+    char *connectivity_map; /* a file of what each process reaches */
     bool progress_thread;  /* there may be one */
     bool memory_report;    /* tell at the start what memory devices take */
     bool fork_safe;        /* children of fork() leave memory that RDMA devices use alone */

@@ -268,7 +268,8 @@ static bool check_file(const btl_ib_params_t *params, const char *name, const ch
 static bool check_stats(const btl_ib_params_t *params)
 {
     const bool file = check_file(params, "stats_file", text_of(params->stats_file));
-    bool ok = check_file(params, "trace", text_of(params->trace)) && file;
+    const bool map = check_file(params, "connectivity_map", text_of(params->connectivity_map));
+    bool ok = check_file(params, "trace", text_of(params->trace)) && file && map;
     const char *problem;
     uint64_t seconds;
     bool truth;

@@ -9,8 +9,8 @@ lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
 lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
-component_units = -I$(srcdir)/devices -I$(srcdir)/devices/locality -I$(srcdir)/mca -I$(srcdir)/progress -I$(srcdir)/registration \
-    -I$(srcdir)/stats
+component_units = -I$(srcdir)/connectivity -I$(srcdir)/devices -I$(srcdir)/devices/locality -I$(srcdir)/mca \
+    -I$(srcdir)/progress -I$(srcdir)/registration -I$(srcdir)/stats
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 -I$(srcdir)/transport/ofi $(BTL_IB_OFI_CPPFLAGS)
 endif
@@ -76,6 +76,7 @@ unit_tests = \
     tests/unit/test_cc \
     tests/unit/test_cc_cubic \
     tests/unit/test_cc_swift \
+    tests/unit/test_connectivity_file \
     tests/unit/test_credit \
     tests/unit/test_datagram_size \
     tests/unit/test_device_filter \
@@ -104,6 +105,7 @@ unit_tests = \
     tests/unit/test_observe \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
+    tests/unit/test_path_check \
     tests/unit/test_pending \
     tests/unit/test_poll_throttle \
     tests/unit/test_refragment \
@@ -225,6 +227,9 @@ tests_unit_test_atomic_LDADD = $(LDADD) -lpthread
 tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_match.c \
     mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+tests_unit_test_connectivity_file_SOURCES = \
+    tests/unit/test_connectivity_file.c connectivity/btl_ib_connectivity_file.c
+tests_unit_test_connectivity_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c
@@ -437,6 +442,7 @@ mpi_programs = \
     tests/mpi/early_finalize \
     tests/mpi/floor \
     tests/mpi/handles \
+    tests/mpi/idle \
     tests/mpi/incast \
     tests/mpi/killed \
     tests/mpi/lists \

@@ -5,6 +5,8 @@
 
 #include "btl_ib_observe.h"
 
+#include "btl_ib_pmtud.h"
+
 btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn)
 {
     btl_ib_conn_counters_t count = conn->count;
@@ -109,5 +111,21 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn)
         .srtt = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0),
         .rto = rto > config->rto_min ? rto : config->rto_min,
         .datagram_max = conn->pmtud.datagram_max,
+    };
+}
+
+btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
+{
+    return (btl_ib_path_info_t){
+        .checking = btl_ib_conn_alive(conn) && conn->pmtud.checking,
+        .own = conn->route.via == conn->rail,
+        .heard = conn->validation.valid,
+        .answered = conn->validation.answered,
+        .refused = conn->recovery.refused_since != 0 || conn->validation.refused_at != 0,
+        .contact = btl_ib_pmtud_contact_size(conn),
+        .sent = conn->pmtud.proven,
+        .came = conn->pmtud.received,
+        .most = conn->pmtud.home,
+        .rtt = conn->recovery.rtt.min,
     };
 }

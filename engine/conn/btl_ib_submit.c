@@ -117,14 +117,20 @@ static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint
 }
 
 /* Send a probe of the path MTU: a VOID of `size` bytes as a datagram, zeros behind its header. If
- * it cannot leave now, it is made again later. */
+ * it cannot leave now, it is made again later; that of a check, which no traffic may follow, waits
+ * for what stopped it. */
 static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
 {
     uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
     uint32_t pad = size - btl_ib_packet_overhead(conn);
+    const btl_ib_verdict_t verdict = btl_ib_limits_check(conn, space);
 
-    if (btl_ib_limits_check(conn, space) != BTL_IB_GO
+    if (verdict != BTL_IB_GO
         || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        if (conn->pmtud.checking) {
+            btl_ib_limits_wait(conn, verdict, false);
+            btl_ib_recovery_arm(conn);
+        }
         return;
     }
     btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad);
@@ -135,8 +141,19 @@ static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
     btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     if (send_new(conn, segment, space)) {
         btl_ib_recovery_arm(conn);
-        btl_ib_pmtud_probe_left(conn, segment);
+        if (pad > 0) {
+            btl_ib_pmtud_probe_left(conn, segment);
+        }
+    } else if (conn->pmtud.checking) {
+        btl_ib_conn_ready(conn);
     }
+}
+
+void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_clock_set(&conn->engine->clock, now);
+    btl_ib_pmtud_check(conn);
+    btl_ib_conn_active(conn);
 }
 
 void btl_ib_send_push(btl_ib_conn_t *conn)

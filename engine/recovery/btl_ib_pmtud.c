@@ -70,6 +70,7 @@ void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
                                    .carries = carries,
                                    .home = most,
                                    .most = most,
+                                   .too_large = most + 1,
                                    .search_at = UINT64_MAX};
 }
 
@@ -111,6 +112,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
     sizes->losses = 0;
     sizes->asked = false;
     sizes->probing = false;
+    sizes->proven = btl_ib_min_u32(sizes->proven, sizes->datagram_max);
     sizes->failures = 0;
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
@@ -124,6 +126,7 @@ void btl_ib_pmtud_moved(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     uint32_t carries = other != NULL ? other->pmtud.datagram_max : sizes->home;
 
     sizes->most = other != NULL ? btl_ib_min_u32(sizes->home, other->pmtud.most) : sizes->home;
+    sizes->checking = false; /* it was about the connection's own rails */
     shrink(conn, btl_ib_min_u32(sizes->home, carries), conn->engine->clock.now + SEARCH_LATER);
     if (conn->pmtud.datagram_max == sizes->most) {
         sizes->search_at = UINT64_MAX;
@@ -135,7 +138,11 @@ void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size)
     if (size >= conn->pmtud.datagram_max) {
         return;
     }
-    shrink(conn, size, conn->engine->clock.now + SEARCH_LATER);
+    shrink(conn, size, conn->engine->clock.now + (conn->pmtud.checking ? 0 : SEARCH_LATER));
+    if (conn->pmtud.checking) { /* what the network says is to be proven, but nothing larger */
+        conn->pmtud.next = 0;
+        conn->pmtud.too_large = conn->pmtud.datagram_max + 1;
+    }
     BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes, not of %u",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max, conn->pmtud.most);
 }
@@ -248,12 +255,74 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 /* ---- larger again ---- */
 
+/* There is nothing more to find for now. */
+static void end_search(btl_ib_pmtud_t *sizes, uint64_t next_at)
+{
+    sizes->checking = false;
+    sizes->search_at = next_at;
+}
+
+/* The next probe of a check that is to prove the present size. Returns its size; 0: none now. */
+static uint32_t next_to_prove(btl_ib_conn_t *conn)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    if (sizes->too_large > sizes->datagram_max) {
+        sizes->next = sizes->datagram_max;
+        return sizes->next;
+    }
+    sizes->suspect = sizes->datagram_max;
+    sizes->carried = 0;
+    if (is_suspect(conn, sizes->datagram_max)) {
+        found_hole(conn);
+        sizes->search_at = conn->engine->clock.now; /* no traffic would wake it later */
+    } else { /* smaller ones are not searched for */
+        sizes->too_large = sizes->most + 1;
+        end_search(sizes, conn->engine->clock.now + SEARCH_LATER);
+    }
+    return 0;
+}
+
+void btl_ib_pmtud_check(btl_ib_conn_t *conn)
+{
+    btl_ib_pmtud_t *sizes = &conn->pmtud;
+
+    sizes->checking = true;
+    sizes->proven = 0;
+    sizes->search_at = conn->engine->clock.now;
+    btl_ib_conn_ready(conn);
+}
+
+void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const uint32_t size = view->bytes + (uint32_t) sizeof(btl_ib_wire_header_t)
+                          + (view->flags & BTL_IB_FLAG_CONNECT ? sizeof(btl_ib_wire_connect_t) : 0)
+                          + conn->engine->guard.ops->trailer;
+
+    if (view->bytes > 0) {
+        conn->pmtud.received = btl_ib_max_u32(conn->pmtud.received, size);
+    }
+}
+
+uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn)
+{
+    return (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
+           + conn->engine->guard.ops->trailer;
+}
+
 uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
 
-    if (sizes->probing || !conn->identity.peer_knows || conn->draining) {
+    if (sizes->probing || conn->draining) {
         return 0;
+    }
+    if (!conn->identity.peer_knows) {
+        const bool first = sizes->checking && conn->sentmap.unacked == 0;
+        return first ? btl_ib_pmtud_contact_size(conn) : 0;
+    }
+    if (sizes->checking && sizes->proven < sizes->datagram_max) {
+        return next_to_prove(conn);
     }
     if (sizes->next > conn->pmtud.datagram_max) {
         return sizes->next;
@@ -264,7 +333,7 @@ uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn)
     }
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: the path carries datagrams of %u bytes",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->pmtud.datagram_max);
-    sizes->search_at = conn->engine->clock.now + SEARCH_LATER;
+    end_search(sizes, conn->engine->clock.now + SEARCH_LATER);
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
     return 0;
@@ -302,14 +371,18 @@ void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 static void grow(btl_ib_conn_t *conn, uint32_t size)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
+    const bool smaller = conn->pmtud.datagram_max < sizes->most;
 
     assert(size <= sizes->most);
     sizes->probing = false;
     sizes->failures = 0;
     sizes->next = 0;
+    sizes->proven = btl_ib_max_u32(sizes->proven, size);
     resize(conn, btl_ib_max_u32(conn->pmtud.datagram_max, size));
     if (conn->pmtud.datagram_max == sizes->most) {
-        sizes->search_at = UINT64_MAX;
+        end_search(sizes, UINT64_MAX);
+    }
+    if (smaller && conn->pmtud.datagram_max == sizes->most) {
         BTL_IB_LOG(conn->engine, 1, "peer %u.%u: the path carries datagrams of %u bytes again",
                    BTL_IB_NAME_ARGS(conn->identity.name), sizes->most);
     }

@@ -60,6 +60,17 @@ void btl_ib_pmtud_unknown(btl_ib_conn_t *conn);
  * arrive. */
 void btl_ib_pmtud_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
+/* From now on find out which size the path carries, without waiting for losses: first contact, if
+ * there was none, by a VOID without zeros; then datagrams of the present size are proven, and the
+ * search begins if they are lost. */
+void btl_ib_pmtud_check(btl_ib_conn_t *conn);
+
+/* A VOID arrived from the peer, perhaps one of its probes. */
+void btl_ib_pmtud_received(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Bytes of the datagram of a first contact. */
+uint32_t btl_ib_pmtud_contact_size(const btl_ib_conn_t *conn);
+
 /* It is time for a probe of the search. Returns the size of its datagram; 0: send none. */
 uint32_t btl_ib_pmtud_next_probe(btl_ib_conn_t *conn);
 void btl_ib_pmtud_probe_left(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);

@@ -11,6 +11,7 @@
 #include "btl_ib_burst.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_min.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_state.h"
@@ -402,6 +403,7 @@ static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_op_recv_replies(conn, view);
         break;
     default: /* VOID */
+        btl_ib_pmtud_received(conn, view);
         btl_ib_accept(conn, view);
         break;
     }

@@ -353,6 +353,11 @@ typedef struct btl_ib_pmtud {
     uint32_t next;      /* size to try next; 0: halfway */
     uint32_t failures;  /* consecutive ones of that size */
     uint64_t search_at; /* us: not earlier; UINT64_MAX: nothing to find */
+
+    /* The check of the path (btl_ib_pmtud_check()), and what it found. */
+    bool checking;
+    uint32_t proven;   /* the largest probe that got there since the check began */
+    uint32_t received; /* the largest probe that came from the peer */
 } btl_ib_pmtud_t;
 
 /* Messages and operations that wait for others to travel with. Written by btl_ib_coalesce.c. */

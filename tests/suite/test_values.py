@@ -76,6 +76,7 @@ BAD = [
     ("stats", "100000", "it is too large", "0, f, false"),
     ("stats_file", "a%d", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
     ("trace", "a%", "what follows a % is none of these", "a name in which %h, %r, %j, %p"),
+    ("connectivity_map", "x%", "what follows a % is none of these", "a name in which %h, %r"),
     ("progress_thread", "2", "it is none of these", "0, f, false"),
     ("bulk_lane", "", "it is empty", "0, f, false"),
     (

@@ -1,0 +1,309 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_connectivity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "btl_ib_help.h"
+#include "btl_ib_modex.h"
+#include "btl_ib_rail_match.h"
+
+enum {
+    PAUSE = 50,           /* us between two turns that received nothing */
+    LOOK_EACH = 1000,     /* us between two looks at all pairs */
+    PEERS_TIME = 1000000, /* us after ours were found that the peers' probes may take to come */
+};
+
+void btl_ib_connectivity_init(btl_ib_connectivity_t *map,
+                              const btl_ib_connectivity_config_t *config)
+{
+    *map = (btl_ib_connectivity_t){.config = *config};
+}
+
+/* ---- pairs ---- */
+
+/* Room for one more, with what all have in common. NULL: memory is short. */
+static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, const char *host)
+{
+    const uint32_t room = 0 == map->room ? 64 : 2 * map->room;
+    btl_ib_pair_info_t *pair;
+
+    if (map->count == map->room) {
+        btl_ib_pair_info_t *pairs = realloc(map->pairs, room * sizeof(*pairs));
+
+        if (NULL == pairs) {
+            return NULL;
+        }
+        map->pairs = pairs;
+        map->room = room;
+    }
+    pair = &map->pairs[map->count++];
+    *pair = (btl_ib_pair_info_t){
+        .name = name,
+        .rail = UINT32_MAX,
+        .device = "-",
+        .address = "-",
+        .remote = "-",
+        .path = {.own = true},
+    };
+    snprintf(pair->host, sizeof(pair->host), "%s", '\0' != host[0] ? host : "-");
+    return pair;
+}
+
+static btl_ib_conn_t *conn_of(const btl_ib_connectivity_t *map, const btl_ib_pair_info_t *pair)
+{
+    return pair->rail == UINT32_MAX ? NULL
+                                    : btl_ib_conn_find(map->config.engine, pair->rail, pair->name,
+                                                       pair->remote_rail);
+}
+
+/* Take over what its connection knows, as long as there is one. */
+static void take_over(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                      const btl_ib_conn_t *conn)
+{
+    const btl_ib_pair_info_t before = *pair;
+
+    pair->path = btl_ib_conn_path(conn);
+    map->changed |= before.path.sent != pair->path.sent || before.path.came != pair->path.came
+                    || btl_ib_connectivity_verdict(&before) != btl_ib_connectivity_verdict(pair);
+}
+
+static void take_over_all(btl_ib_connectivity_t *map)
+{
+    for (uint32_t i = 0; i < map->count; ++i) {
+        const btl_ib_conn_t *conn = conn_of(map, &map->pairs[i]);
+
+        if (NULL != conn) {
+            take_over(map, &map->pairs[i], conn);
+        }
+    }
+}
+
+/* ---- contact ---- */
+
+static void describe(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                     const btl_ib_conn_t *conn, const btl_ib_modex_t *peer)
+{
+    const btl_ib_connectivity_config_t *config = &map->config;
+
+    snprintf(pair->device, sizeof(pair->device), "%s",
+             btl_ib_engine_rail_name(config->engine, pair->rail));
+    if (!btl_ib_engine_address_text(config->engine, pair->rail, pair->address,
+                                    sizeof(pair->address))) {
+        btl_ib_modex_ip_text(&config->self->rails[pair->rail], pair->address,
+                             sizeof(pair->address));
+    }
+    if (NULL == conn
+        || !btl_ib_conn_address_text(conn, pair->remote, sizeof(pair->remote))) {
+        btl_ib_modex_ip_text(&peer->rails[pair->remote_rail], pair->remote, sizeof(pair->remote));
+    }
+    for (char *c = pair->address; '\0' != *c; ++c) { /* columns have no blanks */
+        *c = ' ' == *c ? '-' : *c;
+    }
+    for (char *c = pair->remote; '\0' != *c; ++c) {
+        *c = ' ' == *c ? '-' : *c;
+    }
+}
+
+/* Make the connection if there is none, and have it checked. */
+static void contact(btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
+                    const btl_ib_modex_t *peer)
+{
+    const opal_process_name_t name = btl_ib_name_unpack(pair->name);
+    btl_ib_conn_t *conn = conn_of(map, pair);
+    btl_ib_peer_info_t info;
+    int rc = 0;
+
+    if (NULL == conn) {
+        btl_ib_modex_peer_info(peer, &name, pair->remote_rail, &info);
+        rc = btl_ib_conn_create(map->config.engine, pair->rail, &info, NULL, &conn);
+    }
+    describe(map, pair, 0 == rc ? conn : NULL, peer);
+    if (0 == rc) {
+        btl_ib_conn_check_path(conn, btl_ib_now());
+        take_over(map, pair, conn);
+    } else {
+        snprintf(pair->why, sizeof(pair->why), "%s", strerror(-rc));
+    }
+}
+
+/* All pairs of rails with one process. Returns false if memory is short. */
+static bool contact_peer(btl_ib_connectivity_t *map, uint32_t rank)
+{
+    const btl_ib_connectivity_config_t *config = &map->config;
+    const opal_process_name_t process = {.jobid = config->name.jobid, .vpid = rank};
+    const uint64_t name = btl_ib_name_pack(process);
+    /* may wait for the runtime, so without the lock */
+    btl_ib_modex_t *peer = btl_ib_modex_get(config->component, &process, true);
+    const char *why = NULL;
+    int choice[BTL_IB_RAILS_MAX];
+    btl_ib_pair_info_t *pair = NULL;
+
+    if (NULL == peer) {
+        why = "it does not use ib, or another version";
+    } else if (peer->message_max != config->self->message_max
+               || peer->guard != config->self->guard) {
+        why = "its parameters differ (eager_limit, max_send_size, checksum, auth)";
+    }
+    btl_ib_biased_lock_acquire(config->lock);
+    if (NULL == why) {
+        btl_ib_rails_match(config->self, peer, 0 == strcmp(peer->host, config->self->host), choice);
+        for (uint32_t i = 0; i < config->self->rail_count; ++i) {
+            if (choice[i] >= 0 && NULL != (pair = add_pair(map, name, peer->host))) {
+                pair->rail = i;
+                pair->remote_rail = (uint32_t) choice[i];
+                contact(map, pair, peer);
+            }
+        }
+        why = "no two devices are in one network";
+    }
+    if (NULL == pair && NULL != (pair = add_pair(map, name, NULL != peer ? peer->host : ""))) {
+        snprintf(pair->why, sizeof(pair->why), "%s", why);
+    }
+    btl_ib_biased_lock_release(config->lock);
+    free(peer);
+    return NULL != pair;
+}
+
+/* ---- waiting ---- */
+
+/* Are answers of any pair still to come; or of a peer's probes, until `peers_until`? */
+static bool is_open(const btl_ib_connectivity_t *map, uint64_t now, uint64_t *peers_until)
+{
+    bool peers = false;
+
+    for (uint32_t i = 0; i < map->count; ++i) {
+        const btl_ib_path_info_t *path = &map->pairs[i].path;
+
+        if (path->checking) {
+            *peers_until = now + PEERS_TIME;
+            return true;
+        }
+        peers |= path->heard && path->own && 0 == path->came;
+    }
+    return peers && now < *peers_until;
+}
+
+/* Turns as the progress thread makes them: the caller holds locks of Open MPI, so nothing may be
+ * delivered here. Returns whether all was found. */
+static bool wait_for_answers(btl_ib_connectivity_t *map)
+{
+    const btl_ib_connectivity_config_t *config = &map->config;
+    uint64_t now = btl_ib_now();
+    uint64_t peers_until = now + PEERS_TIME;
+    uint64_t look_at = now;
+    bool open = true;
+
+    while (open && now - map->started < config->timeout) {
+        btl_ib_biased_lock_acquire(config->lock);
+        const int received = btl_ib_engine_async_progress(config->engine, now, config->burst);
+        if (now >= look_at) {
+            take_over_all(map);
+            open = is_open(map, now, &peers_until);
+            look_at = now + LOOK_EACH;
+        }
+        btl_ib_biased_lock_release(config->lock);
+        if (0 == received) {
+            usleep(PAUSE);
+        }
+        now = btl_ib_now();
+    }
+    return !open;
+}
+
+/* Connections that nobody has adopted, and that did not work, or all. */
+static void close_own(const btl_ib_connectivity_t *map, bool all)
+{
+    for (uint32_t i = 0; i < map->count; ++i) {
+        btl_ib_conn_t *conn = conn_of(map, &map->pairs[i]);
+
+        if (NULL != conn && NULL == btl_ib_conn_user(conn)
+            && (all || !map->pairs[i].path.answered)) {
+            btl_ib_conn_destroy(conn, btl_ib_now());
+        }
+    }
+}
+
+/* ---- the file ---- */
+
+static void write_file(btl_ib_connectivity_t *map, bool complete)
+{
+    const btl_ib_connectivity_config_t *config = &map->config;
+    const btl_ib_map_info_t info = {
+        .host = config->self->host,
+        .job = config->name.jobid,
+        .rank = config->name.vpid,
+        .processes = config->processes,
+        .took = btl_ib_now() - map->started,
+        .complete = complete,
+    };
+    const int error = btl_ib_connectivity_file_write(config->file, &info, map->pairs, map->count);
+
+    map->changed = false;
+    if (0 != error && !map->failed) {
+        map->failed = true;
+        btl_ib_show_help("cannot write", "connectivity map", "connectivity_map", config->name.vpid,
+                         config->self->host, config->file, strerror(error));
+    }
+}
+
+void btl_ib_connectivity_run(btl_ib_connectivity_t *map)
+{
+    const btl_ib_connectivity_config_t *config = &map->config;
+    bool complete = true;
+
+    map->begun = true;
+    map->started = btl_ib_now();
+    for (uint32_t rank = 0; rank < config->processes; ++rank) {
+        if (rank != config->name.vpid && !contact_peer(map, rank)) {
+            complete = false;
+        }
+    }
+    complete = wait_for_answers(map) && complete;
+    btl_ib_biased_lock_acquire(config->lock);
+    take_over_all(map);
+    write_file(map, complete);
+    close_own(map, false);
+    btl_ib_biased_lock_release(config->lock);
+}
+
+const char *btl_ib_connectivity_host(const btl_ib_connectivity_t *map, uint64_t name)
+{
+    for (uint32_t i = 0; i < map->count; ++i) {
+        if (name == map->pairs[i].name) {
+            return map->pairs[i].host;
+        }
+    }
+    return NULL;
+}
+
+void btl_ib_connectivity_note(btl_ib_connectivity_t *map, const btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 0; i < map->count; ++i) {
+        btl_ib_pair_info_t *pair = &map->pairs[i];
+
+        if (pair->name == btl_ib_conn_name(conn) && pair->rail == btl_ib_conn_rail(conn)) {
+            take_over(map, pair, conn);
+        }
+    }
+}
+
+void btl_ib_connectivity_end(btl_ib_connectivity_t *map)
+{
+    if (map->begun) {
+        take_over_all(map);
+        if (map->changed) {
+            write_file(map, true);
+        }
+        close_own(map, true);
+    }
+    free(map->pairs);
+    free(map->config.file);
+    *map = (btl_ib_connectivity_t){0};
+}

@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The connectivity map: what a job writes of its paths, and what tools/connectivity makes of it."""
+
+import os
+import re
+
+import pytest
+
+from runner.places import ROOT
+
+pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
+TOOL = ROOT / "tools/connectivity"
+BAD = ROOT / "tools/nsbad"
+RANKS = 3
+
+
+class Network:
+    """Three hosts; what is done to them is undone at the end."""
+
+    def __init__(self, run, mpi, prefix, folder):
+        self.run, self.mpi, self.prefix, self.folder = run, mpi, prefix, folder
+        self.environment = {**mpi.environment, "NSPFX": prefix}
+
+    def bad(self, *words):
+        self.run.output(BAD, *words, env=self.environment)
+
+    def inside(self, place, *words):
+        return self.run.output("ip", "netns", "exec", f"{self.prefix}{place}", *words)
+
+    def narrow(self, mtu):
+        """Between the second host and the others is one more switch, and a cable to it that carries
+        so much; 1500: neither is there. TCP, which mpirun needs, sends less."""
+        for i in range(1, RANKS + 1):
+            route = f"10.77.0.0/24 dev eth0 src 10.77.0.{i} scope link proto kernel".split()
+            self.inside(i, "ip", "route", "replace", *route, *(["advmss", "1000"] * (mtu < 1500)))
+        if mtu == 1500:
+            self.inside("br", "ip", "link", "set", "p2", "master", "br0")
+            self.inside("br", "sh", "-c", "! ip link show br1 >/dev/null 2>&1 || "
+                        "{ ip link del br1 && ip link del up0; }")  # fmt: skip
+            return
+        for words in ("add br1 type bridge", f"add up0 mtu {mtu} type veth peer name up1 mtu {mtu}",
+                      "set up0 master br0 up", "set up1 master br1 up", "set p2 master br1",
+                      "set br1 up"):  # fmt: skip
+            self.inside("br", "ip", "link", *words.split())
+
+    def job(self, timeout=2):
+        """The lines of the map, {(rank, other rank): words}, and what the job said."""
+        for path in self.folder.iterdir():
+            path.unlink()
+        hosts = ",".join(f"{self.prefix}{i + 1}:4" for i in range(RANKS))
+        options = {
+            "pml": "ob1",
+            "btl": "ib,self",
+            "btl_ib_connect_timeout": timeout,
+            "btl_ib_if_include": "eth0",
+            "btl_ib_transport": "udp",
+            "btl_ib_connectivity_map": f"{self.folder}/",
+        }
+        said = self.run.output(
+            ROOT / "tools/nshosts", "run", "--oversubscribe", "--map-by", "node", "-H", hosts,
+            "-np", RANKS, *(word for pair in options.items() for word in ("--mca", *pair)),
+            self.mpi.program("idle"), env=self.environment,
+        )  # fmt: skip
+        lines = {}
+        for path in self.folder.iterdir():
+            first, *rest = path.read_text().splitlines()
+            rank = int(re.search(r"rank (\d+) of 3", first)[1])
+            assert path.name == f"btl_ib-{re.search(r'job (.{8}),', first)[1]}-{rank}.map"
+            for line in rest:
+                if not line.startswith("#"):
+                    words = line.split(None, 10)
+                    lines[rank, int(words[0])] = words
+        assert len(lines) == RANKS * (RANKS - 1)
+        return lines, said
+
+    def joined(self, ok):
+        """What the tool says: rows of its matrix, and its findings."""
+        said = self.run.output(TOOL, self.folder, ok=ok)
+        rows = [line.split()[2:-1] for line in said.splitlines() if re.search(r"\(\d\)$", line)]
+        return rows, re.findall(r"^finding: (.*)", said, re.M), said
+
+
+@pytest.fixture
+def network(run, mpi, hosts, tmp_path):
+    if not hosts:
+        pytest.skip("several hosts need root")
+    network = Network(run, mpi, hosts, tmp_path)
+    yield network
+    network.bad("off")
+    network.bad("offloads", "on")
+    network.narrow(1500)
+
+
+def verdicts(lines):
+    return {pair: words[5] for pair, words in lines.items()}
+
+
+def test_good(network):
+    """All reach each other; each side knows the same of both directions, and no message was sent."""
+    lines, said = network.job()
+    for (rank, other), words in lines.items():
+        _, host, device, own, theirs, verdict, sent, came, most, rtt = words
+        assert host == f"{network.prefix}{other + 1}"
+        assert (device, verdict, sent, came, most) == ("udp/eth0", "ok", "64-1472", "64-1472", "1472")
+        assert lines[other, rank][3:5] == [theirs, own]
+        assert 0 < int(rtt) < 1000000
+    assert "btl_ib" not in said
+    rows, findings, said = network.joined(ok=True)
+    assert rows == [[".", "ok", "ok"], ["ok", ".", "ok"], ["ok", "ok", "."]]
+    assert not findings and "all 3 processes reach each other" in said
+
+
+def test_mtu(network):
+    """One port of the switch carries less: what goes there and comes from there is smaller, and
+    its host is named."""
+    network.bad("offloads", "off")
+    network.narrow(1300)
+    lines, said = network.job()
+    for pair, words in lines.items():
+        if 1 in pair:
+            assert words[5] == "mtu"
+            assert 1300 - 28 - 40 <= int(words[6].split("-")[1]) <= 1300 - 28
+        else:
+            assert words[5:7] == ["ok", "64-1472"]
+    assert re.search(r"Other process: rank \d on host " + network.prefix, said)
+    rows, findings, _ = network.joined(ok=False)
+    assert [row[0] == row[1] == "ok" for row in (rows[0], rows[2])] == [False, False]
+    assert rows[0][2] == rows[2][0] == "ok"
+    assert len(findings) == 1
+    assert findings[0].startswith(f"{network.prefix}2 (udp/eth0, 10.77.0.2): large datagrams")
+
+
+def test_one_way(network):
+    """What one host sends vanishes: it hears the others, they hear nothing of it."""
+    network.bad("block", "1")
+    lines, _ = network.job()
+    assert verdicts(lines) == {
+        (0, 1): "one-way", (0, 2): "one-way", (1, 0): "no-answer", (2, 0): "no-answer",
+        (1, 2): "ok", (2, 1): "ok",
+    }  # fmt: skip
+    rows, findings, _ = network.joined(ok=False)
+    assert rows == [[".", "x", "x"], ["+", ".", "ok"], ["+", "ok", "."]]
+    (finding,) = findings
+    assert finding.startswith(f"{network.prefix}1 (udp/eth0, 10.77.0.1): what it sends gets nowhere")
+
+
+def test_firewalls(network):
+    """Hosts refuse, or the network drops, all: that is not the same."""
+    network.bad("reject", "eth0")
+    lines, _ = network.job()
+    assert "refused" in verdicts(lines).values()
+    assert set(verdicts(lines).values()) <= {"refused", "no-answer"}
+    network.bad("block")
+    lines, _ = network.job(timeout=1)
+    assert set(verdicts(lines).values()) == {"no-answer"}
+    assert network.joined(ok=False)[1] == [
+        "nothing gets from any host to another: firewalls for UDP, or no route between them"
+    ]
+
+
+def test_dead_host(network):
+    """A host whose link is cut for UDP, both ways; a route that is missing on another."""
+    network.inside("2", "nft", "add table ip cut; add chain ip cut in { type filter hook input "
+                   "priority 0; }; add chain ip cut out { type filter hook output priority 0; }; "
+                   "add rule ip cut in meta l4proto udp drop; add rule ip cut out meta l4proto udp "
+                   "drop")  # fmt: skip
+    try:
+        lines, _ = network.job()
+    finally:
+        network.inside("2", "nft", "delete", "table", "ip", "cut")
+    assert {pair for pair, verdict in verdicts(lines).items() if verdict == "ok"} == {
+        (0, 2), (2, 0)
+    }  # fmt: skip
+    (finding,) = network.joined(ok=False)[1]
+    assert finding.startswith(f"{network.prefix}2 (")
+    assert "nothing gets there, and nothing comes from there" in finding
+
+
+def test_wrong_files(run, tmp_path):
+    """The tool names what it cannot use."""
+    for name, text, problem in (
+        ("none", None, "No such file or directory"),
+        ("empty", "", "it is empty"),
+        ("other", "# something else\n", "this is no connectivity map of version 1"),
+    ):
+        path = tmp_path / name
+        if text is not None:
+            path.write_text(text)
+        said = run.output(TOOL, path, ok=False)
+        assert f"connectivity: {path}: " in said and problem in said
+    os.mkdir(tmp_path / "folder")
+    assert "there is no file *.map in it" in run.output(TOOL, tmp_path / "folder", ok=False)

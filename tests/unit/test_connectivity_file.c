@@ -1,0 +1,109 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Verdicts of the connectivity map, and its file. */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_connectivity_file.h"
+
+static btl_ib_pair_info_t good(void)
+{
+    return (btl_ib_pair_info_t){
+        .name = 3,
+        .host = "node3",
+        .device = "udp/eth0",
+        .address = "10.0.0.1:4000",
+        .remote = "10.0.0.3:4001",
+        .path = {.own = true, .heard = true, .answered = true, .contact = 64, .sent = 1472,
+                 .came = 1472, .most = 1472, .rtt = 30},
+    };
+}
+
+static void must_be(const btl_ib_pair_info_t *pair, const char *verdict)
+{
+    assert_string_equal(btl_ib_connectivity_verdict(pair), verdict);
+}
+
+static void verdicts(void **state)
+{
+    btl_ib_pair_info_t pair = good();
+
+    (void) state;
+    must_be(&pair, "ok");
+    pair.path.sent = 1400;
+    must_be(&pair, "mtu");
+    pair.path.checking = true;
+    must_be(&pair, "unfinished");
+    pair.path.own = false; /* it was answered by other rails */
+    must_be(&pair, "one-way");
+    pair.path.own = true;
+    pair.path.answered = false;
+    must_be(&pair, "one-way");
+    pair.path.heard = false;
+    must_be(&pair, "no-answer");
+    pair.path.refused = true;
+    must_be(&pair, "refused");
+    strcpy(pair.why, "Network is unreachable");
+    must_be(&pair, "no-path");
+}
+
+/* Line number `n`, from 0, without its end. */
+static char *line_of(const char *name, int n)
+{
+    static char line[512];
+    FILE *in = fopen(name, "r");
+
+    assert_non_null(in);
+    for (int i = 0; i <= n; i++) {
+        assert_non_null(fgets(line, sizeof(line), in));
+    }
+    fclose(in);
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+static void file(void **state)
+{
+    char name[] = "/tmp/btl_ib_map.XXXXXX";
+    btl_ib_pair_info_t pairs[] = {good(), good(), good()};
+    const btl_ib_map_info_t info = {
+        .host = "node1", .job = 0xab, .rank = 1, .processes = 4, .took = 1500, .complete = true};
+
+    (void) state;
+    pairs[1].path.answered = false;
+    pairs[1].path.came = 0;
+    pairs[2].path.own = false;
+    pairs[2].path.heard = false;
+    close(mkstemp(name));
+    assert_int_equal(btl_ib_connectivity_file_write(name, &info, pairs, 3), 0);
+    assert_string_equal(line_of(name, 0), "# btl_ib connectivity map, version 1: job 000000ab, rank 1 of 4, host "
+                                          "node1, after 0.001 s, complete");
+    assert_string_equal(line_of(name, 3),
+                        "     3  node3             udp/eth0          10.0.0.1:4000           10.0.0.3:4001           "
+                        "ok          64-1472     64-1472      1472      30");
+    assert_non_null(strstr(line_of(name, 4), "one-way     -           64-64        1472      30"));
+    assert_non_null(
+        strstr(line_of(name, 5), "no-answer   -           -            1472       -  messages go by other rails"));
+    unlink(name);
+    assert_int_equal(btl_ib_connectivity_file_write("/nowhere/at/all", &info, pairs, 3), ENOENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(verdicts), cmocka_unit_test(file)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The check of a path without messages: what it finds where all gets through, where large datagrams are lost, and
+ * where only one direction works. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "hostile.h"
+
+enum {
+    CONTACT = 64, /* bytes of a first contact: header and CONNECT */
+    MOST = 1472,  /* that the rails carry */
+    STEP = 32,    /* so exactly the size is found */
+};
+
+/* scratch: the sender whose datagrams are lost, plus 1; above so many bytes. */
+static bool loses(bench_t *bench, const bench_datagram_t *datagram)
+{
+    return datagram->source / BENCH_RAILS + 1 == bench->scratch[0]
+           && datagram->size > bench->scratch[1];
+}
+
+/* Two hosts that check their path to each other; what host `from` sends is lost above `bytes`. */
+static bench_t *checked(uint32_t from, uint32_t bytes)
+{
+    bench_t *bench = new_bench();
+
+    bench->loses = loses;
+    bench->scratch[0] = from + 1;
+    bench->scratch[1] = bytes;
+    for (uint32_t i = 0; i < 2; i++) {
+        bench_start(bench, i);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        btl_ib_conn_check_path(bench_connect(bench, i, 1 - i), bench->now);
+    }
+    bench_run(bench, SECOND);
+    return bench;
+}
+
+static btl_ib_path_info_t path(bench_t *bench, uint32_t from)
+{
+    return btl_ib_conn_path(bench_conn(bench, from, 1 - from));
+}
+
+static void all_is_well(void **state)
+{
+    bench_t *bench = checked(0, UINT32_MAX);
+
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        const btl_ib_path_info_t info = path(bench, i);
+
+        assert_true(!info.checking && info.own && info.heard && info.answered && !info.refused);
+        assert_int_equal(info.contact, CONTACT);
+        assert_int_equal(info.sent, MOST);
+        assert_int_equal(info.came, MOST);
+        assert_int_equal(info.most, MOST);
+        assert_int_equal(info.rtt, 2 * BENCH_DELAY);
+        assert_int_equal(bench_counters(bench, i)->retransmits, 0);
+        assert_int_equal(bench_counters(bench, i)->sent_messages, 0);
+    }
+    assert_true(bench->hosts[0].datagrams < 12);
+    talk(bench, 2);
+    end(bench);
+}
+
+/* What is lost in one direction says nothing of the other. */
+static void a_hop_carries_less(void **state)
+{
+    static const uint32_t sizes[] = {1400, 1300, 1150, 520};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        bench_t *bench = checked(0, sizes[i]);
+        const btl_ib_path_info_t there = path(bench, 0);
+        const btl_ib_path_info_t back = path(bench, 1);
+
+        assert_true(!there.checking && there.answered);
+        assert_in_range(there.sent, sizes[i] - STEP, sizes[i]);
+        assert_int_equal(bench_datagram_max(bench, 0, 1), there.sent);
+        assert_int_equal(back.sent, MOST);
+        assert_int_equal(back.came, there.sent);
+        assert_true(bench_counters(bench, 0)->black_holes > 0);
+        assert_int_equal(bench_counters(bench, 1)->black_holes, 0);
+        talk(bench, 2);
+        end(bench);
+    }
+}
+
+/* Less than any network carries: the check ends, and says that no large datagram gets there. */
+static void next_to_nothing(void **state)
+{
+    bench_t *bench = checked(0, 200);
+    const btl_ib_path_info_t there = path(bench, 0);
+
+    (void) state;
+    assert_true(!there.checking && there.answered);
+    assert_int_equal(there.sent, 0);
+    end(bench);
+}
+
+static void one_way(void **state)
+{
+    bench_t *bench = checked(0, 0);
+    const btl_ib_path_info_t there = path(bench, 0);
+    const btl_ib_path_info_t back = path(bench, 1);
+
+    (void) state;
+    assert_true(there.checking && there.heard && !there.answered);
+    assert_true(back.checking && !back.heard && !back.answered);
+    assert_int_equal(there.sent + there.came + back.sent + back.came, 0);
+    bench->loses = NULL; /* it was only for a while */
+    bench_run(bench, SECOND);
+    assert_int_equal(path(bench, 0).sent, MOST);
+    assert_int_equal(path(bench, 1).sent, MOST);
+    end(bench);
+}
+
+/* A few that are lost by chance say nothing of the size. */
+static bool loses_some(bench_t *bench, const bench_datagram_t *datagram)
+{
+    (void) datagram;
+    return ++bench->scratch[2] % 7 == 0;
+}
+
+static void losses_by_chance(void **state)
+{
+    bench_t *bench = checked(0, 0);
+
+    (void) state;
+    bench->loses = loses_some;
+    bench_run(bench, SECOND);
+    assert_int_equal(path(bench, 0).sent, MOST);
+    assert_int_equal(path(bench, 1).sent, MOST);
+    assert_true(!path(bench, 0).checking && !path(bench, 1).checking);
+    end(bench);
+}
+
+/* Messages that go at the same time arrive, whatever the check finds. */
+static void beside_messages(void **state)
+{
+    bench_t *bench = checked(0, 1300);
+
+    (void) state;
+    for (int i = 0; i < 4; i++) {
+        btl_ib_conn_check_path(bench_conn(bench, 0, 1), bench->now);
+        talk(bench, 2);
+        bench_run(bench, SECOND);
+        assert_in_range(path(bench, 0).sent, 1300 - STEP, 1300);
+    }
+    each_delivered_once(bench);
+    end(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_is_well),     cmocka_unit_test(a_hop_carries_less),
+        cmocka_unit_test(next_to_nothing), cmocka_unit_test(one_way),
+        cmocka_unit_test(losses_by_chance), cmocka_unit_test(beside_messages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the plots of tools/bench, stats, trace and the simulator's look. All else of a tool works without matplotlib."""
 
+import sys
+
 COLOURS = ["#1b6ca8", "#d98e04", "#2a9d6f", "#b23a48", "#7b5ea7", "#555555"]
 
 
-class Missing(Exception):
+class Missing(RuntimeError):
     """There is no matplotlib."""
 
 
@@ -14,7 +16,8 @@ def pyplot(option):
     try:
         import matplotlib
     except ImportError as error:
-        raise Missing(f"{option} needs matplotlib (Debian: apt install python3-matplotlib)") from error
+        raise Missing(f"{option} needs matplotlib, which {sys.executable} does not have"
+                      " (Debian: apt install python3-matplotlib)") from error
     matplotlib.use("Agg")
     from matplotlib import cycler
     from matplotlib import pyplot as plots

@@ -109,14 +109,13 @@ static bool is_bad(double share, uint32_t loss)
     return loss <= GOAL_LOSS_MAX && share < GOAL;
 }
 
+/* For tests/sim/plot_grid. */
 static bool write_csv(const char *path, table_t table)
 {
-    char name[4096];
+    FILE *file = fopen(path, "w");
 
-    snprintf(name, sizeof(name), "%s.csv", path);
-    FILE *file = fopen(name, "w");
     if (file == NULL) {
-        perror(name);
+        perror(path);
         return false;
     }
     fprintf(file, "rate_mbits,rtt_us,loss,goodput_mbits,share\n");
@@ -129,136 +128,6 @@ static bool write_csv(const char *path, table_t table)
             }
         }
     }
-    return fclose(file) == 0;
-}
-
-/* ---- picture ---- */
-
-enum {
-    WIDTH = 960,
-    HEIGHT = 380,
-    PANEL = 250, /* wide */
-    PANEL_GAP = 38,
-    LEFT = 72,
-    TOP = 66,
-    TALL = 210,
-};
-
-static const char *const colours[COUNT(rtts)] = {"#1b6ca8", "#2a9d6f", "#d98e04", "#b23a48"};
-static const char *const rtt_names[COUNT(rtts)] = {"10 us", "100 us", "1 ms", "10 ms"};
-static const char *const rate_names[COUNT(rates)] = {"100 Mbit/s", "1 Gbit/s", "10 Gbit/s"};
-
-static double x_of(size_t panel, size_t k)
-{
-    return LEFT + (double) (panel * (PANEL + PANEL_GAP))
-           + (double) PANEL * (0.08 + 0.84 * (double) k / (COUNT(losses) - 1));
-}
-
-static double y_of(double share)
-{
-    return TOP + TALL * (1 - share);
-}
-
-static void draw_text(FILE *file, double x, double y, const char *anchor, const char *more,
-                      const char *text)
-{
-    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" %s>%s</text>\n", x, y, anchor,
-            more, text);
-}
-
-static void draw_axes(FILE *file, size_t panel)
-{
-    double left = LEFT + (double) (panel * (PANEL + PANEL_GAP));
-    char label[32];
-
-    fprintf(file,
-            "<rect x=\"%.1f\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#fafafa\" "
-            "stroke=\"#888\"/>\n",
-            left, TOP, PANEL, TALL);
-    for (int i = 0; i <= 5; i++) {
-        double share = i / 5.0;
-        fprintf(file,
-                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e2e2e2\"/>\n",
-                left, left + PANEL, y_of(share), y_of(share));
-        if (panel == 0) {
-            snprintf(label, sizeof(label), "%.1f", share);
-            draw_text(file, left - 8, y_of(share) + 4, "end", "", label);
-        }
-    }
-    fprintf(file,
-            "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#555\" "
-            "stroke-dasharray=\"5 4\"/>\n",
-            left, x_of(panel, COUNT(losses) - 2), y_of(GOAL), y_of(GOAL));
-    for (size_t k = 0; k < COUNT(losses); k++) {
-        snprintf(label, sizeof(label), "%g", losses[k] / 1e4);
-        draw_text(file, x_of(panel, k), TOP + TALL + 18, "middle", "", label);
-    }
-    draw_text(file, left + PANEL / 2.0, TOP - 10, "middle", "font-weight=\"bold\"",
-              rate_names[panel]);
-    draw_text(file, left + PANEL / 2.0, TOP + TALL + 38, "middle", "", "loss, % in each direction");
-}
-
-static void draw_line(FILE *file, table_t table, size_t panel, size_t t)
-{
-    fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colours[t]);
-    for (size_t k = 0; k < COUNT(losses); k++) {
-        fprintf(file, "%.1f,%.1f ", x_of(panel, k), y_of(table[panel][t][k]));
-    }
-    fprintf(file, "\"/>\n");
-    for (size_t k = 0; k < COUNT(losses); k++) {
-        fprintf(file, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n", x_of(panel, k),
-                y_of(table[panel][t][k]), colours[t]);
-    }
-}
-
-static void draw_legend(FILE *file)
-{
-    double y = TOP + TALL + 72;
-
-    draw_text(file, LEFT, y + 4, "start", "", "round trip:");
-    for (size_t t = 0; t < COUNT(rtts); t++) {
-        double x = LEFT + 84 + 92.0 * (double) t;
-        fprintf(file,
-                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
-                "stroke-width=\"2\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>\n",
-                x, x + 26, y, y, colours[t], x + 13, y, colours[t]);
-        draw_text(file, x + 32, y + 4, "start", "", rtt_names[t]);
-    }
-    fprintf(file,
-            "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#555\" "
-            "stroke-dasharray=\"5 4\"/>\n",
-            LEFT + 476, LEFT + 506, y, y);
-    draw_text(file, LEFT + 514, y + 4, "start", "",
-              "goal: 0.9 up to 5 % loss (headers leave 0.965)");
-}
-
-static bool write_svg(const char *path, table_t table)
-{
-    char name[4096];
-
-    snprintf(name, sizeof(name), "%s.svg", path);
-    FILE *file = fopen(name, "w");
-    if (file == NULL) {
-        perror(name);
-        return false;
-    }
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
-    draw_text(file, LEFT, 28, "start", "font-size=\"16\" font-weight=\"bold\"",
-              "btl_ib: goodput of one stream as a share of rate x (1 - loss)");
-    draw_text(file, 0, 0, "middle", "transform=\"translate(24 171) rotate(-90)\"",
-              "goodput / limit");
-    for (size_t panel = 0; panel < COUNT(rates); panel++) {
-        draw_axes(file, panel);
-        for (size_t t = 0; t < COUNT(rtts); t++) {
-            draw_line(file, table, panel, t);
-        }
-    }
-    draw_legend(file);
-    fprintf(file, "</svg>\n");
     return fclose(file) == 0;
 }
 
@@ -295,7 +164,7 @@ int grid_run(bool quick, const char *path)
     }
     printf("\n%u below %.1f up to %.0f %% loss%s\n", bad, GOAL, GOAL_LOSS_MAX / 1e4,
            bad > 0 ? " (*)" : "");
-    if (path != NULL && !quick && !(write_csv(path, table) && write_svg(path, table))) {
+    if (path != NULL && !quick && !write_csv(path, table)) {
         return 2;
     }
     return bad > 0;

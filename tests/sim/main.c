@@ -338,8 +338,8 @@ static int usage(int status)
           "           --trace prints what happens; --trace-file writes F.0, F.1, ... of each\n"
           "           process, as btl_ib_trace does: for tools/trace\n"
           "btl_ib_sim --list                     list the named scenarios\n"
-          "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; F.csv, "
-          "F.svg\n",
+          "btl_ib_sim --grid [--quick] [--out F] goodput over loss, round trip and rate; a table for\n"
+          "                                      tests/sim/plot_grid\n",
           status == 0 ? stdout : stderr);
     return status;
 }

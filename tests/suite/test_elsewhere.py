@@ -4,6 +4,7 @@
 costs; tools/bench."""
 
 import os
+import sys
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_mpi4py(run, mpi, arguments):
 def test_bench(run, mpi, part):
     if part == "Namespaces" and os.geteuid():
         pytest.skip("network namespaces need root")
-    run("python3", ROOT / "tests/tools/test_bench.py", part, env={"BUILD": str(BUILD)})
+    run(sys.executable, ROOT / "tests/tools/test_bench.py", part, env={"BUILD": str(BUILD)})
 
 
 @pytest.mark.rdma

@@ -3,6 +3,9 @@
 """Parts without Open MPI: unit tests, simulator, models, fuzzers, other processors; plain and with
 sanitizers."""
 
+import re
+import sys
+
 import pytest
 
 from runner.places import BUILD, ROOT, TESTS
@@ -83,9 +86,14 @@ test_sim_asan.table = lambda option: [
 
 @pytest.mark.sim
 @pytest.mark.called("sim/grid")
-def test_grid(run, sim_programs):
-    """A few cells of goodput over loss, round trip and rate, each at its goal."""
+def test_grid(run, sim_programs, tmp_path):
+    """A few cells of goodput over loss, round trip and rate, each at its goal; the table of all of
+    them is plotted as in the documents."""
     simulator(run, sim_programs, "--grid", "--quick")
+    run(sys.executable, "tests/sim/plot_grid", "docs/goodput.csv", tmp_path / "goodput.svg")
+    plots = (tmp_path / "goodput.svg").read_text(), (ROOT / "docs/goodput.svg").read_text()
+    made, shown = (re.findall(r">([^<>\n]+)</text>", plot) for plot in plots)
+    assert made == shown and "round trip 10 ms" in made
 
 
 @pytest.mark.sim

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -180,8 +181,7 @@ def test_tool(run, tmp_path):
 
 @pytest.mark.called("stats/plot")
 def test_plot(run, tmp_path):
-    pytest.importorskip("matplotlib")
     for rank in range(4):
         made_up(tmp_path / f"{rank}.json", rank, retransmits=rank)
-    run.output(STATS, "--plot", tmp_path / "plot.svg", tmp_path)
-    assert "<svg" in (tmp_path / "plot.svg").read_text()
+    run.output(sys.executable, STATS, "--plot", tmp_path / "plot.svg", tmp_path)
+    assert ">received_bytes<" in (tmp_path / "plot.svg").read_text()

@@ -209,10 +209,15 @@ class Parts(unittest.TestCase):
             texts = [element.text for element in ElementTree.parse(files[1]).iter() if element.text]
             self.assertIn("a<b", texts)
             self.assertIn("64 B", texts)
+            both = Path(place, "both.svg")
+            self.assertEqual(plots.Plots(results, [turn, one], ours).write(both), [both])
+            texts = [element.text for element in ElementTree.parse(both).iter() if element.text]
+            self.assertTrue({"latency, clean", "rate, clean"} <= set(texts))
 
-    def test_labels_keep_apart(self):
-        self.assertEqual(plots.spread([10, 12, 100], 16, 0, 110), [10, 26, 100])
-        self.assertEqual(plots.spread([100, 101, 102], 16, 0, 110), [78, 94, 110])
+    def test_plots_need_matplotlib(self):
+        with mock.patch.dict(sys.modules, {"matplotlib": None}), \
+                self.assertRaisesRegex(RuntimeError, "^--svg needs matplotlib, .*python3-matplotlib"):
+            session.Bench(options_of("--hosts", "localhost", "--svg", "x.svg"))
 
 
 class OverDevices(unittest.TestCase):
@@ -314,7 +319,7 @@ class Live(unittest.TestCase):
         self.env = {**os.environ, "NSPFX": f"tb{os.getpid()}h"}
 
     def start(self, *arguments):
-        words = [str(BENCH), "--build", os.environ["BUILD"], "--seconds", "0.02", "--rounds", "1", *arguments]
+        words = [sys.executable, str(BENCH), "--build", os.environ["BUILD"], "--seconds", "0.02", "--rounds", "1", *arguments]
         process = subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)

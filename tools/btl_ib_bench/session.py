@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import plotting
+
 from . import candidates as cands
 from . import devices, facts, places, plan
 from .networks import FLOOR, NETWORKS
@@ -118,6 +120,8 @@ class Bench:
                                    ("limit", options.limit, 0), ("range", options.range, 0)):
             if not least <= value <= 1e6:
                 raise ValueError(f"--{name} {value}: {least} to 1000000")
+        if options.svg:
+            plotting.pyplot("--svg")  # not only after all was measured
         for path in (options.json, options.svg):
             if path and not path.absolute().parent.is_dir():
                 raise ValueError(f"{path}: no directory {path.absolute().parent}")

@@ -10,6 +10,7 @@ line any lines. What is not marked needs a cluster, or changes the machine."""
 import os
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -130,3 +131,16 @@ def test_parameters(run, mpi):
     if shutil.which("mandoc"):
         said = run.output("mandoc", "-T", "lint", "-W", "warning", PAGE, ok=None)
         assert not [line for line in said.splitlines() if "missing date" not in line]
+
+
+@pytest.mark.called("guide/pictures")
+def test_pictures(run, tmp_path):
+    """They are drawn from their tables, with the words of those that are there; how numbers are
+    written on axes depends on matplotlib's version."""
+    run(sys.executable, ROOT / "docs/figures/draw", tmp_path)
+    for name in ("beside-tcp.svg", "queues.svg"):
+        drawn, there = (
+            re.findall(r">([^<>\n]*[A-Za-z][^<>\n]*)</text>", (place / name).read_text())
+            for place in (tmp_path, ROOT / "docs/figures")
+        )
+        assert drawn and drawn == there

@@ -106,6 +106,7 @@ unit_tests = \
     tests/unit/test_onesided \
     tests/unit/test_overtakes \
     tests/unit/test_path_check \
+    tests/unit/test_pauses \
     tests/unit/test_pending \
     tests/unit/test_poll_throttle \
     tests/unit/test_refragment \

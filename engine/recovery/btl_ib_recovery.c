@@ -43,16 +43,8 @@ enum {
     DEFERRED_TURN = 4,      /* while anything is deferred one probe in so many is for that, */
     OLDEST_TURN = 3,        /* and one in so many for the oldest chunk */
     RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
-    PAUSE = 500,            /* us without a poll */
     DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
 };
-
-/* A host that did not poll for so long did something else, or had no processor. What waited for it
- * meanwhile is no standing queue, which a smaller window would make shorter. */
-static uint64_t pause_of(uint32_t away)
-{
-    return away > PAUSE ? away : 0;
-}
 
 static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
@@ -80,8 +72,12 @@ static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
      * the time since the poll before. */
     uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
     conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
-    const uint64_t pauses = pause_of(conn->engine->turn.away) + pause_of(view->away);
+    /* What waited for a host that was away is no standing queue, which a smaller window would make
+     * shorter. */
+    const uint64_t pauses =
+        (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(view->away);
     conn->recovery.sample_pauses = btl_ib_clip_u32(pauses, sample);
+    btl_ib_pauses_note(&conn->recovery.pauses, view->away, conn->engine->clock.now);
 }
 
 void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
@@ -396,7 +392,7 @@ static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 }
 
 /* The patience on a lossy transport: a tail loss probe after two round trips, then timeouts that
- * double. */
+ * double, and are no shorter than the peer's own pauses. */
 static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
 {
     const btl_ib_engine_config_t *config = &conn->engine->config;
@@ -409,6 +405,8 @@ static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
         soon = soon < PROBE_MIN ? PROBE_MIN : soon;
         return soon < timeout ? soon : timeout;
     }
+    const uint32_t pause = btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now);
+    timeout = timeout > pause ? timeout : pause;
     const uint32_t doublings = conn->recovery.probes - 1;
     timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
     return timeout < config->rto_max ? timeout : config->rto_max;
@@ -610,6 +608,7 @@ void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
     btl_ib_recovery_t *recovery = &conn->recovery;
 
     if (recovery->probes == 0) {
+        btl_ib_pauses_judge(&recovery->pauses, recovery->probed > 0);
         recovery->probed = 0;
     }
     if (recovery->unheard == 0) {

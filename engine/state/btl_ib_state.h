@@ -22,6 +22,7 @@
 #include "btl_ib_hotel.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_pacer.h"
+#include "btl_ib_pauses.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
 #include "btl_ib_rnr_runs.h"
@@ -247,6 +248,7 @@ typedef struct btl_ib_sentmap {
 typedef struct btl_ib_recovery {
     btl_ib_timer_t timer;
     btl_ib_rtt_t rtt;
+    btl_ib_pauses_t pauses;
     btl_ib_rack_t rack[BTL_IB_RACKS];
     uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
     uint64_t blocked_since; /* awake: stopped by credit or window with nothing in flight */

@@ -28,6 +28,24 @@ void computes(sim_t *sim)
     finish(sim);
 }
 
+/* Between its messages the peer computes again and again, for 1 to 4 ms: after the first times the
+ * sender waits for it, and repeats no more than one probe a time. */
+void computes_often(sim_t *sim)
+{
+    two(sim);
+    snprintf(sim->procs[1].queues, sizeof(sim->procs[1].queues), "P,256,2");
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    for (uint64_t i = 0; i < 100; i++) {
+        proc_compute(&sim->procs[1], sim->now + SIM_MS(4 - i % 4));
+        say(sim, 0, 1, 20000, 1000);
+        run_settle(sim, SIM_MS(50));
+    }
+    must_be_within(sim, "timeouts for 100 pauses", sim_counters(sim, 0)->timeouts, 4);
+    must_be_within(sim, "copies for 100 pauses", sim_counters(sim, 0)->retransmits, 110);
+    finish(sim);
+}
+
 void sends_then_computes(sim_t *sim)
 {
     two(sim);

@@ -1,0 +1,87 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "btl_ib_pauses.h"
+
+#define SECOND 1000000u
+
+static void test_nothing_known(void **state)
+{
+    btl_ib_pauses_t pauses = {0};
+
+    (void) state;
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 0), 0);
+    btl_ib_pauses_note(&pauses, BTL_IB_PAUSE_MIN, 0); /* not long enough */
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 1), 0);
+}
+
+static void test_longest(void **state)
+{
+    btl_ib_pauses_t pauses = {0};
+
+    (void) state;
+    btl_ib_pauses_note(&pauses, 3000, 100);
+    btl_ib_pauses_note(&pauses, 2000, 200);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 300), 3000);
+    btl_ib_pauses_note(&pauses, 4000, 400);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 500), 4000);
+    btl_ib_pauses_note(&pauses, UINT32_MAX, 600); /* a peer may say anything */
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 700), 10000);
+}
+
+static void test_forgotten(void **state)
+{
+    btl_ib_pauses_t pauses = {0};
+
+    (void) state;
+    btl_ib_pauses_note(&pauses, 3000, 100);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 99 + SECOND), 3000);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 100 + SECOND), 0);
+    btl_ib_pauses_note(&pauses, 1000, 100 + SECOND);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 101 + SECOND), 1000);
+    btl_ib_pauses_note(&pauses, 1000, 100 + 3 * SECOND / 2); /* as long: remembered from now on */
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 101 + 2 * SECOND), 1000);
+}
+
+static void test_lossy(void **state)
+{
+    btl_ib_pauses_t pauses = {0};
+
+    (void) state;
+    btl_ib_pauses_note(&pauses, 3000, 1);
+    btl_ib_pauses_judge(&pauses, true); /* one may be wrong */
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 3000);
+    btl_ib_pauses_judge(&pauses, false);
+    btl_ib_pauses_judge(&pauses, true);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 3000);
+    btl_ib_pauses_judge(&pauses, true);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 0);
+    for (int i = 0; i < 100; i++) { /* a lossy network's for ever, and then a clean one's */
+        btl_ib_pauses_judge(&pauses, true);
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 0);
+        btl_ib_pauses_judge(&pauses, false);
+    }
+    btl_ib_pauses_judge(&pauses, false);
+    assert_int_equal(btl_ib_pauses_expected(&pauses, 2), 3000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_known),
+        cmocka_unit_test(test_longest),
+        cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_lossy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

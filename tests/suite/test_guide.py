@@ -127,7 +127,9 @@ def test_parameters(run, mpi):
     assert "Values: auto, none, swift, cubic.\n" in written["btl_ib_cc"][1]
     assert "Its old name is btl_ib_kicker.\n" in written["btl_ib_progress_thread"][1]
     # What man says is in the output as well.
-    assert "warning" not in run.output("man", "-l", "--warnings=w", PAGE, env={"MANWIDTH": "80"})
+    if shutil.which("man"):
+        said = run.output("man", "-l", "--warnings=w", PAGE, env={"MANWIDTH": "80"})
+        assert "warning" not in said
     if shutil.which("mandoc"):
         said = run.output("mandoc", "-T", "lint", "-W", "warning", PAGE, ok=None)
         assert not [line for line in said.splitlines() if "missing date" not in line]

@@ -121,6 +121,14 @@ class Mpi:
         )
 
 
+def preloaded(run, name, code):
+    """A library whose functions stand in for the system's."""
+    library = BUILD / f"check/{name}.so"
+    library.with_suffix(".c").write_text(code)
+    run(os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", library, library.with_suffix(".c"))
+    return {"LD_PRELOAD": str(library)}
+
+
 @functools.cache
 def library(function, *words):
     """What a function of tools/lib.sh prints."""

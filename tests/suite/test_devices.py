@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from runner.jobs import preloaded
 from runner.places import BUILD
 
 pytestmark = pytest.mark.mpi
@@ -21,14 +22,6 @@ NOT_BUILT = "is none of these"
 def holds(pattern, output):
     """With . for any character."""
     return re.search(pattern, output, re.S)
-
-
-def preloaded(run, name, code):
-    """A library whose functions stand in for the system's."""
-    library = BUILD / f"check/{name}.so"
-    library.with_suffix(".c").write_text(code)
-    run(os.environ.get("CC", "gcc"), "-shared", "-fPIC", "-o", library, library.with_suffix(".c"))
-    return {"LD_PRELOAD": str(library)}
 
 
 def interfaces():

@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two hosts that have one to four interfaces each, besides the one that mpirun uses: which of them
+are joined, and what they carry, as the kernel counts it."""
+
+import os
+import re
+import threading
+
+import pytest
+
+from runner.jobs import preloaded
+from runner.places import ROOT
+
+pytestmark = pytest.mark.mpi
+V4, V6 = "10.91.{0}.{1}/24", "fd91:1{0}::{1}/64"
+
+
+class Link:
+    """From x<here> of the first host to x<there> of the second; `net` numbers its subnet. The MTU
+    is that of both ends, or one for each. Without a `path` each end leads to nobody."""
+
+    def __init__(self, here, there=None, net=None, form=V4, mtu=1500, path=True):
+        self.names = f"x{here}", f"x{here if there is None else there}"
+        self.mtus = mtu if isinstance(mtu, tuple) else (mtu, mtu)
+        net = here if net is None else net
+        nets = net if isinstance(net, tuple) else (net, net)
+        self.addresses = [form.format(nets[end], 2 * here + end + 1) for end in (0, 1)]
+        self.path = path
+
+    def commands(self, hosts):
+        ends = [f"-n {host} link add {name} mtu {mtu} type veth peer name" for host, name, mtu in
+                zip(hosts, self.names, self.mtus)]
+        if self.path:
+            yield f"{ends[0]} {self.names[1]} mtu {self.mtus[1]} netns {hosts[1]}"
+        else:
+            # In the namespace of the bridge: what leads to the host's own is not used at all.
+            for end, host, name in zip(ends, hosts, self.names):
+                yield f"{end} {host[-1]}{name} netns {hosts[0][:-1]}br"
+                yield f"-n {hosts[0][:-1]}br link set {host[-1]}{name} up"
+        for host, name, address in zip(hosts, self.names, self.addresses):
+            yield f"-n {host} address add {address} dev {name}" + " nodad" * (":" in address)
+            yield f"-n {host} link set {name} up"
+
+
+# The links, and the pairs of them that are to be joined: all, if it does not say.
+SCENES = {
+    "one": ([Link(0)], None),
+    "one-ipv6": ([Link(0, form=V6)], None),
+    "two": ([Link(0), Link(1)], None),
+    "same-subnet": ([Link(0, net=5), Link(1, net=5)], None),
+    "three-mtus": ([Link(0, mtu=9000), Link(1), Link(2, form=V6, mtu=1280)], None),
+    "unequal-mtu": ([Link(0, mtu=(9000, 1500)), Link(1, mtu=(1500, 9000))], None),
+    "four": ([Link(0), Link(1, form=V6), Link(2), Link(3, form=V6, mtu=9000)], None),
+    "crossed": ([Link(0, 2), Link(1, 0), Link(2, 1)], None),
+    "no-path": ([Link(0, path=False), Link(1)], None),
+    "no-partner": ([Link(0, net=(7, 8), path=False), Link(1), Link(2, net=(6, 9), path=False)], (1,)),
+    "routed": ([Link(0, net=(3, 4))], None),
+}
+
+
+@pytest.fixture
+def two_hosts(run, mpi, hosts):
+    """Joins two hosts by links, and runs a job over these; returns what it says."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    names = f"{hosts}1", f"{hosts}2"
+    made = []
+
+    def job(links, *words, env=None, **settings):
+        for link in links:
+            made.extend(zip(names, link.names))
+            for command in link.commands(names):
+                run("ip", *command.split())
+        for end, other in ((0, 1), (1, 0)):
+            for link in links:
+                run("ip", "-n", names[end], "route", "replace",
+                    link.addresses[other].rsplit("/", 1)[0], "dev", link.names[end])
+        options = {"if_exclude": "eth0,lo", "transport": "udp", **settings}
+        output = run.output(
+            ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", 2,
+            *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
+            *(word for name, value in options.items()
+              for word in ("--mca", f"btl_ib_{name}", str(value))),
+            *words, env={**mpi.environment, "NSPFX": hosts, **(env or {})},
+        )
+        return output
+
+    yield job
+    for host, name in made:
+        run.output("ip", "-n", host, "link", "delete", name, ok=None)
+
+
+def joined(output):
+    """{(interface, address of the peer)}, of both processes."""
+    return set(re.findall(r"rail \d+ \(udp/(\w+)\) talks to its rail \d+ \(\[?([\da-f.:]+?)\]?:\d+\)",
+                          output))
+
+
+@pytest.mark.parametrize("scene", [pytest.param(scene, id=f"interfaces/{scene}") for scene in SCENES])
+def test_interfaces(mpi, two_hosts, scene):
+    """Each interface is joined with one of the peer's at most, by their subnets; those of different
+    subnets only where there is no other pair. Messages of all sizes arrive."""
+    links, used = SCENES[scene]
+    output = two_hosts(links, mpi.program("randsize"), "rounds=1")
+    assert "OK randsize" in output
+    expected = set()
+    for i in used or range(len(links)):
+        addresses = [address.rsplit("/", 1)[0] for address in links[i].addresses]
+        expected |= {(links[i].names[0], addresses[1]), (links[i].names[1], addresses[0])}
+    assert joined(output) == expected
+
+
+# What drivers of x0 and x1 say of their speed, instead of veth's 10000 Mbit/s.
+SPEEDS = """
+#define _GNU_SOURCE
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int ioctl(int fd, unsigned long question, ...)
+{
+    va_list list;
+    void *argument;
+    int result;
+
+    va_start(list, question);
+    argument = va_arg(list, void *);
+    va_end(list);
+    result = (int) syscall(SYS_ioctl, fd, question, argument);
+    if (0 == result && SIOCETHTOOL == question) {
+        struct ifreq *request = argument;
+        struct ethtool_link_settings *link = (void *) request->ifr_data;
+
+        if (ETHTOOL_GLINKSETTINGS == link->cmd && 'x' == request->ifr_name[0]) {
+            link->speed = '0' == request->ifr_name[1] ? 10000 : 30000;
+        }
+    }
+    return result;
+}
+"""
+
+
+def sent(run, host, link):
+    """Bytes, as the kernel counts them."""
+    path = f"/sys/class/net/{link}/statistics/tx_bytes"
+    return int(run.output("ip", "netns", "exec", host, "cat", path).split()[-1])
+
+
+@pytest.mark.called("interfaces/speeds")
+def test_speeds(run, mpi, hosts, two_hosts):
+    """Long messages are divided by what the devices say of their bandwidth, 1 to 3."""
+    library = preloaded(run, "speeds", SPEEDS)["LD_PRELOAD"]
+    output = two_hosts([Link(0), Link(1)], "-x", f"LD_PRELOAD={library}", mpi.program("stream"),
+                       "bytes=4194304", "seconds=1")
+    assert "x0: " in output and "30000 Mbit/s" in output
+    slow, fast = (sent(run, f"{hosts}1", f"x{i}") for i in (0, 1))
+    assert slow + fast > 100 << 20
+    assert 2.6 < fast / slow < 3.4, f"{fast} to {slow}"
+
+
+@pytest.mark.called("interfaces/dies")
+def test_dies(run, mpi, hosts, two_hosts):
+    """The link that carries three quarters of each long message goes down in the middle of some: all
+    arrive intact by the other."""
+    library = preloaded(run, "speeds", SPEEDS)["LD_PRELOAD"]
+    cut = threading.Timer(2, run, ("ip", "-n", f"{hosts}1", "link", "set", "x1", "down"))
+    cut.start()
+    output = two_hosts([Link(0), Link(1)], "-x", f"LD_PRELOAD={library}", mpi.program("randsize"),
+                       "seconds=4")
+    cut.join()
+    assert "OK randsize" in output
+    assert output.count("what went by udp/x1 goes on by udp/x0") == 2
+    assert sent(run, f"{hosts}1", "x1") > 1 << 20, "the link was cut before it carried anything"

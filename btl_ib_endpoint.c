@@ -83,6 +83,17 @@ static uint32_t first_rail(const btl_ib_modex_t *peer, const int choice[BTL_IB_R
     return i;
 }
 
+/* How many rails reach the peer? */
+static uint32_t count_rails(const btl_ib_modex_t *peer, const int choice[BTL_IB_RAILS_MAX])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
+        count += choice[i] >= 0 && agree_on_atomics(i, peer, choice[i]);
+    }
+    return count;
+}
+
 /* ---- adding ---- */
 
 static btl_ib_endpoint_t *make_endpoint(btl_ib_module_t *module, struct opal_proc_t *proc,
@@ -143,6 +154,7 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
         return NULL;
     }
     endpoint->remote_rail = (uint32_t) remote_rail;
+    endpoint->rails = count_rails(peer, choice);
     endpoint->first_rail = first_rail(peer, choice);
     endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     endpoint->answers = peer->answers;

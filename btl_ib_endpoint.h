@@ -20,6 +20,7 @@ struct mca_btl_base_endpoint_t {
     struct opal_proc_t *proc;
     btl_ib_conn_t *conn;        /* NULL: this is the own process */
     uint32_t remote_rail;       /* of the peer */
+    uint32_t rails;             /* by which the peer is reached, this one included */
     uint32_t first_rail;        /* of the modules that reach the peer: that of the first one */
     uint32_t first_remote;      /* and the rail of the peer that it talks to */
     btl_ib_list_t failed_frags; /* fragments that came back from a dying connection */

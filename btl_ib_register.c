@@ -86,6 +86,19 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
     return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
 }
 
+/*
+ * Does ob1 want to offer a message to be fetched? It would be by one GET, over one rail: that of
+ * the highest bandwidth. If ob1 cannot register the message its receiver asks for it by PUTs, which
+ * ob1 divides among all rails, by their bandwidths.
+ */
+static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
+                           uint32_t flags)
+{
+    return MCA_BTL_ENDPOINT_ANY != endpoint && endpoint->rails > 1
+           && MCA_BTL_REG_FLAG_REMOTE_READ == (flags & REMOTE_ACCESS)
+           && 0 != (module->super.btl_flags & MCA_BTL_FLAGS_PUT);
+}
+
 /* Let the engine serve it to peers. Words that only devices change it does not change for
  * anybody. */
 static int add_region(const btl_ib_module_t *module, btl_ib_memory_t *memory, char *from,
@@ -108,10 +121,14 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
                                                    size_t size, uint32_t flags)
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
-    btl_ib_memory_t *memory = (btl_ib_memory_t *) opal_free_list_get(&module->memory);
+    btl_ib_memory_t *memory;
     char *from = base;
     int rc = 0;
 
+    if (is_for_one_get(module, endpoint, flags)) {
+        return NULL;
+    }
+    memory = (btl_ib_memory_t *) opal_free_list_get(&module->memory);
     if (OPAL_UNLIKELY(NULL == memory)) {
         return NULL;
     }

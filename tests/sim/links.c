@@ -23,24 +23,36 @@ typedef enum stage {
 
 void links_make(sim_t *sim, uint64_t out, uint64_t in, uint64_t queue)
 {
-    sim->out = calloc(sim->nprocs, sizeof(*sim->out));
-    sim->in = calloc(sim->nprocs, sizeof(*sim->in));
-    for (uint32_t i = 0; i < sim->nprocs; i++) {
+    uint32_t count = sim->nprocs * sim->nrails;
+
+    sim->out = calloc(count, sizeof(*sim->out));
+    sim->in = calloc(count, sizeof(*sim->in));
+    for (uint32_t i = 0; i < count; i++) {
         sim->out[i].rate = out;
         sim->in[i].rate = in;
         sim->in[i].queue = queue;
     }
 }
 
+void links_rail(sim_t *sim, uint32_t rail, uint64_t rate)
+{
+    for (uint32_t i = 0; i < sim->nprocs; i++) {
+        sim->out[i * sim->nrails + rail].rate = rate;
+        sim->in[i * sim->nrails + rail].rate = rate;
+    }
+}
+
 static wire_t *wire_of(sim_t *sim, const datagram_t *d, stage_t stage)
 {
+    uint32_t rail = d->src % sim->nrails; /* which it really goes by, see rail_open() */
+
     switch (stage) {
     case STAGE_OUT:
-        return &sim->out[d->from];
+        return &sim->out[d->from * sim->nrails + rail];
     case STAGE_CORE:
         return &sim->core;
     default:
-        return &sim->in[d->to];
+        return &sim->in[d->to * sim->nrails + rail];
     }
 }
 

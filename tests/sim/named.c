@@ -223,6 +223,8 @@ const named_scenario_t named_scenarios[] = {
     {"late_refusals", "refusals of what an earlier life of the connection sent", late_refusals},
     {"device_failure", "our device fails", device_failure},
     {"failover_sender", "one of two devices fails in the middle of transfers", failover_sender},
+    {"failover_striped", "one of two devices fails in the middle of PUTs that are striped 1 to 3",
+     failover_striped},
     {"failover_many", "three devices of five processes fail", failover_many},
     {"failover_both", "both ends of a wire fail at once", failover_both},
     {"failover_idle", "a device fails that nobody uses just now", failover_idle},

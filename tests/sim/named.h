@@ -139,6 +139,7 @@ void rail_full(sim_t *sim);
 
 /* named_failover.c */
 void failover_sender(sim_t *sim);
+void failover_striped(sim_t *sim);
 void failover_many(sim_t *sim);
 void failover_both(sim_t *sim);
 void failover_idle(sim_t *sim);

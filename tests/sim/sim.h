@@ -507,7 +507,7 @@ struct sim {
     uint64_t tag_from;   /* ns: tag 200 has a receiver from then on */
     uint64_t down_time;  /* ns between two lives */
     uint64_t healed_at;  /* ns: no fault any more since; 0: not yet */
-    wire_t *out, *in;    /* of each process, or NULL: no such links */
+    wire_t *out, *in;    /* of each rail of each process, or NULL: no such links */
     wire_t core;         /* between all of them, if it has a rate */
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
@@ -587,8 +587,11 @@ void net_again(sim_t *sim, const datagram_t *d);
 void net_release(sim_t *sim);
 
 /* links.c */
-/* Give each process a link out, with an endless queue, and a link in: Mbit/s and bytes of queue. */
+/* Give each rail of each process a link out, with an endless queue, and a link in: Mbit/s and bytes
+ * of queue. */
 void links_make(sim_t *sim, uint64_t out, uint64_t in, uint64_t queue);
+/* Another rate for one of the rails. */
+void links_rail(sim_t *sim, uint32_t rail, uint64_t rate);
 /* `d` takes `delay` and its way over the links, and is then given to `arrive`. */
 void links_send(sim_t *sim, datagram_t *d, uint64_t delay, event_fn_t arrive);
 bool links_is_event(event_fn_t fn);

@@ -89,6 +89,9 @@ static bool take(btl_ib_info_args_t *args, int option)
         return add_queues(args, optarg);
     case 't':
         return transport(args, optarg);
+    case 'c': /* as the first word it never comes here */
+        fputs("ib_info: --check is to be the first word\n", stderr);
+        return false;
     case 'b':
         args->action = BTL_IB_INFO_MEMORY;
         return number("budget", optarg, &bytes, &args->budget);
@@ -100,6 +103,7 @@ static bool take(btl_ib_info_args_t *args, int option)
 bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[])
 {
     static const struct option options[] = {
+        {"check", no_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {"json", no_argument, NULL, 'j'},

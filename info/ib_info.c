@@ -5,9 +5,11 @@
 
 /* ib_info: what btl ib would do on this host, without an MPI program. */
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "aead.h"
 #include "btl_ib_frag.h"
@@ -128,12 +130,36 @@ static int show(const btl_ib_info_args_t *args)
     return 0 == fflush(stdout) && count > 0 ? EXIT_SUCCESS : EXIT_NO_DEVICE;
 }
 
+/* --check: the checks between hosts are a program of their own, ib_doctor, beside this one. Returns
+ * only if it cannot be started. */
+static int check(char *argv[])
+{
+    char path[PATH_MAX];
+    const ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
+    char *slash = NULL;
+
+    if (len > 0 && (size_t) len < sizeof(path)) {
+        path[len] = '\0';
+        slash = strrchr(path, '/');
+    }
+    if (NULL != slash) {
+        snprintf(slash + 1, sizeof(path) - (size_t) (slash + 1 - path), "ib_doctor");
+        argv[0] = path;
+        execv(path, argv);
+        perror(path);
+    }
+    return EXIT_BAD_ARGUMENTS;
+}
+
 int main(int argc, char *argv[])
 {
     btl_ib_info_args_t args;
     char why[256];
     int status;
 
+    if (argc > 1 && 0 == strcmp(argv[1], "--check")) {
+        return check(argv + 1);
+    }
     if (!btl_ib_info_args_parse(&args, argc, argv)) {
         return EXIT_BAD_ARGUMENTS;
     }

@@ -97,12 +97,13 @@ def verdicts(lines):
 
 
 def test_good(network):
-    """All reach each other; each side knows the same of both directions, and no message was sent."""
+    """All reach each other; each side knows the same of both directions."""
     lines, said = network.job()
     for (rank, other), words in lines.items():
         _, host, device, own, theirs, verdict, sent, came, most, rtt = words
         assert host == f"{network.prefix}{other + 1}"
-        assert (device, verdict, sent, came, most) == ("udp/eth0", "ok", "64-1472", "64-1472", "1472")
+        assert (device, verdict) == ("udp/eth0", "ok")
+        assert (sent, came, most) == ("64-1472", "64-1472", "1472")
         assert lines[other, rank][3:5] == [theirs, own]
         assert 0 < int(rtt) < 1000000
     assert "btl_ib" not in said
@@ -142,7 +143,7 @@ def test_one_way(network):
     rows, findings, _ = network.joined(ok=False)
     assert rows == [[".", "x", "x"], ["+", ".", "ok"], ["+", "ok", "."]]
     (finding,) = findings
-    assert finding.startswith(f"{network.prefix}1 (udp/eth0, 10.77.0.1): what it sends gets nowhere")
+    assert finding.startswith(f"{network.prefix}1 (udp/eth0, 10.77.0.1): what it sends gets no")
 
 
 def test_firewalls(network):

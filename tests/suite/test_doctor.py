@@ -1,0 +1,194 @@
+# Copyright (c) 2026 The btl_ib developers. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""ib_doctor, that is ib_info --check: what it says of hosts and networks that are well, or not."""
+
+import json
+import os
+import re
+
+import pytest
+
+from runner.places import BUILD, ROOT
+
+pytestmark = [pytest.mark.mpi, pytest.mark.limit(60)]
+DOCTOR = BUILD / "ib_doctor"
+INFO = BUILD / "ib_info"
+GUIDE = ROOT / "docs/guide/connectivity.md"
+
+
+class Network:
+    """Two hosts with two links each; what is done to them is undone at the end."""
+
+    def __init__(self, run, mpi, prefix):
+        self.run, self.prefix = run, prefix
+        self.environment = {**mpi.environment, "NSPFX": prefix}
+
+    def tool(self, name, *words):
+        self.run.output(ROOT / "tools" / name, *words, env=self.environment)
+
+    def inside(self, place, *words):
+        return self.run.output("ip", "netns", "exec", f"{self.prefix}{place}", *words)
+
+    def narrow(self):
+        """Between the first link of the second host and the others is a cable with an MTU of
+        1300, behind one more switch."""
+        for words in ("add br1 type bridge", "add up0 mtu 1300 type veth peer name up1 mtu 1300",
+                      "set up0 master br0 up", "set up1 master br1 up", "set p2 master br1",
+                      "set br1 up"):  # fmt: skip
+            self.inside("br", "ip", "link", *words.split())
+
+    def widen(self):
+        self.inside("br", "ip", "link", "set", "p2", "master", "br0")
+        self.inside("br", "sh", "-c", "ip link del br1 && ip link del up0")
+
+    def check(self, *words, ok, **parameters):
+        """[(status, where, check, rest)] of what it says, from the first host."""
+        settings = {f"OMPI_MCA_btl_ib_{name}": str(value) for name, value in parameters.items()}
+        said = self.run.output(
+            "ip", "netns", "exec", f"{self.prefix}1", INFO, "--check", "--agent",
+            f"{ROOT}/tools/nshosts rsh", *words, ok=ok,
+            env={**self.environment, "OMPI_MCA_btl_ib_transport": "udp", **settings},
+        )  # fmt: skip
+        return re.findall(r"^(OK|WARN|BAD) +(.+?)  ([\w /]+): (.*)$", said, re.M)
+
+
+@pytest.fixture
+def network(run, mpi, hosts):
+    if not hosts:
+        pytest.skip("several hosts need root")
+    network = Network(run, mpi, hosts)
+    network.tool("nshosts", "second", "on")
+    yield network
+    network.tool("nsbad", "off")
+    network.tool("nsbad", "offloads", "on")
+    network.tool("nshosts", "second", "off")
+
+
+def between(lines, check):
+    """{(device, device): status and text} of what was found from one host to another."""
+    found = {}
+    for status, where, name, text in lines:
+        words = re.fullmatch(r"\S+ (\w+) -> \S+ (\w+)", where)
+        if words and name == check:
+            found.setdefault(f"{words[1]} {words[2]}", []).append((status, text))
+    return found
+
+
+def test_well(network):
+    """Two hosts that are well: nothing is BAD; each fact of each host is there."""
+    other = f"{network.prefix}2"
+    lines = network.check(other, ok=True)
+    assert {status for status, *_ in lines} <= {"OK", "WARN"}
+    here = {(name, text) for _, where, name, text in lines if where == os.uname().nodename}
+    there = {(name, text) for _, where, name, text in lines if where == other}
+    for host, facts in ((1, here), (2, there)):
+        for link, net in (("eth0", "10.77"), ("eth1", "10.78")):
+            assert ("device", f"udp {link}, {net}.0.{host}/24, MTU 1500") in facts
+        assert {"locked memory", "socket buffers", "component"} <= {name for name, _ in facts}
+    assert any(name == "versions" and text.startswith("ib ") for _, _, name, text in lines)
+    for check, text in (("firewall", "datagrams arrive"), ("MTU", "datagrams of 1472 bytes")):
+        found = between(lines, check)
+        assert set(found) == {"eth0 eth0", "eth1 eth1"}
+        for each in found.values():
+            assert len(each) == 2 and all(status == "OK" and text in said for status, said in each)
+
+
+def test_narrow_hop(network):
+    """A hop carries less than both ends: named, with its MTU; the other link is well."""
+    network.tool("nsbad", "offloads", "off")
+    network.narrow()
+    try:
+        found = between(network.check(f"{network.prefix}2", ok=False), "MTU")
+    finally:
+        network.widen()
+    assert [status for status, _ in found["eth1 eth1"]] == ["OK", "OK"]
+    for status, text in found["eth0 eth0"]:
+        assert status == "BAD"
+        assert "the MTU is 1500 and 1500 at the ends, but the path carries 1300 only" in text
+        assert "fix: set the same MTU on each hop" in text and "mtu 1300" in text
+
+
+def test_unequal_ends(network):
+    """Interfaces of one network differ."""
+    network.inside(2, "ip", "link", "set", "eth1", "mtu", "1400")
+    lines = network.check(f"{network.prefix}2", ok=True)
+    assert any(status == "WARN" and name == "MTU" and "1500 here, 1400 there" in text
+               for status, _, name, text in lines)  # fmt: skip
+
+
+def test_firewall(network):
+    """Ports of the range that a firewall closes are named with the range; so is a host whose
+    datagrams vanish."""
+    network.inside(2, "nft", "add table ip doctor; add chain ip doctor in { type filter hook input "
+                   "priority 0; }; add rule ip doctor in udp dport 20005-20006 drop")  # fmt: skip
+    try:
+        lines = network.check(f"{network.prefix}2", ok=False, port_min=20000, port_range=8)
+    finally:
+        network.inside(2, "nft", "delete", "table", "ip", "doctor")
+    for (status, text), (back, _) in between(lines, "firewall").values():
+        assert (status, back) == ("BAD", "OK")
+        assert re.search(r"nothing gets to port 20005, 20006 of 10\.7[78]\.0\.2: UDP, ports 20000 "
+                         "to 20007; fix: open ports 20000 to 20007 for UDP", text)  # fmt: skip
+    network.tool("nsbad", "block", "2")
+    found = between(network.check(f"{network.prefix}2", ok=False), "firewall")
+    for (status, _), (back, text) in found.values():
+        assert (status, back) == ("OK", "BAD")
+        assert "nothing gets to 10.7" in text and "any port (btl_ib_port_min is not set)" in text
+
+
+def test_no_way(network):
+    """Without a route, and without ib: one line each."""
+    network.inside(1, "ip", "route", "add", "blackhole", "10.77.0.2")
+    try:
+        lines = network.check(f"{network.prefix}2", ok=False)
+    finally:
+        network.inside(1, "ip", "route", "del", "blackhole", "10.77.0.2")
+    ((status, text),) = [(status, text) for status, _, name, text in lines if name == "route"]
+    assert status == "BAD" and text.startswith("none to 10.77.0.2")
+    lines = network.check(f"{network.prefix}2", ok=False, if_include="eth7")
+    bad = [name for status, _, name, _ in lines if status == "BAD"]
+    assert len([name for name in bad if name in ("ib_info", "device")]) == 2
+
+
+def test_json(network):
+    """The same lines for programs."""
+    output = network.run.output(
+        "ip", "netns", "exec", f"{network.prefix}1", DOCTOR, "--json", env=network.environment,
+        ok=None,
+    )  # fmt: skip
+    lines = json.loads(output)
+    assert all(set(line) == {"status", "where", "check", "text", "fix"} for line in lines)
+    assert {"device", "locked memory", "component"} <= {line["check"] for line in lines}
+
+
+def test_agents(run, component, tmp_path):
+    """A host that does not answer, an agent that hangs, ends or is not there: a line, and soon."""
+    agents = {
+        "sleep 300": "no answer within 2 s",
+        "false": "it ended without a word",
+        str(tmp_path / "none"): "No such file or directory",
+    }
+    asks = tmp_path / "asks"
+    asks.write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2\nread answer </dev/tty\n")
+    asks.chmod(0o755)
+    agents[str(asks)] = "/dev/tty"
+    for agent, text in agents.items():
+        shell = tmp_path / "agent"
+        shell.write_text(f"#!/bin/sh\nexec {agent}\n")
+        shell.chmod(0o755)
+        command = agent if "none" in agent else shell
+        said = run.output(DOCTOR, "--agent", command, "--timeout", 2, "n7", ok=False)
+        (bad,) = [line for line in said.splitlines() if re.match(r"BAD +n7 ", line)]
+        assert text in bad and 'fix: does "' in bad
+    # Open MPI's parameter names the agent, too.
+    agent = {"OMPI_MCA_plm_rsh_agent": "false"}
+    said = run.output(DOCTOR, "--timeout", 2, "n7", ok=False, env=agent)
+    assert re.search('BAD +n7  host: it ended without a word; fix: does "false n7', said)
+
+
+def test_arguments(run, component):
+    assert "usage" in run.output(DOCTOR, "--tmeout", 3, ok=False)
+    assert "1 to 3600 were right" in run.output(DOCTOR, "--timeout", 0, ok=False)
+    assert "--check is to be the first word" in run.output(INFO, "--json", "--check", ok=False)
+    assert "ib_info --check [HOST...]" in run.output(INFO, "--check", "--help")
+    assert "--check [HOST]..." in run.output(INFO, "--help")

@@ -297,6 +297,17 @@ static btl_ib_atomics_t atomics_of(const btl_ib_module_t *module)
                : BTL_IB_ATOMICS_DEVICE;
 }
 
+/* Bytes of this process that ib may take, as btl_ib_memory_max says; 0: no limit. */
+static uint64_t memory_max(const btl_ib_component_t *component)
+{
+    btl_ib_registration_host_t host = btl_ib_registration_host(btl_ib_compat_local_processes());
+    uint64_t bytes = 0;
+
+    host.lockable = UINT64_MAX;
+    (void) btl_ib_registration_limit_parse(component->params.memory_max, &host, &bytes);
+    return bytes;
+}
+
 /* Open the devices, and make modules of them. */
 static bool make_modules(btl_ib_component_t *component)
 {
@@ -315,6 +326,7 @@ static bool make_modules(btl_ib_component_t *component)
         .processes = btl_ib_compat_universe_size(),
         .peers = 1 < processes ? processes - 1 : 0,
         .sizes = &sizes,
+        .memory_max = memory_max(component),
         .engine = component->engine,
         .log = &component->log,
         .rejected = &rejected,

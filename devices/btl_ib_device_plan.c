@@ -250,6 +250,14 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     return true;
 }
 
+void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_table_t *queues,
+                            btl_ib_device_plan_t *plan)
+{
+    plan->queues = *queues;
+    (void) btl_ib_queues_clamp(&plan->queues, plan->attr.max_datagram);
+    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+}
+
 void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,
                             const btl_ib_queue_table_t *queues, btl_ib_device_plan_t *plan)
 {
@@ -262,8 +270,6 @@ void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transpor
                 .rc_reads = params->rc_reads,
             },
         .attr = *attr,
-        .queues = *queues,
     };
-    (void) btl_ib_queues_clamp(&plan->queues, attr->max_datagram);
-    btl_ib_device_plan_open(params, &plan->config, &plan->queues, &plan->open);
+    btl_ib_device_plan_use(params, queues, plan);
 }

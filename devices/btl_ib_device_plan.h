@@ -54,6 +54,10 @@ bool btl_ib_device_plan(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_config_t *config,
                              const btl_ib_queue_table_t *table, btl_ib_open_params_t *open);
 
+/* Change a plan: these queues, clamped to its datagrams. */
+void btl_ib_device_plan_use(const btl_ib_params_t *params, const btl_ib_queue_table_t *queues,
+                            btl_ib_device_plan_t *plan);
+
 /* Plan for a device that is not there, with such attributes and queues, which are clamped to
  * its datagrams; no table has a section for it. */
 void btl_ib_device_plan_for(const btl_ib_params_t *params, const btl_ib_transport_attr_t *attr,

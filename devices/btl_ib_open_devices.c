@@ -15,6 +15,7 @@
 #include "btl_ib_device_plan.h"
 #include "btl_ib_device_report.h"
 #include "btl_ib_help.h"
+#include "btl_ib_memory_max.h"
 #include "btl_ib_near_devices.h"
 #include "btl_ib_verbose.h"
 #include "btl_ib_wire_choice.h"
@@ -31,7 +32,8 @@ typedef struct search {
     uint32_t count; /* of them */
     btl_ib_device_wishes_t wishes;
     btl_ib_near_devices_t near;
-    uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
+    uint64_t memory; /* bytes that each device may take; 0: no limit */
+    uint32_t sized;  /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
     bool ports_taken;                    /* of those that may be used: nothing else is tried */
@@ -134,6 +136,10 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
         return NULL;
     }
     report_clamped(search, device, plan);
+    if (0 != search->memory) {
+        btl_ib_memory_max_apply(search->request->sizes, type, device->name, search->request->peers,
+                                search->memory, plan);
+    }
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);
     rc = type->open(device, &open, &transport);
@@ -216,9 +222,14 @@ static void report_memory(const search_t *search, const btl_ib_transport_type_t 
 static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *list, int count)
 {
+    const int rails = count * search->params->qps_per_port;
     btl_ib_device_plan_t plan;
 
-    for (int n = 0; n < count * search->params->qps_per_port; ++n) {
+    search->memory = rails > 0 ? search->request->memory_max / (uint64_t) rails : 0;
+    if (0 != search->request->memory_max && 0 == search->memory) {
+        search->memory = 1;
+    }
+    for (int n = 0; n < rails; ++n) {
         const btl_ib_device_t *device = &list[n % count];
         btl_ib_transport_t *transport;
 

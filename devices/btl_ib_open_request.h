@@ -23,6 +23,7 @@ typedef struct btl_ib_open_request {
     uint32_t processes; /* the runtime has places for, 0: it does not say */
     uint32_t peers;     /* the other processes of the job, as far as the runtime says */
     const struct btl_ib_process_sizes *sizes;
+    uint64_t memory_max; /* bytes of this process that devices may take together; 0: no limit */
     btl_ib_engine_t *engine;
     btl_ib_log_state_t *log;
     btl_ib_rejected_devices_t *rejected; /* devices that are turned down are put here */

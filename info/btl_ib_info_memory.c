@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "btl_ib_memory_max.h"
 #include "btl_ib_queues.h"
 
 /* What a device of each transport is taken to be, as none need be there. */
@@ -34,16 +35,6 @@ static const struct {
 };
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
-/* Queues that are suggested, the best first; before them come a transport's own. */
-static const char *const fewer[] = {
-    "P,256,128:S,8192,512,256,32:S,65536,128,64,8",
-    "P,256,64:S,8192,256,128,16:S,65536,64,32,4",
-    "P,256,32:S,8192,128,64,8:S,65536,32,16,2",
-    "P,256,16:S,8192,64,32,4:S,65536,16,8,1",
-    "S,256,256,128,32:S,8192,64,32,4:S,65536,16,8,1",
-    NULL,
-};
 
 /* Something that was computed. */
 typedef struct cost {
@@ -90,20 +81,12 @@ static bool parse(const char *spec, btl_ib_queue_table_t *table)
     return false;
 }
 
-/* What a process takes with these queues, in a job with so many peers; `whole`: with shared queues
- * as large as they may grow. */
+/* What a process takes with these queues, in a job with so many peers. */
 static void compute(const btl_ib_process_sizes_t *sizes, int kind,
-                    const btl_ib_queue_table_t *table, uint32_t peers, bool whole, cost_t *cost)
+                    const btl_ib_queue_table_t *table, uint32_t peers, cost_t *cost)
 {
-    btl_ib_queue_table_t queues = *table;
-
-    for (uint32_t i = 0; whole && i < queues.count; ++i) {
-        btl_ib_queue_t *queue = &queues.q[i];
-
-        queue->init = BTL_IB_QUEUE_SHARED == queue->type ? queue->num : queue->init;
-    }
     memset(cost, 0, sizeof(*cost));
-    btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, &queues, &cost->plan);
+    btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, table, &cost->plan);
     btl_ib_device_footprint(sizes, type_of(kind), &cost->plan, peers, &cost->footprint);
 }
 
@@ -167,7 +150,7 @@ static void print_table(const btl_ib_info_args_t *args, const btl_ib_process_siz
         }
         printf("%-12s", kinds[kind].name);
         for (uint32_t i = 0; i < args->queue_count; ++i) {
-            compute(sizes, kind, &tables[i], peers_of(args), false, cost);
+            compute(sizes, kind, &tables[i], peers_of(args), cost);
             printf(" %14" PRIu64,
                    btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS));
         }
@@ -177,33 +160,6 @@ static void print_table(const btl_ib_info_args_t *args, const btl_ib_process_siz
 
 /* ---- a budget ---- */
 
-/* The first that fits, with shared queues as large as they grow. Returns false, and the least that
- * any takes, if none does. */
-static bool suggest(const btl_ib_process_sizes_t *sizes, const btl_ib_info_args_t *args, int kind,
-                    cost_t *cost, const char **spec, uint64_t *bytes)
-{
-    const btl_ib_transport_type_t *type = type_of(kind);
-    const char *own[] = {type->default_queues, type->shared_queues};
-    btl_ib_queues_error_t error;
-    btl_ib_queue_table_t table;
-    uint64_t least = UINT64_MAX;
-
-    for (size_t i = 0; i < 2 || NULL != fewer[i - 2]; ++i) {
-        *spec = i < 2 ? own[i] : fewer[i - 2];
-        if (NULL == *spec || 0 != btl_ib_queues_parse(*spec, &table, &error)) {
-            continue;
-        }
-        compute(sizes, kind, &table, peers_of(args), true, cost);
-        *bytes = btl_ib_footprint_held(&cost->footprint, BTL_IB_FOOTPRINT_PROCESS);
-        if (*bytes <= args->budget) {
-            return true;
-        }
-        least = *bytes < least ? *bytes : least;
-    }
-    *bytes = least;
-    return false;
-}
-
 static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *sizes,
                              const btl_ib_info_args_t *args, cost_t *cost)
 {
@@ -211,26 +167,32 @@ static int print_suggestions(btl_ib_info_out_t *out, const btl_ib_process_sizes_
 
     btl_ib_info_list(out, "suggestions");
     for (int kind = 0; kind < KINDS; ++kind) {
-        const char *spec = NULL;
+        btl_ib_memory_max_info_t best;
+        btl_ib_queues_error_t error;
+        btl_ib_queue_table_t table;
         char prefix[32];
-        uint64_t bytes;
 
-        if (!wanted(args, kind)) {
+        if (!wanted(args, kind)
+            || 0 != btl_ib_queues_parse(type_of(kind)->default_queues, &table, &error)) {
             continue;
         }
-        if (!suggest(sizes, args, kind, cost, &spec, &bytes)) {
+        btl_ib_device_plan_for(sizes->params, &kinds[kind].attr, &table, &cost->plan);
+        cost->plan.queues.count = 0; /* nobody asked for them: the first that fit */
+        best = btl_ib_memory_max_fit(sizes, type_of(kind), peers_of(args), args->budget,
+                                     &cost->plan);
+        if (best.taken > args->budget) {
             fprintf(stderr,
                     "ib_info: %s: with %u peers no queues fit into %" PRIu64 " bytes of a process; "
                     "the least takes %" PRIu64 "\n",
-                    kinds[kind].name, peers_of(args), args->budget, bytes);
+                    kinds[kind].name, peers_of(args), args->budget, best.taken);
             status = EXIT_FAILURE;
             continue;
         }
         snprintf(prefix, sizeof(prefix), "suggestion %s", kinds[kind].name);
         btl_ib_info_object(out, NULL, prefix);
         btl_ib_info_json_text(out, "transport", kinds[kind].name);
-        btl_ib_info_text(out, "queues", spec);
-        btl_ib_info_number(out, "process", bytes, "bytes");
+        btl_ib_info_text(out, "queues", best.spec);
+        btl_ib_info_number(out, "process", best.taken, "bytes");
         btl_ib_info_object_end(out);
     }
     btl_ib_info_list_end(out);
@@ -251,7 +213,7 @@ int btl_ib_info_memory(btl_ib_info_out_t *out, const btl_ib_process_sizes_t *siz
         btl_ib_info_list(out, "memory");
         for (int kind = 0; kind < KINDS; ++kind) {
             for (uint32_t i = 0; i < args->queue_count && wanted(args, kind); ++i) {
-                compute(sizes, kind, &tables[i], peers_of(args), false, cost);
+                compute(sizes, kind, &tables[i], peers_of(args), cost);
                 print_cost(out, args, kind, args->queues[i], cost);
             }
         }

@@ -302,6 +302,12 @@ static const btl_ib_param_text_t texts[] = {
                "what each reaches, with the sizes of datagrams that get there, which "
                "tools/connectivity joins; waits at most btl_ib_connect_timeout, or 60 s if that is "
                "0 (text: a name, as of btl_ib_stats_file; default: empty, none)"),
+    TEXT_PARAM(memory_max, "memory_max", "0", 9,
+               "Memory that ib takes in the processes of a host together, in equal shares: where "
+               "the receive queues would take more in a job of this size, shared ones and fewer "
+               "buffers are used instead, which a line tells; see ib_info --budget (text: a number "
+               "of bytes, 0 to 18446744073709551615, also with k, M, G, or a part of the host's "
+               "memory, 0% to 100% or 0.0 to 1.0; default: 0, no limit)"),
     TEXT_PARAM(max_pinned, "max_pinned", "50%", 3,
                "Memory that the processes of the job on a host together keep registered with RDMA "
                "devices at most, in use or cached, in equal shares; processors move what is more "

@@ -55,6 +55,7 @@ typedef struct btl_ib_params {
     const char *ordering;  /* btl_ib_memory_ordering: "strict" or "relaxed" */
     const char *checksum;  /* "none" or "crc32c" */
     const char *auth;      /* "none", "integrity" or "encrypt" */
+    char *memory_max;      /* the same that ib takes by itself; "0": no limit */
     char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
     const char *atomics;   /* "auto", "device" or "host" */
     int poll_burst;        /* datagrams in one progress call */

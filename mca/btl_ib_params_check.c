@@ -233,22 +233,27 @@ static bool check_choice(const btl_ib_params_t *params, const btl_ib_param_choic
                   expected, words[0]);
 }
 
-static bool check_choices(const btl_ib_params_t *params)
+static bool check_memory(const btl_ib_params_t *params, const char *name, const char *text,
+                         const char *standard)
 {
     uint64_t value;
     bool is_share;
-    const char *problem =
-        btl_ib_value_bytes_or_share(text_of(params->max_pinned), &value, &is_share);
-    bool ok = true;
+    const char *problem = btl_ib_value_bytes_or_share(text_of(text), &value, &is_share);
+
+    return NULL == problem
+           || refuse(params, name, problem,
+                     "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after "
+                     "it), or 0% to 100%, or 0.0 to 1.0",
+                     standard);
+}
+
+static bool check_choices(const btl_ib_params_t *params)
+{
+    const bool pinned = check_memory(params, "max_pinned", params->max_pinned, "50%");
+    bool ok = check_memory(params, "memory_max", params->memory_max, "0") && pinned;
 
     for (size_t i = 0; i < BTL_IB_CHOICES; ++i) {
         ok = check_choice(params, &btl_ib_param_table.choices[i]) && ok;
-    }
-    if (NULL != problem) {
-        ok = refuse(params, "max_pinned", problem,
-                    "0 to 18446744073709551615 (bytes, or with k, M, G or KiB, MiB, GiB after it), "
-                    "or 0% to 100%, or 0.0 to 1.0",
-                    "50%");
     }
     return ok;
 }

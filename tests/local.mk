@@ -159,6 +159,7 @@ if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_footprint_rc \
     tests/unit/test_footprint_ud \
+    tests/unit/test_memory_max \
     tests/unit/test_pin_probe \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
@@ -277,6 +278,10 @@ tests_unit_test_memory_handle_SOURCES = tests/unit/test_memory_handle.c registra
 tests_unit_test_memory_handle_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_memory_handle_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_memory_handle_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread
+tests_unit_test_memory_max_SOURCES = tests/unit/test_memory_max.c
+tests_unit_test_memory_max_CPPFLAGS = $(component_cppflags) $(CMOCKA_CFLAGS) $(BTL_IB_OPAL_CPPFLAGS)
+tests_unit_test_memory_max_CFLAGS = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
+tests_unit_test_memory_max_LDADD = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
     mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_device_region.c \

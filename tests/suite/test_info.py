@@ -229,6 +229,30 @@ def test_memory_report(run, mpi):
     )
 
 
+def test_memory_max(run, mpi):
+    """A limit that is passed is told once a host, with figures, and the job goes on; within a limit
+    the device takes no more, and nothing is told."""
+
+    def job(limit):
+        settings = {"transport": "udp", "memory_report": "1", "memory_max": limit}
+        words = [word for name in settings for word in ("--mca", f"btl_ib_{name}", settings[name])]
+        output = mpi.job(run, 3, "--mca", "btl", "ib,self", *words, mpi.program("ring"), "laps=1")
+        assert "OK ring" in output
+        return output, int(re.search(r"process: all: .* (\d+) with 2 peers", output)[1])
+
+    output, taken = job("3M")
+    line = (
+        rf"btl_ib: \w+: with 2 peers it takes {taken} bytes of each process with receive queues"
+        rf" (\S+); btl_ib_memory_max leaves it {2**20}: \1 are used, with which it takes {taken},"
+        r" as none take less$"
+    )
+    assert len(re.findall(line, output, re.M)) == 1
+    output, taken = job(f"{3 * taken}")
+    assert "btl_ib_memory_max" not in output
+    output, taken = job("50%")
+    assert "btl_ib_memory_max" not in output
+
+
 def examples():
     """(command, lines that it prints) of the guide: blocks that begin with a $."""
     for block in re.findall(r"(?:^    .*\n)+", GUIDE.read_text(), re.M):

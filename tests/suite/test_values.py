@@ -105,6 +105,7 @@ BAD = [
         "or 0% to 100%",
     ),
     ("max_pinned", "half", "it is no number", "0 to 18446744073709551615 (bytes"),
+    ("memory_max", "-1", "it is too small", "0 to 18446744073709551615 (bytes"),
 ]
 # Parameter, value, and what it means.
 GOOD = [

@@ -1,0 +1,134 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_memory_max.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Queues with ever fewer buffers. */
+static const char *const fewer[] = {
+    "P,256,128:S,8192,512,256,32:S,65536,128,64,8",
+    "P,256,64:S,8192,256,128,16:S,65536,64,32,4",
+    "P,256,32:S,8192,128,64,8:S,65536,32,16,2",
+    "P,256,16:S,8192,64,32,4:S,65536,16,8,1",
+    "S,256,256,128,32:S,8192,64,32,4:S,65536,16,8,1",
+};
+
+enum { PLANNED, PLANNED_SHARED, OWN, OWN_SHARED, FEWER };
+enum { CANDIDATES = FEWER + sizeof(fewer) / sizeof(fewer[0]) };
+
+/* All queues of a table but the smallest, shared, with the defaults that follow from num. */
+static bool share(const btl_ib_queue_table_t *table, btl_ib_queue_table_t *shared)
+{
+    btl_ib_queues_error_t error;
+    char spec[512] = "";
+
+    for (uint32_t i = 0; i < table->count; ++i) {
+        const size_t len = strlen(spec);
+
+        snprintf(spec + len, sizeof(spec) - len, "%s%c,%" PRIu32 ",%" PRIu32, i > 0 ? ":" : "",
+                 0 == i && BTL_IB_QUEUE_PER_PEER == table->q[i].type ? 'P' : 'S', table->q[i].size,
+                 table->q[i].num);
+    }
+    return 0 == btl_ib_queues_parse(spec, shared, &error);
+}
+
+/* Can the device share so many buffers? Others than connections have one pool for all peers. */
+static bool can_share(const btl_ib_queue_table_t *table, const btl_ib_transport_attr_t *attr)
+{
+    for (uint32_t i = 0; attr->reliable && i < table->count; ++i) {
+        if (BTL_IB_QUEUE_SHARED == table->q[i].type && table->q[i].num > attr->shared_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Candidate `i`, if there is one: as text, or made of what is planned. */
+static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan, int i,
+                      btl_ib_queue_table_t *table, const char **spec)
+{
+    btl_ib_queues_error_t error;
+
+    *spec = i >= FEWER        ? fewer[i - FEWER]
+            : OWN == i        ? type->default_queues
+            : OWN_SHARED == i ? type->shared_queues
+                              : NULL;
+    if (i < OWN) {
+        *table = plan->queues;
+        return plan->queues.count > 0 && (PLANNED == i || share(&plan->queues, table));
+    }
+    return NULL != *spec && 0 == btl_ib_queues_parse(*spec, table, &error);
+}
+
+/* Bytes of this process with shared queues as large as they may grow. */
+static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_type_t *type,
+                     const btl_ib_queue_table_t *table, uint32_t peers,
+                     const btl_ib_device_plan_t *plan)
+{
+    btl_ib_footprint_t footprint = {.count = 0};
+    btl_ib_device_plan_t grown = *plan;
+    btl_ib_queue_table_t queues = *table;
+
+    for (uint32_t i = 0; i < queues.count; ++i) {
+        btl_ib_queue_t *queue = &queues.q[i];
+
+        queue->init = BTL_IB_QUEUE_SHARED == queue->type ? queue->num : queue->init;
+    }
+    btl_ib_device_plan_use(sizes->params, &queues, &grown);
+    btl_ib_device_footprint(sizes, type, &grown, peers, &footprint);
+    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+}
+
+btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *sizes,
+                                               const btl_ib_transport_type_t *type, uint32_t peers,
+                                               uint64_t bytes, btl_ib_device_plan_t *plan)
+{
+    btl_ib_memory_max_info_t info = {.taken = UINT64_MAX};
+    btl_ib_queue_table_t table, least;
+    const char *spec;
+
+    for (int i = 0; i < CANDIDATES && info.taken > bytes; ++i) {
+        uint64_t taken;
+
+        if (!candidate(type, plan, i, &table, &spec)
+            || (PLANNED != i && !can_share(&table, &plan->attr))) {
+            continue;
+        }
+        taken = cost(sizes, type, &table, peers, plan);
+        info.wanted = PLANNED == i ? taken : info.wanted;
+        if (taken < info.taken) {
+            info.taken = taken;
+            info.spec = spec;
+            least = table;
+        }
+    }
+    if (UINT64_MAX != info.taken) {
+        btl_ib_device_plan_use(sizes->params, &least, plan);
+    }
+    return info;
+}
+
+void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
+                             const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
+                             uint64_t bytes, btl_ib_device_plan_t *plan)
+{
+    char before[512], after[512];
+    btl_ib_memory_max_info_t info;
+
+    btl_ib_queues_format(&plan->queues, before, sizeof(before));
+    info = btl_ib_memory_max_fit(sizes, type, peers, bytes, plan);
+    btl_ib_queues_format(&plan->queues, after, sizeof(after));
+    if (info.wanted > bytes && 0 == opal_process_info.my_local_rank) {
+        opal_output(0,
+                    "btl_ib: %s: with %" PRIu32 " peers it takes %" PRIu64
+                    " bytes of each process with receive queues %s; btl_ib_memory_max leaves it "
+                    "%" PRIu64 ": %s are used, with which it takes %" PRIu64 "%s",
+                    name, peers, info.wanted, before, bytes, after, info.taken,
+                    info.taken > bytes ? ", as none take less" : "");
+    }
+}

@@ -1,0 +1,181 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Receive queues for a limit on memory: which ones take over, over which transport. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_memory_max.h"
+
+enum { PEERS = 511, MIB = 1 << 20 };
+
+static btl_ib_params_t params = {
+    .cc = "auto",
+    .auth = "none",
+    .checksum = "none",
+    .ordering = "strict",
+    .depth_peer = 16384,
+    .depth_total = 24576,
+    .depth_bytes = 32 << 20,
+    .window_max = 49152,
+    .ops_max = 128,
+    .reassembly_max = 512,
+    .credit_pool = 4096,
+    .free_list_num = 8,
+    .qps_per_port = 1,
+};
+static mca_btl_base_module_t limits = {
+    .btl_eager_limit = 65 << 10,
+    .btl_max_send_size = 64 << 10,
+};
+static const btl_ib_process_sizes_t sizes = {
+    .params = &params,
+    .limits = &limits,
+    .fragment = 512,
+};
+
+static btl_ib_transport_attr_t rc = {
+    .max_datagram = 1 << 20,
+    .registered_page = 4096,
+    .reliable = true,
+    .rdma = true,
+    .shared_max = 4096,
+};
+static const btl_ib_transport_attr_t ud = {.max_datagram = 4096, .registered_page = 4096};
+static const btl_ib_transport_attr_t udp = {.max_datagram = 1472};
+
+static const btl_ib_transport_type_t *type_of(const char *name, const char *wire)
+{
+    const btl_ib_transport_type_t *const *type = btl_ib_transport_types;
+
+    while (0 != strcmp((*type)->name, name)
+           || (NULL != wire && 0 != strcmp((*type)->wire, wire))) {
+        ++type;
+    }
+    return *type;
+}
+
+static void plan_for(const char *spec, const btl_ib_transport_attr_t *attr,
+                     btl_ib_device_plan_t *plan)
+{
+    btl_ib_queues_error_t error;
+    btl_ib_queue_table_t table;
+
+    assert_int_equal(btl_ib_queues_parse(spec, &table, &error), 0);
+    btl_ib_device_plan_for(&params, attr, &table, plan);
+}
+
+static uint64_t takes(const btl_ib_transport_type_t *type, const btl_ib_device_plan_t *plan)
+{
+    btl_ib_footprint_t footprint = {.count = 0};
+
+    btl_ib_device_footprint(&sizes, type, plan, PEERS, &footprint);
+    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+}
+
+/* Over connections each peer has queues of its own, which shared ones replace; what the user wrote
+ * is kept in size and number. */
+static void connections(void **state)
+{
+    const btl_ib_transport_type_t *type = type_of("verbs", "rc");
+    btl_ib_memory_max_info_t info;
+    btl_ib_device_plan_t plan;
+
+    (void) state;
+    plan_for("P,256,128:P,65536,64", &rc, &plan);
+    const uint64_t wanted = takes(type, &plan);
+    assert_true(wanted > UINT64_C(2000) * MIB);
+    info = btl_ib_memory_max_fit(&sizes, type, PEERS, 300 * MIB, &plan);
+    assert_int_equal(info.wanted, wanted);
+    assert_null(info.spec);
+    assert_true(info.taken <= 300 * MIB && takes(type, &plan) <= info.taken);
+    assert_int_equal(plan.queues.q[0].type, BTL_IB_QUEUE_PER_PEER);
+    assert_int_equal(plan.queues.q[1].type, BTL_IB_QUEUE_SHARED);
+    assert_int_equal(plan.queues.q[1].size, 65536);
+    assert_int_equal(plan.queues.q[1].num, 64);
+    assert_true(plan.open.queue[1].shared && !plan.open.queue[0].shared);
+}
+
+/* What fits stays as it is. */
+static void enough(void **state)
+{
+    const btl_ib_transport_type_t *type = type_of("verbs", "rc");
+    btl_ib_memory_max_info_t info;
+    btl_ib_device_plan_t plan, before;
+
+    (void) state;
+    plan_for("P,256,128:P,65536,64", &rc, &plan);
+    before = plan;
+    info = btl_ib_memory_max_fit(&sizes, type, PEERS, takes(type, &plan), &plan);
+    assert_int_equal(info.taken, info.wanted);
+    assert_memory_equal(&plan.queues, &before.queues, sizeof(plan.queues));
+    assert_memory_equal(&plan.open, &before.open, sizeof(plan.open));
+}
+
+/* A device without shared queues (iWARP) has fewer buffers at most, and the least of all if none
+ * fit. */
+static void not_shared(void **state)
+{
+    const btl_ib_transport_type_t *type = type_of("verbs", "rc");
+    btl_ib_memory_max_info_t info;
+    btl_ib_device_plan_t plan;
+
+    (void) state;
+    rc.shared_max = 0;
+    plan_for("P,256,128:P,65536,64", &rc, &plan);
+    info = btl_ib_memory_max_fit(&sizes, type, PEERS, MIB, &plan);
+    rc.shared_max = 4096;
+    assert_true(info.taken > MIB && info.taken < info.wanted);
+    assert_string_equal(info.spec, type->default_queues);
+    for (uint32_t i = 0; i < plan.queues.count; ++i) {
+        assert_int_equal(plan.queues.q[i].type, BTL_IB_QUEUE_PER_PEER);
+    }
+}
+
+/* Over datagrams one pool serves all: what each peer adds to it goes. */
+static void datagrams(void **state)
+{
+    const btl_ib_transport_type_t *type = type_of("verbs", "ud");
+    btl_ib_memory_max_info_t info;
+    btl_ib_device_plan_t plan;
+
+    (void) state;
+    plan_for("P,256,512:P,4096,512", &ud, &plan);
+    const uint64_t wanted = takes(type, &plan);
+    info = btl_ib_memory_max_fit(&sizes, type, PEERS, wanted / 2, &plan);
+    assert_true(info.taken <= wanted / 2 && takes(type, &plan) <= info.taken);
+    assert_int_equal(plan.queues.q[1].type, BTL_IB_QUEUE_SHARED);
+}
+
+/* Over udp receive buffers are the kernel's: no queues take less of the process. */
+static void sockets(void **state)
+{
+    const btl_ib_transport_type_t *type = type_of("udp", NULL);
+    btl_ib_memory_max_info_t info;
+    btl_ib_device_plan_t plan;
+
+    (void) state;
+    plan_for(type->default_queues, &udp, &plan);
+    info = btl_ib_memory_max_fit(&sizes, type, PEERS, 1, &plan);
+    assert_int_equal(info.taken, info.wanted);
+    assert_null(info.spec);
+    assert_int_equal(plan.queues.q[1].type, BTL_IB_QUEUE_PER_PEER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections), cmocka_unit_test(enough),  cmocka_unit_test(not_shared),
+        cmocka_unit_test(datagrams),   cmocka_unit_test(sockets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,7 +24,7 @@ build_packages=(gcc libc6-dev make autoconf automake libtool pkg-config
     libssl-dev)
 job_packages=(netpipe-openmpi)
 bench_packages=(ethtool iproute2 libfabric-bin nftables)
-check_packages=(binutils clang dpkg-dev ethtool iproute2 libclang-rt-dev libcmocka-dev nftables
+check_packages=(binutils clang dpkg-dev ethtool iproute2 libclang-rt-dev libcmocka-dev man-db nftables
     procps python3-matplotlib python3-mpi4py python3-numpy python3-pytest python3-pytest-xdist shellcheck spin
     strace valgrind)
 # For builds inside Open MPI's source tree (tests/openmpi/intree). Without a C++ compiler 5.0's configure finds no attribute

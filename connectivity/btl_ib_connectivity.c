@@ -58,9 +58,9 @@ static btl_ib_pair_info_t *add_pair(btl_ib_connectivity_t *map, uint64_t name, c
 
 static btl_ib_conn_t *conn_of(const btl_ib_connectivity_t *map, const btl_ib_pair_info_t *pair)
 {
-    return pair->rail == UINT32_MAX ? NULL
-                                    : btl_ib_conn_find(map->config.engine, pair->rail, pair->name,
-                                                       pair->remote_rail);
+    return pair->rail == UINT32_MAX
+               ? NULL
+               : btl_ib_conn_find(map->config.engine, pair->rail, pair->name, pair->remote_rail);
 }
 
 /* Take over what its connection knows, as long as there is one. */
@@ -99,8 +99,7 @@ static void describe(const btl_ib_connectivity_t *map, btl_ib_pair_info_t *pair,
         btl_ib_modex_ip_text(&config->self->rails[pair->rail], pair->address,
                              sizeof(pair->address));
     }
-    if (NULL == conn
-        || !btl_ib_conn_address_text(conn, pair->remote, sizeof(pair->remote))) {
+    if (NULL == conn || !btl_ib_conn_address_text(conn, pair->remote, sizeof(pair->remote))) {
         btl_ib_modex_ip_text(&peer->rails[pair->remote_rail], pair->remote, sizeof(pair->remote));
     }
     for (char *c = pair->address; '\0' != *c; ++c) { /* columns have no blanks */

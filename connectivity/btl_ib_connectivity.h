@@ -42,8 +42,8 @@ typedef struct btl_ib_connectivity_config {
 typedef struct btl_ib_connectivity {
     btl_ib_connectivity_config_t config;
     bool begun;
-    bool changed; /* since the file was written */
-    bool failed;  /* the user was told that it cannot be written */
+    bool changed;     /* since the file was written */
+    bool failed;      /* the user was told that it cannot be written */
     uint64_t started; /* us */
     btl_ib_pair_info_t *pairs;
     uint32_t count, room;

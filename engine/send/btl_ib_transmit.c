@@ -19,6 +19,11 @@
 #include <errno.h>
 #include <string.h>
 
+enum {
+    NO_BUFFERS_LONG = 20000,  /* us: longer than a queue that others fill refuses a datagram */
+    NO_BUFFERS_OLD = 5000000, /* us: then it is another matter */
+};
+
 /* ---- headers ---- */
 
 /* What the headers of a batch have in common, whether of first or later copies: all that depends on
@@ -200,10 +205,34 @@ static void left(const btl_ib_conn_t *conn, const datagrams_t *batch, int i,
     }
 }
 
+/* Does the error say "not now"? Linux says ENOBUFS if the queue of an interface is full, but also
+ * if what is behind it never takes a datagram of that size: a veth whose other end has a smaller
+ * MTU. So a segment that is refused for that reason again and again counts as lost, and the search
+ * for the path's size finds out. */
+static bool is_for_now(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int error)
+{
+    const uint64_t now = conn->engine->clock.now;
+    const uint64_t since = conn->transmit.no_buffers_since;
+
+    if (error != ENOBUFS) {
+        return error == EAGAIN || error == EWOULDBLOCK || error == ENOMEM;
+    }
+    if (segment->seq == conn->transmit.no_buffers_seq
+        && segment->space == conn->transmit.no_buffers_space && now - since < NO_BUFFERS_OLD) {
+        return now - since < NO_BUFFERS_LONG;
+    }
+    if (now - since >= NO_BUFFERS_LONG) { /* about another one, or long ago */
+        conn->transmit.no_buffers_seq = segment->seq;
+        conn->transmit.no_buffers_space = segment->space;
+        conn->transmit.no_buffers_since = now;
+    }
+    return true;
+}
+
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
  * the transport took. An error that does not say "not now" counts as a loss: the segment is sent
  * again, and if that never helps, the silence limit applies. */
-static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
+static int send_datagrams(btl_ib_conn_t *conn, const datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
@@ -227,7 +256,7 @@ static int send_datagrams(const btl_ib_conn_t *conn, const datagrams_t *batch,
         if (done == batch->count) {
             break;
         }
-        if (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM) {
+        if (is_for_now(conn, segments[done], error)) {
             conn->engine->count.blocked_transport++;
             break;
         }

@@ -391,8 +391,11 @@ struct btl_ib_conn {
     struct {                    /* btl_ib_packetize.c */
         uint32_t next_fragment; /* number of the next message that is split; wraps */
     } packetize;
-    struct {            /* btl_ib_transmit.c */
-        bool bulk_lane; /* bulk leaves by its own lane, until all of it has arrived */
+    struct {                      /* btl_ib_transmit.c */
+        bool bulk_lane;           /* bulk leaves by its own lane, until all of it has arrived */
+        uint8_t no_buffers_space; /* the segment that was refused for want of buffers, */
+        uint32_t no_buffers_seq;
+        uint64_t no_buffers_since; /* us: and when that began */
     } transmit;
 
     btl_ib_identity_t identity;

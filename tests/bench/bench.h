@@ -91,12 +91,13 @@ typedef struct bench_rail {
     uint32_t refs[BENCH_HOSTS * BENCH_RAILS]; /* addresses that were added */
     bench_queue_t arrived;
     bench_reading_t *reading;
-    uint32_t held;    /* receive buffers not reposted */
-    uint32_t busy;    /* refuse this many sends */
-    bool data_full;   /* the send queues of all channels but the first are full */
-    bool refusal;     /* a REFUSED event waits */
-    uint32_t refused; /* of this address */
-    bool by_icmp;     /* REFUSED and `news` are of the network, and quote: */
+    uint32_t held;       /* receive buffers not reposted */
+    uint32_t busy;       /* refuse this many sends */
+    bool data_full;      /* the send queues of all channels but the first are full */
+    uint32_t no_buffers; /* for larger datagrams there are none; 0: there are */
+    bool refusal;        /* a REFUSED event waits */
+    uint32_t refused;    /* of this address */
+    bool by_icmp;        /* REFUSED and `news` are of the network, and quote: */
     uint8_t quoted[BTL_IB_QUOTED_MAX];
     uint32_t quoted_size;
     bool broken;  /* a BROKEN event waits, of the same */

@@ -129,6 +129,10 @@ static int rail_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int
             *error = EAGAIN;
             return i;
         }
+        if (rail->no_buffers > 0 && batch[i].size > rail->no_buffers) {
+            *error = ENOBUFS;
+            return i;
+        }
         rail->host->apart += batch[i].bulk;
         send_one(rail, &batch[i]);
     }

@@ -28,12 +28,22 @@ class Network:
     def inside(self, place, *words):
         return self.run.output("ip", "netns", "exec", f"{self.prefix}{place}", *words)
 
-    def narrow(self, mtu):
-        """Between the second host and the others is one more switch, and a cable to it that carries
-        so much; 1500: neither is there. TCP, which mpirun needs, sends less."""
+    def small_tcp(self, small):
+        """Of TCP, which mpirun needs, segments are small."""
         for i in range(1, RANKS + 1):
             route = f"10.77.0.0/24 dev eth0 src 10.77.0.{i} scope link proto kernel".split()
-            self.inside(i, "ip", "route", "replace", *route, *(["advmss", "1000"] * (mtu < 1500)))
+            self.inside(i, "ip", "route", "replace", *route, *(["advmss", "1000"] * small))
+
+    def uneven(self, mtu):
+        """The switch's end of the second host's cable takes so much: what is larger does not even
+        leave that host, whose kernel says that it has no buffers. 1500: as the host's end."""
+        self.small_tcp(mtu < 1500)
+        self.inside("br", "ip", "link", "set", "p2", "mtu", str(mtu))
+
+    def narrow(self, mtu):
+        """Between the second host and the others is one more switch, and a cable to it that carries
+        so much; 1500: neither is there."""
+        self.small_tcp(mtu < 1500)
         if mtu == 1500:
             self.inside("br", "ip", "link", "set", "p2", "master", "br0")
             self.inside("br", "sh", "-c", "! ip link show br1 >/dev/null 2>&1 || "
@@ -44,7 +54,7 @@ class Network:
                       "set br1 up"):  # fmt: skip
             self.inside("br", "ip", "link", *words.split())
 
-    def job(self, timeout=2):
+    def job(self, timeout=2, program=("idle",)):
         """The lines of the map, {(rank, other rank): words}, and what the job said."""
         for path in self.folder.iterdir():
             path.unlink()
@@ -60,7 +70,7 @@ class Network:
         said = self.run.output(
             ROOT / "tools/nshosts", "run", "--oversubscribe", "--map-by", "node", "-H", hosts,
             "-np", RANKS, *(word for pair in options.items() for word in ("--mca", *pair)),
-            self.mpi.program("idle"), env=self.environment,
+            self.mpi.program(program[0]), *program[1:], env=self.environment,
         )  # fmt: skip
         lines = {}
         for path in self.folder.iterdir():
@@ -130,6 +140,18 @@ def test_mtu(network):
     assert rows[0][2] == rows[2][0] == "ok"
     assert len(findings) == 1
     assert findings[0].startswith(f"{network.prefix}2 (udp/eth0, 10.77.0.2): large datagrams")
+
+
+def test_ends_of_a_cable(network):
+    """Large datagrams that an interface never takes are no queue that is full for now."""
+    network.uneven(1300)
+    try:
+        lines, said = network.job(timeout=10, program=("randsize", "rounds=1"))
+    finally:
+        network.uneven(1500)
+    assert "OK randsize" in said
+    for pair, words in lines.items():
+        assert words[5] == ("mtu" if 1 in pair else "ok"), words
 
 
 def test_one_way(network):

@@ -122,6 +122,31 @@ static void a_path_that_is_none(void **state)
     end(bench);
 }
 
+/* An interface without buffers is waited for, unless it never takes what is larger than something:
+ * then that is what the path carries. */
+static void want_of_buffers(void **state)
+{
+    bench_t *bench = network();
+    const btl_ib_counters_t *count = bench_counters(bench, 0);
+
+    (void) state;
+    bench->hosts[0].rails[0].no_buffers = 1300;
+    bench_send(bench, 0, 1, 1400, 1);
+    bench_run(bench, 15000);
+    assert_true(count->blocked_transport > 0);
+    bench->hosts[0].rails[0].no_buffers = 0;
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(count->retransmits, 0);
+    bench->hosts[0].rails[0].no_buffers = 1300;
+    for (int i = 0; i < 20; i++) {
+        bench_send(bench, 0, 1, 1400, 1);
+    }
+    assert_true(bench_settle(bench, 10 * SECOND));
+    assert_int_equal(count->black_holes, 1);
+    assert_in_range(bench_peer(bench, 0, 1).datagram_max, 1200, 1300);
+    end(bench);
+}
+
 /* Host `from` sends more than anybody lets be on the way. */
 static uint32_t grant_after_stream(bench_t *bench, uint32_t from)
 {
@@ -287,7 +312,7 @@ int main(void)
         cmocka_unit_test(each_path_is_used),      cmocka_unit_test(trains_have_bounds),
         cmocka_unit_test(a_path_that_is_none),    cmocka_unit_test(credits_by_size),
         cmocka_unit_test(credits_are_limited),    cmocka_unit_test(probes_count_for_their_way),
-        cmocka_unit_test(trains_follow_the_path),
+        cmocka_unit_test(trains_follow_the_path), cmocka_unit_test(want_of_buffers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -377,7 +377,7 @@ dist_check_SCRIPTS = \
     tests/sim/traces \
     tests/fuzz/replay.sh
 TESTS += $(dist_check_SCRIPTS)
-EXTRA_DIST += tests/sim/traces.txt
+EXTRA_DIST += tests/sim/traces.txt tests/sim/plot_grid
 
 #
 # Fuzz targets: run by libFuzzer (--enable-fuzzers), else they only replay their corpus

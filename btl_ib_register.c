@@ -94,7 +94,7 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
 static bool is_for_one_get(const btl_ib_module_t *module, const btl_ib_endpoint_t *endpoint,
                            uint32_t flags)
 {
-    return MCA_BTL_ENDPOINT_ANY != endpoint && endpoint->rails > 1
+    return NULL != endpoint && MCA_BTL_ENDPOINT_ANY != endpoint && endpoint->rails > 1
            && MCA_BTL_REG_FLAG_REMOTE_READ == (flags & REMOTE_ACCESS)
            && 0 != (module->super.btl_flags & MCA_BTL_FLAGS_PUT);
 }

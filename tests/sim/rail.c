@@ -251,6 +251,7 @@ static int obstacle(rail_t *rail, const btl_ib_tx_t *tx)
         bool ours = fault != NULL && (fault->value == 0 || fault->value == rail->index + 1);
         if (ours && rng_chance(&sim->rng, fault->ppm)) {
             fault_applied(sim, faults[i].kind);
+            rail->proc->no_buffers |= faults[i].error == ENOBUFS;
             return faults[i].error;
         }
     }

@@ -397,6 +397,7 @@ struct proc {
 
     /* traffic, by what the transport saw */
     uint64_t datagrams, again, acks, tiny_parts;
+    bool no_buffers; /* its transport refused a datagram for want of them */
 };
 
 /* ---- the whole ---- */

@@ -130,7 +130,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->tables);
     engine->drops = btl_ib_drops_new(engine);
     engine->trace = btl_ib_trace_new(engine);
-    engine->watched = engine->drops != NULL || engine->trace != NULL;
+    engine->inspected = engine->drops != NULL || engine->trace != NULL;
     return engine;
 }
 

@@ -48,14 +48,6 @@ enum {
     CHUNKS_MAX = 65536,    /* the index has 16 bits */
 };
 
-/* For the trace, if there is one. */
-static void note(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind, btl_ib_trace_cause_t cause)
-{
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, kind, cause, 1);
-    }
-}
-
 /* ---- making ---- */
 
 /* The peer's queue table, shared by all peers that have the same one. */
@@ -246,7 +238,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     btl_ib_list_push_tail(&engine->conns, &conn->all);
     begin(conn);
     engine->count.connections++;
-    note(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none);
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);
     if (engine->config.log.detailed) {
         char address[80] = "an address without a text";
         (void) btl_ib_conn_address_text(conn, address, sizeof(address));
@@ -407,7 +399,7 @@ void btl_ib_conn_reset(btl_ib_conn_t *conn)
     begin(conn);
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
                       BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
-    note(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none);
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none, 1);
 }
 
 void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
@@ -468,7 +460,7 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
     engine->count.connections_dead++;
     BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
                btl_ib_death_string(reason));
-    note(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason);
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, 1);
     conn->state = BTL_IB_CONN_DEAD;
     retire(conn, -EPIPE);
     btl_ib_completion_callbacks(engine);
@@ -516,7 +508,7 @@ void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
                           BTL_IB_NAME_ARGS(conn->identity.name),
                           btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
                           tell ? ", it is told" : "");
-        note(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none);
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, 1);
         conn->state = BTL_IB_CONN_CLOSING;
         retire(conn, -ECANCELED);
     }

@@ -40,9 +40,7 @@ static btl_ib_conn_t *sibling(const btl_ib_conn_t *conn, uint32_t i)
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
-    }
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
     btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_conn_ready(conn);
     /* The peer is there: probe its pairs of rails that are not validated soon. */
@@ -78,9 +76,7 @@ static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
                BTL_IB_NAME_ARGS(conn->identity.name), before->name,
                conn->route.via->transport->name);
     conn->engine->count.failovers++;
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
-    }
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
     btl_ib_pmtud_moved(conn, other);
     btl_ib_validation_moved(conn);
     btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);

@@ -105,9 +105,7 @@ static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arr
     BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
                BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
                conn->identity.peer_epoch);
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, 1);
-    }
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, 1);
     return conn;
 }
 
@@ -347,9 +345,7 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     if (!conn->identity.peer_knows) {
         btl_ib_identity_known(conn);
         btl_ib_validation_answered(conn);
-        if (conn->engine->trace != NULL) {
-            btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
-        }
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
     }
     return conn;
 }

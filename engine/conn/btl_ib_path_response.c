@@ -66,9 +66,7 @@ void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arri
             rail->engine->count.sent_datagrams++;
             rail->count.sent_datagrams++;
             rail->engine->count.sent_responses++;
-            if (rail->engine->trace != NULL) {
-                btl_ib_trace_response(rail, arrival->view.connect.name, size);
-            }
+            btl_ib_trace_response(rail, arrival->view.connect.name, size);
         }
         btl_ib_pool_put(segment);
     }

@@ -35,9 +35,9 @@
 static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict)
 {
     static const btl_ib_trace_cause_t causes[] = {
-        [BTL_IB_GO] = BTL_IB_CAUSE_full,           [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
-        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window,  [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,
-        [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,     [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
+        [BTL_IB_GO] = BTL_IB_CAUSE_full,          [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
+        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window, [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,
+        [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,    [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
     };
 
     btl_ib_trace_blocked(conn, space, causes[verdict]);
@@ -47,9 +47,7 @@ static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_
 static bool goes_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
 {
     if (verdict != BTL_IB_GO || full) {
-        if (conn->engine->trace != NULL) {
-            note_stop(conn, space, verdict);
-        }
+        note_stop(conn, space, verdict);
         btl_ib_limits_wait(conn, verdict, full);
     }
     return !full && verdict != BTL_IB_TOO_SOON;

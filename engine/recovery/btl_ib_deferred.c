@@ -50,9 +50,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
         btl_ib_list_remove(&conn->ready);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
-        if (conn->engine->trace != NULL) {
-            btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);
-        }
+        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);
     }
 }
 

@@ -59,7 +59,7 @@ static void resize(btl_ib_conn_t *conn, uint32_t size)
     const bool changes = size != conn->pmtud.datagram_max;
     conn->pmtud.datagram_max = size;
     btl_ib_cc_set_gso(&conn->cc, btl_ib_pmtud_gso_segments(conn));
-    if (changes && conn->engine->trace != NULL) {
+    if (changes) {
         btl_ib_trace_conn(conn, BTL_IB_TRACE_path_mtu, BTL_IB_CAUSE_none, 1);
     }
 }

@@ -127,9 +127,7 @@ void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
     }
     count->retransmits_spurious += more;
     conn->count.retransmits_spurious += more;
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, more);
-    }
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, more);
     /* An unnecessary probe does not say that anything was late. */
     uint32_t asked = more < conn->recovery.probed ? more : conn->recovery.probed;
     conn->recovery.probed -= asked;
@@ -305,7 +303,7 @@ void btl_ib_recovery_broken(btl_ib_conn_t *conn)
 
     conn->engine->count.losses += lost;
     conn->count.losses += lost;
-    if (conn->engine->trace != NULL && lost > 0) {
+    if (lost > 0) {
         btl_ib_trace_conn(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, lost);
     }
     if (!btl_ib_list_empty(&conn->sentmap.lost)) {
@@ -326,9 +324,7 @@ static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     btl_ib_sentmap_lost(conn, segment);
     engine->count.losses++;
     conn->count.losses++;
-    if (engine->trace != NULL) {
-        btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
-    }
+    btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
     if (++conn->recovery.reorder_calm >= REORDER_CALM) {
         conn->recovery.reorder_calm = 0;
         conn->recovery.reorder_scale = 0;
@@ -635,14 +631,10 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
         conn->engine->count.timeouts++;
         conn->count.timeouts++;
         conn->cc.ops->restart(&conn->cc);
-        if (conn->engine->trace != NULL) {
-            btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
-        }
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
     }
     conn->engine->count.sent_probes++;
-    if (conn->engine->trace != NULL) {
-        btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
-    }
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
     recovery->probes++;
     recovery->unheard++;
 }

@@ -151,9 +151,7 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    if (engine->trace != NULL) {
-        btl_ib_trace_again(conn, segment, probe);
-    }
+    btl_ib_trace_again(conn, segment, probe);
     btl_ib_list_remove(&segment->link);
     btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
     if (segment->lost) {

@@ -247,9 +247,7 @@ static int send_datagrams(btl_ib_conn_t *conn, const datagrams_t *batch,
                 : transport->ops->send(transport, batch->tx + done, batch->count - done, &error);
         conn->engine->count.sent_datagrams += (uint64_t) now;
         conn->route.via->count.sent_datagrams += (uint64_t) now;
-        if (conn->engine->trace != NULL) {
-            btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
-        }
+        btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
         for (*taken += now; now > 0; now--, done++) {
             left(conn, batch, done, segments[done], true);
         }

@@ -596,7 +596,7 @@ struct btl_ib_engine {
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;
-    bool watched;          /* `drops` or `trace` is there: one question at each datagram */
+    bool inspected;        /* `drops` or `trace` is there: one question at each datagram */
     btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
     btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
 };

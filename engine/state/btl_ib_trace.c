@@ -85,8 +85,8 @@ static void record_told(const btl_ib_conn_t *conn, const btl_ib_segment_t *segme
     record_blocks(conn->engine, &view, event_of(conn, BTL_IB_TRACE_ack_sent, BTL_IB_CAUSE_none));
 }
 
-void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
-                       btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count)
+void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
+                              btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count)
 {
     const bool acks = common->flags & BTL_IB_FLAG_ACK;
     btl_ib_trace_event_t event = event_of(conn, BTL_IB_TRACE_sent, BTL_IB_CAUSE_none);
@@ -109,7 +109,7 @@ void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *co
     }
 }
 
-void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
+void btl_ib_trace_record_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
 {
     const btl_ib_trace_event_t event = {
         .peer = peer,
@@ -179,7 +179,8 @@ static void record_drops(btl_ib_engine_t *engine, btl_ib_trace_event_t event)
     trace->seen = engine->count;
 }
 
-void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
+void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
+                                  int count)
 {
     btl_ib_engine_t *engine = rail->engine;
     const uint32_t trailer = engine->guard.ops->trailer;
@@ -187,9 +188,9 @@ void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *even
 
     for (int i = 0; i < count; i++) {
         btl_ib_view_t view = {0};
-        const bool parsed = events[i].size >= trailer
-                            && btl_ib_wire_parse(events[i].data, events[i].size - trailer, &view)
-                                   == BTL_IB_WIRE_OK;
+        const bool parsed =
+            events[i].size >= trailer
+            && btl_ib_wire_parse(events[i].data, events[i].size - trailer, &view) == BTL_IB_WIRE_OK;
         if (!parsed) {
             view = (btl_ib_view_t){0};
         }
@@ -205,8 +206,8 @@ void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *even
     record_drops(engine, event);
 }
 
-void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
+void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                                 btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
 {
     btl_ib_trace_event_t event = event_of(conn, kind, cause);
 
@@ -218,8 +219,8 @@ void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
     record(conn->engine, &event);
 }
 
-void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                       btl_ib_trace_cause_t cause, uint32_t count)
+void btl_ib_trace_record_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                              btl_ib_trace_cause_t cause, uint32_t count)
 {
     btl_ib_trace_event_t event = event_of(conn, kind, cause);
 
@@ -228,7 +229,8 @@ void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
     record(conn->engine, &event);
 }
 
-void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_trace_cause_t cause)
+void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
+                                 btl_ib_trace_cause_t cause)
 {
     btl_ib_trace_event_t event = event_of(conn, BTL_IB_TRACE_blocked, cause);
 
@@ -236,11 +238,12 @@ void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_tr
     record(conn->engine, &event);
 }
 
-void btl_ib_trace_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool probe)
+void btl_ib_trace_record_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                               bool probe)
 {
-    btl_ib_trace_segment(conn, BTL_IB_TRACE_retransmitted,
-                         segment->refused == segment->copies ? BTL_IB_CAUSE_refusal
-                         : probe                             ? BTL_IB_CAUSE_probing
-                                                             : BTL_IB_CAUSE_loss,
-                         segment);
+    btl_ib_trace_record_segment(conn, BTL_IB_TRACE_retransmitted,
+                                segment->refused == segment->copies ? BTL_IB_CAUSE_refusal
+                                : probe                             ? BTL_IB_CAUSE_probing
+                                                                    : BTL_IB_CAUSE_loss,
+                                segment);
 }

@@ -4,9 +4,8 @@
  */
 
 /*
- * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. All but
- * btl_ib_trace_new() may be called only where it is, so that nobody else pays for more than the
- * question.
+ * Hands events to ops->trace, if config.trace asks for it: engine->trace is set then. Where it is
+ * not each call costs that question only. The functions that record are for those below them.
  */
 
 #ifndef BTL_IB_TRACE_H
@@ -17,27 +16,81 @@
 /* For engine->trace. NULL if it is not wanted, or there is no memory for it. */
 btl_ib_trace_t *btl_ib_trace_new(const btl_ib_engine_t *engine);
 
+void btl_ib_trace_record_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
+                              btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
+void btl_ib_trace_record_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
+void btl_ib_trace_record_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
+                                  int count);
+void btl_ib_trace_record_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                                 btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
+void btl_ib_trace_record_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                              btl_ib_trace_cause_t cause, uint32_t count);
+void btl_ib_trace_record_blocked(const btl_ib_conn_t *conn, uint32_t channel,
+                                 btl_ib_trace_cause_t cause);
+void btl_ib_trace_record_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                               bool probe);
+
 /* The transport took `count` datagrams, made of these segments; `common` is what their headers have
  * in common. */
-void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
-                       btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx, int count);
+static inline void btl_ib_trace_sent(const btl_ib_conn_t *conn, const btl_ib_wire_header_t *common,
+                                     btl_ib_segment_t *const *segments, const btl_ib_tx_t *tx,
+                                     int count)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record_sent(conn, common, segments, tx, count);
+    }
+}
 
 /* A datagram of `size` bytes that belongs to no connection was sent. */
-void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size);
+static inline void btl_ib_trace_response(const btl_ib_rail_t *rail, uint64_t peer, uint32_t size)
+{
+    if (rail->engine->trace != NULL) {
+        btl_ib_trace_record_response(rail, peer, size);
+    }
+}
 
 /* `count` datagrams were taken in or dropped. Call it before their buffers are reposted. */
-void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events, int count);
+static inline void btl_ib_trace_received(const btl_ib_rail_t *rail, const btl_ib_event_t *events,
+                                         int count)
+{
+    if (rail->engine->trace != NULL) {
+        btl_ib_trace_record_received(rail, events, count);
+    }
+}
 
-/* Something happened to a segment, or to the connection. */
-void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                          btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment);
-void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
-                       btl_ib_trace_cause_t cause, uint32_t count);
+/* Something happened to a segment; or to the connection, `count` times. */
+static inline void btl_ib_trace_segment(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                                        btl_ib_trace_cause_t cause, const btl_ib_segment_t *segment)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record_segment(conn, kind, cause, segment);
+    }
+}
+
+static inline void btl_ib_trace_conn(const btl_ib_conn_t *conn, btl_ib_trace_kind_t kind,
+                                     btl_ib_trace_cause_t cause, uint32_t count)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record_conn(conn, kind, cause, count);
+    }
+}
 
 /* What waits on a channel (BTL_IB_TRACE_NO_CHANNEL: to be sent again, on any) is stopped. */
-void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel, btl_ib_trace_cause_t cause);
+static inline void btl_ib_trace_blocked(const btl_ib_conn_t *conn, uint32_t channel,
+                                        btl_ib_trace_cause_t cause)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record_blocked(conn, channel, cause);
+    }
+}
 
 /* `segment` was sent again; `probe`: as a probe. Call it before that is noted. */
-void btl_ib_trace_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool probe);
+static inline void btl_ib_trace_again(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                      bool probe)
+{
+    if (conn->engine->trace != NULL) {
+        btl_ib_trace_record_again(conn, segment, probe);
+    }
+}
 
 #endif

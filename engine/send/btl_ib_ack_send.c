@@ -7,6 +7,7 @@
 
 #include "btl_ib_ack_tx.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_pending.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_state.h"
 #include "btl_ib_transmit.h"
@@ -81,6 +82,24 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
     return true;
 }
 
+/*
+ * Is an acknowledgement better put off until the next turn? It is if bulk of ours waits for one of
+ * the peer's, as long as there is something to receive: that may be among it, and the burst that it
+ * lets go carries ours. An ACK costs both sides together a quarter of a burst. It is not if two
+ * bursts are unacknowledged, as the peer may have nothing else on its way, nor if something was
+ * lost.
+ */
+static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_rx_space_t *rx = &conn->rx[conn->ack.space];
+
+    return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
+           && conn->ack.count < 2 * conn->cc.gso_segments
+           && !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]) && btl_ib_pending_any(conn)
+           && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
+}
+
 void btl_ib_ack_turn(btl_ib_engine_t *engine)
 {
     /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */
@@ -97,6 +116,9 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine)
         if (!conn->ack.now && engine->clock.now < conn->ack.at
             && engine->turn.idle_calls < IDLE_CALLS) {
             return;
+        }
+        if (may_ride_on_bulk(conn)) {
+            continue;
         }
         if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {
             full |= rail;

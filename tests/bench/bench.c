@@ -14,7 +14,6 @@
 
 enum {
     TURNS_MAX = 100000, /* in one bench_flow(): more would be for ever */
-    BURST = 64,
 };
 
 void bench_broken(const char *file, int line, const char *what)
@@ -291,6 +290,7 @@ void bench_init(bench_t *bench, uint32_t messages_max)
     memset(bench, 0, sizeof(*bench));
     bench->now = 1000000;
     bench->delay = BENCH_DELAY;
+    bench->burst = BENCH_BURST;
     bench->rails = 1;
     bench->first_seq = 1;
     bench->messages_max = messages_max;
@@ -427,7 +427,7 @@ void bench_fini(bench_t *bench)
 void bench_turn(bench_t *bench, uint32_t i)
 {
     if (bench->hosts[i].engine != NULL) {
-        btl_ib_engine_progress(bench->hosts[i].engine, bench->now, BURST);
+        btl_ib_engine_progress(bench->hosts[i].engine, bench->now, bench->burst);
     }
 }
 

@@ -29,6 +29,7 @@ enum {
     BENCH_OPS = 512,
     BENCH_MEMORY = 128 * 1024, /* bytes that each host registers */
     BENCH_DELAY = 10,          /* us that a datagram is on its way, unless changed */
+    BENCH_BURST = 64,          /* datagrams that a turn takes in, unless changed */
     BENCH_MESSAGE_MIN = 8,     /* bytes: its number, and something that depends on it */
 };
 
@@ -144,6 +145,7 @@ struct bench_host {
 struct bench {
     uint64_t now;   /* us, of all hosts */
     uint32_t delay; /* us that a datagram is on its way */
+    int burst;      /* datagrams that a turn takes in */
     uint32_t rails;
     uint32_t carries[BENCH_RAILS]; /* bytes of the largest datagram; 0: what the host's attr says */
     uint32_t first_seq;

@@ -134,6 +134,7 @@ unit_tests = \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
+    tests/unit/test_udp_stage \
     tests/unit/test_kept_lines \
     tests/unit/test_param_values \
     tests/unit/test_window \
@@ -325,6 +326,7 @@ tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_te
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
+tests_unit_test_udp_stage_SOURCES = tests/unit/test_udp_stage.c
 
 #
 # The simulator

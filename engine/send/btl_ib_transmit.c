@@ -137,6 +137,8 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
+    tx->staged =
+        segment->outside > 0 && segment->copies == 0 && wire == segment ? &wire->staged : NULL;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
     if (conn->route.via != conn->rail) {

@@ -182,6 +182,7 @@ static void release(btl_ib_segment_t *segment)
 void btl_ib_pool_put(btl_ib_segment_t *segment)
 {
     assert(btl_ib_list_empty(&segment->link) && !segment->done);
+    btl_ib_pool_unstage(segment, false);
     segment->conn = NULL;
     segment->out = NULL;
     segment->done = true;
@@ -228,6 +229,7 @@ void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next)
         slab->handle = slab->next_handle;
         for (uint32_t i = 0; i < slab->count; i++) {
             slab->segments[i].mem = slab->handle;
+            slab->segments[i].staged = 0; /* that memory is gone */
             if (slab->segments[i].busy) {
                 btl_ib_pool_sent(&slab->segments[i]);
             }

@@ -64,6 +64,7 @@ typedef struct btl_ib_segment {
     bool probe;      /* the last copy was a probe, not a repair of a loss */
     bool busy;       /* the pool's: the transport still reads it */
     bool done;       /* the pool's: to be freed once it is not busy */
+    uint8_t staged;  /* the transport's: where its first copy is (unstage()); 0: nowhere */
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
@@ -101,6 +102,17 @@ btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 /* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
  * event. */
 void btl_ib_pool_put(btl_ib_segment_t *segment);
+
+/* It was acknowledged: where its first copy is in the transport's memory that is free again, if
+ * there was no other copy. */
+static inline void btl_ib_pool_unstage(btl_ib_segment_t *segment, bool clean)
+{
+    if (segment->staged != 0) {
+        btl_ib_transport_t *transport = segment->pool->transport;
+        transport->ops->unstage(transport, segment->staged, clean);
+        segment->staged = 0;
+    }
+}
 
 /* It was given to the transport, which reads it until its SENT event if `busy`. */
 static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)

@@ -35,20 +35,23 @@ void btl_ib_udp_footprint(const btl_ib_open_params_t *open, const btl_ib_transpo
     const uint64_t socket = granted("/proc/sys/net/core/rmem_max", wanted)
                             + granted("/proc/sys/net/core/wmem_max", wanted);
     const uint64_t shared = open->bulk_lane ? 2 : 1;
-    const uint64_t table = btl_ib_addr_table_places(peers)
-                           * (sizeof(btl_ib_udp_peer_t) + sizeof(uint32_t));
+    const uint64_t table =
+        btl_ib_addr_table_places(peers) * (sizeof(btl_ib_udp_peer_t) + sizeof(uint32_t));
     uint64_t connected = open->connected_max;
 
     (void) attr;
     connected = connected < BTL_IB_UDP_CONNECTED_MAX ? connected : BTL_IB_UDP_CONNECTED_MAX;
     connected = connected < peers ? connected : peers;
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_udp_t), 0,
-                         "transport");
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_udp_t), 0, "transport");
     /* The socket's own buffer is what queues stand for; these only take what a call gets of it. */
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
                          peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
                          (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
                          "receive buffers of 64 KiB");
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
+                         peers > 0 && open->staging != BTL_IB_STAGING_NEVER ? BTL_IB_UDP_STAGE_BYTES
+                                                                            : 0,
+                         "staging of long bursts");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, table, 0, "addresses of peers");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_KERNEL, shared * socket,
                          (shared + connected) * socket, "buffers of sockets");

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MESSAGES_MAX = 16, /* in one call; more groups than that are rare */
@@ -217,6 +218,72 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_
     return error == 0 ? -1 : error;
 }
 
+/* ---- long bursts: udp_stage.h ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+/* How many datagrams from the first on are a burst that may be staged; 0: none. */
+static int long_burst(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n)
+{
+    if ((uint64_t) n * first->size < BTL_IB_UDP_STAGE_LEAST || first->staged == NULL) {
+        return 0;
+    }
+    const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
+    if (peer->socket == 0 || tx->sockets->socket[peer->socket].latency != is_latency(tx, first)) {
+        return 0;
+    }
+    const int run = gso_run(first, n);
+    for (int i = 0; i < run; i++) {
+        if (first[i].staged == NULL || first[i].bulk != first->bulk) {
+            return 0;
+        }
+    }
+    return (uint64_t) run * first->size < BTL_IB_UDP_STAGE_LEAST ? 0 : run;
+}
+
+/* Send the burst from staging memory, if that is its way. */
+static bool send_staged(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int run)
+{
+    const uint64_t begun = now_ns();
+    const int fd = tx->sockets->socket[tx->peers->peer[first->to].socket].fd;
+
+    if (!btl_ib_udp_stage_turn(tx->stage) || !btl_ib_udp_stage_send(tx->stage, fd, first, run)) {
+        return false;
+    }
+    btl_ib_udp_stage_cost(tx->stage, true, (uint64_t) run * first->size, now_ns() - begun);
+    return true;
+}
+
+/* ---- all of them ---- */
+
+/* Make a call of what is first in a batch, and submit it. Returns how many messages went, or -1
+ * with errno. */
+static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, bool timed,
+                     call_t *call)
+{
+    if (n == 1) {
+        make_single(tx, first, call);
+        return submit(call);
+    }
+    make_call(tx, first, n, gso, call);
+    const uint64_t begun = timed ? now_ns() : 0;
+    const int messages = submit(call);
+    if (timed && messages > 0) {
+        uint64_t bytes = 0;
+        for (int i = 0, at = 0; i < messages; at += call->datagrams[i++]) {
+            bytes += (uint64_t) call->datagrams[i] * first[at].size;
+        }
+        btl_ib_udp_stage_cost(tx->stage, false, bytes, now_ns() - begun);
+    }
+    return messages;
+}
+
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
     bool gso = tx->gso;
@@ -224,13 +291,13 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
     int tries = 0;
 
     while (done < n) {
-        call_t call;
-        if (n - done == 1) {
-            make_single(tx, batch + done, &call);
-        } else {
-            make_call(tx, batch + done, n - done, gso, &call);
+        const int burst = gso ? long_burst(tx, batch + done, n - done) : 0;
+        if (burst > 0 && send_staged(tx, batch + done, burst)) {
+            done += burst;
+            continue;
         }
-        const int messages = submit(&call);
+        call_t call;
+        const int messages = send_call(tx, batch + done, n - done, gso, burst > 0, &call);
         for (int i = 0; i < messages; i++) {
             done += call.datagrams[i];
         }

@@ -15,6 +15,7 @@
 #include "udp_connected.h"
 #include "udp_errors.h"
 #include "udp_log.h"
+#include "udp_stage.h"
 
 enum {
     BTL_IB_UDP_SEND_BATCH = 64,   /* datagrams in one call: the kernel takes no more in a message */
@@ -28,6 +29,7 @@ typedef struct btl_ib_udp_tx {
     const btl_ib_udp_peers_t *peers;
     btl_ib_udp_connected_t *connected;
     btl_ib_udp_errors_t *errors;
+    btl_ib_udp_stage_t *stage;
     uint32_t max_datagram;
     bool gso;        /* until the device turns out to be unable to */
     bool told_error; /* a send failed for a reason that was logged */
@@ -35,7 +37,8 @@ typedef struct btl_ib_udp_tx {
 
 static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_t *log,
                                       btl_ib_udp_connected_t *connected,
-                                      btl_ib_udp_errors_t *errors, uint32_t max_datagram)
+                                      btl_ib_udp_errors_t *errors, btl_ib_udp_stage_t *stage,
+                                      uint32_t max_datagram)
 {
     *tx = (btl_ib_udp_tx_t){
         .log = log,
@@ -43,6 +46,7 @@ static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_
         .peers = connected->peers,
         .connected = connected,
         .errors = errors,
+        .stage = stage,
         .max_datagram = max_datagram,
         .gso = connected->sockets->gso,
     };

@@ -369,6 +369,8 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/random.c \
     tests/sim/run.c \
     tests/sim/sim.h \
+    tests/sim/staging.c \
+    tests/sim/staging.h \
     tests/sim/trace_files.c \
     tests/sim/wiretap.c \
     stats/btl_ib_trace_file.c

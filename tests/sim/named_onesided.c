@@ -228,9 +228,7 @@ void ops_refusal_lost(sim_t *sim)
 static bool keep_put(sim_t *sim, const datagram_t *d)
 {
     if (type_of(d) == BTL_IB_TYPE_PUT && sim->scratch[0] == 0) {
-        datagram_t *copy = malloc(sizeof(*copy) + d->size);
-        memcpy(copy, d, sizeof(*copy) + d->size);
-        sim->scratch[0] = (uint64_t) (uintptr_t) copy;
+        sim->scratch[0] = (uint64_t) (uintptr_t) datagram_copy(d, d->size);
     }
     return false;
 }

@@ -151,7 +151,7 @@ static bool swallowed(sim_t *sim, const datagram_t *d)
     return (sim->hole != 0 && d->size > sim->hole) || (hole != NULL && d->size > hole->value);
 }
 
-static datagram_t *copy_of(const datagram_t *d, uint32_t size)
+datagram_t *datagram_copy(const datagram_t *d, uint32_t size)
 {
     datagram_t *copy = malloc(sizeof(*copy) + size);
 
@@ -162,7 +162,16 @@ static datagram_t *copy_of(const datagram_t *d, uint32_t size)
     copy->size = size;
     copy->next = NULL;
     copy->held_by = NULL;
+    copy->staged = NULL;
     return copy;
+}
+
+void datagram_free(datagram_t *d)
+{
+    if (d->staged != NULL) {
+        staging_read(d->staged);
+    }
+    free(d);
 }
 
 static void put32(datagram_t *d, size_t at, uint32_t value)
@@ -265,8 +274,8 @@ static datagram_t *corrupt(sim_t *sim, datagram_t *d, uint32_t which)
         corrupt_field(sim, d, which <= 10 ? which : 0);
         return d;
     }
-    datagram_t *other = copy_of(d, size);
-    free(d);
+    datagram_t *other = datagram_copy(d, size);
+    datagram_free(d);
     return other;
 }
 
@@ -297,7 +306,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
     (void) value;
     sim->in_flight--;
     if (sim->out != NULL && lost(sim, d)) { /* behind the links, whose time it took */
-        free(d);
+        datagram_free(d);
         return;
     }
     if (rail != NULL) {
@@ -310,7 +319,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
         fault_applied(sim, F_REFUSED);
         rail_refused(back, d->dst, quote_of(d->data, d->size));
     }
-    free(d);
+    datagram_free(d);
 }
 
 static void schedule(sim_t *sim, datagram_t *d, uint64_t delay)
@@ -369,7 +378,7 @@ static void remember(sim_t *sim, const datagram_t *d)
     if (fault_active(sim, F_REPLAY, d->from, d->to) && rng_chance(&sim->rng, 200000)) {
         datagram_t **slot = &sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
         free(*slot);
-        *slot = copy_of(d, d->size);
+        *slot = datagram_copy(d, d->size);
     }
 }
 
@@ -381,10 +390,10 @@ void net_send(sim_t *sim, datagram_t *d)
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
     if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {
         fault_applied(sim, F_DUPLICATE);
-        schedule(sim, copy_of(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
+        schedule(sim, datagram_copy(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
     }
     if ((sim->out == NULL && lost(sim, d)) || !way(sim, d, &delay)) {
-        free(d);
+        datagram_free(d);
         return;
     }
     fault = fault_active(sim, F_CORRUPT, d->from, d->to);
@@ -484,7 +493,7 @@ void net_forge(sim_t *sim, rail_t *rail, uint32_t address, forgery_t how)
 
 datagram_t *net_copy(const datagram_t *d)
 {
-    return copy_of(d, d->size);
+    return datagram_copy(d, d->size);
 }
 
 void net_again(sim_t *sim, const datagram_t *d)

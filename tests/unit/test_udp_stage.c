@@ -169,8 +169,8 @@ static void three_places(void **state)
     receive_burst(5);
 }
 
-/* A burst that is still under way when its slot is used again, because the peer has another copy of one
- * of its datagrams, stays as it was. */
+/* A burst that is still under way when its slot is used again, because the peer has another copy of
+ * one of its datagrams, stays as it was. */
 static void another_copy(void **state)
 {
     (void) state;

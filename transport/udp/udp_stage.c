@@ -18,8 +18,8 @@
 
 enum {
     REFUSALS = 8, /* the kernel does not do it */
-    /* So many bursts have a trial: a few go the other way, as many after them do not, and the last of
-     * both are compared, as by then the caches are as they are where nothing else is done. */
+    /* So many bursts have a trial: a few go the other way, as many after them do not, and the last
+     * of both are compared, as by then the caches are as they are where nothing else is done. */
     EACH = 256,
     OTHER = 8,
     PAYS = BTL_IB_UDP_STAGE_EVEN * 15 / 16,

@@ -74,9 +74,9 @@ bool btl_ib_udp_stage_turn(btl_ib_udp_stage_t *stage);
 /* A long burst took so many ns to send. */
 void btl_ib_udp_stage_cost(btl_ib_udp_stage_t *stage, bool staged, uint64_t bytes, uint64_t ns);
 
-/* Send the first `run` datagrams as one burst by a socket that is connected to their receiver, after
- * btl_ib_udp_stage_turn() said so. False: nothing was sent, and they can be sent otherwise. Else it
- * has set *staged of each. */
+/* Send the first `run` datagrams as one burst by a socket that is connected to their receiver,
+ * after btl_ib_udp_stage_turn() said so. Sets *staged of each. False: they have to be sent
+ * otherwise; some of them may have gone, which the receiver takes for repeated ones. */
 bool btl_ib_udp_stage_send(btl_ib_udp_stage_t *stage, int fd, const btl_ib_tx_t *first, int run);
 
 /* See btl_ib_transport_ops_t.unstage. */

@@ -185,14 +185,14 @@ static btl_ib_region_t *slot_of(const btl_ib_regions_t *regions, uint64_t id)
     return &regions->slots[id & (SLOTS_MAX - 1)];
 }
 
-void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id)
+void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id, uint32_t count)
 {
-    slot_of(regions, id)->lent++;
+    slot_of(regions, id)->lent += count;
 }
 
-void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id)
+void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t count)
 {
-    slot_of(regions, id)->lent--;
+    slot_of(regions, id)->lent -= count;
 }
 
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key)

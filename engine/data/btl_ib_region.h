@@ -78,9 +78,9 @@ int btl_ib_regions_add(btl_ib_regions_t *regions, void *base, uint64_t size, uin
                        btl_ib_region_key_t *key);
 void btl_ib_regions_remove(btl_ib_regions_t *regions, const btl_ib_region_key_t *key);
 
-/* A segment is sent from a region (which exists), or is not any more. */
-void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id);
-void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id);
+/* `count` segments are sent from a region (which exists), or are not any more. */
+void btl_ib_regions_lend(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
+void btl_ib_regions_return(btl_ib_regions_t *regions, uint64_t id, uint32_t count);
 
 /* Are segments sent from it? */
 bool btl_ib_regions_lent(const btl_ib_regions_t *regions, const btl_ib_region_key_t *key);

@@ -46,6 +46,12 @@ static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t 
                : btl_ib_tx_window_grow(window, mem);
 }
 
+/* Sequences for which there are places. */
+static inline uint32_t btl_ib_tx_window_room(const btl_ib_tx_window_t *window)
+{
+    return window->size - (window->next - window->first);
+}
+
 /* Give window->next to `segment` (not NULL); a place was reserved. Returns the sequence. */
 static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment)
 {
@@ -84,6 +90,18 @@ static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t s
         first++;
     }
     window->first = first;
+}
+
+/* The same of the `count` sequences from `seq` on, all of which have segments. */
+static inline void btl_ib_tx_window_clear_run(btl_ib_tx_window_t *window, uint32_t seq,
+                                              uint32_t count)
+{
+    const uint32_t mask = window->size - 1;
+
+    for (uint32_t i = 1; i < count; i++) {
+        window->ring[(seq + i) & mask] = NULL;
+    }
+    btl_ib_tx_window_clear(window, seq);
 }
 
 /* Free the ring if nothing is in flight. */

@@ -14,35 +14,52 @@
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
+#include <assert.h>
+
 enum {
     WINDOW_SMALL =
         32, /* segments, or a GSO burst: above, an ACK for each 16 or each burst is often enough */
 };
 
-static void in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+/* `count` segments of that type in a space, more or (negative) fewer. */
+static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t space, int count)
 {
-    if (segment->type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
+    if (type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
         return;
     }
-    conn->sentmap.in_flight += (uint32_t) sign;
-    conn->tx[segment->space].sentmap.in_flight += (uint32_t) sign;
+    conn->sentmap.in_flight += (uint32_t) count;
+    conn->tx[space].sentmap.in_flight += (uint32_t) count;
 }
 
-/* A segment is kept until it is acknowledged, also while it is lost and waits to be sent again.
- * That bounds memory, and leaves the pool segments for acknowledgements. */
-static inline void keep(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+/* The same, with `bytes` in all of them. A segment is kept until it is acknowledged, also while it
+ * is lost and waits to be sent again. That bounds memory, and leaves the pool segments for
+ * acknowledgements. */
+static inline void keep(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t bytes)
 {
     btl_ib_engine_t *engine = conn->engine;
-    bool skip = segment->type == BTL_IB_TYPE_SKIP;
-    uint64_t bytes = segment->size + segment->outside;
 
-    conn->sentmap.unacked += (uint32_t) sign;
-    if (skip) {
-        conn->sentmap.skips += (uint32_t) sign;
+    conn->sentmap.unacked += (uint32_t) count;
+    if (type == BTL_IB_TYPE_SKIP) {
+        conn->sentmap.skips += (uint32_t) count;
     } else {
-        engine->budget.unacked += (uint32_t) sign;
-        engine->budget.bytes_unacked += sign > 0 ? bytes : -bytes;
+        engine->budget.unacked += (uint32_t) count;
+        engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
     }
+}
+
+static inline uint64_t bytes_of(const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside;
+}
+
+static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    keep(conn, segment->type, sign, bytes_of(segment));
+}
+
+static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    in_flight(conn, segment->type, segment->space, sign);
 }
 
 /* A batch is packetized before its first segment ends a silence; it must fit the window that
@@ -79,12 +96,13 @@ static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
 }
 
 /* Ask for an immediate acknowledgement when a quarter of a small window was used. If nothing else
- * is in flight the whole window is left, whatever was sent before. */
-static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small)
+ * is in flight the whole window is left, whatever was sent before. `in_flight` segments are when
+ * this one has left. */
+static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small,
+                        uint32_t in_flight)
 {
-    conn->sentmap.unasked = conn->sentmap.in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
-    if (small != UINT32_MAX
-        && (4 * conn->sentmap.unasked >= small || conn->sentmap.in_flight >= small)) {
+    conn->sentmap.unasked = in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
+    if (small != UINT32_MAX && (4 * conn->sentmap.unasked >= small || in_flight >= small)) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
@@ -101,20 +119,25 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
+    const uint8_t type = segments[0]->type;
+    uint32_t before = conn->sentmap.in_flight;
+    uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
-        keep(conn, segment, +1);
-        in_flight(conn, segment, +1);
-        ask_for_ack(conn, segment, small);
+        bytes += bytes_of(segment);
+        before += type != BTL_IB_TYPE_SKIP;
+        ask_for_ack(conn, segment, small, before);
     }
+    keep(conn, type, count, bytes);
+    in_flight(conn, type, space, count);
 }
 
 /* The segment is not sent from a region any more. */
 static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (segment->region != 0) {
-        btl_ib_regions_return(&conn->engine->regions, segment->region);
+        btl_ib_regions_return(&conn->engine->regions, segment->region, 1);
         btl_ib_packet_set_region(segment, 0);
     }
 }
@@ -122,8 +145,8 @@ static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     return_region(conn, segment);
-    keep(conn, segment, -1);
-    in_flight(conn, segment, -1);
+    keep_one(conn, segment, -1);
+    one_in_flight(conn, segment, -1);
     btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
     btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
     conn->tx[segment->space].sentmap.sent--;
@@ -135,14 +158,18 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
     const uint64_t now = engine->clock.now;
+    btl_ib_list_t *sent = NULL;
 
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
+        if (i == 0 || !segment->continues) {
+            sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segment)];
+        }
         segment->first_sent = awake;
         segment->last_sent = now;
         segment->order = ++conn->sentmap.order;
         segment->copies = 1;
-        btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+        btl_ib_list_push_tail(sent, &segment->link);
     }
     engine->count.sent_segments += (uint32_t) count;
 }
@@ -158,7 +185,7 @@ void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, b
         segment->lost = false;
         conn->sentmap.deferred_count -= segment->deferred;
         segment->deferred = false;
-        in_flight(conn, segment, +1);
+        one_in_flight(conn, segment, +1);
     }
     segment->last_sent = engine->clock.now;
     segment->order = ++conn->sentmap.order;
@@ -189,7 +216,7 @@ static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *
 void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     if (!segment->lost) {
-        in_flight(conn, segment, -1);
+        one_in_flight(conn, segment, -1);
         segment->lost = true;
     }
     conn->sentmap.deferred_count -= segment->deferred;
@@ -222,23 +249,35 @@ void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     segment->refused = segment->copies;
 }
 
+/* So many pieces of `out`, if that is not NULL, are over. Returns it if it is finished now. */
+static inline btl_ib_out_t *end_pieces(btl_ib_out_t *out, int count)
+{
+    if (out == NULL) {
+        return NULL;
+    }
+    btl_ib_out_count(out, -count);
+    return out->pending > 0 || out->offset < out->size ? NULL : out;
+}
+
 static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_out_t *out = segment->out;
 
-    keep(conn, segment, -1);
+    keep_one(conn, segment, -1);
     if (!segment->lost) {
-        in_flight(conn, segment, -1);
+        one_in_flight(conn, segment, -1);
     }
     conn->sentmap.deferred_count -= segment->deferred;
     btl_ib_list_remove(&segment->link);
     return_region(conn, segment);
     btl_ib_pool_put(segment);
-    if (out == NULL) {
-        return NULL;
-    }
-    btl_ib_out_count(out, -1);
-    return out->pending > 0 || out->offset < out->size ? NULL : out;
+    return end_pieces(out, 1);
+}
+
+/* Was it sent once, so that nothing but its acknowledgement can be known of it? */
+static inline bool is_plain(const btl_ib_segment_t *segment)
+{
+    return segment->copies == 1 && !segment->lost && !segment->busy;
 }
 
 btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -256,12 +295,53 @@ void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
     }
 }
 
+uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
+                            uint32_t most, btl_ib_segment_t **last)
+{
+    uint32_t run = 1;
+
+    *last = first;
+    if (!is_plain(first)) {
+        return 1;
+    }
+    for (; run < most; run++) {
+        btl_ib_segment_t *next = btl_ib_tx_window_at(window, first->seq + run);
+        if (next == NULL || !next->continues || !is_plain(next)) {
+            break;
+        }
+        assert((*last)->link.next == &next->link);
+        *last = next;
+    }
+    return run;
+}
+
+void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                              uint32_t count)
+{
+    btl_ib_out_t *out = first->out;
+    btl_ib_list_t segments;
+
+    btl_ib_tx_window_clear_run(&conn->tx[first->space].sentmap.window, first->seq, count);
+    keep(conn, first->type, -(int) count, count * bytes_of(first));
+    in_flight(conn, first->type, first->space, -(int) count);
+    if (first->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, first->region, count);
+    }
+    btl_ib_list_init(&segments);
+    btl_ib_list_move_tail(&segments, &first->link, &last->link);
+    btl_ib_pool_put_all(&segments);
+    out = end_pieces(out, (int) count);
+    if (out != NULL) {
+        btl_ib_completion_add(out, 0);
+    }
+}
+
 void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
-    keep(conn, segment, -1); /* what follows makes it shorter */
+    keep_one(conn, segment, -1); /* what follows makes it shorter */
     return_region(conn, segment);
     btl_ib_packet_make_void(segment);
-    keep(conn, segment, +1);
+    keep_one(conn, segment, +1);
 }
 
 /* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */

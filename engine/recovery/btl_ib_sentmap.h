@@ -56,6 +56,15 @@ uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
 /* A segment was acknowledged: remove it from all counts and free it. */
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
 
+/* How many segments from `first` on, at most `most`, continue it and are in flight since they were
+ * first sent: one acknowledgement serves all. `*last` is the last of them, perhaps `first`. */
+uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
+                            uint32_t most, btl_ib_segment_t **last);
+
+/* Those were acknowledged. */
+void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                              uint32_t count);
+
 /* The unacknowledged segments of `out`, or if it is NULL all answers to operations of the peer,
  * carry no contents from now on. */
 void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);

@@ -91,18 +91,29 @@ static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint
         from = window->first;
     }
     btl_ib_segment_t *next = btl_ib_tx_window_at(window, from);
-    for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
+    for (uint32_t seq = from, run; btl_ib_seq_before(seq, to); seq += run) {
         btl_ib_segment_t *segment = next;
+        btl_ib_segment_t *last = segment;
+        run = 1;
         next = seq + 1 == to ? NULL : btl_ib_tx_window_at(window, seq + 1);
-        if (segment != NULL) {
-            if (!is_newer(next, segment)) {
-                btl_ib_recovery_arrived(conn, segment, echo_valid, view->echo);
-            }
-            btl_ib_deferred_acked(conn, segment);
-            btl_ib_pmtud_arrived(conn, segment);
-            btl_ib_sentmap_acked(conn, segment);
-            acked++;
+        if (segment == NULL) {
+            continue;
         }
+        if (next != NULL && next->continues) {
+            run = btl_ib_sentmap_run(window, segment, to - seq, &last);
+            next = seq + run == to ? NULL : btl_ib_tx_window_at(window, seq + run);
+        }
+        if (!is_newer(next, last)) {
+            btl_ib_recovery_arrived(conn, last, echo_valid, view->echo);
+        }
+        btl_ib_deferred_acked(conn, last);
+        btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
+        if (run > 1) {
+            btl_ib_sentmap_acked_run(conn, segment, last, run);
+        } else {
+            btl_ib_sentmap_acked(conn, segment);
+        }
+        acked += run;
     }
     return acked;
 }

@@ -242,11 +242,11 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
         btl_ib_sentmap_left(conn, batch->segments, sent);
         btl_ib_recovery_sent(conn);
     }
+    uint64_t bytes = 0;
     for (int i = 0; i < sent; i++) {
         btl_ib_segment_t *segment = batch->segments[i];
         btl_ib_out_t *out = segment->out;
-        conn->engine->count.sent_bytes += segment->payload;
-        conn->count.sent_bytes += segment->payload;
+        bytes += segment->payload;
         if (segment->bundled > 0) {
             btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
             continue;
@@ -256,6 +256,8 @@ static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pendin
             btl_ib_out_left(conn, out, segment->out == NULL);
         }
     }
+    conn->engine->count.sent_bytes += bytes;
+    conn->count.sent_bytes += bytes;
     return sent;
 }
 

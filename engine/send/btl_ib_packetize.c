@@ -128,7 +128,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
         if (room) {
             btl_ib_packet_trim(segment, piece->size);
             btl_ib_packet_set_region(segment, piece->region);
-            btl_ib_regions_lend(&conn->engine->regions, piece->region);
+            btl_ib_regions_lend(&conn->engine->regions, piece->region, 1);
         }
     } else if (piece->size > 0) {
         uint8_t *bytes = btl_ib_packet_body(segment) + piece->head;
@@ -232,69 +232,72 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
     }
 }
 
-/* Does the next piece differ from the one before in its place only? */
-static bool is_alike(const series_t *series, const btl_ib_segment_t *before, uint64_t rest)
+/* Its bytes begin at `offset` of what it is a piece of. */
+static void write_place(btl_ib_out_t *out, uint64_t offset, const btl_ib_segment_t *segment)
 {
-    return before != NULL && rest >= series->unit && series->ahead >= series->unit
-           && before->outside == series->unit && before->iov[1].iov_len == 0 && before->flags == 0;
+    uint8_t *body = btl_ib_packet_body(segment);
+
+    if (out->kind == BTL_IB_OUT_MESSAGE) {
+        write_chunk(msg_of(out), offset, body);
+    } else if (out->kind == BTL_IB_OUT_PUT) {
+        write_target(op_of(out), offset, body);
+    } else {
+        write_got(stream_of(out), offset, body);
+    }
 }
 
-/* One like `before`, with the bytes that follow in memory. NULL: no memory. */
-static btl_ib_segment_t *make_alike(btl_ib_conn_t *conn, const btl_ib_segment_t *before)
-{
-    const struct iovec *bytes = &before->iov[0];
-    btl_ib_segment_t *segment = btl_ib_packet_make_next(conn, before);
-
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->iov[0].iov_base = (uint8_t *) bytes->iov_base + bytes->iov_len;
-    segment->iov[0].iov_len = bytes->iov_len;
-    segment->iov[1] = before->iov[1];
-    if (segment->region != 0) {
-        btl_ib_regions_lend(&conn->engine->regions, segment->region);
-    }
-    return segment;
-}
-
-/* The next piece, behind `before`; NULL: it is the first. */
-static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series,
-                                    const btl_ib_segment_t *before)
+/* The next piece. NULL: no memory. */
+static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series)
 {
     const uint64_t rest = out->size - out->offset;
     btl_ib_piece_t *piece = &series->piece;
-    btl_ib_segment_t *segment;
 
     piece->offset = out->offset;
     piece->size = btl_ib_clip_u32(rest, series->unit);
+    piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
+                     ? series->unit - (uint32_t) rest
+                     : 0;
     if (piece->iov == series->memory) {
         btl_ib_prefetch_source(series->memory[0].iov_base, piece->offset, piece->size);
     }
-    if (is_alike(series, before, rest)) {
-        segment = make_alike(conn, before);
-        series->ahead -= piece->size;
-    } else {
-        const uint64_t end = piece->offset + piece->size;
-        const uint64_t first = piece->iov[0].iov_len;
-        piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
-                         ? series->unit - (uint32_t) rest
-                         : 0;
-        segment = make(conn, piece);
-        series->ahead = end <= first ? first - end : out->size - end;
-    }
+    btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
         return NULL;
     }
-    uint8_t *body = btl_ib_packet_body(segment);
+    const uint64_t end = piece->offset + piece->size;
+    const uint64_t first = piece->iov[0].iov_len;
+    series->ahead = end <= first ? first - end : out->size - end;
     if (out->kind == BTL_IB_OUT_MESSAGE) {
         btl_ib_packet_set_tag(segment, msg_of(out)->tag);
-        write_chunk(msg_of(out), piece->offset, body);
-    } else if (out->kind == BTL_IB_OUT_PUT) {
-        write_target(op_of(out), piece->offset, body);
-    } else {
-        write_got(stream_of(out), piece->offset, body);
     }
+    write_place(out, piece->offset, segment);
     return segment;
+}
+
+/* Pieces that continue `before`, at most `most`: they differ from it in their place only. Returns
+ * how many; the first that cannot be had so is made by make_piece(). */
+static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t *series,
+                               const btl_ib_segment_t *before, btl_ib_segment_t **segments,
+                               uint32_t most)
+{
+    if (before->outside != series->unit || before->iov[1].iov_len != 0 || before->flags != 0) {
+        return 0;
+    }
+    const uint64_t rest = out->size - out->offset;
+    const uint64_t whole = (rest < series->ahead ? rest : series->ahead) / series->unit;
+    const uint32_t count = btl_ib_packet_continue(before, segments, btl_ib_clip_u32(whole, most));
+    uint64_t offset = out->offset;
+    for (uint32_t i = 0; i < count; i++, offset += series->unit) {
+        if (series->piece.iov == series->memory) {
+            btl_ib_prefetch_source(series->memory[0].iov_base, offset, series->unit);
+        }
+        write_place(out, offset, segments[i]);
+    }
+    series->ahead -= (uint64_t) count * series->unit;
+    if (before->region != 0) {
+        btl_ib_regions_lend(&conn->engine->regions, before->region, count);
+    }
+    return count;
 }
 
 /* ---- what fits into one segment: short messages, requests, replies ---- */
@@ -367,13 +370,13 @@ static bool counts_segments(const btl_ib_segment_t *segment)
     return segment->type == BTL_IB_TYPE_CHUNK || segment->type == BTL_IB_TYPE_PUT;
 }
 
-/* The segment has the next bytes of `out`. Its last one asks for its acknowledgement if somebody
- * waits for that. */
-static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment)
+/* `count` segments, as the one given, have the next bytes of `out`. Its last one asks for its
+ * acknowledgement if somebody waits for that. */
+static void advance(btl_ib_out_t *out, btl_ib_segment_t *segment, uint32_t count)
 {
     btl_ib_packet_set_out(segment, out);
-    out->offset += segment->payload;
-    btl_ib_out_count(out, counts_segments(segment));
+    out->offset += (uint64_t) count * segment->payload;
+    btl_ib_out_count(out, counts_segments(segment) ? (int) count : 0);
     segment->last = out->offset == out->size;
     if (segment->last
         && (out->kind == BTL_IB_OUT_PUT
@@ -397,14 +400,24 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
             break;
         }
-        segments[n] = in_pieces ? make_piece(conn, out, &series, n > 0 ? segments[n - 1] : NULL)
+        segments[n] = in_pieces ? make_piece(conn, out, &series)
                       : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
                       : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
                                                         : make_message(conn, msg_of(out));
         if (segments[n] == NULL) {
             break;
         }
-        advance(out, segments[n++]);
+        advance(out, segments[n++], 1);
+        if (in_pieces && n < most) {
+            const uint32_t places = btl_ib_tx_window_room(window) - (uint32_t) n;
+            const uint32_t more =
+                continue_piece(conn, out, &series, segments[n - 1], segments + n,
+                               btl_ib_min_u32(places, (uint32_t) (most - n)));
+            if (more > 0) {
+                n += (int) more;
+                advance(out, segments[n - 1], more);
+            }
+        }
     } while (n < most && !segments[n - 1]->last);
     return n;
 }

@@ -175,6 +175,32 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
     return wire;
 }
 
+/* Make the datagrams of those that continue the last one made, if that left as it is. */
+static void make_run(btl_ib_segment_t *const *segments, int count, datagrams_t *batch)
+{
+    const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
+    const btl_ib_segment_t *first = segments[batch->count - 1];
+
+    if (batch->wire[batch->count - 1] != first || first->copies > 0) {
+        return;
+    }
+    for (; batch->count < count && segments[batch->count]->continues; batch->count++) {
+        btl_ib_segment_t *segment = segments[batch->count];
+        btl_ib_tx_t *tx = &batch->tx[batch->count];
+        btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+        *header = *(const btl_ib_wire_header_t *) (const void *) first->wire;
+        header->flags = batch->common->flags | segment->flags;
+        header->seq = BTL_IB_LE32(segment->seq);
+        *tx = *before;
+        tx->iov[0].iov_base = segment->wire;
+        tx->iov[1].iov_base = segment->iov[0].iov_base;
+        tx->mem = segment->mem;
+        tx->context = segment;
+        tx->staged = &segment->staged;
+        batch->wire[batch->count] = segment;
+    }
+}
+
 /* Make as many datagrams as memory allows, at most `count`. */
 static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
                            const btl_ib_wire_header_t *common, datagrams_t *batch)
@@ -189,6 +215,7 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
             return;
         }
         batch->wire[batch->count++] = wire;
+        make_run(segments, count, batch);
     }
 }
 

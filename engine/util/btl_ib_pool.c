@@ -157,20 +157,50 @@ __attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
     return true;
 }
 
+/* Of the smallest segments that hold `size` bytes. */
+static inline int kind_of(const btl_ib_pool_t *pool, uint32_t size)
+{
+    assert(size <= pool->kind[2].size);
+    return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
+}
+
+static inline btl_ib_segment_t *cleared(btl_ib_list_t *item)
+{
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+
+    memset((uint8_t *) segment + CLEARED_FROM, 0, CLEARED_TO - CLEARED_FROM);
+    return segment;
+}
+
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
 {
-    const int kind = size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
+    const int kind = kind_of(pool, size);
 
-    assert(size <= pool->kind[2].size);
     if (btl_ib_list_empty(&pool->kind[kind].free)
         && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
         return NULL;
     }
     btl_ib_list_t *item = btl_ib_list_pop(&pool->kind[kind].free);
     assert(item != NULL);
-    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
-    memset((uint8_t *) segment + CLEARED_FROM, 0, CLEARED_TO - CLEARED_FROM);
-    return segment;
+    return cleared(item);
+}
+
+uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+                          uint32_t most)
+{
+    btl_ib_list_t *free = &pool->kind[kind_of(pool, size)].free;
+    btl_ib_list_t *item = free->next;
+    uint32_t count = 0;
+
+    while (count < most && item != free) {
+        btl_ib_list_t *next = item->next;
+        btl_ib_list_init(item);
+        segments[count++] = cleared(item);
+        item = next;
+    }
+    free->next = item;
+    item->prev = free;
+    return count;
 }
 
 static void release(btl_ib_segment_t *segment)
@@ -179,16 +209,36 @@ static void release(btl_ib_segment_t *segment)
     btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
 }
 
-void btl_ib_pool_put(btl_ib_segment_t *segment)
+static inline void forget(btl_ib_segment_t *segment, bool clean)
 {
-    assert(btl_ib_list_empty(&segment->link) && !segment->done);
-    btl_ib_pool_unstage(segment, false);
+    assert(!segment->done);
+    btl_ib_pool_unstage(segment, clean);
     segment->conn = NULL;
     segment->out = NULL;
     segment->done = true;
+}
+
+void btl_ib_pool_put(btl_ib_segment_t *segment)
+{
+    assert(btl_ib_list_empty(&segment->link));
+    forget(segment, false);
     if (!segment->busy) {
         release(segment);
     }
+}
+
+void btl_ib_pool_put_all(btl_ib_list_t *segments)
+{
+    const btl_ib_segment_t *first = BTL_IB_LIST_FIRST(btl_ib_segment_t, segments, link);
+
+    if (first == NULL) {
+        return;
+    }
+    BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
+        assert(!segment->busy && segment->pool == first->pool && segment->kind == first->kind);
+        forget(segment, true);
+    }
+    btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);
 }
 
 void btl_ib_pool_sent(btl_ib_segment_t *segment)

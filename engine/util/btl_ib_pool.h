@@ -57,6 +57,9 @@ typedef struct btl_ib_segment {
     uint8_t tag;
     uint8_t space;
     bool last; /* btl_ib_packetize.c: the message ends with it */
+    /* The same: first sent behind the one before, of whose bytes it has as many that follow; all
+     * else is the same, but the flags. */
+    bool continues;
 
     /* What became of its copies: btl_ib_sentmap.c. */
     bool lost;       /* to be retransmitted, or deferred; not in flight */
@@ -99,9 +102,17 @@ void btl_ib_pool_fini(btl_ib_pool_t *pool);
 /* A cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
 btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
 
+/* As many of those as there are without new memory, at most `most`. Returns how many. */
+uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+                          uint32_t most);
+
 /* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
  * event. */
 void btl_ib_pool_put(btl_ib_segment_t *segment);
+
+/* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent once
+ * and which no transport reads. The list is empty afterwards. */
+void btl_ib_pool_put_all(btl_ib_list_t *segments);
 
 /* It was acknowledged: where its first copy is in the transport's memory that is free again, if
  * there was no other copy. */

@@ -44,9 +44,10 @@ enum {
     ALLOWANCE_MIN = 20,      /* us of queue: below it is noise, and bursts of 16 segments */
     ALLOWANCE_SHARE = 8,     /* or that part of the base */
     QUEUE_OWN = 4 * SEGMENT, /* of the queue: as much may be ours, */
-    QUEUE_BURSTS = 2,        /* or so much of what goes through hosts as one */
+    QUEUE_BURSTS = 4,        /* or so much of what goes through hosts as one */
     HOST_ALLOWANCE = 50,     /* us that data may lie at their receiver, */
-    HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path */
+    HOST_LEAST = 128,      /* and segments that may always be in flight: enough for a short path, */
+    HOST_BURSTS = 6,       /* or so many bursts: one in each call and in between, two without ACK */
     SAMPLES_START = 8,     /* that end the doubling within a round (RFC 9406) */
     BASE_PERIOD = 5000000, /* us */
 
@@ -175,14 +176,22 @@ static void cut_for_delay(btl_ib_cc_t *cc)
     set_window(cc, btl_ib_min_u32(window, swift->window));
 }
 
-/* Do more segments than HOST_LEAST wait at a receiver that is slower than its network? */
-static bool lies_at_host(const btl_ib_cc_swift_t *swift)
+/* Segments that may always be in flight, in units of windows. */
+static uint32_t host_least(const btl_ib_cc_t *cc)
 {
+    return btl_ib_max_u32(HOST_LEAST, HOST_BURSTS * cc->gso_segments) * SEGMENT;
+}
+
+/* Do more segments than those wait at a receiver that is slower than its network? */
+static bool lies_at_host(const btl_ib_cc_t *cc)
+{
+    const btl_ib_cc_swift_t *swift = &cc->swift;
+
     if (swift->whole == UINT32_MAX || swift->whole <= swift->base + HOST_ALLOWANCE) {
         return false;
     }
     return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole
-           > HOST_LEAST * SEGMENT;
+           > host_least(cc);
 }
 
 /* Swift has a second window for that. Here it is a bound: more segments at the host make nothing
@@ -193,7 +202,7 @@ static void cut_for_host(btl_ib_cc_t *cc)
     uint64_t path = (uint64_t) swift->window * swift->base / swift->whole;
 
     swift->slow_start = 0;
-    set_window(cc, path + HOST_LEAST * SEGMENT);
+    set_window(cc, path + host_least(cc));
 }
 
 /* Add one segment; more, the longer there is no sign of a queue. Windows below one segment grow in
@@ -286,7 +295,7 @@ static void end_round(btl_ib_cc_t *cc, uint64_t now)
     swift->queued = swift->queued || delayed(swift, allowance(swift) / 2);
     if (queueing(cc)) {
         cut_for_delay(cc);
-    } else if (lies_at_host(swift)) {
+    } else if (lies_at_host(cc)) {
         cut_for_host(cc);
     } else if (may_grow(cc) && swift->window >= swift->slow_start && !losing(swift)) {
         increase(cc);
@@ -316,7 +325,7 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     if (ack->limited && swift->window < swift->slow_start && !losing(swift)) {
         set_window(cc, swift->window + (uint64_t) ack->count * SEGMENT);
         /* Doubling until the end of the round would overshoot. */
-        if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(swift))) {
+        if (swift->samples >= SAMPLES_START && (queueing(cc) || lies_at_host(cc))) {
             end_round(cc, ack->now);
             return;
         }

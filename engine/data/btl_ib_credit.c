@@ -161,7 +161,7 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
     }
 }
 
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon)
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
 {
     uint32_t enough = credit->bank;
     const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
@@ -170,7 +170,7 @@ bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, boo
     const uint32_t outstanding = credit->grant - credit->used + more;
 
     if (!credit->over) {
-        const uint32_t some = btl_ib_min_u32(gso_segments, credit->grant - credit->grant / 4);
+        some = btl_ib_min_u32(some, credit->grant - credit->grant / 4);
         enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
     }
     return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);

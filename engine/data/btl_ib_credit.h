@@ -121,9 +121,9 @@ void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool
                              const btl_ib_queue_t *queue, uint32_t count);
 
 /* Is an explicit credit update due: is a batch complete and are `window` credits banked, or has the
- * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. The
- * peer sends `gso_segments` at once if it can: fewer are not worth an update while it has a quarter
- * of its grant left. */
-bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t gso_segments, bool soon);
+ * peer no credit left? If the peer is likely to be told `soon` anyway only the latter counts. Less
+ * than `some` credits, which it uses up in a call or two, are not worth an update while it has a
+ * quarter of its grant left. */
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon);
 
 #endif

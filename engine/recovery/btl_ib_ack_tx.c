@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    ACK_EVERY =
-        16, /* segments received, or a GSO burst: acknowledge in this turn, the peer's window may be
-                      * small. Many that come at once are one turn, hence one acknowledgement */
+    /* Segments received, or two GSO bursts: acknowledge in this turn, the peer's window may be
+     * small. Many that come at once are one turn, hence one acknowledgement. */
+    ACK_EVERY = 16,
     ACK_EVERY_ANSWERED = 64, /* if the next message to the peer is expected to carry it */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
@@ -27,13 +27,14 @@ static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
     const bool answered = !conn->ack.unanswered
                           && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
                               || view->type == BTL_IB_TYPE_BUNDLE);
-    const uint32_t every = btl_ib_max_u32(ACK_EVERY, conn->cc.gso_segments);
+    const uint32_t every = btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
 
     if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
-           && btl_ib_credit_due(&conn->rx[view->space].credit, conn->cc.gso_segments, answered);
+           && btl_ib_credit_due(&conn->rx[view->space].credit, btl_ib_cc_ack_every(&conn->cc),
+                                answered);
 }
 
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)

@@ -227,6 +227,14 @@ static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *t
     return burst_is_next(conn, tx);
 }
 
+/* Is no acknowledgement to be expected soon of what is in flight? */
+static bool needs_ack(const btl_ib_conn_t *conn)
+{
+    const uint32_t every = btl_ib_cc_ack_every(&conn->cc);
+
+    return conn->sentmap.unasked >= every || conn->sentmap.in_flight < every;
+}
+
 /* Send a batch; what does not leave waits again. Returns how many segments left. */
 static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
 {
@@ -282,7 +290,7 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
             return BTL_IB_NO_WINDOW;
         }
         verdict = make_batch(conn, space, &batch, full);
-        if (batch.count > 0 && waits_for_room(conn, tx, space)) {
+        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, space)) {
             /* The next batch waits for the acknowledgement of this one. */
             btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
         }

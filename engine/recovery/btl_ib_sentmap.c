@@ -17,8 +17,8 @@
 #include <assert.h>
 
 enum {
-    WINDOW_SMALL =
-        32, /* segments, or a GSO burst: above, an ACK for each 16 or each burst is often enough */
+    /* Segments, or two GSO bursts: above, an ACK for each 16, or for two bursts, is often enough. */
+    WINDOW_SMALL = 32,
     SLICES = 50000, /* us: a few turns of another process */
 };
 
@@ -84,7 +84,8 @@ static void notice_silence(btl_ib_conn_t *conn)
     }
     uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
     timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
-    if (engine->clock.now > conn->recovery.probe_base + timeout + own_pause(engine)) {
+    timeout += conn->recovery.probe_base;
+    if (engine->clock.now > timeout && engine->clock.now - timeout > own_pause(engine)) {
         conn->cc.ops->restart(&conn->cc);
     }
 }
@@ -94,7 +95,7 @@ static void notice_silence(btl_ib_conn_t *conn)
 static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
-    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
+    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, btl_ib_cc_ack_every(&conn->cc));
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
@@ -128,14 +129,13 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
     const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
     const uint8_t type = segments[0]->type;
-    uint32_t before = conn->sentmap.in_flight;
+    const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
     uint64_t bytes = 0;
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
         btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
         bytes += bytes_of(segment);
-        before += type != BTL_IB_TYPE_SKIP;
-        ask_for_ack(conn, segment, small, before);
+        ask_for_ack(conn, segment, small, before + (uint32_t) i);
     }
     keep(conn, type, count, bytes);
     in_flight(conn, type, space, count);
@@ -166,11 +166,11 @@ void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments,
     btl_ib_engine_t *engine = conn->engine;
     const uint64_t awake = btl_ib_clock_awake(&engine->clock);
     const uint64_t now = engine->clock.now;
-    btl_ib_list_t *sent = NULL;
+    btl_ib_list_t *sent = conn->sentmap.sent;
 
     for (int i = 0; i < count; i++) {
         btl_ib_segment_t *segment = segments[i];
-        if (i == 0 || !segment->continues) {
+        if (!segment->continues) {
             sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segment)];
         }
         segment->first_sent = awake;

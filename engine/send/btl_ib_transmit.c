@@ -175,8 +175,9 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
     return wire;
 }
 
-/* Make the datagrams of those that continue the last one made, if that left as it is. */
-static void make_run(btl_ib_segment_t *const *segments, int count, datagrams_t *batch)
+/* Make the datagrams of those that continue the last one made, if that is the first copy of its
+ * segment and no copy of that itself. Apart, as short messages do not come here. */
+__attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count, datagrams_t *batch)
 {
     const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
     const btl_ib_segment_t *first = segments[batch->count - 1];
@@ -215,7 +216,9 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
             return;
         }
         batch->wire[batch->count++] = wire;
-        make_run(segments, count, batch);
+        if (batch->count < count && segments[batch->count]->continues) {
+            make_run(segments, count, batch);
+        }
     }
 }
 

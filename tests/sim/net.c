@@ -390,6 +390,9 @@ void net_send(sim_t *sim, datagram_t *d)
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
     if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {
         fault_applied(sim, F_DUPLICATE);
+        if (d->staged != NULL) {
+            staging_copied(d->staged);
+        }
         schedule(sim, datagram_copy(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
     }
     if ((sim->out == NULL && lost(sim, d)) || !way(sim, d, &delay)) {

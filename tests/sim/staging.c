@@ -10,6 +10,7 @@
 struct staged {
     bool under_way; /* its datagram is */
     bool known;     /* to the engine */
+    bool copied;    /* the network made a second one of it */
 };
 
 static void release(staged_t *staged)
@@ -42,7 +43,7 @@ const char *staging_end(staging_t *staging, uint8_t at, bool clean)
     if (staged == NULL) {
         return "what is not staged";
     }
-    if (clean && staged->under_way) {
+    if (clean && staged->under_way && !staged->copied) {
         return "a datagram that is still under way, as if nobody read it any more";
     }
     staging->place[at] = NULL;
@@ -58,6 +59,11 @@ void staging_close(staging_t *staging)
             (void) staging_end(staging, (uint8_t) at, false);
         }
     }
+}
+
+void staging_copied(staged_t *staged)
+{
+    staged->copied = true;
 }
 
 void staging_read(staged_t *staged)

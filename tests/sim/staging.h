@@ -29,6 +29,10 @@ void staging_read(staged_t *staged);
 /* Returns what is wrong with that, or NULL. */
 const char *staging_end(staging_t *staging, uint8_t staged, bool clean);
 
+/* The network made a second datagram of it. If that arrives first, what is read for the other does not matter: it
+ * is a duplicate. */
+void staging_copied(staged_t *staged);
+
 void staging_close(staging_t *staging);
 
 #endif

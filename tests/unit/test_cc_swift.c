@@ -184,19 +184,31 @@ static void test_host_of_a_long_path(void **state)
     assert_true(cc.window >= window);
 }
 
-/* Where hosts join segments to trains less than two of them are no queue. */
-static void test_trains(void **state)
+/* Where segments go through hosts in bursts, four of them are no queue. */
+static void test_bursts(void **state)
 {
     (void) state;
     cc.gso_segments = 44;
-    settle_at(100);
-    uint32_t window = cc.window;
-    round_trip(2 * BASE); /* half of the window is queued: 50 segments */
-    assert_true(cc.window >= window);
     settle_at(300);
+    uint32_t window = cc.window;
+    round_trip(2 * BASE); /* half of the window is queued: 150 segments */
+    assert_true(cc.window >= window);
+    while (cc.window < 400) {
+        round_trip(BASE);
+    }
     window = cc.window;
-    round_trip(2 * BASE);
+    round_trip(2 * BASE); /* 200 segments */
     assert_true(cc.window < window);
+}
+
+/* There, six bursts keep both hosts at work. */
+static void test_backlog_of_bursts(void **state)
+{
+    (void) state;
+    cc.gso_segments = 44;
+    settle_at(1000);
+    busy_host(4000, 50);
+    assert_in_range(cc.window, 264, 340);
 }
 
 static void test_increase_grows(void **state)
@@ -454,7 +466,8 @@ int main(void)
         cmocka_unit_test_setup(test_hosts_do_not_count, setup),
         cmocka_unit_test_setup(test_backlog_of_a_host, setup),
         cmocka_unit_test_setup(test_host_of_a_long_path, setup),
-        cmocka_unit_test_setup(test_trains, setup),
+        cmocka_unit_test_setup(test_bursts, setup),
+        cmocka_unit_test_setup(test_backlog_of_bursts, setup),
         cmocka_unit_test_setup(test_increase_grows, setup),
         cmocka_unit_test_setup(test_unlimited_learns_nothing, setup),
         cmocka_unit_test_setup(test_floor, setup),

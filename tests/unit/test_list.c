@@ -125,6 +125,46 @@ static void test_splice(void **state)
     check(&other, (int[]){9}, 1);
 }
 
+static void test_splice_head(void **state)
+{
+    btl_ib_list_t other;
+
+    (void) state;
+    btl_ib_list_init(&other);
+    btl_ib_list_splice_head(&list, &other);
+    check(&list, NULL, 0);
+    btl_ib_list_push_tail(&other, &items[0].link);
+    btl_ib_list_push_tail(&other, &items[1].link);
+    btl_ib_list_splice_head(&list, &other); /* into an empty one */
+    check(&list, (int[]){0, 1}, 2);
+    check(&other, NULL, 0);
+    btl_ib_list_push_tail(&other, &items[2].link);
+    btl_ib_list_push_tail(&other, &items[3].link);
+    btl_ib_list_splice_head(&list, &other);
+    check(&list, (int[]){2, 3, 0, 1}, 4);
+    check(&other, NULL, 0);
+}
+
+static void test_move_tail(void **state)
+{
+    btl_ib_list_t other;
+
+    (void) state;
+    btl_ib_list_init(&other);
+    for (int i = 0; i < 6; i++) {
+        btl_ib_list_push_tail(&list, &items[i].link);
+    }
+    btl_ib_list_move_tail(&other, &items[1].link, &items[3].link); /* from the middle, to nothing */
+    check(&list, (int[]){0, 4, 5}, 3);
+    check(&other, (int[]){1, 2, 3}, 3);
+    btl_ib_list_move_tail(&other, &items[0].link, &items[0].link); /* one, the first */
+    check(&list, (int[]){4, 5}, 2);
+    check(&other, (int[]){1, 2, 3, 0}, 4);
+    btl_ib_list_move_tail(&other, &items[4].link, &items[5].link); /* all that there is */
+    check(&list, NULL, 0);
+    check(&other, (int[]){1, 2, 3, 0, 4, 5}, 6);
+}
+
 /* The model: two arrays of numbers. */
 typedef struct model {
     int at[2][ITEMS];
@@ -223,7 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_empty, setup),  cmocka_unit_test_setup(test_ends, setup),
         cmocka_unit_test_setup(test_remove, setup), cmocka_unit_test_setup(test_container, setup),
-        cmocka_unit_test_setup(test_splice, setup), cmocka_unit_test_setup(test_model, setup),
+        cmocka_unit_test_setup(test_splice, setup), cmocka_unit_test_setup(test_splice_head, setup),
+        cmocka_unit_test_setup(test_move_tail, setup), cmocka_unit_test_setup(test_model, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,6 +114,66 @@ static void put_all(uint32_t count)
     }
 }
 
+/* Several at once: as many as there are, and no new memory. */
+static void test_take(void **state)
+{
+    btl_ib_segment_t *taken[MANY];
+
+    (void) state;
+    start(1472, 0, 0, 100);
+    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 10), 0);
+    got[0] = btl_ib_pool_get(&pool, 1472);
+    const uint32_t there = pool.kind[1].made - 1;
+    assert_true(there >= 20 && there < 99);
+    got[0]->seq = 7;
+    got[0]->order = 9;
+    btl_ib_pool_put(got[0]);
+    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 10), 10);
+    assert_ptr_equal(taken[0], got[0]); /* what was used last */
+    assert_int_equal(taken[0]->seq, 0);
+    assert_int_equal(in_use(1), 10);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_true(btl_ib_list_empty(&taken[i]->link));
+        assert_false(taken[i]->done);
+        assert_int_equal(taken[i]->kind, 1);
+    }
+    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken + 10, MANY - 10), there + 1 - 10);
+    assert_int_equal(pool.kind[1].made, there + 1);
+    assert_int_equal(btl_ib_pool_take(&pool, 1472, taken, 1), 0);
+    got[1] = btl_ib_pool_get(&pool, 1472); /* which finds memory */
+    assert_non_null(got[1]);
+    btl_ib_pool_put(got[1]);
+    for (uint32_t i = 0; i <= there; i++) {
+        btl_ib_pool_put(taken[i]);
+    }
+    finish();
+}
+
+static void test_put_all(void **state)
+{
+    btl_ib_list_t all;
+
+    (void) state;
+    start(1472, 0, 0, 100);
+    btl_ib_list_init(&all);
+    btl_ib_pool_put_all(&all); /* none */
+    for (uint32_t i = 0; i < 5; i++) {
+        got[i] = btl_ib_pool_get(&pool, 1472);
+        btl_ib_list_push_tail(&all, &got[i]->link);
+    }
+    assert_int_equal(in_use(1), 5);
+    btl_ib_pool_put_all(&all);
+    assert_true(btl_ib_list_empty(&all));
+    assert_int_equal(in_use(1), 0);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_true(got[i]->done);
+        assert_null(got[i]->conn);
+    }
+    assert_ptr_equal(btl_ib_pool_get(&pool, 1472), got[0]);
+    btl_ib_pool_put(got[0]);
+    finish();
+}
+
 static void test_kinds(void **state)
 {
     (void) state;
@@ -392,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_buffers),   cmocka_unit_test(test_registration),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_busy),
         cmocka_unit_test(test_cleared),   cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_take),      cmocka_unit_test(test_put_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,24 @@ static void tx_model_clear(tx_model_t *m, btl_ib_tx_window_t *window, uint32_t n
     }
 }
 
+/* All from that one on that are in flight one after the other, at most 5. */
+static void tx_model_clear_run(tx_model_t *m, btl_ib_tx_window_t *window, uint32_t n)
+{
+    uint32_t run = 0;
+
+    while (run < 5 && n + run < m->next && m->at[n + run] != NULL) {
+        run++;
+    }
+    if (run == 0) {
+        return;
+    }
+    btl_ib_tx_window_clear_run(window, m->base + n, run);
+    memset(&m->at[n], 0, run * sizeof(m->at[0]));
+    while (m->first < m->next && m->at[m->first] == NULL) {
+        m->first++;
+    }
+}
+
 static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random_t *r)
 {
     uint32_t flight = m->next - m->first;
@@ -268,6 +286,10 @@ static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random
         btl_ib_tx_window_shrink(window, mem);
         break;
     case 2:
+        if (flight > 0) {
+            tx_model_clear_run(m, window, m->first + test_random_below(r, flight));
+        }
+        break;
     case 3:
     case 4:
         if (flight > 0) {
@@ -277,6 +299,7 @@ static void tx_model_step(tx_model_t *m, btl_ib_tx_window_t *window, test_random
     default:
         memory.allowed = test_random_below(r, 10) == 0 ? 0 : UINT64_MAX;
         if (btl_ib_tx_window_reserve(window, 1, mem) == 0) {
+            assert_in_range(btl_ib_tx_window_room(window), 1, window->size);
             m->at[m->next] = &segments[test_random_below(r, sizeof(segments))];
             assert_int_equal(btl_ib_tx_window_push(window, m->at[m->next]), m->base + m->next);
             m->next++;

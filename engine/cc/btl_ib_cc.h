@@ -127,8 +127,8 @@ const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
 void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
                     uint32_t gso_segments);
 
-/* Segments of bulk after which one acknowledgement is due: two bursts, where there are any, of which
- * the second may be short. */
+/* Segments of bulk after which one acknowledgement is due: two bursts, where there are any, the
+ * second of which may be short. */
 static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
 {
     return 3 * cc->gso_segments / 2;

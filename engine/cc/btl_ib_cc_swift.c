@@ -190,8 +190,7 @@ static bool lies_at_host(const btl_ib_cc_t *cc)
     if (swift->whole == UINT32_MAX || swift->whole <= swift->base + HOST_ALLOWANCE) {
         return false;
     }
-    return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole
-           > host_least(cc);
+    return (uint64_t) swift->window * (swift->whole - swift->base) / swift->whole > host_least(cc);
 }
 
 /* Swift has a second window for that. Here it is a bound: more segments at the host make nothing

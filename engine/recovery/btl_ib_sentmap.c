@@ -17,8 +17,7 @@
 #include <assert.h>
 
 enum {
-    /* Segments, or two GSO bursts: above, an ACK for each 16, or for two bursts, is often enough. */
-    WINDOW_SMALL = 32,
+    WINDOW_SMALL = 32, /* segments, or two bursts: above, the receiver acknowledges soon enough */
     SLICES = 50000, /* us: a few turns of another process */
 };
 

@@ -285,12 +285,17 @@ static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t 
     }
     const uint64_t rest = out->size - out->offset;
     const uint64_t whole = (rest < series->ahead ? rest : series->ahead) / series->unit;
-    const uint32_t count = btl_ib_packet_continue(before, segments, btl_ib_clip_u32(whole, most));
+    const uint32_t count = btl_ib_packet_make_like(before, segments, btl_ib_clip_u32(whole, most));
+    struct iovec bytes = before->iov[0];
     uint64_t offset = out->offset;
     for (uint32_t i = 0; i < count; i++, offset += series->unit) {
         if (series->piece.iov == series->memory) {
             btl_ib_prefetch_source(series->memory[0].iov_base, offset, series->unit);
         }
+        bytes.iov_base = (uint8_t *) bytes.iov_base + series->unit;
+        segments[i]->iov[0] = bytes;
+        segments[i]->iov[1] = before->iov[1];
+        segments[i]->continues = true;
         write_place(out, offset, segments[i]);
     }
     series->ahead -= (uint64_t) count * series->unit;
@@ -400,7 +405,7 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         if (btl_ib_tx_window_reserve(window, (uint32_t) n + 1, &conn->engine->mem) != 0) {
             break;
         }
-        segments[n] = in_pieces ? make_piece(conn, out, &series)
+        segments[n] = in_pieces                         ? make_piece(conn, out, &series)
                       : out->kind == BTL_IB_OUT_REQUEST ? make_request(conn, op_of(out))
                       : out->kind == BTL_IB_OUT_REPLIES ? make_replies(conn, out, space)
                                                         : make_message(conn, msg_of(out));
@@ -410,9 +415,8 @@ int btl_ib_packetize(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         advance(out, segments[n++], 1);
         if (in_pieces && n < most) {
             const uint32_t places = btl_ib_tx_window_room(window) - (uint32_t) n;
-            const uint32_t more =
-                continue_piece(conn, out, &series, segments[n - 1], segments + n,
-                               btl_ib_min_u32(places, (uint32_t) (most - n)));
+            const uint32_t more = continue_piece(conn, out, &series, segments[n - 1], segments + n,
+                                                 btl_ib_min_u32(places, (uint32_t) (most - n)));
             if (more > 0) {
                 n += (int) more;
                 advance(out, segments[n - 1], more);

@@ -177,7 +177,8 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
 
 /* Make the datagrams of those that continue the last one made, if that is the first copy of its
  * segment and no copy of that itself. Apart, as short messages do not come here. */
-__attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count, datagrams_t *batch)
+__attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count,
+                                               datagrams_t *batch)
 {
     const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
     const btl_ib_segment_t *first = segments[batch->count - 1];

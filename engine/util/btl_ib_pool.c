@@ -189,17 +189,12 @@ uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t *
                           uint32_t most)
 {
     btl_ib_list_t *free = &pool->kind[kind_of(pool, size)].free;
-    btl_ib_list_t *item = free->next;
+    btl_ib_list_t *item;
     uint32_t count = 0;
 
-    while (count < most && item != free) {
-        btl_ib_list_t *next = item->next;
-        btl_ib_list_init(item);
+    while (count < most && (item = btl_ib_list_pop(free)) != NULL) {
         segments[count++] = cleared(item);
-        item = next;
     }
-    free->next = item;
-    item->prev = free;
     return count;
 }
 

@@ -110,8 +110,8 @@ uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t *
  * event. */
 void btl_ib_pool_put(btl_ib_segment_t *segment);
 
-/* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent once
- * and which no transport reads. The list is empty afterwards. */
+/* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent
+ * once and which no transport reads. The list is empty afterwards. */
 void btl_ib_pool_put_all(btl_ib_list_t *segments);
 
 /* It was acknowledged: where its first copy is in the transport's memory that is free again, if

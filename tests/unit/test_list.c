@@ -261,10 +261,14 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_empty, setup),  cmocka_unit_test_setup(test_ends, setup),
-        cmocka_unit_test_setup(test_remove, setup), cmocka_unit_test_setup(test_container, setup),
-        cmocka_unit_test_setup(test_splice, setup), cmocka_unit_test_setup(test_splice_head, setup),
-        cmocka_unit_test_setup(test_move_tail, setup), cmocka_unit_test_setup(test_model, setup),
+        cmocka_unit_test_setup(test_empty, setup),
+        cmocka_unit_test_setup(test_ends, setup),
+        cmocka_unit_test_setup(test_remove, setup),
+        cmocka_unit_test_setup(test_container, setup),
+        cmocka_unit_test_setup(test_splice, setup),
+        cmocka_unit_test_setup(test_splice_head, setup),
+        cmocka_unit_test_setup(test_move_tail, setup),
+        cmocka_unit_test_setup(test_model, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

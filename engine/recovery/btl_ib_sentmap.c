@@ -89,28 +89,37 @@ static void notice_silence(btl_ib_conn_t *conn)
     }
 }
 
-/* The window in segments, if it is so small that a delayed acknowledgement would leave it empty;
- * else UINT32_MAX. */
-static uint32_t small_window(const btl_ib_conn_t *conn, uint32_t space)
+/* When to ask for an immediate acknowledgement. If nothing else is in flight the whole window is
+ * left, whatever was sent before. */
+typedef struct asking {
+    uint32_t window; /* segments: what fills it asks; UINT32_MAX: it is large, nothing asks */
+    uint32_t every;  /* and each so many */
+} asking_t;
+
+/* Where the window is so small that a delayed acknowledgement would leave it empty: once in each
+ * quarter, or in each burst where it holds one. */
+static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t space)
 {
     const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const uint32_t burst = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
     const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, btl_ib_cc_ack_every(&conn->cc));
     uint32_t window = conn->cc.window;
 
     if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
         window = btl_ib_min_u32(window, queue->max_pending);
     }
-    return window < small ? window : UINT32_MAX;
+    if (window >= small) {
+        return (asking_t){.window = UINT32_MAX, .every = UINT32_MAX};
+    }
+    return (asking_t){.window = window, .every = window < burst ? (window + 3) / 4 : burst};
 }
 
-/* Ask for an immediate acknowledgement when a quarter of a small window was used. If nothing else
- * is in flight the whole window is left, whatever was sent before. `in_flight` segments are when
- * this one has left. */
-static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t small,
+/* `in_flight` segments are when this one has left. */
+static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, asking_t asking,
                         uint32_t in_flight)
 {
     conn->sentmap.unasked = in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
-    if (small != UINT32_MAX && (4 * conn->sentmap.unasked >= small || in_flight >= small)) {
+    if (conn->sentmap.unasked >= asking.every || in_flight >= asking.window) {
         btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
     }
     if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
@@ -126,7 +135,7 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     conn->tx[space].sentmap.sent += (uint32_t) count;
     notice_silence(conn);
     btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
-    const uint32_t small = small_window(conn, space); /* which may be smaller after a silence */
+    const asking_t asking = asking_of(conn, space); /* the window may be smaller after a silence */
     const uint8_t type = segments[0]->type;
     const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
     uint64_t bytes = 0;
@@ -134,7 +143,7 @@ void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         btl_ib_segment_t *segment = segments[i];
         btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
         bytes += bytes_of(segment);
-        ask_for_ack(conn, segment, small, before + (uint32_t) i);
+        ask_for_ack(conn, segment, asking, before + (uint32_t) i);
     }
     keep(conn, type, count, bytes);
     in_flight(conn, type, space, count);

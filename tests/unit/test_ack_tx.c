@@ -121,7 +121,8 @@ static void smaller_than_two_bursts(void **state)
         (void) state;
         bench_run(bench, 1000);
         bench_set_window(bench, 0, 1, halves * bench_peer(bench, 0, 1).gso_segments / 2 - 1);
-        assert_true(acks_for(bench, 0, 1, LONG) > 0);
+        const uint64_t acks = acks_for(bench, 0, 1, LONG);
+        assert_true(acks + acks_for(bench, 0, 1, LONG) > 0);
         each_delivered_once(bench);
         end(bench);
     }

@@ -117,18 +117,6 @@ static inline btl_ib_list_t *btl_ib_list_pop(btl_ib_list_t *list)
 #define BTL_IB_LIST_POP(type, list, member)                                                        \
     ((type *) btl_ib_list_entry(btl_ib_list_pop(list), offsetof(type, member)))
 
-/* Move all of `from` before what is on `to`, in constant time. `from` is empty afterwards. */
-static inline void btl_ib_list_splice_head(btl_ib_list_t *to, btl_ib_list_t *from)
-{
-    if (!btl_ib_list_empty(from)) {
-        from->prev->next = to->next;
-        to->next->prev = from->prev;
-        from->next->prev = to;
-        to->next = from->next;
-        btl_ib_list_init(from);
-    }
-}
-
 /* Move `first` to `last`, neighbours on a list, to the end of `to`, in constant time. */
 static inline void btl_ib_list_move_tail(btl_ib_list_t *to, btl_ib_list_t *first,
                                          btl_ib_list_t *last)
@@ -151,6 +139,12 @@ static inline void btl_ib_list_splice_tail(btl_ib_list_t *to, btl_ib_list_t *fro
         to->prev = from->prev;
         btl_ib_list_init(from);
     }
+}
+
+/* The same before what is on `to`: its first element is as good a position as the head is. */
+static inline void btl_ib_list_splice_head(btl_ib_list_t *to, btl_ib_list_t *from)
+{
+    btl_ib_list_splice_tail(to->next, from);
 }
 
 #endif

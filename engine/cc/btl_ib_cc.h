@@ -83,7 +83,7 @@ typedef struct btl_ib_cc {
     uint32_t window;       /* segments that may be in flight, at least 1 */
     uint32_t max;          /* and at most */
     uint32_t pace;         /* ns between two segments on average; 0: as they come */
-    uint32_t burst;        /* while paced: segments that may leave together */
+    uint32_t burst;        /* while paced: segments that may leave together, at least 1 */
     uint32_t gso_segments; /* segments that go through hosts as one, at least 1 */
     union {
         btl_ib_cc_swift_t swift;

@@ -96,8 +96,8 @@ static void set_window(btl_ib_cc_t *cc, uint64_t window)
     cc->window = btl_ib_max_u32(swift->window / SEGMENT, 1);
     cc->pace = pace_of(swift);
     cc->burst = swift->window < SEGMENT
-                    ? 0
-                    : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4, 2),
+                    ? 1
+                    : btl_ib_min_u32(btl_ib_max_u32(cc->window / 4 + 1, 2),
                                      btl_ib_max_u32(PACE_BURST, cc->gso_segments));
 }
 

@@ -23,15 +23,14 @@ void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
     pacer->at -= cc->pace;
 }
 
-bool btl_ib_pacer_too_soon(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
-                           uint32_t ahead)
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now)
 {
     if (cc->pace == 0) {
-        return false;
+        return UINT32_MAX;
     }
     now *= 1000;
-    const uint64_t at = pacer->at > now ? pacer->at : now;
-    return at + (uint64_t) ahead * cc->pace > now + (uint64_t) cc->burst * cc->pace;
+    const uint64_t ahead = pacer->at > now ? (pacer->at - now - 1) / cc->pace + 1 : 0;
+    return ahead < cc->burst ? cc->burst - (uint32_t) ahead : 0;
 }
 
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
@@ -42,7 +41,7 @@ void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
 void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
                           uint64_t now)
 {
-    const uint64_t most = now * 1000 + (cc->burst + UINT64_C(1)) * cc->pace;
+    const uint64_t most = now * 1000 + (uint64_t) cc->burst * cc->pace;
 
     if (pacer->at <= most) {
         return;

@@ -33,9 +33,8 @@ void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
 void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
 void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
 
-/* Must a segment wait that follows `ahead` others, which have not been spent yet? */
-bool btl_ib_pacer_too_soon(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
-                           uint32_t ahead);
+/* How many segments may leave now. */
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now);
 
 /* Set the timer for when a whole burst may leave. */
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);

@@ -106,13 +106,14 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
         *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
         return 0;
     }
-    if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now, 0)) {
+    const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now);
+    if (paced == 0) {
         *verdict = BTL_IB_TOO_SOON;
         return 0;
     }
     const uint32_t depth = room_in_depth(conn);
     *verdict = depth > 0 ? BTL_IB_GO : BTL_IB_NO_DEPTH;
-    return conn->cc.pace != 0 ? depth > 0 : btl_ib_min_u32(depth, btl_ib_min_u32(there, windows));
+    return btl_ib_min_u32(btl_ib_min_u32(depth, paced), btl_ib_min_u32(there, windows));
 }
 
 /* New segments of the command channel go before what repeats those of data channels, and may keep

@@ -23,9 +23,8 @@ typedef enum btl_ib_verdict {
 /* How many new segments the windows and the peer's buffers for a channel allow. */
 uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
 
-/* How many new segments may leave on a channel. It may be fewer than the limits allow (one at a
- * time where the congestion control paces), so the caller asks again when they have left. 0: none
- * may, and *verdict says why. */
+/* How many new segments may leave on a channel. It may be fewer than the limits allow, so
+ * the caller asks again when they have left. 0: none may, and *verdict says why. */
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
 
 /* May a new segment leave on a channel? */

@@ -316,7 +316,8 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
                                     int *count)
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
-    int batch = btl_ib_transmit_max(conn);
+    const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now);
+    const int batch = btl_ib_transmit_max(conn);
 
     for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
@@ -329,8 +330,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
         if (!btl_ib_limits_again(conn, segment->space, (uint32_t) *count)) {
             return BTL_IB_NO_WINDOW;
         }
-        if (btl_ib_pacer_too_soon(&conn->pacer, &conn->cc, conn->engine->clock.now,
-                                  (uint32_t) *count)) {
+        if ((uint32_t) *count >= paced) {
             return BTL_IB_TOO_SOON;
         }
         btl_ib_pmtud_again(conn, segment);

@@ -17,6 +17,7 @@
 #include "btl_ib_endpoint.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_params_engine.h"
 #include "btl_ib_pin_probe.h"
 
 /* us between two polls while a drain waits for the network */
@@ -365,9 +366,6 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
     if (params->pin_probe) {
         probe_limit(module, transport);
     }
-    if (!params->eager_by_user) {
-        super->btl_eager_limit = least(super->btl_eager_limit, BTL_IB_EAGER_BY_DEVICE);
-    }
     super->btl_get_limit = least(super->btl_get_limit, operation_max(attr));
     super->btl_put_limit = least(super->btl_put_limit, operation_max(attr));
     super->btl_get_local_registration_threshold = least(params->rc_bounce_get, attr->rdma_copied);
@@ -392,6 +390,7 @@ static void use_memory(btl_ib_module_t *module, btl_ib_transport_t *transport)
 btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transport,
                                       uint32_t bandwidth)
 {
+    const btl_ib_component_t *component = &mca_btl_ib_component;
     btl_ib_module_t *module = calloc(1, sizeof(*module));
     int rc;
     int rc_rdma;
@@ -400,13 +399,16 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
     if (NULL == module) {
         return NULL;
     }
-    module->super = mca_btl_ib_component.limits;
+    module->super = component->limits;
     /* A fact, not a choice. Open MPI has no name for it, so it could not print btl_ib_flags. */
     module->super.btl_flags |= BTL_IB_FLAGS_REMOTE_COMPLETION;
     module->super.btl_bandwidth = bandwidth;
     module->rail = rail;
     snprintf(module->name, sizeof(module->name), "%s", transport->name);
     OBJ_CONSTRUCT(&module->endpoints.all, opal_list_t);
+    use_memory(module, transport);
+    module->super.btl_eager_limit = btl_ib_params_eager_limit(
+        &component->params, &component->limits, &transport->attr, NULL != module->cache.rcache);
     rc = btl_ib_frag_lists_init(module);
     rc_rdma = btl_ib_rdma_init(module);
     rc_register = btl_ib_register_init(module);
@@ -414,7 +416,6 @@ btl_ib_module_t *btl_ib_module_create(uint32_t rail, btl_ib_transport_t *transpo
         btl_ib_module_destroy(module);
         return NULL;
     }
-    use_memory(module, transport);
     return module;
 }
 

@@ -16,15 +16,13 @@ static uint64_t aligned(uint64_t size)
 }
 
 /* Fragments that each list has from the start; it has no upper bound. */
-static void add_fragments(const btl_ib_process_sizes_t *sizes, bool by_device,
+static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
                           btl_ib_footprint_t *footprint)
 {
     const uint64_t count = (uint64_t) sizes->params->free_list_num;
-    uint64_t eager = sizes->limits->btl_eager_limit;
+    const uint64_t eager =
+        btl_ib_params_eager_limit(sizes->params, sizes->limits, attr, attr->rdma);
 
-    if (by_device && !sizes->params->eager_by_user && eager > BTL_IB_EAGER_BY_DEVICE) {
-        eager = BTL_IB_EAGER_BY_DEVICE;
-    }
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
                          count
                              * (aligned(sizes->fragment) + aligned(sizes->fragment + eager)
@@ -46,7 +44,7 @@ void btl_ib_device_footprint(const btl_ib_process_sizes_t *sizes,
         attr.max_datagram = plan->queues.q[plan->queues.count - 1].size;
     }
     btl_ib_engine_footprint(&config, &attr, &plan->queues, peers, footprint);
-    add_fragments(sizes, attr.rdma, footprint);
+    add_fragments(sizes, &attr, footprint);
 }
 
 void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,

@@ -408,11 +408,14 @@ static_assert(COUNT(choices) == BTL_IB_CHOICES, "btl_ib_params_t has one of each
 /* ob1 aborts the job if its largest header does not fit into an eager message: 256 is safe. */
 static const btl_ib_param_limit_t limits[] = {
     LIMIT_PARAM(eager_limit, SIZE, "bytes", 256, 1 << 20,
-                "66560; 12288 where the device moves registered memory by itself", 4,
+                "263168 over udp with GSO, 66560 over others; 12288 where the device moves "
+                "registered memory by itself",
+                4,
                 "Send messages up to this size at once, without asking whether the receiver is "
                 "ready; the PML's header counts, the size of a datagram does not matter; the "
-                "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: 66560; "
-                "12288 where the device moves registered memory by itself)"),
+                "same on all hosts (bytes or with k, M, G, 256 to 1048576, default: "
+                "263168 over udp with GSO, 66560 over others; 12288 where the device moves "
+                "registered memory by itself)"),
     LIMIT_PARAM(rndv_eager_limit, SIZE, "bytes", 0, 1 << 20,
                 "12288", 4,
                 "Of a longer message send this much together with the question, and no more "

@@ -25,9 +25,13 @@
 /* Parameters that are one of a few words. */
 #define BTL_IB_CHOICES 9
 
-/* Bytes up to which messages are eager where the device moves memory by itself, unless the user
- * says how many: eager messages are copied on both sides. */
-#define BTL_IB_EAGER_BY_DEVICE (12u * 1024)
+/* Bytes up to which messages are eager, unless the user says how many: a rendezvous costs three
+ * short datagrams, an eager message one copy more at the receiver, on both sides where the device
+ * moves memory by itself. Where the kernel takes bursts (GSO) a short datagram costs as much as the
+ * copy of 64 KiB. With 256 KiB and any header of ob1's: */
+#define BTL_IB_EAGER_BY_BURSTS    (257u * 1024)
+#define BTL_IB_EAGER_BY_DATAGRAMS (65u * 1024)
+#define BTL_IB_EAGER_BY_DEVICE    (12u * 1024)
 
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */

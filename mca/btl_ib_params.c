@@ -185,7 +185,7 @@ static bool register_limit(mca_btl_base_module_t *limits, const mca_base_compone
 static void default_limits(mca_btl_base_module_t *limits)
 {
     limits->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
-    limits->btl_eager_limit = 65 * 1024; /* 64 KiB and any header of ob1's */
+    limits->btl_eager_limit = BTL_IB_EAGER_BY_BURSTS;
     limits->btl_rndv_eager_limit = 12 * 1024;
     limits->btl_max_send_size = 64 * 1024;
     limits->btl_rdma_pipeline_frag_size = 4 * 1024 * 1024;

@@ -14,6 +14,16 @@ uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits)
     return (uint32_t) max + BTL_IB_HEADER_ROOM;
 }
 
+size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                                 const btl_ib_transport_attr_t *attr, bool by_device)
+{
+    const size_t most = by_device             ? BTL_IB_EAGER_BY_DEVICE
+                        : attr->gso_bytes > 0 ? BTL_IB_EAGER_BY_BURSTS
+                                              : BTL_IB_EAGER_BY_DATAGRAMS;
+
+    return params->eager_by_user ? limits->btl_eager_limit : most;
+}
+
 void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                           btl_ib_engine_config_t *config)
 {

@@ -15,6 +15,10 @@
  * question about a longer one, whatever rndv_eager_limit says. */
 uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
 
+/* The eager limit of a device with `attr`, which moves memory by itself or not. */
+size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                                 const btl_ib_transport_attr_t *attr, bool by_device);
+
 /* Defaults, and what valid parameters say. */
 void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
                           btl_ib_engine_config_t *config);

@@ -460,21 +460,21 @@ def test_disagreement(run, mpi):
     """Processes that cannot use ib with each other say with which values, whose, and what the
     defaults are."""
     host = re.escape(os.uname().nodename)
-    output = disagreeing(run, mpi, "max_send_size=80k", "max_send_size=98304")
+    output = disagreeing(run, mpi, "max_send_size=300k", "max_send_size=393216")
     assert re.search(
         rf"""  This process:  rank [01] on host {host}
-  Its limits:    btl_ib_eager_limit \d+, btl_ib_max_send_size (81920|98304) bytes;
+  Its limits:    btl_ib_eager_limit \d+, btl_ib_max_send_size (307200|393216) bytes;
                  the larger one, btl_ib_max_send_size, is what counts
   Other process: rank [01] on host {host}
-  Its limits:    the larger of the two is (81920|98304) bytes
+  Its limits:    the larger of the two is (307200|393216) bytes
   Defaults:      btl_ib_max_send_size 65536, btl_ib_eager_limit
-                 66560; """,
+                 263168 over udp with GSO, """,
         output,
     )
-    output = disagreeing(run, mpi, "eager_limit=150000", "eager_limit=160k")
+    output = disagreeing(run, mpi, "eager_limit=350000", "eager_limit=360k")
     assert re.search(
         r"the larger one, btl_ib_eager_limit, is what counts.*"
-        r"the larger of the two is (150000|163840) bytes",
+        r"the larger of the two is (350000|368640) bytes",
         output,
         re.S,
     )

@@ -176,7 +176,7 @@ typedef struct btl_ib_engine_config {
     btl_ib_auth_key_t key;         /* our own key, if the guard is keyed */
     uint64_t first_number;  /* datagrams on a new connection are numbered from the next on (0) */
     uint32_t eager_max;     /* bytes: longest message ever sent or accepted (the reassembly size) */
-    uint32_t ack_delay;     /* us: longest delay of an acknowledgement (50) */
+    uint32_t ack_delay;     /* us: longest delay of an acknowledgement (150) */
     uint32_t rto_min;       /* us: floor of the retransmission timeout (250) */
     uint32_t rto_max;       /* us: cap of its backoff (200000) */
     uint32_t rto_initial;   /* us: before the first sample (2000) */

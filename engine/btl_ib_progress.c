@@ -8,6 +8,7 @@
 #include "btl_ib_engine.h"
 
 #include "btl_ib_ack_send.h"
+#include "btl_ib_ack_tx.h"
 #include "btl_ib_admission.h"
 #include "btl_ib_arrival.h"
 #include "btl_ib_completion.h"
@@ -375,7 +376,7 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     if (!btl_ib_list_empty(&engine->refused)) {
         btl_ib_rnr_turn(engine);
     }
-    if (!btl_ib_list_empty(&engine->acks)) {
+    if (!btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->acks_answered)) {
         btl_ib_ack_turn(engine);
     }
     if (engine->drops != NULL) {
@@ -410,7 +411,7 @@ uint64_t btl_ib_engine_turned_at(const btl_ib_engine_t *engine)
 static uint64_t turn_due(const btl_ib_engine_t *engine)
 {
     uint64_t due = btl_ib_hotel_next_due(&engine->hotel);
-    const btl_ib_conn_t *conn = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks, ack.link);
+    const btl_ib_conn_t *conn = btl_ib_ack_tx_first(engine);
 
     if (conn != NULL) {
         uint64_t at = conn->ack.now ? engine->clock.now + RETRY_AFTER : conn->ack.at;
@@ -444,7 +445,7 @@ uint64_t btl_ib_engine_next_due(const btl_ib_engine_t *engine)
 bool btl_ib_engine_busy(const btl_ib_engine_t *engine)
 {
     return btl_ib_hotel_guests(&engine->hotel) != engine->sched.lively
-           || !btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->ready);
+           || btl_ib_ack_tx_first(engine) != NULL || !btl_ib_list_empty(&engine->ready);
 }
 
 uint64_t btl_ib_engine_async_due(const btl_ib_engine_t *engine)

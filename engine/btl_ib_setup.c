@@ -32,7 +32,7 @@ void btl_ib_engine_config_default(btl_ib_engine_config_t *config)
 {
     *config = (btl_ib_engine_config_t){
         .eager_max = 64 * 1024,
-        .ack_delay = 50,
+        .ack_delay = 150,
         .rto_min = 250,
         .rto_max = 200 * 1000,
         .rto_initial = 2000,
@@ -121,6 +121,7 @@ btl_ib_engine_t *btl_ib_engine_create(const btl_ib_engine_config_t *config,
     btl_ib_list_init(&engine->ready);
     btl_ib_list_init(&engine->starved);
     btl_ib_list_init(&engine->acks);
+    btl_ib_list_init(&engine->acks_answered);
     btl_ib_list_init(&engine->whole);
     btl_ib_list_init(&engine->refused);
     btl_ib_list_init(&engine->closing);

@@ -15,6 +15,7 @@ enum {
      * small. Many that come at once are one turn, hence one acknowledgement. */
     ACK_EVERY = 16,
     ACK_EVERY_ANSWERED = 64, /* if the next message to the peer is expected to carry it */
+    SOON_SHARE = 3,          /* of the ACK delay, where none is expected */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
@@ -43,6 +44,30 @@ void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
     conn->ack.delivered_at = conn->engine->clock.now;
 }
 
+/* The acknowledgement is due after the whole delay if the next message to the peer is expected to
+ * carry it: one of its own costs both processes as much as a message of some KiB. Else soon, as the
+ * peer may wait for it. */
+static void schedule(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint32_t delay = engine->config.ack_delay;
+    const bool answered = !conn->ack.unanswered;
+
+    conn->ack.at = engine->clock.now + (answered ? delay : delay / SOON_SHARE);
+    btl_ib_list_push_tail(answered ? &engine->acks_answered : &engine->acks, &conn->ack.link);
+}
+
+const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
+{
+    const btl_ib_conn_t *soon = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks, ack.link);
+    const btl_ib_conn_t *later = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks_answered, ack.link);
+
+    if (soon == NULL || later == NULL) {
+        return soon != NULL ? soon : later;
+    }
+    return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
+}
+
 void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -52,8 +77,7 @@ void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
     conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be new to it */
     conn->ack.count++;
     if (btl_ib_list_empty(&conn->ack.link)) {
-        conn->ack.at = engine->clock.now + engine->config.ack_delay;
-        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
+        schedule(conn);
     }
     if (now && !conn->ack.now) {
         conn->ack.now = true;
@@ -346,13 +370,10 @@ void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
 
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
 {
-    btl_ib_engine_t *engine = conn->engine;
-
     if (conn->ack.due != 0 && !btl_ib_list_empty(&conn->ack.link)) {
         conn->ack.now = false;
-        conn->ack.at = engine->clock.now + engine->config.ack_delay;
         btl_ib_list_remove(&conn->ack.link);
-        btl_ib_list_push_tail(&engine->acks, &conn->ack.link);
+        schedule(conn);
     }
 }
 

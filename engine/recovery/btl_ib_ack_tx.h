@@ -64,6 +64,9 @@ void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
 /* Something in `space` is to be acknowledged: in this turn if `now`, else within the ACK delay. */
 void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
 
+/* The connection whose acknowledgement is due first; NULL: none is. */
+const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
+
 /* The space that a datagram which is about to leave acknowledges in its header. */
 uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
 

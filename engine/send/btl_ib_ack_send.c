@@ -100,19 +100,19 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
            && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
 }
 
-void btl_ib_ack_turn(btl_ib_engine_t *engine)
+/* Those of a list. *full has a bit for each rail that takes nothing now; connections of other rails
+ * go on. */
+static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, uint32_t *full)
 {
     /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */
-    const btl_ib_list_t *last = btl_ib_list_last(&engine->acks);
-    btl_ib_list_t *item = btl_ib_list_first(&engine->acks);
-    /* a bit for each rail that takes nothing now; connections of other rails go on */
-    uint32_t full = 0;
+    const btl_ib_list_t *last = btl_ib_list_last(acks);
+    btl_ib_list_t *item = btl_ib_list_first(acks);
 
     while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
         uint32_t rail = 1u << conn->route.via->index;
 
-        item = item == last ? NULL : btl_ib_list_next(&engine->acks, item);
+        item = item == last ? NULL : btl_ib_list_next(acks, item);
         if (!conn->ack.now && engine->clock.now < conn->ack.at
             && engine->turn.idle_calls < IDLE_CALLS) {
             return;
@@ -120,8 +120,16 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine)
         if (may_ride_on_bulk(conn)) {
             continue;
         }
-        if (!(full & rail) && !btl_ib_ack_send(conn, 0)) {
-            full |= rail;
+        if (!(*full & rail) && !btl_ib_ack_send(conn, 0)) {
+            *full |= rail;
         }
     }
+}
+
+void btl_ib_ack_turn(btl_ib_engine_t *engine)
+{
+    uint32_t full = 0;
+
+    turn_of(engine, &engine->acks, &full);
+    turn_of(engine, &engine->acks_answered, &full);
 }

@@ -276,7 +276,7 @@ typedef struct btl_ib_recovery {
 
 /* Acknowledgements that are due to the peer. Written by btl_ib_ack_tx.c. */
 typedef struct btl_ib_ack_tx {
-    btl_ib_list_t link;     /* on engine->acks: an acknowledgement is due */
+    btl_ib_list_t link;     /* on engine->acks or acks_answered: an acknowledgement is due */
     uint64_t at;            /* us: when it is due */
     uint64_t delivered_at;  /* us: when a message was last delivered */
     uint64_t echo_at;       /* us: when `echo` arrived */
@@ -587,7 +587,10 @@ struct btl_ib_engine {
     btl_ib_list_t conns;
     btl_ib_list_t ready;   /* connections that may have something to send */
     btl_ib_list_t starved; /* connections that wait for the limits in `budget` */
-    btl_ib_list_t acks;    /* connections that owe an acknowledgement, the most urgent first */
+    /* Connections that owe an acknowledgement, the most urgent first; apart those whose messages
+     * are answered, so that it may wait for longer. */
+    btl_ib_list_t acks;
+    btl_ib_list_t acks_answered;
     btl_ib_list_t whole;   /* connections with fragments for the next progress call to deliver */
     btl_ib_list_t refused; /* connections that refused segments and have not allowed them yet */
     btl_ib_list_t closing;

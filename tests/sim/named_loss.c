@@ -263,6 +263,7 @@ void each_lost(sim_t *sim)
         }
         run_settle(sim, SIM_S(1));
         bool dropped = sim->scratch[0] > k;
+        sim->drop = NULL;
         must_be_within(sim, "repair took ns", slowest(sim, 0), SIM_MS(10));
         must_be_within(sim, "datagrams sent again", again_sum(sim), 6);
         finish(sim);

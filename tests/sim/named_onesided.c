@@ -110,6 +110,7 @@ void ops_each_lost(sim_t *sim)
         }
         run_settle(sim, SIM_S(1));
         bool dropped = sim->scratch[0] > k;
+        sim->drop = NULL;
         for (uint32_t i = 0; i < sim->nops; i++) {
             must_end(sim, sim->ops[i], sim->ops[i]->flaw == FLAW_NONE ? 0 : -EACCES);
             must_be_within(sim, "an operation took ns",

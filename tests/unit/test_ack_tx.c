@@ -71,6 +71,15 @@ static uint64_t acks_of_exchange(bench_t *bench, uint32_t size)
     return acks + acks_for(bench, 1, 0, size);
 }
 
+/* Is what 0 sent to 1 acknowledged when 1 polls so many us later? */
+static bool acked_after(bench_t *bench, uint64_t time)
+{
+    bench->now += time;
+    bench_turn(bench, 1);
+    bench_flow(bench);
+    return bench_peer(bench, 0, 1).unacked == 0;
+}
+
 /* For so long that no grant grows any more, which is told at once. */
 static void get_used_to_answers(bench_t *bench)
 {
@@ -151,18 +160,37 @@ static void no_answer(void **state)
     (void) state;
     get_used_to_answers(bench);
     assert_int_equal(acks_for(bench, 0, 1, LONG), 0);
-    assert_true(bench_peer(bench, 0, 1).unacked > 0);
-    bench->now += bench->hosts[1].config.ack_delay;
-    bench_turn(bench, 1);
-    bench_flow(bench);
-    assert_int_equal(bench_peer(bench, 0, 1).unacked, 0);
+    const uint64_t delay = bench->hosts[1].config.ack_delay;
+    assert_false(acked_after(bench, delay / 2));
+    assert_true(acked_after(bench, delay - delay / 2));
     for (int i = 0; i < 5; i++) {
         assert_true(acks_for(bench, 0, 1, LONG) > 0);
     }
     /* A late answer is none. */
-    bench->now += 2 * bench->hosts[1].config.ack_delay;
+    bench->now += 2 * delay;
     (void) acks_for(bench, 1, 0, 20);
     assert_true(acks_for(bench, 0, 1, LONG) > 0);
+    each_delivered_once(bench);
+    end(bench);
+}
+
+/* Where no answer is expected what is too little for an ACK at once waits for a third of the delay,
+ * and is not held up by what waits for an answer. */
+static void soon_without_answers(void **state)
+{
+    bench_t *bench = pair("P,256,256:P,1472,1024,512,64");
+
+    (void) state;
+    get_used_to_answers(bench);
+    const uint64_t third = bench->hosts[1].config.ack_delay / 3;
+    assert_int_equal(acks_for(bench, 0, 1, LONG), 0); /* 1 owes one to 0, and then to 2 */
+    assert_int_equal(acks_for(bench, 2, 1, 20), 0);
+    bench->now += third;
+    bench_turn(bench, 1);
+    bench_flow(bench);
+    assert_int_equal(bench_peer(bench, 2, 1).unacked, 0);
+    assert_true(bench_peer(bench, 0, 1).unacked > 0);
+    assert_true(acked_after(bench, 2 * third));
     each_delivered_once(bench);
     end(bench);
 }
@@ -225,6 +253,7 @@ int main(void)
         cmocka_unit_test(smaller_than_two_bursts),
         cmocka_unit_test(answers_carry_them),
         cmocka_unit_test(no_answer),
+        cmocka_unit_test(soon_without_answers),
         cmocka_unit_test(several_messages),
         cmocka_unit_test(credits_do_not_wait),
         cmocka_unit_test(bulk_carries_them),

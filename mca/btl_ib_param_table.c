@@ -48,8 +48,9 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(window_max, 49152, 16, 49152, "sequence numbers", 8,
               "Send at most this far beyond the oldest segment that was not acknowledged"),
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
-              "Hold an acknowledgement back at most this long, so that it can travel with data; where "
-              "the last message was not answered a third of it. Peers are told and allow for it"),
+              "Hold an acknowledgement back at most this long, so that it can travel with data; a "
+              "third of it where the last message was not answered. Peers are told, and allow for "
+              "it"),
     INT_PARAM(rto_min, 250, 50, 1000000, "microseconds", 6,
               "Shortest retransmission timeout; it doubles with each attempt. What other "
               "segments show to be lost, and a first probe for a lost tail, go earlier"),

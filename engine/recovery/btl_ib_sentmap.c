@@ -389,12 +389,13 @@ void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
     btl_ib_conn_ready(conn);
 }
 
-static void copy_bytes_of(btl_ib_list_t *segments, uint64_t region)
+static void copy_bytes_of(btl_ib_engine_t *engine, btl_ib_list_t *segments, uint64_t region)
 {
     for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
          item = btl_ib_list_next(segments, item)) {
         btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
         if (segment->region == region) {
+            engine->count.copied_out += segment->outside;
             btl_ib_packet_own_bytes(segment);
         }
     }
@@ -406,9 +407,9 @@ void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
          item = btl_ib_list_next(&engine->conns, item)) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
         for (int i = 0; i < BTL_IB_RACKS; i++) {
-            copy_bytes_of(&conn->sentmap.sent[i], region);
+            copy_bytes_of(engine, &conn->sentmap.sent[i], region);
         }
-        copy_bytes_of(&conn->sentmap.lost, region);
-        copy_bytes_of(&conn->sentmap.deferred, region);
+        copy_bytes_of(engine, &conn->sentmap.lost, region);
+        copy_bytes_of(engine, &conn->sentmap.deferred, region);
     }
 }

@@ -308,6 +308,7 @@ static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         }
         return false;
     }
+    engine->count.copied_in += btl_ib_burst_bytes(view);
     btl_ib_accept(conn, view);
     if (result == BTL_IB_REASM_COMPLETE) {
         if (engine->turn.async) {

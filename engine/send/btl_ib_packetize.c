@@ -134,6 +134,7 @@ static btl_ib_segment_t *make(btl_ib_conn_t *conn, const btl_ib_piece_t *piece)
         uint8_t *bytes = btl_ib_packet_body(segment) + piece->head;
         btl_ib_packet_copy(piece->iov, 2, piece->offset, piece->size, bytes);
         memset(bytes + piece->size, 0, piece->pad);
+        conn->engine->count.copied_out += piece->size;
     }
     return segment;
 }
@@ -496,6 +497,7 @@ btl_ib_segment_t *btl_ib_packetize_bundle(btl_ib_conn_t *conn, btl_ib_list_t *pe
         btl_ib_list_push_tail(bundled, item);
     }
     btl_ib_packet_set_payload(segment, payload);
+    conn->engine->count.copied_out += payload;
     return segment;
 }
 

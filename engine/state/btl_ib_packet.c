@@ -105,8 +105,10 @@ void btl_ib_packet_own_bytes(btl_ib_segment_t *segment)
     segment->region = 0;
 }
 
-void btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to)
+uint64_t btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to)
 {
+    uint64_t moved = 0;
+
     for (int i = 0; segment->outside > 0 && i < 2; i++) {
         struct iovec *part = &segment->iov[i];
         const uint64_t offset =
@@ -114,8 +116,10 @@ void btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *fro
 
         if (part->iov_len > 0 && offset < from->iov_len) {
             part->iov_base = memcpy(to + offset, part->iov_base, part->iov_len);
+            moved += part->iov_len;
         }
     }
+    return moved;
 }
 
 struct iovec btl_ib_packet_part(const struct iovec *iov, uint64_t *offset, uint32_t *size)

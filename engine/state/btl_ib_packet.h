@@ -145,8 +145,8 @@ btl_ib_segment_t *btl_ib_packet_duplicate(const btl_ib_conn_t *conn,
                                           const btl_ib_segment_t *segment);
 
 /* Those of its bytes that are in `from` are copied to the same place in `to`, and are sent from
- * there. */
-void btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to);
+ * there. Returns how many. */
+uint64_t btl_ib_packet_move_bytes(btl_ib_segment_t *segment, const struct iovec *from, uint8_t *to);
 
 /* Its bytes are in a region that is about to be removed: copy them into the segment, which has
  * room for them. */

@@ -47,6 +47,7 @@ bool btl_ib_zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
 static uint32_t copy_segments(const btl_ib_list_t *segments, const btl_ib_msg_t *msg,
                               uint32_t missing)
 {
+    btl_ib_engine_t *engine = msg->out.conn->engine;
     btl_ib_list_t *front = segments->next;
     btl_ib_list_t *back = segments->prev;
     bool forward = true;
@@ -63,7 +64,7 @@ static uint32_t copy_segments(const btl_ib_list_t *segments, const btl_ib_msg_t 
             back = back->prev;
         }
         if (segment->out == &msg->out) {
-            btl_ib_packet_move_bytes(segment, &msg->iov[1], msg->spare);
+            engine->count.copied_out += btl_ib_packet_move_bytes(segment, &msg->iov[1], msg->spare);
             missing--; /* its neighbour is on the same side */
         } else {
             forward = !forward;

@@ -18,6 +18,7 @@
     X(sent_messages, "messages sent")                                                              \
     X(sent_segments, "sequenced segments sent for the first time")                                 \
     X(sent_bytes, "payload bytes sent for the first time")                                         \
+    X(copied_out, "payload bytes copied into datagrams, or kept as their sender waited")           \
     X(sent_datagrams, "datagrams of any kind handed to the transport")                             \
     X(sent_acks, "explicit acknowledgements sent")                                                 \
     X(sent_bundles, "segments that carried several messages")                                      \
@@ -48,6 +49,7 @@
     X(received_messages, "messages delivered")                                                     \
     X(received_segments, "sequenced segments accepted")                                            \
     X(received_bytes, "payload bytes accepted")                                                    \
+    X(copied_in, "payload bytes copied to where messages are put together, or operations go")      \
     X(received_datagrams, "datagrams of any kind that the transport delivered")                    \
     X(received_parts, "parts of segments that were kept until the others come")                    \
     X(received_acks, "explicit acknowledgements received")                                         \

@@ -106,6 +106,27 @@ def test_no_place(run, mpi, tmp_path):
     )
 
 
+# For messages of so many bytes: copies of each byte at the sender, and at the receiver, at most. A short
+# one is copied into its datagram and delivered from there; a longer eager one is sent from where it is,
+# and copied if that takes long; what a GET asks for is sent from where it is and placed at once.
+COPIES = {1000: (1, 0.01), 65536: (0.5, 1), 262144: (0.5, 1), 1 << 20: (0.01, 1)}
+
+
+@pytest.mark.called("stats/copies")
+def test_copies(run, mpi, tmp_path):
+    """How often ib copies each byte of messages is no more than it has to be."""
+    for size, (out, into) in COPIES.items():
+        files = tmp_path / str(size)
+        files.mkdir()
+        program = (mpi.program("stream"), "seconds=0.3", f"bytes={size}")
+        job(run, mpi, *program, transport="udp", stats_file=f"{files}/")
+        sender, receiver = (load(path)["counters"] for path in sorted(files.iterdir()))
+        assert sender["sent_bytes"] > 50 * size
+        assert sender["copied_out"] <= out * sender["sent_bytes"], size
+        assert receiver["copied_in"] <= into * receiver["received_bytes"], size
+        assert sender["copied_out"] + receiver["copied_in"] >= 0.9 * sender["sent_bytes"], size
+
+
 @pytest.mark.called("stats/guide")
 def test_guide(run, mpi, tmp_path):
     """The examples of docs/guide/counters.md, in their order, print something, with the places of

@@ -55,12 +55,13 @@ LISTS = [
 VADER = [job("rma,vader", what, ranks, hosts, options=f"{OSC} --btl ib,vader", limit=90)
          for what, ranks, hosts in (("onesided", 2, 1), ("onesided", 4, 2), ("atomics", 4, 2))]
 
-# Each way of ob1 with long messages: fragments, get, put.
+# Each way of ob1 with long messages: fragments, get, put. Most are shorter than what is eager.
+EAGER = "--mca btl_ib_eager_limit 65k"
 LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
-    job(flags, "randsize", 2, options=f"--flags {flags}"),
-    job(flags, "randsize", 2, 2, "loss1", options=f"--flags {flags}", limit=90),
-    job(flags, "threads", 2, 2, options=f"--flags {flags}", limit=90),
-    job(flags, "randsize", 4, 4, "all", options=f"--flags {flags}", limit=90))]
+    job(flags, "randsize", 2, options=f"--flags {flags}", mpirun=EAGER),
+    job(flags, "randsize", 2, 2, "loss1", options=f"--flags {flags}", mpirun=EAGER, limit=90),
+    job(flags, "threads", 2, 2, options=f"--flags {flags}", mpirun=EAGER, limit=90),
+    job(flags, "randsize", 4, 4, "all", options=f"--flags {flags}", mpirun=EAGER, limit=90))]
 
 
 @pytest.mark.parametrize("row", WINDOWS + PASSIVE + LISTS + VADER + LONG_MESSAGES)

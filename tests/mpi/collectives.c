@@ -7,10 +7,11 @@
  * Measures collective operations of all ranks: the time that each takes on rank 0, one after the
  * other.
  * what=allreduce (sum of doubles) or alltoall, bytes=N[,N...] (8; of alltoall to each rank; allreduce
- * rounds up to doubles), seconds=S for each size (1)
+ * rounds up to doubles), seconds=S for each size (1), slots=... (slots.h)
  */
 
 #include "figures.h"
+#include "slots.h"
 
 enum { BATCH = 8, SAMPLES_MAX = 100000 };
 
@@ -77,20 +78,23 @@ static void operate(operation_t *op)
     }
 }
 
-/* Microseconds of each operation; rank 0 decides after each batch whether there is another. */
+/* Microseconds of each operation; rank 0 decides after each batch what comes next. */
 static int measure(operation_t *op, double seconds, double *us)
 {
-    double begun = seconds_now();
-    int n = 0, more = 1;
+    measurement_t m = measurement_begin(seconds);
+    int n = 0, next = GO_ON;
 
-    while (more) {
+    while (ENOUGH != next) {
         for (int i = 0; i < BATCH; i++) {
             double t = seconds_now();
             operate(op);
             us[n++] = 1e6 * (seconds_now() - t);
         }
-        more = n + BATCH <= SAMPLES_MAX && seconds_now() - begun < seconds;
-        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        next = n + BATCH <= SAMPLES_MAX ? measurement_next(&m) : ENOUGH;
+        MPI_Bcast(&next, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (REST == next) {
+            measurement_rest(&m);
+        }
     }
     return n;
 }
@@ -107,6 +111,7 @@ int main(int argc, char **argv)
     }
     double *us = get_memory(sizeof(*us) * SAMPLES_MAX);
 
+    slots_begin(argc, argv);
     for (int i = 0; i < sizes.count; i++) {
         op.bytes = sizes.bytes[i];
         prepare(&op);

@@ -7,21 +7,21 @@
  * Measures one-way latency between ranks 0 and 1, each iteration by itself, so that what loss does
  * to the tail shows.
  * bytes=N[,N...] (8), iterations=N (10000), warmup=N (1000), seconds=S for each size (0: no limit; of
- * the warm-up at most a quarter as long)
+ * the warm-up at most a quarter as long), slots=... (slots.h)
  */
 
 #include "figures.h"
+#include "slots.h"
 
 /* One-way microseconds of each iteration; stops early, on both sides, after `limit` seconds. */
 static int measure(unsigned char *buffer, int bytes, int iterations, double limit, double *us)
 {
-    double begun = seconds_now();
+    measurement_t m = measurement_begin(limit > 0 ? limit : INFINITY);
     int n = 0;
 
-    buffer[0] = 0;
     for (; n < iterations; n++) {
         if (0 == rank) {
-            buffer[0] = limit > 0 && seconds_now() - begun > limit;
+            buffer[0] = (unsigned char) measurement_next(&m);
             double t = seconds_now();
             MPI_Send(buffer, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
             MPI_Recv(buffer, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -30,8 +30,11 @@ static int measure(unsigned char *buffer, int bytes, int iterations, double limi
             MPI_Recv(buffer, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Send(buffer, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
         }
-        if (0 != buffer[0]) {
+        if (ENOUGH == buffer[0]) {
             return n + 1;
+        }
+        if (REST == buffer[0]) {
+            measurement_rest(&m);
         }
     }
     return n;
@@ -52,6 +55,7 @@ int main(int argc, char **argv)
     unsigned char *buffer = get_memory((size_t) sizes.longest);
 
     memset(buffer, 0, (size_t) sizes.longest);
+    slots_begin(argc, argv);
     for (int i = 0; i < sizes.count && rank < 2; i++) {
         measure(buffer, sizes.bytes[i], warmup, limit / 4, us);
         int n = measure(buffer, sizes.bytes[i], iterations, limit, us);

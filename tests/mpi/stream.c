@@ -7,10 +7,11 @@
  * Measures streaming between ranks 0 and 1: windows of non-blocking messages, one acknowledgement
  * by MPI for each window.
  * bytes=N[,N...] (65536), window=N (64 messages; of long ones fewer), seconds=S for each size (3),
- * warmup=S (0.1), both=1: both directions at once
+ * warmup=S (0.1), both=1: both directions at once, slots=... (slots.h)
  */
 
 #include "figures.h"
+#include "slots.h"
 
 typedef struct stream {
     int bytes, window, both;
@@ -18,8 +19,8 @@ typedef struct stream {
     MPI_Request *requests;
 } stream_t;
 
-/* Returns 1 if this was the last window, which rank 0 decides. */
-static int one_window(stream_t *s, int last)
+/* Returns what comes next, which rank 0 decides. */
+static int one_window(stream_t *s, int next)
 {
     int sends = 0 == rank || s->both;
     int receives = 1 == rank || s->both;
@@ -35,25 +36,27 @@ static int one_window(stream_t *s, int last)
     }
     MPI_Waitall(n, s->requests, MPI_STATUSES_IGNORE);
     if (0 == rank) {
-        MPI_Send(&last, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);
-        MPI_Recv(&last, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&next, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);
+        MPI_Recv(&next, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-        MPI_Recv(&last, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MPI_Send(&last, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+        MPI_Recv(&next, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&next, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
     }
-    return last;
+    return next;
 }
 
 /* Windows until so many seconds are over, at least one: how many, and how long it took. */
 static long windows_for(stream_t *s, double seconds, double *took)
 {
-    double begun = seconds_now();
+    measurement_t m = measurement_begin(seconds);
     long windows = 1;
 
-    while (!one_window(s, seconds_now() - begun > seconds)) {
-        windows++;
+    for (int next; ENOUGH != (next = one_window(s, measurement_next(&m))); windows++) {
+        if (REST == next) {
+            measurement_rest(&m);
+        }
     }
-    *took = seconds_now() - begun;
+    *took = measurement_took(&m);
     return windows;
 }
 
@@ -93,6 +96,7 @@ int main(int argc, char **argv)
     double warmup = arg(argc, argv, "warmup", 0.1);
     stream_t s = {.both = 0 != arg(argc, argv, "both", 0)};
 
+    slots_begin(argc, argv);
     for (int i = 0; i < sizes.count && rank < 2; i++) {
         s.bytes = sizes.bytes[i];
         s.window = window_of(window, s.bytes);

@@ -50,12 +50,12 @@ def bench_of(jobs, *words):
     bench = session.Bench(options_of("--hosts", "localhost", "--what", "latency", "--sizes", "8", *words))
     calls = []
 
-    def job(command, program, limit):
+    def run(commands, program, limit):
         calls.append(program)
-        return jobs(program, calls.count(program))
+        return [jobs(program, calls.count(program)) for _ in commands]
 
     bench.programs = Path("/programs")
-    bench.runner.job = job
+    bench.runner.jobs = run
     bench.place = mock.MagicMock(interface="eth0")
     with mock.patch("time.sleep"), mock.patch.object(session, "say"):
         bench.measure()
@@ -95,19 +95,50 @@ class Parts(unittest.TestCase):
         """Its arguments, sizes and ranks; the floor stands in with a ping-pong where it cannot do it."""
         made = []
 
-        def job(words, program, limit):
-            made.append((program, words))
-            return runner.Outcome({8: {"p50": 1.0, "GB/s": 1.0}})
+        def jobs(commands, program, limit):
+            made.extend((program, words) for words in commands)
+            return [runner.Outcome({8: {"p50": 1.0, "GB/s": 1.0}}) for _ in commands]
 
         bench = session.Bench(options_of("--hosts", "a,b,c", "--mpirun", "true", "--what", "bulk-beside", "--rounds",
                                          "1", "--candidates", "ib,floor"))
-        bench.programs, bench.runner.job = Path("/programs"), job
+        bench.programs, bench.runner.jobs = Path("/programs"), jobs
         with mock.patch.object(session, "say"):
             bench.measure()
         self.assertEqual([program for program, _ in made], ["floor", "mixed"])
         self.assertIn("what=latency", made[0][1])
         for word in ("to=2", "bulk=1048576", "bytes=8", "3"):
             self.assertIn(word, made[1][1])
+
+    def test_slots(self):
+        """All but the floor run at the same time, each with slots of its own; who failed has none any more."""
+        bench = session.Bench(options_of("--loopback", "--what", "latency", "--sizes", "8", "--loss", "0", "--slots",
+                                         "50", "--candidates", "ib,tcp,rxm,floor", "--rounds", "2"))
+        made = []
+
+        def jobs(commands, program, limit):
+            made.append((program, [word for words in commands for word in words if word.startswith("slots=")]))
+            failed = len(commands) == 3
+            return [runner.Outcome({8: {"p50": 1.0}}, "it broke" if failed and "tcp" in str(words) else "")
+                    for words in commands]
+
+        bench.programs, bench.runner.jobs = Path("/programs"), jobs
+        bench.place = mock.MagicMock(interface="")
+        bench.place.command.return_value, bench.place.program = ["mpirun"], lambda words, *_: words
+        with mock.patch.object(session, "say"):
+            bench.measure()
+        self.assertEqual([program for program, _ in made], ["floor", "pingpong"] * 2)
+        self.assertEqual([len(slots) for _, slots in made], [0, 3, 0, 1])
+        first = [re.fullmatch(r"slots=(\d)/3/0.05/([\d.]+)", slot) for slot in made[1][1]]
+        self.assertEqual([match[1] for match in first], ["0", "1", "2"])
+        self.assertEqual(len({match[2] for match in first}), 1)
+        self.assertRegex(made[3][1][0], "slots=0/1/")
+
+    def test_slots_refused(self):
+        for words, why in ((("--what", "latency,incast", "--loopback"), "not with incast"),
+                           (("--hosts", "a,b", "--mpirun", "true"), "on one machine"), (("--loopback",), "1 to 10000")):
+            slots = "0.5" if why.startswith("1") else "50"
+            with self.assertRaisesRegex(ValueError, f"--slots {slots}: .*{why}"):
+                session.Bench(options_of("--slots", slots, *words))
 
     def test_cores_that_all_ranks_share(self):
         place = places.Namespaces(4, 1500, False, False)
@@ -287,11 +318,11 @@ class OverDevices(unittest.TestCase):
         bench, commands = self.bench("--over", "rc", "--candidates", "ib,floor", "--rounds", "1"), []
         bench.programs = Path("/programs")
 
-        def job(words, program, limit):
-            commands.append((program, words))
-            return runner.Outcome({8: {"p50": 1.0}})
+        def jobs(words, program, limit):
+            commands.append((program, words[0]))
+            return [runner.Outcome({8: {"p50": 1.0}})]
 
-        bench.runner.job = job
+        bench.runner.jobs = jobs
         with mock.patch.object(session, "say"):
             bench.measure()
         self.assertEqual([program for program, _ in commands], ["floor_verbs", "pingpong"])
@@ -399,6 +430,14 @@ class Namespaces(Live):
                                        "--what", "both-ways", "--sizes", "64K", "--limit", "100")
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, r"(?m)^64 KiB +GB/s +[\d.]+ +[\d.]+ +- +[\d.]+$")
+
+    def test_in_slots(self):
+        status, out, err = self.run_it("--candidates", "ib,tcp", "--what", "latency,streaming-hot,allreduce", "--sizes",
+                                       "64K", "--slots", "20", "--seconds", "0.1", "--loss", "0", "--limit", "100")
+        self.assertEqual(status, 0, out + err)
+        self.assertRegex(err, r"(?m)^bench: 4 namespaces on veth, MTU 1500; 1 rounds, in slots of 20 ms$")
+        for what, figure in (("latency", "p50"), ("streaming-hot", "GB/s"), ("allreduce", "mean")):
+            self.assertRegex(out, rf"(?m)^{what}, clean: .*\n.*\n *64 KiB +{figure} +[\d.,]+ +[\d.,]+ +[\d.]+ tcp")
 
     def test_beside_and_incast(self):
         status, out, err = self.run_it("--candidates", "ib", "--what", "beside-other-bulk,bulk-beside,incast,peers-rate",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 KIB, MIB = 1 << 10, 1 << 20
 START_SECONDS = 1.0  # of a job, until it measures
+SLOT_PROGRAMS = ("pingpong", "stream", "collectives")  # they take slots=, see tests/mpi/slots.h
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,16 @@ class What:
     cores: int = 0  # in namespaces: so many for all ranks; 0: one for each rank, if there are as many
     lossy_sizes: tuple = ()  # under loss, if nobody asked for others; none: not measured then
 
+    def has_slots(self):
+        return self.program in SLOT_PROGRAMS
+
 
 LATENCY_FIGURES = ("p50", "mean", "p99", "p99.9", "max")
 COLLECTIVE_FIGURES = ("mean", "p50", "p99")
 SHARED_CORES = "us, 4 ranks on 2 cores"
 BESIDE_FIGURES = ("p50", "p99", "max")
-STREAMING = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB)
+LONG = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
+STREAMING = (4 * KIB, 16 * KIB, *LONG)
 
 WHATS = {
     what.name: what
@@ -40,7 +45,11 @@ WHATS = {
         What("streaming", "stream", (), ("GB/s",), "GB/s", True, STREAMING,
              lossy_sizes=(64 * KIB, MIB)),
         What("both-ways", "stream", ("both=1",), ("GB/s",), "GB/s, sum of both directions", True,
-             (64 * KIB, MIB, 4 * MIB)),
+             LONG),
+        What("streaming-hot", "stream", ("window=4",), ("GB/s",), "GB/s, four buffers in turn", True, LONG,
+             floor=False),
+        What("both-ways-hot", "stream", ("window=4", "both=1"), ("GB/s",),
+             "GB/s, sum of both directions, four buffers in turn", True, LONG, floor=False),
         What("allreduce", "collectives", ("what=allreduce",), COLLECTIVE_FIGURES, "us, 4 ranks on 4 hosts", False,
              (8, 4 * KIB, 256 * KIB), ranks=4, floor=False),
         What("alltoall", "collectives", ("what=alltoall",), COLLECTIVE_FIGURES, "us, 4 ranks on 4 hosts", False,

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs one job within its time, reads its figures, and sees to it that nothing of it is left."""
+"""Runs jobs within their time, reads their figures, and sees to it that nothing of them is left."""
 
+import contextlib
 import itertools
 import os
 import re
@@ -47,6 +48,17 @@ def complaint(text):
     return next((line for line in lines if re.search(r"[A-Za-z]{3}", line)), "it said nothing")
 
 
+def outcome_of(program, text, status, limit):
+    failure = ""
+    if status is None:
+        failure = f"cut off after {limit:.0f} s"
+    elif status:
+        failure = complaint(text)
+    elif not re.search(rf"^OK {program}\b", text, re.M):
+        failure = f"no OK from {program}"
+    return Outcome(read_figures(program, text), failure, text if failure else "")
+
+
 def kill(pid):
     try:
         os.kill(pid, signal.SIGKILL)
@@ -58,27 +70,31 @@ class Runner:
     def __init__(self, env):
         self.mark = f"{os.getpid()}-{time.time_ns()}"
         self.env = {**env, MARK: self.mark}
-        self.process = None
+        self.processes = []
 
-    def job(self, words, program, limit):
-        """Runs this command line, at most `limit` seconds; figures that came before count."""
-        with tempfile.TemporaryFile("w+") as output:
-            self.process = subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=output,
-                                            stderr=subprocess.STDOUT, start_new_session=True)
-            try:
-                status, failure = self.process.wait(limit), ""
-            except subprocess.TimeoutExpired:
-                self.end()
-                status, failure = 0, f"cut off after {limit:.0f} s"
-            output.seek(0)
-            text = output.read()
-        self.end()
-        if status:
-            failure = complaint(text)
-        figures = read_figures(program, text)
-        if not failure and not re.search(rf"^OK {program}\b", text, re.M):
-            failure = f"no OK from {program}"
-        return Outcome(figures, failure, text if failure else "")
+    def jobs(self, commands, program, limit):
+        """Runs these command lines of a program at the same time, at most `limit` seconds; an Outcome each.
+        Figures that came before the limit count."""
+        with contextlib.ExitStack() as files:
+            outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
+            for words, output in zip(commands, outputs):
+                self.processes.append(subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=output,
+                                                       stderr=subprocess.STDOUT, start_new_session=True))
+            ends = time.monotonic() + limit
+            statuses = [self.wait(process, ends - time.monotonic()) for process in self.processes]
+            self.end()
+            for output in outputs:
+                output.seek(0)
+            return [outcome_of(program, output.read(), status, limit)
+                    for output, status in zip(outputs, statuses)]
+
+    @staticmethod
+    def wait(process, seconds):
+        """The exit status, or None if it runs still."""
+        try:
+            return process.wait(max(seconds, 0))
+        except subprocess.TimeoutExpired:
+            return None
 
     def leftovers(self):
         mark = f"{MARK}={self.mark}".encode()
@@ -90,14 +106,14 @@ class Runner:
                 pass  # it has ended, or is somebody else's
 
     def end(self):
-        """Ends the job and all that it started on this machine; first mpirun may do that itself."""
-        for sign, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 3)):
-            if self.process and self.process.poll() is None:
-                self.process.send_signal(sign)
-                try:
-                    self.process.wait(patience)
-                except subprocess.TimeoutExpired:
-                    pass
+        """Ends the jobs and all that they started on this machine; first mpirun may do that itself."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            running = [process for process in self.processes if process.poll() is None]
+            for process in running:
+                process.send_signal(sign)
+            ends = time.monotonic() + 3
+            for process in running:
+                self.wait(process, ends - time.monotonic())
         begun = time.monotonic()
         while left := list(self.leftovers()):
             waited = time.monotonic() - begun
@@ -107,4 +123,4 @@ class Runner:
                 for pid in left:
                     kill(pid)
             time.sleep(0.02)
-        self.process = None
+        self.processes = []

@@ -125,6 +125,11 @@ class Bench:
         for path in (options.json, options.svg):
             if path and not path.absolute().parent.is_dir():
                 raise ValueError(f"{path}: no directory {path.absolute().parent}")
+        if options.slots and not all(plan.WHATS[name].has_slots() for name in whats):
+            without = ", ".join(name for name in whats if not plan.WHATS[name].has_slots())
+            raise ValueError(f"--slots {options.slots:g}: not with {without}")
+        if options.slots and (options.hosts or not 1 <= options.slots <= 10000):
+            raise ValueError(f"--slots {options.slots:g}: 1 to 10000, on one machine (its clock)")
         self.options = options
         self.network = NETWORKS[options.over]
         names = options.candidates.split(",") if options.candidates is not None else None
@@ -162,11 +167,11 @@ class Bench:
             if self.place.interface:
                 candidate.use_interface(self.place.interface, self.network)
 
-    def job(self, turn, candidate, what, sizes):
-        """One job of a candidate: an Outcome."""
+    def command(self, turn, candidate, what, sizes, more=()):
+        """The command line of a candidate's job."""
         is_floor = candidate.name == FLOOR
         program = self.network.floor if is_floor else what.program
-        arguments = [f"bytes={','.join(map(str, sizes))}", f"seconds={turn.seconds}"]
+        arguments = [f"bytes={','.join(map(str, sizes))}", f"seconds={turn.seconds}", *more]
         if is_floor:
             arguments += [f"what={what.name}", *self.network.floor_command(self.place.interface)]
         else:
@@ -177,9 +182,26 @@ class Bench:
             words += ["--mca", key, value]
         if ranks > 2:
             words += ["--mca", "mpi_yield_when_idle", "1"]
-        words += self.place.program([str(self.programs / program), *arguments], ranks,
-                                    0 if is_floor else what.cores)
-        return self.runner.job(words, program, self.options.limit + 3 * turn.planned())
+        return words + self.place.program([str(self.programs / program), *arguments], ranks,
+                                          0 if is_floor else what.cores)
+
+    def one_after_the_other(self, number, turn, candidates):
+        """A job of each: the pairs of a candidate and its Outcome."""
+        limit = self.options.limit + 3 * turn.planned()
+        for candidate in candidates:
+            self.progress(number, turn, candidate.name)
+            words = self.command(turn, candidate, turn.what, turn.sizes)
+            yield candidate, self.runner.jobs([words], turn.what.program, limit)[0]
+
+    def in_slots(self, number, turn, candidates):
+        """The same, but the jobs alternate within a fraction of a second, see tests/mpi/slots.h."""
+        self.progress(number, turn, ", ".join(c.name for c in candidates))
+        count, length = len(candidates), self.options.slots / 1000
+        start = time.monotonic() + count * plan.START_SECONDS
+        commands = [self.command(turn, candidate, turn.what, turn.sizes, (f"slots={i}/{count}/{length}/{start}",))
+                    for i, candidate in enumerate(candidates)]
+        limit = self.options.limit + 3 * count * turn.planned()
+        return zip(candidates, self.runner.jobs(commands, turn.what.program, limit))
 
     def progress(self, number, turn, candidate):
         if self.done == 0:
@@ -196,7 +218,8 @@ class Bench:
         self.began_rounds += 1
         self.place.links(plan.Condition(0, turn.condition.offloads))
         what, sizes = (turn.what, turn.sizes) if turn.what.floor else (plan.WHATS["latency"], (8,))
-        outcome = self.job(turn, floor, what, sizes)
+        words = self.command(turn, floor, what, sizes)
+        outcome = self.runner.jobs([words], self.network.floor, self.options.limit + 3 * turn.planned())[0]
         self.done += turn.planned()
         if outcome.failure:
             self.fail(turn, floor, outcome)
@@ -227,9 +250,8 @@ class Bench:
         others = [c for c in runnable if c is not floor]
         first = (number - 1) % max(len(others), 1)  # nobody always follows the same one
         self.place.links(turn.condition)
-        for candidate in others[first:] + others[:first]:
-            self.progress(number, turn, candidate.name)
-            outcome = self.job(turn, candidate, turn.what, turn.sizes)
+        run = self.in_slots if self.options.slots else self.one_after_the_other
+        for candidate, outcome in run(number, turn, others[first:] + others[:first]):
             self.done += turn.planned()
             self.results.add(turn, number, candidate.name, outcome.figures)
             if outcome.failure:
@@ -239,7 +261,8 @@ class Bench:
         there = sum(not c.missing for c in self.candidates)
         self.total = self.options.rounds * there * sum(turn.planned() for turn in self.turns)
         self.began = time.monotonic()
-        say(f"{self.place}; {self.options.rounds} rounds, each candidate in turn")
+        how = f"in slots of {self.options.slots:g} ms" if self.options.slots else "each candidate in turn"
+        say(f"{self.place}; {self.options.rounds} rounds, {how}")
         for number in range(1, self.options.rounds + 1):
             for turn in self.turns:
                 self.one_turn(number, turn)

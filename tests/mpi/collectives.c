@@ -114,9 +114,12 @@ int main(int argc, char **argv)
     slots_begin(argc, argv);
     for (int i = 0; i < sizes.count; i++) {
         op.bytes = sizes.bytes[i];
+        slots_next();
         prepare(&op);
+        slots_next();
         measure(&op, seconds / 4, us);
         int n = measure(&op, seconds, us);
+        slots_next();
         check(&op);
         if (0 == rank) {
             print_latency(op.bytes, us, n);

@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     memset(buffer, 0, (size_t) sizes.longest);
     slots_begin(argc, argv);
     for (int i = 0; i < sizes.count && rank < 2; i++) {
+        slots_next();
         measure(buffer, sizes.bytes[i], warmup, limit / 4, us);
         int n = measure(buffer, sizes.bytes[i], iterations, limit, us);
         if (0 == rank) {

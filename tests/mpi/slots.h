@@ -52,8 +52,13 @@ static int slot_is_over(double now, double round)
     return 0 != slots.count && now + round > slot_next(now) - cycle + slots.length;
 }
 
-static void slot_sleep(void)
+/* All ranks: sleeps until the next slot of this job. Before and after a measurement, so that what it
+ * needs besides is done in a slot of its own. */
+static void slots_next(void)
 {
+    if (0 == slots.count) {
+        return;
+    }
     double until = slot_next(seconds_now());
     struct timespec at = {.tv_sec = (time_t) until,
                           .tv_nsec = (long) (1e9 * (until - floor(until)))};
@@ -63,7 +68,7 @@ static void slot_sleep(void)
     }
 }
 
-/* All ranks, before the first measurement: waits for the first slot. */
+/* All ranks, before the first measurement. */
 static void slots_begin(int argc, char **argv)
 {
     const char *text = arg_text(argc, argv, "slots", NULL);
@@ -75,7 +80,6 @@ static void slots_begin(int argc, char **argv)
         || slots.mine < 0 || slots.mine >= slots.count || slots.length <= 0) {
         fail("slots=%s: MINE/COUNT/LENGTH/START", text);
     }
-    slot_sleep();
 }
 
 static measurement_t measurement_begin(double limit)
@@ -102,7 +106,7 @@ static void measurement_rest(measurement_t *m)
 {
     double from = seconds_now();
 
-    slot_sleep();
+    slots_next();
     m->round = seconds_now();
     m->rested += m->round - from;
 }

@@ -65,13 +65,16 @@ static void one_size(stream_t *s, double warmup, double seconds)
     size_t total = (size_t) s->bytes * (size_t) s->window;
     double took;
 
+    slots_next();
     s->out = get_memory(total);
     s->in = get_memory(total);
     s->requests = get_memory(sizeof(*s->requests) * 2 * (size_t) s->window);
     pattern_fill(s->out, total, (uint64_t) rank);
     memset(s->in, 0, total);
+    slots_next();
     windows_for(s, warmup, &took);
     long windows = windows_for(s, seconds, &took);
+    slots_next();
     if (1 == rank || s->both) {
         pattern_check(s->in, total, (uint64_t) (1 - rank), "stream");
     }

@@ -377,6 +377,9 @@ static void remember(sim_t *sim, const datagram_t *d)
 {
     if (fault_active(sim, F_REPLAY, d->from, d->to) && rng_chance(&sim->rng, 200000)) {
         datagram_t **slot = &sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
+        if (d->staged != NULL) {
+            staging_copied(d->staged);
+        }
         free(*slot);
         *slot = datagram_copy(d, d->size);
     }

@@ -6,7 +6,6 @@
 #include "btl_ib_burst.h"
 
 #include "btl_ib_min.h"
-#include "btl_ib_prefetch.h"
 
 #include <string.h>
 
@@ -95,14 +94,13 @@ static bool body_continues(const btl_ib_view_t *view, const uint8_t *first, cons
                                            : got_continues(view, other, bytes);
 }
 
-void btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to, uint64_t room)
+uint64_t btl_ib_burst_place(const btl_ib_view_t *view, uint8_t *to)
 {
     for (uint32_t i = 0; i < btl_ib_burst_count(view); i++) {
         memcpy(to, btl_ib_burst_payload(view, i), view->size);
-        btl_ib_prefetch_target(to, room, view->size);
         to += view->size;
-        room -= view->size;
     }
+    return btl_ib_burst_bytes(view);
 }
 
 void btl_ib_burst_find(btl_ib_view_t *view, const btl_ib_event_t *first, uint32_t most)

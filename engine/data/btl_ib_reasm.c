@@ -140,24 +140,30 @@ btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
 
 /* ---- the bitmap of chunks that are there ---- */
 
-static bool is_set(const btl_ib_reasm_t *reasm, uint32_t index)
+/* The bits of a word of it that are of chunks `first` to `last`. */
+static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t last)
 {
-    return reasm->have[index / 64] >> (index % 64) & 1;
+    const uint64_t above = word == first / 64 ? UINT64_MAX << (first % 64) : UINT64_MAX;
+    const uint64_t below = word == last / 64 ? UINT64_MAX >> (63 - last % 64) : UINT64_MAX;
+
+    return above & below;
 }
 
-static void set(btl_ib_reasm_t *reasm, uint32_t index)
+static bool any_set(const btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
 {
-    reasm->have[index / 64] |= UINT64_C(1) << (index % 64);
-}
-
-/* Is any of `count` chunks from `index` on there? */
-static bool any_set(const btl_ib_reasm_t *reasm, uint32_t index, uint32_t count)
-{
-    while (count > 0 && !is_set(reasm, index)) {
-        index++;
-        count--;
+    for (uint32_t word = first / 64; word <= last / 64; word++) {
+        if (reasm->have[word] & bits_of(word, first, last)) {
+            return true;
+        }
     }
-    return count > 0;
+    return false;
+}
+
+static void set(btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
+{
+    for (uint32_t word = first / 64; word <= last / 64; word++) {
+        reasm->have[word] |= bits_of(word, first, last);
+    }
 }
 
 btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
@@ -171,15 +177,13 @@ btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_p
     if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
         return BTL_IB_REASM_REFUSED;
     }
+    const uint32_t last = view->chunk.index + btl_ib_burst_count(view) - 1;
     if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit
-        || any_set(reasm, view->chunk.index, btl_ib_burst_count(view))) {
+        || any_set(reasm, view->chunk.index, last)) {
         return BTL_IB_REASM_WRONG;
     }
-    for (uint32_t i = 0; i < btl_ib_burst_count(view); i++) {
-        set(reasm, view->chunk.index + i);
-        memcpy(reasm->data + view->chunk.offset + i * view->size, btl_ib_burst_payload(view, i),
-               view->size);
-    }
+    set(reasm, view->chunk.index, last);
+    (void) btl_ib_burst_place(view, reasm->data + view->chunk.offset);
     reasm->missing -= btl_ib_burst_count(view);
     if (reasm->missing > 0) {
         return BTL_IB_REASM_STORED;

@@ -84,8 +84,7 @@ void btl_ib_op_recv_got(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         engine->count.dropped_op += btl_ib_burst_count(view);
         return;
     }
-    btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset, op->size - view->op.offset);
-    engine->count.copied_in += bytes;
+    engine->count.copied_in += btl_ib_burst_place(view, (uint8_t *) op->local + view->op.offset);
     btl_ib_op_got(op, bytes);
     btl_ib_accept(conn, view);
     btl_ib_recovery_answered(conn);

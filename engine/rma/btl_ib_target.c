@@ -54,8 +54,7 @@ bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         return false;
     }
     if (view->size > 0) {
-        btl_ib_burst_place(view, memory, view->op.end - view->op.offset);
-        engine->count.copied_in += btl_ib_burst_bytes(view);
+        engine->count.copied_in += btl_ib_burst_place(view, memory);
     }
     engine->count.placed_puts += btl_ib_burst_count(view);
     btl_ib_accept(conn, view);

@@ -8,10 +8,13 @@
 #include "btl_ib_answers.h"
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_prefetch.h"
 #include "btl_ib_state.h"
 
 #include <string.h>
+
+enum {
+    MORE_CHUNKS = 16, /* of so many chunks there may be one more, if that makes all of one size */
+};
 
 static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
 {
@@ -163,7 +166,8 @@ typedef struct series {
  * Bytes of each chunk of a message of `size` bytes. Where the network segments bursts of datagrams
  * of one size (GSO), chunks of one size are worth more than few that are full: then all chunks of
  * several messages leave in one burst. Segments are a multiple of 8 bytes, so that those in a burst
- * are aligned.
+ * are aligned. What that adds up to must fit into the padding of the last one, else there are
+ * a few more chunks, if any such number will do.
  */
 static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
 {
@@ -173,9 +177,15 @@ static uint32_t unit_of(const btl_ib_conn_t *conn, uint64_t size)
     if (conn->cc.gso_segments <= 1) {
         return most;
     }
-    const uint64_t chunks = (size + most - 1) / most;
-    const uint32_t segment = (heads + (uint32_t) ((size + chunks - 1) / chunks) + 7) & ~7u;
-    return btl_ib_min_u32(segment - heads, most);
+    const uint64_t least = (size + most - 1) / most;
+    for (uint64_t chunks = least; chunks <= least + least / MORE_CHUNKS; chunks++) {
+        const uint32_t segment = (heads + (uint32_t) ((size + chunks - 1) / chunks) + 7) & ~7u;
+        const uint32_t unit = btl_ib_min_u32(segment - heads, most);
+        if ((unit - size % unit) % unit <= BTL_IB_PAD_MAX) {
+            return unit;
+        }
+    }
+    return most;
 }
 
 /* A message becomes chunks, from its first one on. */
@@ -258,9 +268,6 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
     piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
                      ? series->unit - (uint32_t) rest
                      : 0;
-    if (piece->iov == series->memory) {
-        btl_ib_prefetch_source(series->memory[0].iov_base, piece->offset, piece->size);
-    }
     btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
         return NULL;
@@ -290,9 +297,6 @@ static uint32_t continue_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, series_t 
     struct iovec bytes = before->iov[0];
     uint64_t offset = out->offset;
     for (uint32_t i = 0; i < count; i++, offset += series->unit) {
-        if (series->piece.iov == series->memory) {
-            btl_ib_prefetch_source(series->memory[0].iov_base, offset, series->unit);
-        }
         bytes.iov_base = (uint8_t *) bytes.iov_base + series->unit;
         segments[i]->iov[0] = bytes;
         segments[i]->iov[1] = before->iov[1];

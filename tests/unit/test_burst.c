@@ -191,7 +191,7 @@ static void test_placed(void **state)
         make(types[t], 3, 100 * BYTES);
         assert_int_equal(found(COUNT - 1), COUNT - 1);
         memset(to, 0xee, sizeof(to));
-        btl_ib_burst_place(&burst.view, to, COUNT * BYTES);
+        assert_int_equal(btl_ib_burst_place(&burst.view, to), COUNT * BYTES);
         for (uint32_t i = 0; i < COUNT * BYTES; i++) {
             assert_int_equal(to[i], (uint8_t) (i / BYTES * 37 + i % BYTES));
         }

@@ -528,7 +528,7 @@ static void depth_in_bytes(void **state)
  * what is behind the last one is not delivered. */
 static void chunks_of_one_size(void **state)
 {
-    static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000};
+    static const uint32_t sizes[] = {1500, 4110, 8200, 12288, 20000, 32782, 49166};
     bench_t *bench = new_bench();
 
     (void) state;

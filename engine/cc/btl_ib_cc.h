@@ -134,6 +134,9 @@ static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
     return 3 * cc->gso_segments / 2;
 }
 
+/* The same if the next message to the peer is expected to carry the acknowledgement. */
+enum { BTL_IB_ACK_EVERY_ANSWERED = 64 };
+
 /* From now on up to so many segments form one burst: their size changed. */
 static inline void btl_ib_cc_set_gso(btl_ib_cc_t *cc, uint32_t gso_segments)
 {

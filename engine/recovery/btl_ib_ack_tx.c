@@ -14,8 +14,7 @@ enum {
     /* Segments received, or two GSO bursts: acknowledge in this turn, the peer's window may be
      * small. Many that come at once are one turn, hence one acknowledgement. */
     ACK_EVERY = 16,
-    ACK_EVERY_ANSWERED = 64, /* if the next message to the peer is expected to carry it */
-    SOON_SHARE = 3,          /* of the ACK delay, where none is expected */
+    SOON_SHARE = 3, /* of the ACK delay, where none is expected */
     BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
 };
 
@@ -30,7 +29,7 @@ static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
                               || view->type == BTL_IB_TYPE_BUNDLE);
     const uint32_t every = btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
 
-    if (conn->ack.count + 1 >= (answered ? ACK_EVERY_ANSWERED : every)) {
+    if (conn->ack.count + 1 >= (answered ? BTL_IB_ACK_EVERY_ANSWERED : every)) {
         return true;
     }
     return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "btl_ib_min.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_rtt.h"
 
@@ -91,6 +92,13 @@ btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
     return msg;
 }
 
+/* Is so little in flight that the peer may wait before it acknowledges that? */
+static bool is_tail(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.in_flight
+           < btl_ib_max_u32(BTL_IB_ACK_EVERY_ANSWERED, btl_ib_cc_ack_every(&conn->cc));
+}
+
 uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine)
 {
     const btl_ib_list_t *first = btl_ib_list_first(&engine->zcopy.sent);
@@ -98,7 +106,7 @@ uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine)
     if (first == NULL) {
         return UINT64_MAX;
     }
-    return engine->zcopy.count == 1
-               ? engine->clock.now
-               : BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link)->zcopy.until;
+    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
+    return engine->zcopy.count == 1 || is_tail(msg->out.conn) ? engine->clock.now
+                                                              : msg->zcopy.until;
 }

@@ -10,8 +10,9 @@
  * engine->zcopy.
  *
  * Who sends many messages before it waits, waits for acknowledgements, which take one round trip
- * for all of them. Who waits for a single one would stand still for a round trip after each: that
- * one is copied in the next turn, while its datagrams travel.
+ * for all of them. Who waits for a single one would stand still for a round trip after each; who
+ * waits for so little that the peer lets its next message carry the acknowledgement, for the ACK
+ * delay. These are copied in the next turn, while their datagrams travel.
  */
 
 #ifndef BTL_IB_ZCOPY_H

@@ -82,7 +82,8 @@ void forged(sim_t *sim);
 
 /* named_zcopy.c */
 void zcopy_alone(sim_t *sim);
-void zcopy_several(sim_t *sim);
+void zcopy_few(sim_t *sim);
+void zcopy_many(sim_t *sim);
 void zcopy_unanswered(sim_t *sim);
 
 /* named_loss.c */

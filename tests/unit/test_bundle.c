@@ -142,9 +142,9 @@ static void room_for_a_train(void **state)
         bench_t *bench = pair_with_trains(credits[i]);
         const btl_ib_counters_t *count = bench_counters(bench, 0);
 
-        send_many(bench, 1, 65000);
+        send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 46);
-        send_many(bench, 1, 65000);
+        send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 46 + (i == 0 ? 0 : 15));
         assert_int_equal(count->blocked_window, i == 0);
         assert_true(bench_settle(bench, SECOND));
@@ -162,9 +162,9 @@ static void room_on_a_long_path(void **state)
         bench_t *bench = pair_that_joins("P,256,256:S,1472,1024,512,50", 256);
 
         bench_set_srtt(bench, 0, 1, rtt);
-        send_many(bench, 1, 65000);
+        send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 46);
-        send_many(bench, 1, 65000);
+        send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 46);
         assert_true(bench_settle(bench, SECOND));
         each_delivered_once(bench);
@@ -183,7 +183,7 @@ static void room_beside_other_channels(void **state)
         bench_turn(bench, 0);
     }
     assert_int_equal(bench->wire.count, 150);
-    send_many(bench, 1, 65000);
+    send_many(bench, 1, 65250);
     assert_int_equal(bench->wire.count, 150 + 16);
     assert_true(bench_settle(bench, SECOND));
     each_delivered_once(bench);
@@ -197,7 +197,7 @@ static void waiting_for_room_asks(void **state)
 
     (void) state;
     bench_set_window(bench, 0, 1, 0);
-    send_many(bench, 2, 65000);
+    send_many(bench, 2, 65250);
     assert_int_equal(bench->wire.count, 0);
     bench_set_window(bench, 0, 1, 44 + 13);
     bench_turn(bench, 0);
@@ -218,10 +218,10 @@ static void trains_leave_full(void **state)
     const uint32_t train = bench_peer(bench, 0, 1).gso_segments;
 
     (void) state;
-    send_many(bench, 2, 65000);
+    send_many(bench, 2, 65250);
     assert_int_equal(bench->wire.count, 2 * 46);
     for (uint32_t n = 1; n <= 5; n++) {
-        send_many(bench, 1, 65000);
+        send_many(bench, 1, 65250);
         assert_int_equal(bench->wire.count, 2 * 46 + n * train);
     }
     bench_turn(bench, 0);

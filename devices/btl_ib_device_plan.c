@@ -174,13 +174,6 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
 
 /* ---- what a transport is asked for ---- */
 
-static btl_ib_staging_t staging_of(const char *word)
-{
-    return 0 == strcmp(word, "never")    ? BTL_IB_STAGING_NEVER
-           : 0 == strcmp(word, "always") ? BTL_IB_STAGING_ALWAYS
-                                         : BTL_IB_STAGING_AUTO;
-}
-
 void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_config_t *config,
                              const btl_ib_queue_table_t *table, btl_ib_open_params_t *open)
 {
@@ -191,7 +184,6 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_
         .socket_buffer = (uint32_t) params->socket_buffer,
         .connected_max = (uint32_t) params->connected_max,
         .bulk_lane = params->bulk_lane,
-        .staging = staging_of(params->staging),
         .port_min = (uint16_t) params->port_min,
         .port_count = (uint32_t) params->port_range,
         .pkey = (uint16_t) params->pkey,

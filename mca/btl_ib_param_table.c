@@ -342,7 +342,6 @@ static const btl_ib_param_text_t texts[] = {
 static const char *const wires[] = {"auto", "ud", "rc", NULL};
 static const char *const localities[] = {"near", "rank", "ignore", NULL};
 static const char *const orderings[] = {"strict", "relaxed", NULL};
-static const char *const stagings[] = {"auto", "never", "always", NULL};
 static const char *const checksums[] = {"none", "crc32c", NULL};
 static const char *const auths[] = {"none", "integrity", "encrypt", NULL};
 static const char *const atomics[] = {"auto", "device", "host", NULL};
@@ -377,10 +376,6 @@ static const btl_ib_param_choice_t choices[] = {
                  "registered memory (text: strict; or relaxed: as they like, faster on some "
                  "machines, and each put is followed by a read before it is done; "
                  "default: strict)"),
-    CHOICE_PARAM(staging, "staging", stagings, 6,
-                 "Transport udp: whether long messages are copied into memory of ib, which the "
-                 "kernel sends from, or by the kernel (text: auto, what takes less time; never; "
-                 "always, where the kernel can; default: auto)"),
     CHOICE_PARAM(checksum, "checksum", checksums, 3,
                  "Checksum of header and data of each datagram, beyond what the network itself "
                  "checks; the same on all hosts (text: none or crc32c, 4 bytes found by the "

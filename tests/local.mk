@@ -134,7 +134,6 @@ unit_tests = \
     tests/unit/test_udp_path_mtu \
     tests/unit/test_udp_peers \
     tests/unit/test_udp_socket \
-    tests/unit/test_udp_stage \
     tests/unit/test_kept_lines \
     tests/unit/test_param_values \
     tests/unit/test_window \
@@ -326,7 +325,6 @@ tests_unit_test_udp_bulk_lane_SOURCES = tests/unit/test_udp_bulk_lane.c $(udp_te
 tests_unit_test_udp_path_mtu_SOURCES = tests/unit/test_udp_path_mtu.c $(udp_test_sources)
 tests_unit_test_udp_peers_SOURCES = tests/unit/test_udp_peers.c $(udp_test_sources)
 tests_unit_test_udp_socket_SOURCES = tests/unit/test_udp_socket.c $(udp_test_sources)
-tests_unit_test_udp_stage_SOURCES = tests/unit/test_udp_stage.c
 
 #
 # The simulator
@@ -369,8 +367,6 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/random.c \
     tests/sim/run.c \
     tests/sim/sim.h \
-    tests/sim/staging.c \
-    tests/sim/staging.h \
     tests/sim/trace_files.c \
     tests/sim/wiretap.c \
     stats/btl_ib_trace_file.c

@@ -83,7 +83,6 @@ typedef struct btl_ib_tx {
     struct iovec iov[3]; /* iov[0] is the header, with `headroom` writable bytes before it */
     void *mem;           /* registration handle of iov[0] (mem_register), NULL if none is needed */
     void *context;       /* comes back in BTL_IB_EVENT_SENT unless size <= inline_size */
-    uint8_t *staged;     /* see unstage(); NULL: not to be staged */
     uint8_t channel;     /* the queue it is meant for, for transports with one queue per channel */
     bool bulk;           /* part of something long: takes the bulk lane (attr.bulk_lane) */
 } btl_ib_tx_t;
@@ -233,13 +232,6 @@ typedef struct btl_ib_transport_ops {
 
     /* Give `n` buffers of received datagrams back. */
     void (*repost)(btl_ib_transport_t *t, void *const *buffers, int n);
-
-    /*
-     * send() may have left a datagram in memory of the transport which the network reads (staging),
-     * and set *staged to what that is called, not 0. Here that ends: the peer acknowledged it, and
-     * it was sent but once (`clean`), or nobody waits for that any more. NULL: it never does so.
-     */
-    void (*unstage)(btl_ib_transport_t *t, uint8_t staged, bool clean);
 
     /*
      * Resolve an address that a peer published. Returns 0 and *addr, or a negative errno:
@@ -403,13 +395,6 @@ typedef struct btl_ib_open_rc {
                    * write is followed by a read before it is done */
 } btl_ib_open_rc_t;
 
-/* Where long bursts are sent from: staging memory (unstage()), or where they are. */
-typedef enum btl_ib_staging {
-    BTL_IB_STAGING_AUTO, /* what takes less time */
-    BTL_IB_STAGING_NEVER,
-    BTL_IB_STAGING_ALWAYS, /* if there can be any */
-} btl_ib_staging_t;
-
 /* What a module wants when it opens a device. */
 typedef struct btl_ib_open_params {
     uint32_t queue_count;                              /* 0: one, of rx_size and rx_depth */
@@ -423,7 +408,6 @@ typedef struct btl_ib_open_params {
     uint32_t socket_buffer; /* bytes of each of a socket's buffers; 0: the transport's default */
     uint32_t connected_max; /* sockets of single peers beside those that all peers share */
     bool bulk_lane;         /* bulk has a socket of its own */
-    btl_ib_staging_t staging;
     uint16_t port_min;      /* the first port that may be bound to; 0: any */
     uint32_t port_count;    /* how many from there on, if it is not */
     uint16_t pkey;          /* partition of an RDMA port; 0: the first one that the port is in */

@@ -304,7 +304,6 @@ btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
-    btl_ib_pool_unstage(segment, segment->copies == 1);
     btl_ib_out_t *out = end(conn, segment);
     if (out != NULL) {
         btl_ib_completion_add(out, 0);

@@ -137,8 +137,6 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
     tx->mem = wire->mem;
     tx->context = wire;
-    tx->staged =
-        segment->outside > 0 && segment->copies == 0 && wire == segment ? &wire->staged : NULL;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
     if (conn->route.via != conn->rail) {
@@ -198,7 +196,6 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
         tx->iov[1].iov_base = segment->iov[0].iov_base;
         tx->mem = segment->mem;
         tx->context = segment;
-        tx->staged = &segment->staged;
         batch->wire[batch->count] = segment;
     }
 }

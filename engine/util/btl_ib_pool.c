@@ -204,10 +204,9 @@ static void release(btl_ib_segment_t *segment)
     btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
 }
 
-static inline void forget(btl_ib_segment_t *segment, bool clean)
+static inline void forget(btl_ib_segment_t *segment)
 {
     assert(!segment->done);
-    btl_ib_pool_unstage(segment, clean);
     segment->conn = NULL;
     segment->out = NULL;
     segment->done = true;
@@ -216,7 +215,7 @@ static inline void forget(btl_ib_segment_t *segment, bool clean)
 void btl_ib_pool_put(btl_ib_segment_t *segment)
 {
     assert(btl_ib_list_empty(&segment->link));
-    forget(segment, false);
+    forget(segment);
     if (!segment->busy) {
         release(segment);
     }
@@ -231,7 +230,7 @@ void btl_ib_pool_put_all(btl_ib_list_t *segments)
     }
     BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
         assert(!segment->busy && segment->pool == first->pool && segment->kind == first->kind);
-        forget(segment, true);
+        forget(segment);
     }
     btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);
 }
@@ -274,7 +273,6 @@ void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next)
         slab->handle = slab->next_handle;
         for (uint32_t i = 0; i < slab->count; i++) {
             slab->segments[i].mem = slab->handle;
-            slab->segments[i].staged = 0; /* that memory is gone */
             if (slab->segments[i].busy) {
                 btl_ib_pool_sent(&slab->segments[i]);
             }

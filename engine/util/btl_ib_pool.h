@@ -67,7 +67,6 @@ typedef struct btl_ib_segment {
     bool probe;      /* the last copy was a probe, not a repair of a loss */
     bool busy;       /* the pool's: the transport still reads it */
     bool done;       /* the pool's: to be freed once it is not busy */
-    uint8_t staged;  /* the transport's: where its first copy is (unstage()); 0: nowhere */
     uint32_t copies; /* how often it was sent */
 
     uint8_t kind;        /* of the pool's */
@@ -113,17 +112,6 @@ void btl_ib_pool_put(btl_ib_segment_t *segment);
 /* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent
  * once and which no transport reads. The list is empty afterwards. */
 void btl_ib_pool_put_all(btl_ib_list_t *segments);
-
-/* It was acknowledged: where its first copy is in the transport's memory that is free again, if
- * there was no other copy. */
-static inline void btl_ib_pool_unstage(btl_ib_segment_t *segment, bool clean)
-{
-    if (segment->staged != 0) {
-        btl_ib_transport_t *transport = segment->pool->transport;
-        transport->ops->unstage(transport, segment->staged, clean);
-        segment->staged = 0;
-    }
-}
 
 /* It was given to the transport, which reads it until its SENT event if `busy`. */
 static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)

@@ -83,7 +83,7 @@ static void go_on(sim_t *sim, datagram_t *d, stage_t stage)
             if (at == SIM_NEVER) {
                 fault_applied(sim, F_BOTTLENECK);
                 sim->in_flight--;
-                datagram_free(d);
+                free(d);
             } else {
                 sim_at(sim, at, arrive_at, d, stage + 1);
             }

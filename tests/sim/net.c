@@ -162,16 +162,7 @@ datagram_t *datagram_copy(const datagram_t *d, uint32_t size)
     copy->size = size;
     copy->next = NULL;
     copy->held_by = NULL;
-    copy->staged = NULL;
     return copy;
-}
-
-void datagram_free(datagram_t *d)
-{
-    if (d->staged != NULL) {
-        staging_read(d->staged);
-    }
-    free(d);
 }
 
 static void put32(datagram_t *d, size_t at, uint32_t value)
@@ -275,7 +266,7 @@ static datagram_t *corrupt(sim_t *sim, datagram_t *d, uint32_t which)
         return d;
     }
     datagram_t *other = datagram_copy(d, size);
-    datagram_free(d);
+    free(d);
     return other;
 }
 
@@ -306,7 +297,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
     (void) value;
     sim->in_flight--;
     if (sim->out != NULL && lost(sim, d)) { /* behind the links, whose time it took */
-        datagram_free(d);
+        free(d);
         return;
     }
     if (rail != NULL) {
@@ -319,7 +310,7 @@ static void arrive(sim_t *sim, void *arg, uint64_t value)
         fault_applied(sim, F_REFUSED);
         rail_refused(back, d->dst, quote_of(d->data, d->size));
     }
-    datagram_free(d);
+    free(d);
 }
 
 static void schedule(sim_t *sim, datagram_t *d, uint64_t delay)
@@ -377,9 +368,6 @@ static void remember(sim_t *sim, const datagram_t *d)
 {
     if (fault_active(sim, F_REPLAY, d->from, d->to) && rng_chance(&sim->rng, 200000)) {
         datagram_t **slot = &sim->replays[rng_range(&sim->rng, 0, SIM_REPLAYS - 1)];
-        if (d->staged != NULL) {
-            staging_copied(d->staged);
-        }
         free(*slot);
         *slot = datagram_copy(d, d->size);
     }
@@ -393,13 +381,10 @@ void net_send(sim_t *sim, datagram_t *d)
     fault_t *fault = fault_active(sim, F_DUPLICATE, d->from, d->to);
     if (fault != NULL && rng_chance(&sim->rng, fault->ppm) && !swallowed(sim, d)) {
         fault_applied(sim, F_DUPLICATE);
-        if (d->staged != NULL) {
-            staging_copied(d->staged);
-        }
         schedule(sim, datagram_copy(d, d->size), sim->delay + rng_log(&sim->rng, 1, fault->value));
     }
     if ((sim->out == NULL && lost(sim, d)) || !way(sim, d, &delay)) {
-        datagram_free(d);
+        free(d);
         return;
     }
     fault = fault_active(sim, F_CORRUPT, d->from, d->to);

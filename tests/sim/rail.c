@@ -54,7 +54,6 @@ struct rail {
     uint32_t rx_count, held;
     uint64_t rx_bytes;
     pending_tx_t *tx;
-    staging_t staging;
     uint64_t tx_numbers;
     uint32_t tx_count, tx_completed;
     uint32_t unsignalled; /* sends in a row whose completion nobody asked for */
@@ -299,14 +298,11 @@ static void send_one(rail_t *rail, const btl_ib_tx_t *tx, int error)
     d->closings = closes_an_earlier(link, d) ? 0 : link->closings;
     rail->sent[d->dst] = quote_of(d->data, d->size);
     if (error != 0) {
-        datagram_free(d);
+        free(d);
         return;
     }
     if (tx->size > rail->base.attr.inline_size) {
         keep_until_sent(rail, tx, d);
-    }
-    if (tx->staged != NULL) {
-        *tx->staged = staging_begin(&rail->staging, &d->staged);
     }
     net_send(sim, d);
 }
@@ -497,17 +493,7 @@ static void rail_repost(btl_ib_transport_t *t, void *const *buffers, int n)
         rail->held--;
         rail->rx_bytes -= d->size + 256u;
         memset(d->data, 0xdd, d->size);
-        datagram_free(d);
-    }
-}
-
-static void rail_unstage(btl_ib_transport_t *t, uint8_t staged, bool clean)
-{
-    rail_t *rail = (rail_t *) t;
-    const char *wrong = staging_end(&rail->staging, staged, clean);
-
-    if (wrong != NULL) {
-        sim_fail(rail->sim, "p%u ends staging of %s", rail->proc->index, wrong);
+        free(d);
     }
 }
 
@@ -615,7 +601,7 @@ static void release_traffic(rail_t *rail)
     while (rail->rx_first != NULL) {
         datagram_t *d = rail->rx_first;
         rail->rx_first = d->next;
-        datagram_free(d);
+        free(d);
     }
     while (rail->tx != NULL) {
         pending_tx_t *tx = rail->tx;
@@ -656,7 +642,6 @@ static void rail_close(btl_ib_transport_t *t)
         rail->proc->rails[rail->index] = NULL;
     }
     device_close(rail->device);
-    staging_close(&rail->staging);
     free(rail->refs);
     free(rail->sent);
     free(rail);
@@ -666,7 +651,6 @@ static const btl_ib_transport_ops_t rail_ops = {
     .send = rail_send,
     .poll = rail_poll,
     .repost = rail_repost,
-    .unstage = rail_unstage,
     .addr_add = rail_addr_add,
     .addr_remove = rail_addr_remove,
     .mem_register = rail_mem_register,
@@ -739,7 +723,7 @@ void rail_deliver(rail_t *rail, datagram_t *d)
     if (full || d->size > rail->base.attr.max_datagram) {
         fault_applied(sim, F_RX_OVERFLOW);
         sim_trace(sim, T_DROP, d->from, d->to, F_RX_OVERFLOW, 0, d->size, 0);
-        datagram_free(d);
+        free(d);
         return;
     }
     proc_look(rail->proc);

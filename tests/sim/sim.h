@@ -36,7 +36,6 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_refragment.h"
 #include "btl_ib_wire.h"
-#include "staging.h"
 
 enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */
 
@@ -426,7 +425,6 @@ typedef struct datagram {
     event_fn_t arrive; /* the same */
     struct datagram *next;
     rail_t *held_by;
-    staged_t *staged; /* it is sent from there; NULL: it has memory of its own */
     uint32_t size;
     uint8_t data[] __attribute__((aligned(8)));
 } datagram_t;
@@ -570,7 +568,6 @@ fault_t *fault_add(sim_t *sim, fault_kind_t kind, uint64_t from, uint64_t to, ui
 fault_t *fault_active(sim_t *sim, fault_kind_t kind, uint32_t src, uint32_t dst);
 void fault_applied(sim_t *sim, fault_kind_t kind);
 datagram_t *datagram_copy(const datagram_t *d, uint32_t size);
-void datagram_free(datagram_t *d);
 void net_send(sim_t *sim, datagram_t *d);
 void net_garbage(sim_t *sim, uint32_t to);
 

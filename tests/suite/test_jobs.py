@@ -155,15 +155,6 @@ DIRECT = [
           mpirun="--mca btl_ib_exclusivity 50")
       for when in ("never", "told", "next"))]
 
-# Long bursts from memory that is used again once it was acknowledged: also where the network makes
-# copies of them that share it.
-STAGED = [
-    job("mpi", program, 2, 2, fault, name=f"mpi/{program},staging/2-ranks/2-hosts/{fault}",
-        options="--offloads on", mpirun="--mca btl_ib_staging always", limit=90,
-        marks="quick" * (fault == "burst5"))
-    for program, fault in (("randsize", "burst5"), ("randsize", "all"), ("randsize", "dup1"),
-                           ("onesided", "all"))]
-
 # Memory that devices may use by themselves; datagrams that are protected.
 PROTECTED = [job("mpi", "pages rounds=3"), job("mpi", "pages", 2, 2, "loss1", limit=90)] + [
     job("mpi", "randsize", 2, 2, "loss1", name=f"mpi/randsize,{name}={value}/2-ranks/2-hosts/loss1",
@@ -172,6 +163,6 @@ PROTECTED = [job("mpi", "pages rounds=3"), job("mpi", "pages", 2, 2, "loss1", li
 
 
 @pytest.mark.parametrize(
-    "row", EVERY_PROGRAM + LINKS + COMPUTING + TROUBLE + CROWDS + DIRECT + STAGED + PROTECTED)
+    "row", EVERY_PROGRAM + LINKS + COMPUTING + TROUBLE + CROWDS + DIRECT + PROTECTED)
 def test_job(run, mpi, request, row):
     job_of(run, mpi, request, row)

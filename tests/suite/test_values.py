@@ -97,7 +97,6 @@ BAD = [
     ("locality", "far", "it is none of these", "one of near, rank, ignore"),
     ("max_btls", "17", "it is too large", "0 to 16 (devices)"),
     ("memory_ordering", "none", "it is none of these", "one of strict, relaxed"),
-    ("staging", "on", "it is none of these", "one of auto, never, always"),
     (
         "max_pinned",
         "101%",
@@ -264,7 +263,6 @@ CHOICES = [
     ("wire", "rc", 2),
     ("locality", "ignore", 2),
     ("memory_ordering", "relaxed", 1),
-    ("staging", "always", 2),
     ("checksum", "crc32c", 1),
     ("auth", "integrity", 1),
     ("atomics", "host", 2),

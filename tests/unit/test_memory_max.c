@@ -22,7 +22,6 @@ static btl_ib_params_t params = {
     .auth = "none",
     .checksum = "none",
     .ordering = "strict",
-    .staging = "auto",
     .depth_peer = 16384,
     .depth_total = 24576,
     .depth_bytes = 32 << 20,

@@ -220,10 +220,15 @@ static void test_one_size(void **state)
         }
         for (int max = 1; max <= BATCH_MAX; max = 4 * max - 1) {
             make_batch(&pair, batch, sizes, s->n, s->pieces);
-            calls.sends = calls.messages = calls.largest = 0;
+            calls.sends = calls.messages = calls.largest = calls.joined = calls.pieces = 0;
             exchange(&pair, batch, s->n, max);
             assert_int_equal(calls.messages, joins(&pair) ? s->messages : (uint32_t) s->n);
             assert_int_equal(calls.sends, (calls.messages + 15) / 16);
+            if (s->size <= 2048) { /* gathered */
+                assert_int_equal(calls.pieces, calls.joined);
+            } else {
+                assert_true(calls.pieces > calls.joined || !joins(&pair));
+            }
             const uint32_t most = 65487 / s->size < BATCH_MAX ? 65487 / s->size : BATCH_MAX;
             if (joins(&pair) && s->last <= s->size && (uint32_t) s->n > most) {
                 assert_int_equal(calls.largest, most * s->size); /* all but the last are full */

@@ -110,6 +110,7 @@ static void count_sent(const struct msghdr *msg)
     calls.messages++;
     calls.named += NULL != msg->msg_name;
     calls.joined += 0 != msg->msg_controllen;
+    calls.pieces += 0 != msg->msg_controllen ? (uint32_t) msg->msg_iovlen : 0;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)

@@ -38,6 +38,7 @@ typedef struct udp_calls {
     uint32_t named;    /* of those, the ones that said to whom */
     uint32_t largest;  /* bytes of one of them */
     uint32_t joined;   /* of those, the ones that were several datagrams */
+    uint32_t pieces;   /* in how many pieces of memory those were */
     uint32_t receives; /* calls that received, or looked */
     uint32_t asks;     /* that asked which sockets have something */
     uint32_t connects;

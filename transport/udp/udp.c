@@ -49,11 +49,6 @@ static void repost(btl_ib_transport_t *t, void *const *buffers, int n)
     btl_ib_udp_recv_repost(&btl_ib_udp_of(t)->rx, buffers, n);
 }
 
-static void unstage(btl_ib_transport_t *t, uint8_t staged, bool clean)
-{
-    btl_ib_udp_stage_done(&btl_ib_udp_of(t)->stage, staged, clean);
-}
-
 static uint32_t source(const btl_ib_transport_t *t, const btl_ib_event_t *event,
                        uint8_t address[BTL_IB_ADDR_BYTES])
 {
@@ -177,7 +172,6 @@ static void udp_close(btl_ib_transport_t *t)
     stop(t);
     btl_ib_udp_rx_free(&udp->rx);
     btl_ib_udp_peers_free(&udp->peers);
-    btl_ib_udp_stage_close(&udp->stage);
     free(udp);
 }
 
@@ -187,7 +181,6 @@ static const btl_ib_transport_ops_t udp_ops = {
     .source = source,
     .source_text = source_text,
     .repost = repost,
-    .unstage = unstage,
     .addr_add = addr_add,
     .addr_remove = addr_remove,
     .address_text = address_text,
@@ -236,7 +229,7 @@ static void init_parts(btl_ib_udp_t *udp, const btl_ib_device_t *device,
 
     btl_ib_udp_errors_init(&udp->errors, &udp->log, &udp->peers, largest);
     btl_ib_udp_connected_init(&udp->connected, &udp->sockets, &udp->peers, params->connected_max);
-    btl_ib_udp_tx_init(&udp->tx, &udp->log, &udp->connected, &udp->errors, &udp->stage, largest);
+    btl_ib_udp_tx_init(&udp->tx, &udp->log, &udp->connected, &udp->errors, largest);
     btl_ib_udp_rx_init(&udp->rx, &udp->log,
                        params->rx_size != 0 && params->rx_size < largest ? params->rx_size
                                                                          : largest);
@@ -260,7 +253,6 @@ static int udp_open(const btl_ib_device_t *device, const btl_ib_open_params_t *p
         return -ENOMEM;
     }
     udp->base.ops = &udp_ops;
-    btl_ib_udp_stage_init(&udp->stage, &udp->log, params->staging);
     snprintf(udp->base.name, sizeof(udp->base.name), "udp/%.58s", device->name);
     udp->log = (btl_ib_udp_log_t){.to = params->log, .name = udp->base.name};
     btl_ib_udp_sockets_init(&udp->sockets, &udp->log);

@@ -48,10 +48,6 @@ void btl_ib_udp_footprint(const btl_ib_open_params_t *open, const btl_ib_transpo
                          peers > 0 ? sizeof(btl_ib_udp_buffer_t) : 0,
                          (uint64_t) BTL_IB_UDP_BUFFERS_MAX * sizeof(btl_ib_udp_buffer_t),
                          "receive buffers of 64 KiB");
-    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
-                         peers > 0 && open->staging != BTL_IB_STAGING_NEVER ? BTL_IB_UDP_STAGE_BYTES
-                                                                            : 0,
-                         "staging of long bursts");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, table, 0, "addresses of peers");
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_KERNEL, shared * socket,
                          (shared + connected) * socket, "buffers of sockets");

@@ -16,7 +16,6 @@
 #include "udp_recv.h"
 #include "udp_send.h"
 #include "udp_sockets.h"
-#include "udp_stage.h"
 
 typedef struct btl_ib_udp {
     btl_ib_transport_t base;
@@ -25,7 +24,6 @@ typedef struct btl_ib_udp {
     btl_ib_udp_sockets_t sockets;
     btl_ib_udp_connected_t connected;
     btl_ib_udp_errors_t errors;
-    btl_ib_udp_stage_t stage;
     btl_ib_udp_rx_t rx;
     btl_ib_udp_poll_t poll;
     btl_ib_udp_tx_t tx;

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     MESSAGES_MAX = 16, /* in one call; more groups than that are rare */
@@ -20,6 +19,7 @@ typedef struct call {
     const btl_ib_udp_socket_t *socket;
     unsigned count;
     int datagrams[MESSAGES_MAX];
+    uint8_t *gathered; /* behind what was gathered so far */
     struct mmsghdr msg[MESSAGES_MAX];
     struct iovec iov[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_SEND_IOV];
     _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
@@ -61,6 +61,21 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
     memcpy(CMSG_DATA(c), &value, sizeof(value));
 }
 
+/* Copy the pieces of `run` datagrams to where the call gathers them. */
+static struct iovec gather(call_t *call, const btl_ib_tx_t *first, int run)
+{
+    struct iovec all = {.iov_base = call->gathered};
+
+    for (int i = 0; i < run; i++) {
+        for (uint32_t j = 0; j < first[i].niov; j++) {
+            memcpy(call->gathered, first[i].iov[j].iov_base, first[i].iov[j].iov_len);
+            call->gathered += first[i].iov[j].iov_len;
+        }
+        all.iov_len += first[i].size;
+    }
+    return all;
+}
+
 /* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
  * those. */
 static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run,
@@ -76,9 +91,13 @@ static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run
     if (run > 1) {
         set_segment(msg, call->control[call->count], first[0].size);
     }
-    for (int i = 0; i < run; i++) {
-        for (uint32_t j = 0; j < first[i].niov; j++) {
-            *iov++ = first[i].iov[j];
+    if (run > 1 && first->size <= BTL_IB_UDP_GATHER_MAX) {
+        *iov++ = gather(call, first, run);
+    } else {
+        for (int i = 0; i < run; i++) {
+            for (uint32_t j = 0; j < first[i].niov; j++) {
+                *iov++ = first[i].iov[j];
+            }
         }
     }
     msg->msg_iovlen = (size_t) (iov - msg->msg_iov);
@@ -88,8 +107,7 @@ static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run
 
 /* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes
  * by the socket that is connected to it, without a name; one to several peers by a shared one. */
-static void make_call(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
-                      call_t *call)
+static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, call_t *call)
 {
     const bool latency = is_latency(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
@@ -105,6 +123,7 @@ static void make_call(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n
     }
     call->socket = connected ? own : &tx->sockets->socket[latency];
     call->count = 0;
+    call->gathered = tx->gathered;
     for (int done = 0; done < usable && call->count < MESSAGES_MAX;) {
         const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
@@ -218,70 +237,18 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_
     return error == 0 ? -1 : error;
 }
 
-/* ---- long bursts: udp_stage.h ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
-}
-
-/* How many datagrams from the first on are a burst that may be staged; 0: none. */
-static int long_burst(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n)
-{
-    if ((uint64_t) n * first->size < BTL_IB_UDP_STAGE_LEAST || first->staged == NULL) {
-        return 0;
-    }
-    const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
-    if (peer->socket == 0 || tx->sockets->socket[peer->socket].latency != is_latency(tx, first)) {
-        return 0;
-    }
-    const int run = gso_run(first, n);
-    for (int i = 0; i < run; i++) {
-        if (first[i].staged == NULL || first[i].bulk != first->bulk) {
-            return 0;
-        }
-    }
-    return (uint64_t) run * first->size < BTL_IB_UDP_STAGE_LEAST ? 0 : run;
-}
-
-/* Send the burst from staging memory, if that is its way. */
-static bool send_staged(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int run)
-{
-    const uint64_t begun = now_ns();
-    const int fd = tx->sockets->socket[tx->peers->peer[first->to].socket].fd;
-
-    if (!btl_ib_udp_stage_turn(tx->stage) || !btl_ib_udp_stage_send(tx->stage, fd, first, run)) {
-        return false;
-    }
-    btl_ib_udp_stage_cost(tx->stage, true, (uint64_t) run * first->size, now_ns() - begun);
-    return true;
-}
-
 /* ---- all of them ---- */
 
 /* Make a call of what is first in a batch, and submit it. Returns how many messages went, or -1
  * with errno. */
-static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, bool timed,
-                     call_t *call)
+static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, call_t *call)
 {
     if (n == 1) {
         make_single(tx, first, call);
-        return submit(call);
+    } else {
+        make_call(tx, first, n, gso, call);
     }
-    make_call(tx, first, n, gso, call);
-    const uint64_t begun = timed ? now_ns() : 0;
-    const int messages = submit(call);
-    if (timed && messages > 0) {
-        uint64_t bytes = 0;
-        for (int i = 0, at = 0; i < messages; at += call->datagrams[i++]) {
-            bytes += (uint64_t) call->datagrams[i] * first[at].size;
-        }
-        btl_ib_udp_stage_cost(tx->stage, false, bytes, now_ns() - begun);
-    }
-    return messages;
+    return submit(call);
 }
 
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
@@ -291,13 +258,8 @@ int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *e
     int tries = 0;
 
     while (done < n) {
-        const int burst = gso ? long_burst(tx, batch + done, n - done) : 0;
-        if (burst > 0 && send_staged(tx, batch + done, burst)) {
-            done += burst;
-            continue;
-        }
         call_t call;
-        const int messages = send_call(tx, batch + done, n - done, gso, burst > 0, &call);
+        const int messages = send_call(tx, batch + done, n - done, gso, &call);
         for (int i = 0; i < messages; i++) {
             done += call.datagrams[i];
         }

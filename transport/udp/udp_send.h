@@ -7,6 +7,11 @@
  * Datagrams -> system calls. The kernel's price is for each call and for each trip through its
  * stack. So neighbours of one size to one peer become one message that the device or the end of
  * the stack cuts (UDP_SEGMENT, udp(7)), and several messages go into one call (sendmmsg(2)).
+ *
+ * The datagrams of such a message are gathered in memory that stays in the cache. The kernel copies
+ * piece by piece, and with each it begins anew to wait for its own memory, which the receiver has
+ * just read: 44 datagrams of 1.4 KB, headers and payload apart, took 17 us, in one piece 9 (in a fast
+ * phase 8.7 and 6.5); gathering them took 1.3, or 3.5 if the payload was in no cache.
  */
 
 #ifndef BTL_IB_UDP_SEND_H
@@ -15,12 +20,12 @@
 #include "udp_connected.h"
 #include "udp_errors.h"
 #include "udp_log.h"
-#include "udp_stage.h"
 
 enum {
     BTL_IB_UDP_SEND_BATCH = 64,   /* datagrams in one call: the kernel takes no more in a message */
     BTL_IB_UDP_GSO_BYTES = 65487, /* in one message: what IPv6 lets through, too */
     BTL_IB_UDP_SEND_IOV = 3,      /* pieces of one datagram */
+    BTL_IB_UDP_GATHER_MAX = 2048, /* bytes of a datagram: pieces of larger ones are long enough */
 };
 
 typedef struct btl_ib_udp_tx {
@@ -29,16 +34,16 @@ typedef struct btl_ib_udp_tx {
     const btl_ib_udp_peers_t *peers;
     btl_ib_udp_connected_t *connected;
     btl_ib_udp_errors_t *errors;
-    btl_ib_udp_stage_t *stage;
     uint32_t max_datagram;
     bool gso;        /* until the device turns out to be unable to */
     bool told_error; /* a send failed for a reason that was logged */
+    /* Messages of the call in hand, each in one piece. */
+    uint8_t gathered[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_GATHER_MAX];
 } btl_ib_udp_tx_t;
 
 static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_t *log,
                                       btl_ib_udp_connected_t *connected,
-                                      btl_ib_udp_errors_t *errors, btl_ib_udp_stage_t *stage,
-                                      uint32_t max_datagram)
+                                      btl_ib_udp_errors_t *errors, uint32_t max_datagram)
 {
     *tx = (btl_ib_udp_tx_t){
         .log = log,
@@ -46,7 +51,6 @@ static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_
         .peers = connected->peers,
         .connected = connected,
         .errors = errors,
-        .stage = stage,
         .max_datagram = max_datagram,
         .gso = connected->sockets->gso,
     };

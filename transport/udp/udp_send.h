@@ -10,8 +10,8 @@
  *
  * The datagrams of such a message are gathered in memory that stays in the cache. The kernel copies
  * piece by piece, and with each it begins anew to wait for its own memory, which the receiver has
- * just read: 44 datagrams of 1.4 KB, headers and payload apart, took 17 us, in one piece 9 (in a fast
- * phase 8.7 and 6.5); gathering them took 1.3, or 3.5 if the payload was in no cache.
+ * just read: 44 datagrams of 1.4 KB, headers and payload apart, took 17 us, in one piece 9 (in a
+ * fast phase 8.7 and 6.5); gathering them took 1.3, or 3.5 if the payload was in no cache.
  */
 
 #ifndef BTL_IB_UDP_SEND_H

@@ -78,7 +78,10 @@ class Runner:
         with contextlib.ExitStack() as files:
             outputs = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
             for words, output in zip(commands, outputs):
-                self.processes.append(subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=output,
+                # Of its own: an mpirun that ends removes directories that another one is just making.
+                place = files.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+                env = {**self.env, "OMPI_MCA_orte_tmpdir_base": place, "PRTE_MCA_prte_tmpdir_base": place}
+                self.processes.append(subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                                        stderr=subprocess.STDOUT, start_new_session=True))
             ends = time.monotonic() + limit
             statuses = [self.wait(process, ends - time.monotonic()) for process in self.processes]

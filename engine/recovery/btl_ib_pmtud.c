@@ -49,6 +49,13 @@ static bool is_awaited(const btl_ib_pmtud_t *sizes, const btl_ib_segment_t *segm
            && segment->seq == sizes->probe_seq;
 }
 
+static void end_rows(btl_ib_pmtud_t *sizes)
+{
+    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
+        sizes->rows[i].losses = 0;
+    }
+}
+
 /* Datagrams are no larger than `size` from now on. */
 static void resize(btl_ib_conn_t *conn, uint32_t size)
 {
@@ -77,7 +84,7 @@ void btl_ib_pmtud_init(btl_ib_conn_t *conn, uint32_t carries, uint32_t most)
 void btl_ib_pmtud_begin(btl_ib_conn_t *conn)
 {
     conn->pmtud.parts = false;
-    conn->pmtud.losses = 0;
+    end_rows(&conn->pmtud);
     conn->pmtud.asked = false;
     conn->pmtud.probing = false;
 }
@@ -109,7 +116,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
 
     resize(conn, btl_ib_max_u32(size, btl_ib_guard_datagram_min(conn->engine->guard.kind)));
     sizes->parts = true;
-    sizes->losses = 0;
+    end_rows(sizes);
     sizes->asked = false;
     sizes->probing = false;
     sizes->proven = btl_ib_min_u32(sizes->proven, sizes->datagram_max);
@@ -149,13 +156,12 @@ void btl_ib_pmtud_narrowed(btl_ib_conn_t *conn, uint32_t size)
 
 /* ---- black holes ---- */
 
-static void found_hole(btl_ib_conn_t *conn)
+static void found_hole(btl_ib_conn_t *conn, uint32_t suspect, uint32_t carried)
 {
     const btl_ib_pmtud_t *sizes = &conn->pmtud;
-    uint32_t suspect = sizes->suspect;
     uint32_t size = suspect > BASE ? BASE : LEAST;
 
-    size = btl_ib_max_u32(size, sizes->carried & ~7u);
+    size = btl_ib_max_u32(size, carried & ~7u);
     conn->engine->count.black_holes++;
     BTL_IB_LOG(conn->engine, 1,
                "peer %u.%u: datagrams of %u bytes do not get through to it, smaller ones do, and "
@@ -176,33 +182,49 @@ static bool is_suspect(const btl_ib_conn_t *conn, uint32_t size)
            && conn->pmtud.datagram_max > btl_ib_guard_datagram_min(conn->engine->guard.kind);
 }
 
-bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+/* The row in which a loss of that size counts: the first one in which nothing as large got through,
+ * or else the last one, which begins anew. */
+static btl_ib_loss_row_t *row_for(btl_ib_pmtud_t *sizes, uint32_t size)
 {
-    btl_ib_pmtud_t *sizes = &conn->pmtud;
+    btl_ib_loss_row_t *row = sizes->rows;
+
+    while (row < &sizes->rows[BTL_IB_LOSS_ROWS - 1] && row->losses > 0 && size <= row->carried) {
+        row++;
+    }
+    return row;
+}
+
+/* Count a loss; `shown` by the answer to a question. Returns the same as btl_ib_pmtud_lost(). */
+static bool count_loss(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool shown)
+{
     const uint64_t now = conn->engine->clock.now;
     const uint32_t size = on_wire(conn, segment);
 
     if (!is_suspect(conn, size) || btl_ib_segment_is_mtu_probe(segment)) {
         return false;
     }
-    if (sizes->losses == 0) {
-        sizes->suspect = size;
-        sizes->shown = 0;
-        sizes->largest = 0;
-        sizes->carried = 0;
-        sizes->since = now;
-    } else if (size <= sizes->carried || segment->last_sent < sizes->struck_at) {
+    btl_ib_loss_row_t *row = row_for(&conn->pmtud, size);
+    if (row->losses > 0 && segment->last_sent < row->struck_at) {
         return false;
     }
-    sizes->suspect = btl_ib_min_u32(sizes->suspect, size);
-    sizes->largest = btl_ib_max_u32(sizes->largest, size);
-    sizes->losses++;
-    sizes->struck_at = now;
-    if (sizes->losses < LOSSES || now - sizes->since < ROW_LEAST) {
+    if (row->losses == 0 || size <= row->carried) {
+        *row = (btl_ib_loss_row_t){.suspect = size, .since = now};
+    }
+    row->suspect = btl_ib_min_u32(row->suspect, size);
+    row->largest = btl_ib_max_u32(row->largest, size);
+    row->losses++;
+    row->shown += shown;
+    row->struck_at = now;
+    if (row->losses < LOSSES || now - row->since < ROW_LEAST) {
         return false;
     }
-    found_hole(conn);
+    found_hole(conn, row->suspect, row->carried);
     return true;
+}
+
+bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return count_loss(conn, segment, false);
 }
 
 /* Losses that answers to questions showed stay valid, and what this answer shows stays valid: the
@@ -210,7 +232,10 @@ bool btl_ib_pmtud_lost(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
  * drops would hide it for ever. */
 void btl_ib_pmtud_unknown(btl_ib_conn_t *conn)
 {
-    conn->pmtud.losses = btl_ib_min_u32(conn->pmtud.losses, conn->pmtud.shown);
+    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
+        btl_ib_loss_row_t *row = &conn->pmtud.rows[i];
+        row->losses = btl_ib_min_u32(row->losses, row->shown);
+    }
 }
 
 /* A copy that was refused got through, so the next one asks nothing; those behind it do: the path
@@ -243,14 +268,11 @@ bool btl_ib_pmtud_answered(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
     const btl_ib_segment_t *segment =
         btl_ib_tx_window_at(&conn->tx[sizes->asked_space].sentmap.window, sizes->asked_seq);
-    const uint32_t losses = sizes->losses;
     sizes->asked = false;
     if (segment == NULL || segment->deferred || segment->last_sent != sizes->asked_at) {
         return false;
     }
-    const bool hole = btl_ib_pmtud_lost(conn, segment);
-    sizes->shown += sizes->losses > losses;
-    return hole;
+    return count_loss(conn, segment, true);
 }
 
 /* ---- larger again ---- */
@@ -271,10 +293,8 @@ static uint32_t next_to_prove(btl_ib_conn_t *conn)
         sizes->next = sizes->datagram_max;
         return sizes->next;
     }
-    sizes->suspect = sizes->datagram_max;
-    sizes->carried = 0;
     if (is_suspect(conn, sizes->datagram_max)) {
-        found_hole(conn);
+        found_hole(conn, sizes->datagram_max, 0);
         sizes->search_at = conn->engine->clock.now; /* no traffic would wake it later */
     } else { /* smaller ones are not searched for */
         sizes->too_large = sizes->most + 1;
@@ -389,6 +409,13 @@ static void grow(btl_ib_conn_t *conn, uint32_t size)
     btl_ib_conn_ready(conn);
 }
 
+static void got_through(btl_ib_loss_row_t *row, uint32_t size)
+{
+    row->losses = size >= row->largest ? 0 : row->losses;
+    row->carried = btl_ib_max_u32(row->carried, size);
+    row->suspect = btl_ib_max_u32(row->suspect, row->carried + 1);
+}
+
 void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
 {
     btl_ib_pmtud_t *sizes = &conn->pmtud;
@@ -397,11 +424,12 @@ void btl_ib_pmtud_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
         if (is_awaited(sizes, segment)) {
             grow(conn, size_of(conn, segment));
         }
-    } else if (sizes->losses > 0) {
-        const uint32_t size = on_wire(conn, segment);
-        sizes->losses = size >= sizes->largest ? 0 : sizes->losses;
-        sizes->carried = btl_ib_max_u32(sizes->carried, size);
-        sizes->suspect = btl_ib_max_u32(sizes->suspect, sizes->carried + 1);
+        return;
+    }
+    for (int i = 0; i < BTL_IB_LOSS_ROWS; i++) {
+        if (sizes->rows[i].losses > 0) {
+            got_through(&sizes->rows[i], on_wire(conn, segment));
+        }
     }
 }
 

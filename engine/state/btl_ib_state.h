@@ -321,6 +321,21 @@ typedef struct btl_ib_idle {
     bool shrunk;        /* idle; no timer runs */
 } btl_ib_idle_t;
 
+enum {
+    BTL_IB_LOSS_ROWS = 2,
+};
+
+/* Losses of `suspect` to `largest` bytes in a row, while smaller datagrams get through. */
+typedef struct btl_ib_loss_row {
+    uint32_t losses;    /* at different times */
+    uint32_t shown;     /* of them, losses shown by answers to questions */
+    uint32_t suspect;   /* larger than `carried` */
+    uint32_t largest;   /* the row is over if a datagram as large as this gets through */
+    uint32_t carried;   /* the largest that got through since the row began */
+    uint64_t since;     /* us: the first loss */
+    uint64_t struck_at; /* us: the last loss; what was sent before it proves nothing further */
+} btl_ib_loss_row_t;
+
 /* The path MTU and the search for it (RFC 8899). All sizes are bytes of datagrams, with header and
  * trailer. Written by btl_ib_pmtud.c. */
 typedef struct btl_ib_pmtud {
@@ -331,15 +346,9 @@ typedef struct btl_ib_pmtud {
     uint32_t most;    /* what the rails of the present route carry: at most `home` */
     bool parts;       /* segments exist that are larger than datagram_max */
 
-    /* Black hole detection: a series of losses of `suspect` to `largest` bytes, while smaller
-     * datagrams get through. */
-    uint32_t losses;    /* at different times */
-    uint32_t shown;     /* of them, losses shown by answers to questions */
-    uint32_t suspect;   /* larger than `carried` */
-    uint32_t largest;   /* the series is over if a datagram as large as this gets through */
-    uint32_t carried;   /* the largest that got through since the series began */
-    uint64_t since;     /* us: the first loss */
-    uint64_t struck_at; /* us: the last loss; what was sent before it proves nothing further */
+    /* Black hole detection. Losses of a size that got through in the first row count in the second:
+     * mostly they are chance, but the path may carry less since. */
+    btl_ib_loss_row_t rows[BTL_IB_LOSS_ROWS];
 
     /* A timer's probe was sent together with a smaller question (asked_*). A peer that answers the
      * question, but does not have the probe, shows a loss. */

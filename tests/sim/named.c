@@ -201,6 +201,7 @@ const named_scenario_t named_scenarios[] = {
     {"hole_little_queue", "more parts of a segment than the sender can hand over at a time",
      hole_little_queue},
     {"hole_many_parts", "of many segments in parts some parts arrive only", hole_many_parts},
+    {"hole_shrinks", "a path carries still less before that is known", hole_shrinks},
     {"hole_heals", "the path carries large datagrams again", hole_heals},
     {"hole_narrow", "a path carries less than any should", hole_narrow},
     {"hole_for_operations", "one-sided operations, and the path carries less from then on",

@@ -141,6 +141,26 @@ void hole_appears(sim_t *sim)
     end(sim);
 }
 
+/* It becomes smaller before it is found: what has arrived meanwhile, larger than all that is still
+ * on its way, does not get through any more. Nothing else is sent. */
+void hole_shrinks(sim_t *sim)
+{
+    begin(sim);
+    fault_t *fault = make_hole(sim, 1445);
+    say(sim, 0, 1, 1410, 1000);
+    say(sim, 0, 1, 1380, SIM_US(500));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+    must_be_within(sim, "lost were", sim_counters(sim, 0)->losses, 4);
+    fault->value = 1300;
+    const uint32_t first = sim->nmessages;
+    for (uint32_t i = 0; i < 40; i++) {
+        say(sim, 0, 1, 1300, 1000);
+    }
+    run_settle(sim, SIM_S(20));
+    must_be_within(sim, "messages took ns", slowest(sim, first), SIM_MS(600));
+    end(sim);
+}
+
 void hole_heals(sim_t *sim)
 {
     begin(sim);

@@ -202,6 +202,7 @@ const named_scenario_t named_scenarios[] = {
      hole_little_queue},
     {"hole_many_parts", "of many segments in parts some parts arrive only", hole_many_parts},
     {"hole_shrinks", "a path carries still less before that is known", hole_shrinks},
+    {"hole_among_losses", "what gets through is lost at times, too", hole_among_losses},
     {"hole_heals", "the path carries large datagrams again", hole_heals},
     {"hole_narrow", "a path carries less than any should", hole_narrow},
     {"hole_for_operations", "one-sided operations, and the path carries less from then on",

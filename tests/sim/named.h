@@ -229,6 +229,7 @@ void hole_little_room(sim_t *sim);
 void hole_little_queue(sim_t *sim);
 void hole_many_parts(sim_t *sim);
 void hole_shrinks(sim_t *sim);
+void hole_among_losses(sim_t *sim);
 void hole_heals(sim_t *sim);
 void hole_narrow(sim_t *sim);
 void hole_for_operations(sim_t *sim);

@@ -161,6 +161,24 @@ void hole_shrinks(sim_t *sim)
     end(sim);
 }
 
+/* Many smaller messages get through, and some are lost by chance: what the hole swallowed is still
+ * counted, and not from one again after each of these. */
+void hole_among_losses(sim_t *sim)
+{
+    begin(sim);
+    make_hole(sim, 1300);
+    fault_add(sim, F_LOSS, 0, sim->now + SIM_MS(600), 100000, 0);
+    const uint32_t first = sim->nmessages;
+    say(sim, 0, 1, 1400, 1000);
+    for (uint32_t i = 0; i < 3000; i++) {
+        say(sim, 0, 1, 1000, SIM_US(20) * i);
+    }
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "messages took ns", slowest(sim, first), SIM_MS(30));
+    must_use(sim, 1300);
+    end(sim);
+}
+
 void hole_heals(sim_t *sim)
 {
     begin(sim);

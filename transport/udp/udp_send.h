@@ -41,19 +41,18 @@ typedef struct btl_ib_udp_tx {
     uint8_t gathered[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_GATHER_MAX];
 } btl_ib_udp_tx_t;
 
+/* `tx` is zero. Not assigned as a whole: memory in which nothing is gathered is not touched. */
 static inline void btl_ib_udp_tx_init(btl_ib_udp_tx_t *tx, const btl_ib_udp_log_t *log,
                                       btl_ib_udp_connected_t *connected,
                                       btl_ib_udp_errors_t *errors, uint32_t max_datagram)
 {
-    *tx = (btl_ib_udp_tx_t){
-        .log = log,
-        .sockets = connected->sockets,
-        .peers = connected->peers,
-        .connected = connected,
-        .errors = errors,
-        .max_datagram = max_datagram,
-        .gso = connected->sockets->gso,
-    };
+    tx->log = log;
+    tx->sockets = connected->sockets;
+    tx->peers = connected->peers;
+    tx->connected = connected;
+    tx->errors = errors;
+    tx->max_datagram = max_datagram;
+    tx->gso = connected->sockets->gso;
 }
 
 /* See btl_ib_transport_ops_t. */

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from runner import waits
 from runner.command import SKIPPED, Failed
 from runner.places import BUILD, ROOT, RUN_ID, logs
 
@@ -35,7 +36,7 @@ def _once(directory, what, build):
     """Only the first of this run's processes has to do it; others wait."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / ".built", "a+") as done:
-        fcntl.flock(done, fcntl.LOCK_EX)
+        waits.lock(done, fcntl.LOCK_EX)
         done.seek(0)
         lines = done.read().splitlines()
         if f"{RUN_ID} {what}" in lines:
@@ -86,7 +87,7 @@ def elsewhere(series):
     log = BUILD / f"check/build.openmpi-{series}.log"
     BUILD.joinpath("check").mkdir(parents=True, exist_ok=True)
     with open(log.with_suffix(".state"), "a+") as state:
-        fcntl.flock(state, fcntl.LOCK_EX)
+        waits.lock(state, fcntl.LOCK_EX)
         state.seek(0)
         words = state.read().split(" ", 2)
         if words[0] != RUN_ID:

@@ -1,20 +1,26 @@
 # Copyright (c) 2026 The btl_ib developers. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of tests, and which of them run: levels (--quick, --nightly), --only, --mpi; their order;
---names, --plan.
+"""Names of tests, and which of them run: levels (--quick, --stage, --nightly), --only, --mpi; their
+order; --names, --plan.
+
+A test without a mark is part of the default run, which has a sample of each kind; `quick` is in
+--quick, too; `full` is left to --stage, --nightly, and whoever names it by --only; `long` to
+--nightly alone.
 
 A test's name is the id of its parameter ("mpi/ring/2-ranks"), or what the mark `called` says, or
 that of its function.
 """
 
 import fnmatch
+import json
 import os
 
 import pytest
 
-from runner.places import TESTS
+from runner.places import TESTS, logs
 
-LEVELS = ("quick", "default", "nightly")
+LEVELS = ("quick", "default", "stage", "nightly")
+SEEDS = {"quick": 200, "default": 2000, "stage": 5000, "nightly": 20000}
 
 
 def pytest_addoption(parser):
@@ -44,7 +50,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     option = config.option
-    option.seeds = option.seeds or {"quick": 200, "default": 2000, "nightly": 20000}[option.level]
+    option.seeds = option.seeds or SEEDS[option.level]
     if option.list_names or option.plan:
         option.verbose = -2
 
@@ -67,19 +73,18 @@ def chosen(item, option):
     marks = {mark.name for mark in item.iter_markers()}
     if ("intree" in marks) != option.intree:
         return False
-    if (
-        option.level == "quick"
-        and "quick" not in marks
-        or option.level != "nightly"
-        and "long" in marks
-    ):
+    if "long" in marks and option.level != "nightly":
+        return False
+    if "quick" not in marks and option.level == "quick":
+        return False
+    if "full" in marks and option.level == "default" and not option.only:
         return False
     if option.only:
         return any(fnmatch.fnmatchcase(name_of(item), pattern) for pattern in option.only)
     return not option.mpi or "mpi" in marks
 
 
-def seconds():
+def seconds_table():
     """What tests take on a quiet machine: pairs of a pattern and seconds."""
     lines = (TESTS / "seconds.txt").read_text().splitlines()
     return [
@@ -89,8 +94,14 @@ def seconds():
     ]
 
 
-def seconds_of(item, table):
-    return next(took for pattern, took in table if fnmatch.fnmatchcase(name_of(item), pattern))
+def seconds_of(name, table):
+    return next(took for pattern, took in table if fnmatch.fnmatchcase(name, pattern))
+
+
+def plan_file():
+    """Names and seconds of the tests that this run chose, by pytest's identifier, for the process that
+    reports: with xdist it collects nothing itself."""
+    return logs() / "plan.json"
 
 
 @pytest.hookimpl(trylast=True)
@@ -101,10 +112,13 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if chosen(item, config.option)]
     # What needs the machine for itself comes last, after all that runs at the same time; before,
     # what takes long.
-    table = seconds()
-    items.sort(
-        key=lambda item: (bool(item.get_closest_marker("alone")), -seconds_of(item, table) // 30)
-    )
+    table = seconds_table()
+    takes = {item: seconds_of(name_of(item), table) for item in items}
+    items.sort(key=lambda item: (bool(item.get_closest_marker("alone")), -takes[item] // 30))
+    if getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0":
+        plan_file().write_text(
+            json.dumps({item.nodeid: (name_of(item), takes[item]) for item in items})
+        )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -116,10 +130,11 @@ def pytest_runtestloop(session):
     if option.list_names:
         print("\n".join(sorted(map(name_of, items), key=lambda name: name.split("/")[0])))
     else:
-        table = seconds()
+        table = seconds_table()
         together = min(len(items), int(os.environ.get("BTL_IB_JOBS", 1)) or 1)
-        alone = sum(seconds_of(item, table) for item in items if item.get_closest_marker("alone"))
-        others = sum(seconds_of(item, table) for item in items) - alone
+        takes = [(seconds_of(name_of(item), table), item) for item in items]
+        alone = sum(took for took, item in takes if item.get_closest_marker("alone"))
+        others = sum(took for took, item in takes) - alone
         # Two at a time share processors.
         took = alone + others / (1 + 0.7 * (together - 1))
         minutes = max(1, round(took / 60))

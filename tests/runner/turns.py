@@ -7,6 +7,7 @@ import fcntl
 
 import pytest
 
+from runner import waits
 from runner.places import BUILD, RUN
 
 ALONE = pytest.StashKey()
@@ -40,9 +41,9 @@ def pytest_runtest_setup(item):
     place.mkdir(parents=True, exist_ok=True)
     # Whoever waits at the door keeps others from going in, so that it gets its turn.
     with open(place / f".door.{RUN}", "w") as door:
-        fcntl.flock(door, fcntl.LOCK_EX)
+        waits.lock(door, fcntl.LOCK_EX)
         held = open(place / f".room.{RUN}", "w")
-        fcntl.flock(held, kind)
+        waits.lock(held, kind)
     item.stash[HELD] = held
 
 

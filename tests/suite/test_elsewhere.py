@@ -69,12 +69,12 @@ def test_mpi4py(run, mpi, arguments):
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(part, id=f"bench/{name}", marks=pytest.mark.limit(limit))
-        for part, name, limit in (
+        pytest.param(part, id=f"bench/{name}", marks=[pytest.mark.limit(limit), *marks])
+        for part, name, limit, *marks in (
             ("Parts", "parts", 30),
             ("OverDevices", "over-devices", 30),
             ("Hosts", "hosts", 120),
-            ("Namespaces", "namespaces", 240),
+            ("Namespaces", "namespaces", 240, pytest.mark.full),
         )
     ],
 )
@@ -84,18 +84,31 @@ def test_bench(run, mpi, part):
     run(sys.executable, ROOT / "tests/tools/test_bench.py", part, env={"BUILD": str(BUILD)})
 
 
+# Of the sets of tests/rdma/run, what stands for each wire in the default run.
+RDMA_SAMPLE = {
+    "roce": (
+        "ring/ud", "atomics/ud", "budget/ud", "no-files/ud", "randsize/rc", "onesided/rc",
+        "devices/atomics", "packets/rc",
+    ),
+    "iwarp": ("ring/rc", "devices/onesided/iwarp"),
+}  # fmt: skip
+
+
 @pytest.mark.rdma
 def test_rdma(run, mpi, rdma_programs, request, case):
     """In virtual machines: a set of tests each. Those that want two machines take minutes more."""
-    full = ["--full"] if request.config.option.level == "nightly" else []
-    run(ROOT / "tests/rdma/run", *full, case)
+    level = request.config.option.level
+    options = ["--full"] if level == "nightly" else []
+    if level == "default":
+        options = [word for name in RDMA_SAMPLE[case] for word in ("--only", name)]
+    run(ROOT / "tests/rdma/run", *options, case)
 
 
 test_rdma.table = lambda option: [
     *(
         pytest.param(
             each,
-            id=f"rdma/{each}",
+            id=f"rdma/{each}" + "-sample" * (option.level == "default"),
             marks=pytest.mark.limit(7800 if option.level == "nightly" else 1000),
         )
         for each in ("roce", "iwarp")
@@ -107,21 +120,21 @@ test_rdma.table = lambda option: [
 ]
 
 
-# Some of all that with Open MPI 5.0; all of it: tools/check --openmpi 5.0.
-SOME = (
-    "symbols",
-    "bad_values*",
-    "unnamed",
-    "mpi/ring/4-ranks",
-    "mpi/randsize/2-ranks/2-hosts/loss1",
-    "mpi/spawn/2-ranks",
-    "mpi/sends/3-ranks",
-    "mpi/recovers/4-ranks",
-    "mpi/killed,silent/3-ranks/3-hosts",
-    "rma/onesided/2-ranks",
-    "rma/onesided/2-ranks/2-hosts/loss1",
-    "rma/onesided,flags/2-ranks/2-hosts",
-)
+# Some of all that with Open MPI 5.0, and a sample of it; all of it: tools/check --openmpi 5.0.
+SOME = {
+    "symbols": "",
+    "bad_values*": "full",
+    "unnamed": "full",
+    "mpi/ring/4-ranks": "full",
+    "mpi/randsize/2-ranks/2-hosts/loss1": "",
+    "mpi/spawn/2-ranks": "full",
+    "mpi/sends/3-ranks": "",
+    "mpi/recovers/4-ranks": "",
+    "mpi/killed,silent/3-ranks/3-hosts": "",
+    "rma/onesided/2-ranks": "full",
+    "rma/onesided/2-ranks/2-hosts/loss1": "",
+    "rma/onesided,flags/2-ranks/2-hosts": "full",
+}
 
 
 @pytest.mark.openmpi
@@ -133,7 +146,15 @@ def test_openmpi_build(openmpi_5):
 @pytest.mark.openmpi
 @pytest.mark.limit(900)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, id=f"openmpi-5.0/{name.rstrip('*')}") for name in SOME]
+    "name",
+    [
+        pytest.param(
+            name,
+            id=f"openmpi-5.0/{name.rstrip('*')}",
+            marks=[getattr(pytest.mark, mark) for mark in marks.split()],
+        )
+        for name, marks in SOME.items()
+    ],
 )
 def test_openmpi(run, openmpi_5, name):
     run(*openmpi_5, "tools/check", "--run-test", name)

@@ -16,19 +16,20 @@ def ofi(what, *where, options="", **more):
 
 JOBS = [
     *(row for program in ("ring", "randsize", "threads") for row in (
-        ofi(program, 3, marks="quick" * (program == "ring")),
-        ofi(program, 2, 2, "loss1", limit=90))),
-    ofi("twosends seconds=3 bytes=850 bound=1000", 2, 2, "lost1", marks="alone"),
+        ofi(program, 3, marks="quick" if program == "ring" else "full"),
+        ofi(program, 2, 2, "loss1", limit=90, marks="full" * (program != "randsize")))),
+    ofi("twosends seconds=3 bytes=850 bound=1000", 2, 2, "lost1", marks="alone full"),
     ofi("killed", 3, 3),
-    *(ofi(program, 2, 2, "loss5", limit=90) for program in ("datatypes", "spawn", "churn")),
-    *(ofi(program, 4, 4, "all", limit=90)
+    *(ofi(program, 2, 2, "loss5", limit=90, marks="full")
+      for program in ("datatypes", "spawn", "churn")),
+    *(ofi(program, 4, 4, "all", limit=90, marks="full" * (program != "sends"))
       for program in ("alltoall", "anysource", "sends", "direct")),
-    ofi("survive seconds=6 pause=2", 2, 2, "cut3"),
-    *(ofi(program, 3, 3, "loss1", options="--osc rdma", limit=90)
+    ofi("survive seconds=6 pause=2", 2, 2, "cut3", marks="full"),
+    *(ofi(program, 3, 3, "loss1", options="--osc rdma", limit=90, marks="full" * (program == "atomics"))
       for program in ("onesided", "atomics")),
-    ofi("incast seconds=2", 4, 4, "rate200", options="--resent 5", marks="alone"),
+    ofi("incast seconds=2", 4, 4, "rate200", options="--resent 5", marks="alone full"),
     ofi("stream seconds=5", 2, 2, name="ofi/bad/replay,token,acks",
-        options="--bad replay,token,acks", limit=90),
+        options="--bad replay,token,acks", limit=90, marks="full"),
     job("ofi,docker0", "ring", 2, 2, options="--links docker0 --transport ofi")]
 
 

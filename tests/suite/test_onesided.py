@@ -17,22 +17,25 @@ def rma(what, *where, **options):
 
 
 PROGRAMS = ("onesided", "onesided window=allocate", "atomics", "atomics threads=3")
+QUICK = ("onesided", "atomics")
 WINDOWS = [row for what in PROGRAMS for row in (
-    rma(what, 2),
-    rma(what, 2, 2, "loss1", limit=90, marks="quick" * (what in ("onesided", "atomics"))),
-    rma(what, 1),
-    rma(what, 4, limit=90),
-    rma(what, 3, 3, limit=90),
-    rma(what, 4, 2, limit=120),
-    *(rma(what, 4, 4, fault, limit=120, marks="long" * (fault == "loss5"))
+    rma(what, 2, marks="full" * (what in QUICK)),
+    rma(what, 2, 2, "loss1", limit=90, marks="quick" if what in QUICK else "full"),
+    rma(what, 1, marks="full"),
+    rma(what, 4, limit=90, marks="full"),
+    rma(what, 3, 3, limit=90, marks="full"),
+    rma(what, 4, 2, limit=120, marks="full" * (what != "atomics")),
+    *(rma(what, 4, 4, fault, limit=120, marks="long" if fault == "loss5" else
+          "full" * ((what, fault) not in (("atomics threads=3", "loss1"), ("onesided", "all"))))
       for fault in ("loss1", "loss5", "all")))] + [
-    rma("onesided bytes=4194304 rounds=8", 4, 2, "loss1", limit=120),
-    *(rma(f"onesided seed={seed}", 3, 3, "all", limit=120, marks="long" * (seed > 2))
+    rma("onesided bytes=4194304 rounds=8", 4, 2, "loss1", limit=120, marks="full"),
+    *(rma(f"onesided seed={seed}", 3, 3, "all", limit=120, marks="long" if seed > 2 else "full")
       for seed in (2, 3, 4)),
-    *(rma("onesided", 2, 2, fault, limit=90) for fault in ("dup1", "reorder1", "burst1")),
+    *(rma("onesided", 2, 2, fault, limit=90, marks="full")
+      for fault in ("dup1", "reorder1", "burst1")),
     # On one host only: between hosts osc/rdma of Open MPI 4.1.4 waits for a lock that it holds
     # itself.
-    *(rma("onesided window=dynamic", ranks) for ranks in (2, 3)),
+    *(rma("onesided window=dynamic", ranks, marks="full" * (ranks == 3)) for ranks in (2, 3)),
     # Whoever names all flags has what he has who names none.
     rma("onesided", 2, 2, name="rma/onesided,flags/2-ranks/2-hosts", limit=90,
         mpirun="--mca btl_ib_flags send,inplace,put,get,atomics,fetching-atomics,rdma-flush")]
@@ -40,28 +43,31 @@ WINDOWS = [row for what in PROGRAMS for row in (
 # Targets that do not call MPI, served by their progress threads.
 PASSIVE = [
     rma("passive", 2, 2, marks="alone"),
-    rma("passive sleep=1", 2, 2, marks="alone"),
+    rma("passive sleep=1", 2, 2, marks="alone full"),
     rma("sleeper window=1", 2, 2, marks="alone"),
-    rma("passive", 3, 3, "loss1", marks="alone"),
-    rma("passive", 4, 4, marks="alone")]
+    rma("passive", 3, 3, "loss1", marks="alone full"),
+    rma("passive", 4, 4, marks="alone full")]
 
 # Regions that move while others look for them; with other seeds the same.
 LISTS = [
-    rma("lists", 4, limit=300),
+    rma("lists", 4, limit=300, marks="full"),
     *(rma(f"lists seed={seed}", 4, limit=300, marks="long") for seed in (2, 3)),
     rma("lists spare=0 elements=2500", 4, limit=300)]
 
 # Beside vader, which carries the messages within a host.
-VADER = [job("rma,vader", what, ranks, hosts, options=f"{OSC} --btl ib,vader", limit=90)
+VADER = [job("rma,vader", what, ranks, hosts, options=f"{OSC} --btl ib,vader", limit=90,
+             marks="full" * ((what, ranks) != ("onesided", 4)))
          for what, ranks, hosts in (("onesided", 2, 1), ("onesided", 4, 2), ("atomics", 4, 2))]
 
 # Each way of ob1 with long messages: fragments, get, put. Most are shorter than what is eager.
 EAGER = "--mca btl_ib_eager_limit 65k"
 LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
-    job(flags, "randsize", 2, options=f"--flags {flags}", mpirun=EAGER),
+    job(flags, "randsize", 2, options=f"--flags {flags}", mpirun=EAGER, marks="full"),
     job(flags, "randsize", 2, 2, "loss1", options=f"--flags {flags}", mpirun=EAGER, limit=90),
-    job(flags, "threads", 2, 2, options=f"--flags {flags}", mpirun=EAGER, limit=90),
-    job(flags, "randsize", 4, 4, "all", options=f"--flags {flags}", mpirun=EAGER, limit=90))]
+    job(flags, "threads", 2, 2, options=f"--flags {flags}", mpirun=EAGER, limit=90,
+        marks="full" * (flags != "send,put")),
+    job(flags, "randsize", 4, 4, "all", options=f"--flags {flags}", mpirun=EAGER, limit=90,
+        marks="full"))]
 
 
 @pytest.mark.parametrize("row", WINDOWS + PASSIVE + LISTS + VADER + LONG_MESSAGES)

@@ -114,6 +114,10 @@ def test_cost(run, cost_programs):
     run(ROOT / "tests/cost/budget", env={"BUILD": str(cost_programs)})
 
 
+# The other one takes a minute.
+MODEL_SAMPLE = ("contact", "onesided")
+
+
 @pytest.mark.model
 def test_model(run, case, request):
     full = ["--full"] if request.config.option.level == "nightly" else []
@@ -121,7 +125,9 @@ def test_model(run, case, request):
 
 
 test_model.table = lambda option: names(
-    "model", MODELS, limit=3600 if option.level == "nightly" else 120
+    "model",
+    [name for name in MODELS if option.level != "default" or name in MODEL_SAMPLE],
+    limit=3600 if option.level == "nightly" else 120,
 )
 
 
@@ -162,7 +168,7 @@ def test_fuzz(run, fuzz, case):
 
 
 def fuzzers(option):
-    seconds = {"quick": 3, "default": 5, "nightly": 300}[option.level]
+    seconds = {"quick": 3, "default": 3, "stage": 30, "nightly": 300}[option.level]
     return [
         pytest.param((name, seconds), id=f"fuzz/{name}", marks=pytest.mark.limit(90 + 2 * seconds))
         for name in FUZZ

@@ -105,19 +105,22 @@ def tracked():
 
 @pytest.mark.dist
 @pytest.mark.limit(600)
-def test_distcheck(run, component):
+def test_distcheck(run, component, request):
     clone = BUILD / "check/clone"
     run("rm", "-rf", clone)
     clone.mkdir(parents=True)
     names = tracked()
     subprocess.run(["cp", "-a", "--parents", *names, clone], cwd=ROOT, check=True)
-    jobs = ["make", "-j2", "BTL_IB_SIM_SEEDS=20"]
     run("./autogen.sh", cwd=clone)
     (clone / "b").mkdir()
     run("../configure", cwd=clone / "b")
-    # Its own `make check` and `make install` are of what is in the tarball.
-    run(*jobs, "distcheck", cwd=clone / "b")
-    run(*jobs, "install", f"DESTDIR={clone}/installed", cwd=clone / "b")
+    # Its own `make check` and `make install` are of what is in the tarball. That each unit test can be
+    # built from that follows from the names below, so that one of them shows enough.
+    one = "tests/unit/test_window"
+    few = [f"TESTS={one}", f"check_PROGRAMS={one}", "DISTCHECK_CONFIGURE_FLAGS=--disable-lto"]
+    few *= request.config.option.level == "default"
+    run("make", "-j2", "BTL_IB_SIM_SEEDS=20", *few, "distcheck", cwd=clone / "b")
+    run("make", "install", f"DESTDIR={clone}/installed", cwd=component)
     if not list((clone / "installed").rglob("mca_btl_ib.so")):
         raise Failed("nothing installed")
     # All that is tracked is in the tarball, and nothing that was built.
@@ -136,24 +139,31 @@ def test_distcheck(run, component):
 
 # Transport udp needs nothing but the kernel: what is built on a machine without a library starts a
 # job.
+WITHOUT = {
+    "libfabric": ("--with-ofi=no", "fi_"),
+    "verbs": ("--with-ib-verbs=no", "ibv_"),
+    "hwloc": ("--with-ib-hwloc=no", "hwloc_"),
+}
+
+
 @pytest.mark.dist
 @pytest.mark.limit(300)
 @pytest.mark.parametrize(
-    "option, prefix",
+    "libraries",
     [
-        pytest.param("--with-ofi=no", "fi_", id="without-libfabric"),
-        pytest.param("--with-ib-verbs=no", "ibv_", id="without-verbs"),
-        pytest.param("--with-ib-hwloc=no", "hwloc_", id="without-hwloc"),
+        pytest.param(list(WITHOUT), id="without-all"),
+        *(pytest.param([name], id=f"without-{name}", marks=pytest.mark.full) for name in WITHOUT),
     ],
 )
-def test_without(run, mpi, request, option, prefix):
+def test_without(run, mpi, request, libraries):
     directory = BUILD / "check" / request.node.callspec.id
     run("rm", "-rf", directory)
     (directory / "plugin").mkdir(parents=True)
-    run(ROOT / "configure", option, cwd=directory)
+    options, prefixes = zip(*(WITHOUT[name] for name in libraries))
+    run(ROOT / "configure", "--disable-lto", *options, cwd=directory)
     run("make", "-j2", cwd=directory)
     component = directory / ".libs/mca_btl_ib.so"
-    assert not [words for words in nm("-D", component) if words[-1].startswith(prefix)]
+    assert not [words for words in nm("-D", component) if words[-1].startswith(prefixes)]
     run("cp", component, directory / "plugin")
     mpi.job(
         run,

@@ -50,7 +50,7 @@ static uint32_t seq_of(const datagram_t *d)
     uint32_t seq;
 
     memcpy(&seq, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(seq));
-    return seq;
+    return BTL_IB_LE32(seq);
 }
 
 /* COUNT segments from number FIRST on, and of the first of them COPIES copies. */

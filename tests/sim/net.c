@@ -117,7 +117,8 @@ static void trace_drop(sim_t *sim, const datagram_t *d, uint64_t why)
 
     memcpy(&head, d->data, sizeof(head));
     memcpy(&seq, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(seq));
-    sim_trace(sim, T_DROP, d->from, d->to, why, seq, d->size, __builtin_bswap32(head));
+    sim_trace(sim, T_DROP, d->from, d->to, why, BTL_IB_LE32(seq), d->size,
+              __builtin_bswap32(BTL_IB_LE32(head)));
 }
 
 static bool lost(sim_t *sim, const datagram_t *d)
@@ -167,6 +168,7 @@ datagram_t *datagram_copy(const datagram_t *d, uint32_t size)
 
 static void put32(datagram_t *d, size_t at, uint32_t value)
 {
+    value = BTL_IB_LE32(value);
     memcpy(d->data + at, &value, sizeof(value));
 }
 
@@ -175,7 +177,7 @@ static uint32_t get32(const datagram_t *d, size_t at)
     uint32_t value;
 
     memcpy(&value, d->data + at, sizeof(value));
-    return value;
+    return BTL_IB_LE32(value);
 }
 
 /*
@@ -420,7 +422,7 @@ void net_garbage(sim_t *sim, uint32_t to)
         d->data[i] = (uint8_t) rng_next(&sim->rng);
     }
     if (size >= sizeof(btl_ib_wire_header_t) && rng_chance(&sim->rng, 500000)) {
-        uint16_t length = (uint16_t) (size - sizeof(btl_ib_wire_header_t));
+        uint16_t length = BTL_IB_LE16(size - sizeof(btl_ib_wire_header_t));
         d->data[0] = (uint8_t) (BTL_IB_WIRE_VERSION << 4 | rng_range(&sim->rng, 1, 5));
         d->data[1] &= BTL_IB_FLAGS_ALL;
         put32(d, offsetof(btl_ib_wire_header_t, connection), (uint32_t) rng_range(&sim->rng, 0, 3));

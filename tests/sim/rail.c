@@ -410,7 +410,8 @@ static void give_datagram(rail_t *rail, btl_ib_event_t *event)
     if (d->size >= sizeof(btl_ib_wire_header_t)) {
         memcpy(&pair, d->data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));
     }
-    sim_trace(rail->sim, T_RX, rail->proc->index, d->from, __builtin_bswap32(head),
+    pair = BTL_IB_LE64(pair);
+    sim_trace(rail->sim, T_RX, rail->proc->index, d->from, __builtin_bswap32(BTL_IB_LE32(head)),
               pair << 32 | pair >> 32, d->size, rail->sim->now - d->sent_at);
     heard(rail, d);
     if (d->from < rail->sim->nprocs) {

@@ -440,13 +440,15 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     btl_ib_view_t view = {0};
     uint32_t opened = guard_open(sim, data, size, sim->plain);
     btl_ib_wire_error_t error = btl_ib_wire_parse(sim->plain, opened, &view);
-    uint64_t head = 0, pair, conn;
+    uint64_t pair;
+    uint32_t head, conn;
 
     memcpy(&pair, data + offsetof(btl_ib_wire_header_t, seq), sizeof(pair));
-    memcpy(&head, data, 4);
-    memcpy(&conn, data + 4, 4);
-    sim_trace(sim, T_TX, proc->index, peer, proc->life, __builtin_bswap32((uint32_t) head),
-              pair << 32 | pair >> 32, (conn & 0xffffffffu) << 32 | size);
+    memcpy(&head, data, sizeof(head));
+    memcpy(&conn, data + offsetof(btl_ib_wire_header_t, connection), sizeof(conn));
+    pair = BTL_IB_LE64(pair);
+    sim_trace(sim, T_TX, proc->index, peer, proc->life, __builtin_bswap32(BTL_IB_LE32(head)),
+              pair << 32 | pair >> 32, (uint64_t) BTL_IB_LE32(conn) << 32 | size);
     if (error != BTL_IB_WIRE_OK) {
         sim_fail(sim, "p%u sends a malformed datagram (error %d)", proc->index, error);
     }

@@ -247,6 +247,12 @@ static uint64_t offset_in(const btl_ib_region_t *other, const btl_ib_region_t *n
     return (uintptr_t) named->base + offset - (uintptr_t) other->base;
 }
 
+/* Not by arithmetic on pointers, which is undefined where a region is near an end of the address space. */
+static uint8_t *address_in(const btl_ib_region_t *region, uint64_t offset)
+{
+    return (uint8_t *) ((uintptr_t) region->base + (uintptr_t) offset);
+}
+
 /* `named` does not allow the access. Rare, and kept out of the way of requests that name the right
  * region. */
 static __attribute__((noinline)) btl_ib_region_result_t
@@ -257,7 +263,7 @@ look_elsewhere(const btl_ib_regions_t *regions, const btl_ib_region_t *named, ui
     const btl_ib_region_t *other = own ? NULL : find_other(regions, named, offset, size, access);
 
     if (other != NULL) {
-        *memory = other->base + offset_in(other, named, offset);
+        *memory = address_in(other, offset_in(other, named, offset));
         return BTL_IB_REGION_ELSEWHERE;
     }
     if (is_retired(named)) {
@@ -278,7 +284,7 @@ btl_ib_region_result_t btl_ib_regions_check(const btl_ib_regions_t *regions,
     if (!allows(named, offset, size, access)) {
         return look_elsewhere(regions, named, offset, size, access, memory);
     }
-    *memory = named->base + offset;
+    *memory = address_in(named, offset);
     return BTL_IB_REGION_OK;
 }
 

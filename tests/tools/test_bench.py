@@ -292,7 +292,7 @@ class OverDevices(unittest.TestCase):
         self.refused("wants the name of an RDMA device", *over, "--interface", "10.1.0.0/16")
         self.refused("no candidate rxm over ud: ib, rxd, ucx, floor", *over, "--candidates", "ib,rxm")
         self.refused("no candidate tcp over rc: ib, rxm, ucx, floor", "--over", "rc", "--candidates", "tcp")
-        with mock.patch.object(devices, "SYSFS", Path("/nonexistent")):
+        with mock.patch.object(devices, "SYSFS", Path("/proc/none")):
             self.refused("this host has no RDMA device with an active port$", *over)
             self.refused("--interface DEVICE.:PORT. says", *over, "--hosts", "a,b")
 

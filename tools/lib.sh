@@ -41,6 +41,10 @@ installed() { # PACKAGE
     dpkg-query -Wf '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
 }
 
+upstream_version() { # PACKAGE: without Debian's revision and epoch
+    dpkg-query -Wf '${source:Version}' "$1" 2>/dev/null | sed 's/^[0-9]*://; s/-[^-]*$//'
+}
+
 # Installs those of the Debian packages named that are not there.
 need_packages() {
     local package missing=() apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qy
@@ -78,28 +82,57 @@ debian_mirror() { # LABEL: Debian or Debian-Security
     echo "${mirror:-http://deb.debian.org/${1,,}}"
 }
 
-# Debian's source package of what is installed, fetched with lists and caches of our own, so that apt's configuration
-# stays as it is. Says what it does, at length.
-debian_source() { # PACKAGE, VERSION, DIR for its files, patches applied, which is replaced
-    local mirror release keyring=/usr/share/keyrings/debian-archive-keyring.gpg area=$3.apt options
-    rm -rf "$area"
-    mkdir -p "$area"/{lists,cache/archives}/partial
-    mirror=$(debian_mirror Debian)
-    # Not the code name in os-release, which says of sid what it will be.
+# The release of Debian that this machine takes from there. Not the code name in os-release, which says of sid what it
+# will be.
+debian_release() { # MIRROR
+    local release
     # shellcheck disable=SC2016  # apt expands them
     release=$(apt-get indextargets --no-release-info --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-        awk -v m="$mirror" '$1 == m {print $2; exit}')
+        awk -v m="$1" '$1 == m {print $2; exit}')
     # shellcheck source=/dev/null
-    echo "deb-src [signed-by=$keyring] $mirror ${release:-$(
+    echo "${release:-$(
         . /etc/os-release
-        echo "$VERSION_CODENAME")} main" >"$area/sources.list"
-    options=(-q -o "Dir::Etc::sourcelist=$area/sources.list" -o Dir::Etc::sourceparts=-
-        -o "Dir::State::lists=$area/lists" -o "Dir::Cache=$area/cache" -o APT::Sandbox::User=)
-    (cd "$area" && apt-get "${options[@]}" update &&
-        apt-get "${options[@]}" source --download-only "$1=$2" &&
+        echo "$VERSION_CODENAME")}"
+}
+
+# Sets apt: apt-get with lists and caches of its own in AREA, so that the machine's configuration stays as it is.
+apt_of_its_own() { # AREA, which is made anew, deb or deb-src, MIRROR, RELEASE, OPTION...
+    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    rm -rf "$1"
+    mkdir -p "$1"/{lists,cache/archives}/partial
+    echo "$2 [signed-by=$keyring] $3 $4 main" >"$1/sources.list"
+    apt=(apt-get -q -o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=-
+        -o "Dir::State::lists=$1/lists" -o "Dir::Cache=$1/cache" -o APT::Sandbox::User= "${@:5}")
+}
+
+# Debian's source package of what is installed. Says what it does, at length.
+debian_source() { # PACKAGE, VERSION, DIR for its files, patches applied, which is replaced
+    local mirror area=$3.apt apt
+    mirror=$(debian_mirror Debian)
+    apt_of_its_own "$area" deb-src "$mirror" "$(debian_release "$mirror")"
+    (cd "$area" && "${apt[@]}" update && "${apt[@]}" source --download-only "$1=$2" &&
         dpkg-source --no-check -x ./*.dsc unpacked) || return 1
     rm -rf "$3"
     mv "$area/unpacked" "$3"
+    rm -rf "$area"
+}
+
+# Packages of another architecture with all that they depend on, unpacked but not installed: dpkg knows of no second
+# architecture then. Says what it does, at length.
+debian_foreign() { # ARCHITECTURE, DIR, which is replaced, RELEASE ('': this machine's), PACKAGE...
+    local mirror area=$2.apt apt package
+    mirror=$(debian_mirror Debian)
+    apt_of_its_own "$area" deb "$mirror" "${3:-$(debian_release "$mirror")}" \
+        -o "Dir::State::status=$area/status" -o "APT::Architecture=$1" -o "APT::Architectures=$1" \
+        -o Acquire::Languages=none
+    : >"$area/status"
+    (cd "$area" && "${apt[@]}" update &&
+        "${apt[@]}" install -y --no-install-recommends --download-only "${@:4}" &&
+        for package in cache/archives/*.deb; do dpkg -x "$package" unpacked || exit; done) || return 1
+    # Loaders are where they were before all of it moved to /usr.
+    [[ -e $area/unpacked/lib ]] || ln -s usr/lib "$area/unpacked/lib"
+    rm -rf "$2"
+    mv "$area/unpacked" "$2"
     rm -rf "$area"
 }
 

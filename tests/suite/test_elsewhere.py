@@ -47,17 +47,14 @@ def test_budget(run, mpi):
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(
-            pytest.param([ranks], id=f"mpi4py/{ranks}-ranks", marks=pytest.mark.limit(900))
-            for ranks in (2, 3)
-        ),
-        pytest.param(["--rma", 1], id="mpi4py/rma/1-rank", marks=pytest.mark.limit(300)),
-        *(
-            pytest.param(
-                ["--rma", ranks], id=f"mpi4py/rma/{ranks}-ranks", marks=pytest.mark.limit(900)
-            )
-            for ranks in (2, 3)
-        ),
+        pytest.param(words, id=f"mpi4py/{name}", marks=[pytest.mark.limit(900), *marks])
+        for words, name, *marks in (
+            ([2], "2-ranks"),
+            (["--rma", 2], "rma/2-ranks"),
+            ([3], "3-ranks", pytest.mark.long),
+            (["--rma", 1], "rma/1-rank", pytest.mark.long),
+            (["--rma", 3], "rma/3-ranks", pytest.mark.long),
+        )
     ],
 )
 def test_mpi4py(run, mpi, arguments):

@@ -4,6 +4,7 @@
 
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -84,6 +85,12 @@ def test_scripts(run):
 @pytest.mark.docs
 def test_docs(run):
     run(ROOT / "tests/docs/check")
+
+
+@pytest.mark.quick
+@pytest.mark.called("skips")
+def test_skips(run):
+    run(sys.executable, ROOT / "tests/tools/test_skips.py")
 
 
 @pytest.mark.quick

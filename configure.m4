@@ -12,6 +12,7 @@
 # Conditionals must be defined whether or not the component is built, and in both builds.
 AC_DEFUN([MCA_opal_btl_ib_POST_CONFIG],[
     AM_CONDITIONAL([BTL_IB_OUT_OF_TREE],[m4_ifdef([btl_ib_out_of_tree],[true],[false])])
+    AM_CONDITIONAL([BTL_IB_HAVE_OPENMPI],[m4_ifdef([btl_ib_out_of_tree],[test "x$with_openmpi" != xno],[true])])
     AM_CONDITIONAL([BTL_IB_HAVE_OFI],[test "x$btl_ib_ofi_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_VERBS],[test "x$btl_ib_verbs_happy" = xyes])
     AM_CONDITIONAL([BTL_IB_HAVE_CRYPTO],[test "x$btl_ib_crypto_happy" = xyes])

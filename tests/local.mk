@@ -100,7 +100,6 @@ unit_tests = \
     tests/unit/test_host_only_interfaces \
     tests/unit/test_list \
     tests/unit/test_locality \
-    tests/unit/test_memory_handle \
     tests/unit/test_modex \
     tests/unit/test_observe \
     tests/unit/test_onesided \
@@ -143,6 +142,14 @@ unit_tests = \
     tests/unit/test_wire_ops \
     tests/unit/test_wanted_buffers \
     tests/unit/test_wire_choice
+if BTL_IB_HAVE_OPENMPI
+unit_tests += tests/unit/test_memory_handle
+if BTL_IB_HAVE_VERBS
+unit_tests += \
+    tests/unit/test_memory_max \
+    tests/unit/test_registration_cache
+endif
+endif
 if BTL_IB_HAVE_HWLOC
 unit_tests += tests/unit/test_topology
 tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/locality/btl_ib_topology.c
@@ -159,7 +166,6 @@ if BTL_IB_HAVE_VERBS
 unit_tests += \
     tests/unit/test_footprint_rc \
     tests/unit/test_footprint_ud \
-    tests/unit/test_memory_max \
     tests/unit/test_pin_probe \
     tests/unit/test_rc_connect \
     tests/unit/test_rc_device \
@@ -169,7 +175,6 @@ unit_tests += \
     tests/unit/test_rc_rdma \
     tests/unit/test_rc_rdma_ends \
     tests/unit/test_rc_traffic \
-    tests/unit/test_registration_cache \
     tests/unit/test_ud_devices \
     tests/unit/test_ud_peers \
     tests/unit/test_ud_traffic \
@@ -254,6 +259,7 @@ tests_unit_test_param_values_SOURCES = tests/unit/test_param_values.c mca/btl_ib
 tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c
 tests_unit_test_device_table_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
+device_params_objects += tests/unit/test_device_table-test_device_table.$(OBJEXT)
 tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_wanted_buffers.c
 tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
@@ -500,7 +506,9 @@ tests/mpi/lost_device tests/mpi/port_back: mpi_opal += $(component_cppflags) -st
 $(mpi_verbs_programs): mpi_verbs_libs = -libverbs
 
 mpi-programs: $(mpi_programs) $(mpi_verbs_programs)
+if BTL_IB_HAVE_OPENMPI
 check-local: mpi-programs
+endif
 .PHONY: mpi-programs
 
 endif

@@ -24,17 +24,27 @@ def names(kind, stems, marks=(), limit=60):
     ]
 
 
+def unit(run, directory, name):
+    """What a program leaves out is a skip, although all else in it passed."""
+    run(f"tests/unit/test_{name}", cwd=directory)
+    said = run.log.read_text(errors="replace")
+    left_out = sorted(set(re.findall(r"^\[  SKIPPED \] (\w+)$", said, re.MULTILINE)))
+    if left_out:
+        why = re.search("^skipped: (.*)$", said, re.MULTILINE)
+        pytest.skip(f"{why.group(1) if why else 'no reason given'}: {', '.join(left_out)}")
+
+
 @pytest.mark.unit
 @pytest.mark.quick
 @pytest.mark.parametrize("name", names("unit", UNIT))
 def test_unit(run, unit_programs, name):
-    run(f"tests/unit/test_{name}", cwd=unit_programs)
+    unit(run, unit_programs, name)
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("name", names("asan/unit", UNIT, limit=120))
 def test_unit_asan(run, asan, name):
-    run(f"tests/unit/test_{name}", cwd=asan)
+    unit(run, asan, name)
 
 
 @pytest.mark.unit
@@ -180,6 +190,16 @@ test_fuzz.table = fuzzers
 
 @pytest.mark.cross
 @pytest.mark.long
-@pytest.mark.parametrize("processor", names("cross", ["aarch64", "s390x"], limit=1800))
+@pytest.mark.parametrize(
+    "processor", names("cross", ["aarch64", "i386", "riscv64", "s390x"], limit=1800)
+)
 def test_cross(run, processor):
     run(ROOT / "tests/cross/run", processor)
+
+
+@pytest.mark.cross
+@pytest.mark.limit(600)
+@pytest.mark.called("cross/s390x-sample")
+def test_cross_sample(run):
+    """What a change is most likely to break: the order of bytes in datagrams."""
+    run(ROOT / "tests/cross/run", "--sample", "--seeds", 40, "s390x")

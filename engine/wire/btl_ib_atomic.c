@@ -106,12 +106,16 @@ static uint64_t apply(uint32_t code, uint32_t type, uint64_t old, uint64_t opera
 static uint64_t execute32(uint32_t *word, uint32_t code, uint32_t type, uint32_t operand,
                           uint32_t compare)
 {
-    uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+    uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 
     if (BTL_IB_ATOMIC_CSWAP == code) {
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        return compare;
+        /* What is expected comes from memory: for riscv64 gcc before 13.3 and 14 does not sign-extend
+         * any other value that it compares (its bug 114130). */
+        while (old == compare
+               && !__atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,
+                                               __ATOMIC_SEQ_CST)) {
+        }
+        return old;
     }
     while (!__atomic_compare_exchange_n(word, &old, (uint32_t) apply(code, type, old, operand),
                                         false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {

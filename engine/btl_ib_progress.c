@@ -39,6 +39,7 @@ enum {
      * network */
     QUEUE_BORNE = 250,
     RETRY_AFTER = 10, /* us after which a full transport is tried again */
+    FEW = 8,          /* events that a poll takes onto the stack, at most */
 };
 
 /* ---- events of the transports ---- */
@@ -122,9 +123,10 @@ static inline void handle_events(btl_ib_rail_t *rail, const btl_ib_event_t *even
     }
 }
 
-/* The buffers of the datagrams among some events. Returns how many there are. */
-static int buffers_of(const btl_ib_event_t *events, int count, void **buffers)
+/* Give the buffers of the datagrams among some events back. Returns how many there are. */
+static int repost(btl_ib_rail_t *rail, const btl_ib_event_t *events, int count)
 {
+    void **buffers = rail->engine->polled.buffers;
     int n = 0;
 
     for (int i = 0; i < count; i++) {
@@ -132,18 +134,30 @@ static int buffers_of(const btl_ib_event_t *events, int count, void **buffers)
             buffers[n++] = events[i].buffer;
         }
     }
+    if (n > 0) {
+        rail->transport->ops->repost(rail->transport, buffers, n);
+    }
     return n;
 }
 
-/* Poll one batch of events and handle them. Returns how many there were; *datagrams counts
- * datagrams. */
+/* How many events a batch may have, if `left` datagrams may still be received. */
+static int batch_max(const btl_ib_engine_t *engine, int left)
+{
+    const int most = engine->polled.in_hand ? FEW : BTL_IB_BATCH;
+
+    return left < most ? left : most;
+}
+
+/* Poll one batch of events and handle them, at most batch_max(). Returns how many there were;
+ * *datagrams counts datagrams. */
 static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
 {
     btl_ib_transport_t *transport = rail->transport;
-    btl_ib_event_t events[BTL_IB_BATCH];
-    void *buffers[BTL_IB_BATCH];
-    int count = transport->ops->poll(transport, events, max);
     btl_ib_engine_t *engine = rail->engine;
+    const bool outer = !engine->polled.in_hand;
+    btl_ib_event_t few[FEW];
+    btl_ib_event_t *events = outer ? engine->polled.events : few;
+    const int count = transport->ops->poll(transport, events, max);
 
     note_pause(rail, count == 0);
     if (count == 0) {
@@ -157,13 +171,12 @@ static int poll_batch(btl_ib_rail_t *rail, int max, int *datagrams)
         }
     }
     const polled_t polled = {.number = ++engine->turn.batches, .away = waited_for(rail)};
+    engine->polled.in_hand = true;
     handle_events(rail, events, count, &polled);
-    const int received = buffers_of(events, count, buffers);
-    if (received > 0) {
-        transport->ops->repost(transport, buffers, received);
-        if (!engine->turn.async) {
-            btl_ib_completion_callbacks(engine);
-        }
+    engine->polled.in_hand = !outer;
+    const int received = repost(rail, events, count);
+    if (received > 0 && !engine->turn.async) {
+        btl_ib_completion_callbacks(engine);
     }
     *datagrams += received;
     return count;
@@ -193,27 +206,26 @@ static void receive_unidentified(btl_ib_engine_t *engine)
  * Returns how many of at most `max` datagrams that are. */
 __attribute__((noinline)) static int poll_lost(btl_ib_rail_t *rail, int max)
 {
-    btl_ib_transport_t *transport = rail->transport;
-    btl_ib_event_t events[BTL_IB_BATCH];
-    void *buffers[BTL_IB_BATCH];
-    const int count =
-        transport->ops->poll(transport, events, max < BTL_IB_BATCH ? max : BTL_IB_BATCH);
-    const int received = buffers_of(events, count, buffers);
+    btl_ib_event_t events[FEW];
+    int received = 0;
+    int wanted, count;
 
-    for (int i = 0; i < count; i++) {
-        if (events[i].type == BTL_IB_EVENT_RECV) {
-            continue;
+    for (int left = max; left > 0; left = count < wanted ? 0 : left - count) {
+        wanted = left < FEW ? left : FEW;
+        count = rail->transport->ops->poll(rail->transport, events, wanted);
+        for (int i = 0; i < count; i++) {
+            if (events[i].type == BTL_IB_EVENT_RECV) {
+                continue;
+            }
+            if (events[i].type == BTL_IB_EVENT_SENT) {
+                btl_ib_pool_sent(events[i].context);
+            } else if (events[i].type == BTL_IB_EVENT_RDMA) {
+                btl_ib_offload_event(&events[i]);
+            } else if (btl_ib_rail_event(rail, &events[i])) {
+                rail->engine->turn.failure_pending = true;
+            }
         }
-        if (events[i].type == BTL_IB_EVENT_SENT) {
-            btl_ib_pool_sent(events[i].context);
-        } else if (events[i].type == BTL_IB_EVENT_RDMA) {
-            btl_ib_offload_event(&events[i]);
-        } else if (btl_ib_rail_event(rail, &events[i])) {
-            rail->engine->turn.failure_pending = true;
-        }
-    }
-    if (received > 0) {
-        transport->ops->repost(transport, buffers, received);
+        received += repost(rail, events, count);
     }
     return received;
 }
@@ -229,7 +241,7 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
         while (left > 0 && !rail->health.failed) {
-            int max = left < BTL_IB_BATCH ? left : BTL_IB_BATCH;
+            const int max = batch_max(engine, left);
             int count = poll_batch(rail, max, &datagrams);
             if (count < max) {
                 break;

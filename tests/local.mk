@@ -476,6 +476,7 @@ mpi_programs = \
     tests/mpi/sink \
     tests/mpi/sleeper \
     tests/mpi/spawn \
+    tests/mpi/stack \
     tests/mpi/stream \
     tests/mpi/survive \
     tests/mpi/threads \

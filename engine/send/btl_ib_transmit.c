@@ -77,15 +77,6 @@ static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
 
 /* ---- sending them ---- */
 
-/* Datagrams about to be sent. */
-typedef struct datagrams {
-    const btl_ib_wire_header_t *common; /* what their headers have in common */
-    int count;
-    btl_ib_tx_t tx[BTL_IB_BATCH];
-    /* what is sent: the segment itself, or its copy or sealed copy */
-    btl_ib_segment_t *wire[BTL_IB_BATCH];
-} datagrams_t;
-
 /* Protect a segment whose header is written. Returns what is sent, or NULL if memory is short.
  * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
 static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
@@ -176,7 +167,7 @@ static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *se
 /* Make the datagrams of those that continue the last one made, if that is the first copy of its
  * segment and no copy of that itself. Apart, as short messages do not come here. */
 __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count,
-                                               datagrams_t *batch)
+                                               btl_ib_datagrams_t *batch)
 {
     const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
     const btl_ib_segment_t *first = segments[batch->count - 1];
@@ -202,7 +193,7 @@ __attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments
 
 /* Make as many datagrams as memory allows, at most `count`. */
 static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
-                           const btl_ib_wire_header_t *common, datagrams_t *batch)
+                           const btl_ib_wire_header_t *common, btl_ib_datagrams_t *batch)
 {
     batch->common = common;
     batch->count = 0;
@@ -221,7 +212,7 @@ static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segment
 }
 
 /* Datagram `i` has left: the transport took it (`taken`), or failed to, which counts as a loss. */
-static void left(const btl_ib_conn_t *conn, const datagrams_t *batch, int i,
+static void left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int i,
                  btl_ib_segment_t *segment, bool taken)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -262,7 +253,7 @@ static bool is_for_now(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int
 /* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
  * the transport took. An error that does not say "not now" counts as a loss: the segment is sent
  * again, and if that never helps, the silence limit applies. */
-static int send_datagrams(btl_ib_conn_t *conn, const datagrams_t *batch,
+static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
                           btl_ib_segment_t *const *segments, int *taken)
 {
     btl_ib_transport_t *transport = conn->route.via->transport;
@@ -302,7 +293,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
     uint32_t ack_space = btl_ib_ack_tx_pick(conn);
     bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
     btl_ib_wire_header_t common = common_header(conn, acks, ack_space);
-    datagrams_t batch;
+    btl_ib_datagrams_t *batch = &conn->engine->datagrams;
     int taken;
 
     /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
@@ -313,11 +304,11 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         conn->transmit.bulk_lane =
             (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
     }
-    make_datagrams(conn, segments, count, &common, &batch);
-    int done = send_datagrams(conn, &batch, segments, &taken);
-    for (int i = done; i < batch.count; i++) { /* copies made for what did not leave */
-        if (batch.wire[i] != segments[i]) {
-            btl_ib_pool_put(batch.wire[i]);
+    make_datagrams(conn, segments, count, &common, batch);
+    int done = send_datagrams(conn, batch, segments, &taken);
+    for (int i = done; i < batch->count; i++) { /* copies made for what did not leave */
+        if (batch->wire[i] != segments[i]) {
+            btl_ib_pool_put(batch->wire[i]);
         }
     }
     if (done > 0) {

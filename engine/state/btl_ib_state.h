@@ -558,6 +558,23 @@ typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
 } btl_ib_op_ids_t;
 
+/* Datagrams about to be sent. Written by btl_ib_transmit.c. */
+typedef struct btl_ib_datagrams {
+    const btl_ib_wire_header_t *common; /* what their headers have in common */
+    int count;
+    btl_ib_tx_t tx[BTL_IB_BATCH];
+    /* what is sent: the segment itself, or its copy or sealed copy */
+    btl_ib_segment_t *wire[BTL_IB_BATCH];
+} btl_ib_datagrams_t;
+
+/* Events taken from a transport. A callback, or another thread meanwhile, may poll as well: that
+ * has an array of its own. Written by btl_ib_progress.c. */
+typedef struct btl_ib_polled {
+    bool in_hand; /* a call handles `events` */
+    btl_ib_event_t events[BTL_IB_BATCH];
+    void *buffers[BTL_IB_BATCH]; /* of some events, while they are given back */
+} btl_ib_polled_t;
+
 struct btl_ib_engine {
     btl_ib_engine_config_t config;
     const btl_ib_engine_ops_t *ops;
@@ -611,6 +628,9 @@ struct btl_ib_engine {
     bool inspected;        /* `drops` or `trace` is there: one question at each datagram */
     btl_ib_drops_t *drops; /* NULL: not logged, or no memory */
     btl_ib_trace_t *trace; /* NULL: not wanted, or no memory */
+    /* Arrays of whole batches are not on the stack: threads may have 16 KiB of it. */
+    btl_ib_datagrams_t datagrams;
+    btl_ib_polled_t polled;
 };
 
 #define BTL_IB_LOG(engine, level, ...)                                                             \

@@ -104,7 +104,7 @@ static route_t get_route(const btl_ib_udp_name_t *from, const btl_ib_udp_name_t 
                   .rtm_dst_len = bits,
                   .rtm_src_len = bits},
     };
-    _Alignas(struct nlmsghdr) uint8_t bytes[2048];
+    _Alignas(struct nlmsghdr) uint8_t bytes[512];
     struct nlmsghdr *head = (struct nlmsghdr *) (void *) bytes;
     route_t route = {0};
 

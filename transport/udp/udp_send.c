@@ -9,21 +9,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-enum {
-    MESSAGES_MAX = 16, /* in one call; more groups than that are rare */
-    TRIES_MAX = 8,     /* of a call that fails with what earlier datagrams met */
-};
-
-/* One call in the making: messages, each of one or more datagrams. */
-typedef struct call {
-    const btl_ib_udp_socket_t *socket;
-    unsigned count;
-    int datagrams[MESSAGES_MAX];
-    uint8_t *gathered; /* behind what was gathered so far */
-    struct mmsghdr msg[MESSAGES_MAX];
-    struct iovec iov[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_SEND_IOV];
-    _Alignas(struct cmsghdr) uint8_t control[MESSAGES_MAX][CMSG_SPACE(sizeof(uint16_t))];
-} call_t;
+enum { TRIES_MAX = 8 }; /* of a call that fails with what earlier datagrams met */
 
 /* ---- making a call ---- */
 
@@ -62,7 +48,7 @@ static void set_segment(struct msghdr *msg, uint8_t *control, uint32_t size)
 }
 
 /* Copy the pieces of `run` datagrams to where the call gathers them. */
-static struct iovec gather(call_t *call, const btl_ib_tx_t *first, int run)
+static struct iovec gather(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run)
 {
     struct iovec all = {.iov_base = call->gathered};
 
@@ -78,7 +64,7 @@ static struct iovec gather(call_t *call, const btl_ib_tx_t *first, int run)
 
 /* Add a message of `run` datagrams to one peer, whose pieces go to `iov`. Returns what follows
  * those. */
-static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run,
+static struct iovec *add_message(btl_ib_udp_call_t *call, const btl_ib_tx_t *first, int run,
                                  const btl_ib_udp_name_t *to, struct iovec *iov)
 {
     struct msghdr *msg = &call->msg[call->count].msg_hdr;
@@ -107,7 +93,8 @@ static struct iovec *add_message(call_t *call, const btl_ib_tx_t *first, int run
 
 /* Make messages of the first datagrams of a batch, those of one lane. A call to one peer goes
  * by the socket that is connected to it, without a name; one to several peers by a shared one. */
-static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, call_t *call)
+static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
+                      btl_ib_udp_call_t *call)
 {
     const bool latency = is_latency(tx, first);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[first->to];
@@ -124,7 +111,7 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
     call->socket = connected ? own : &tx->sockets->socket[latency];
     call->count = 0;
     call->gathered = tx->gathered;
-    for (int done = 0; done < usable && call->count < MESSAGES_MAX;) {
+    for (int done = 0; done < usable && call->count < BTL_IB_UDP_SEND_MESSAGES;) {
         const int run = gso ? gso_run(first + done, usable - done) : 1;
         peer = &tx->peers->peer[first[done].to];
         iov = add_message(call, first + done, run,
@@ -137,7 +124,8 @@ static void make_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool
 }
 
 /* The same of one datagram, as most short messages are: its pieces need not be copied. */
-static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram, call_t *call)
+static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram,
+                        btl_ib_udp_call_t *call)
 {
     const bool latency = is_latency(tx, datagram);
     const btl_ib_udp_peer_t *peer = &tx->peers->peer[datagram->to];
@@ -162,7 +150,7 @@ static void make_single(const btl_ib_udp_tx_t *tx, const btl_ib_tx_t *datagram, 
 /* ---- sending ---- */
 
 /* Returns how many messages went, or -1 with errno. */
-static int submit(call_t *call)
+static int submit(btl_ib_udp_call_t *call)
 {
     int rc;
 
@@ -183,7 +171,8 @@ static bool is_full(int error)
 
 /* A datagram was too large, or one before it was (the error does not say): send it again by itself.
  * Returns 0 or an errno: EMSGSIZE if it is this one, and then there is an event for poll(). */
-static int send_again(const btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_tx_t *datagram)
+static int send_again(const btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
+                      const btl_ib_tx_t *datagram)
 {
     struct msghdr msg = call->msg[0].msg_hdr;
 
@@ -200,8 +189,8 @@ static int send_again(const btl_ib_udp_tx_t *tx, const call_t *call, const btl_i
 /* The first message of a call was refused. Returns 0 if it is worth another try, with `*gso`
  * changed or because the error was of an earlier datagram; -1 if it has gone since; else the
  * errno. */
-static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_tx_t *first,
-                          bool *gso, int error)
+static int handle_refusal(btl_ib_udp_tx_t *tx, const btl_ib_udp_call_t *call,
+                          const btl_ib_tx_t *first, bool *gso, int error)
 {
     char text[64];
 
@@ -241,7 +230,8 @@ static int handle_refusal(btl_ib_udp_tx_t *tx, const call_t *call, const btl_ib_
 
 /* Make a call of what is first in a batch, and submit it. Returns how many messages went, or -1
  * with errno. */
-static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso, call_t *call)
+static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool gso,
+                     btl_ib_udp_call_t *call)
 {
     if (n == 1) {
         make_single(tx, first, call);
@@ -253,23 +243,24 @@ static int send_call(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *first, int n, bool 
 
 int btl_ib_udp_send(btl_ib_udp_tx_t *tx, const btl_ib_tx_t *batch, int n, int *error)
 {
+    btl_ib_udp_call_t *call = &tx->call;
     bool gso = tx->gso;
     int done = 0;
     int tries = 0;
 
     while (done < n) {
-        call_t call;
-        const int messages = send_call(tx, batch + done, n - done, gso, &call);
+        const int messages = send_call(tx, batch + done, n - done, gso, call);
         for (int i = 0; i < messages; i++) {
-            done += call.datagrams[i];
+            done += call->datagrams[i];
         }
         if (messages > 0) {
-            if (messages < (int) call.count) { /* the call took the error of the next one with it */
-                (void) btl_ib_udp_errors_read(tx->errors, call.socket, batch[done].to);
+            if (messages
+                < (int) call->count) { /* the call took the error of the next one with it */
+                (void) btl_ib_udp_errors_read(tx->errors, call->socket, batch[done].to);
             }
             continue;
         }
-        const int refusal = handle_refusal(tx, &call, &batch[done], &gso, errno);
+        const int refusal = handle_refusal(tx, call, &batch[done], &gso, errno);
         if (refusal < 0) {
             done++;
         } else if (refusal > 0 || ++tries == TRIES_MAX) {

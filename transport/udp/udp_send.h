@@ -22,11 +22,24 @@
 #include "udp_log.h"
 
 enum {
-    BTL_IB_UDP_SEND_BATCH = 64,   /* datagrams in one call: the kernel takes no more in a message */
-    BTL_IB_UDP_GSO_BYTES = 65487, /* in one message: what IPv6 lets through, too */
-    BTL_IB_UDP_SEND_IOV = 3,      /* pieces of one datagram */
-    BTL_IB_UDP_GATHER_MAX = 2048, /* bytes of a datagram: pieces of larger ones are long enough */
+    BTL_IB_UDP_SEND_BATCH = 64, /* datagrams in one call: the kernel takes no more in a message */
+    BTL_IB_UDP_SEND_MESSAGES = 16, /* in one call; more groups than that are rare */
+    BTL_IB_UDP_GSO_BYTES = 65487,  /* in one message: what IPv6 lets through, too */
+    BTL_IB_UDP_SEND_IOV = 3,       /* pieces of one datagram */
+    BTL_IB_UDP_GATHER_MAX = 2048,  /* bytes of a datagram: pieces of larger ones are long enough */
 };
+
+/* One call in the making: messages, each of one or more datagrams. */
+typedef struct btl_ib_udp_call {
+    const btl_ib_udp_socket_t *socket;
+    unsigned count;
+    int datagrams[BTL_IB_UDP_SEND_MESSAGES];
+    uint8_t *gathered; /* behind what was gathered so far */
+    struct mmsghdr msg[BTL_IB_UDP_SEND_MESSAGES];
+    struct iovec iov[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_SEND_IOV];
+    _Alignas(
+        struct cmsghdr) uint8_t control[BTL_IB_UDP_SEND_MESSAGES][CMSG_SPACE(sizeof(uint16_t))];
+} btl_ib_udp_call_t;
 
 typedef struct btl_ib_udp_tx {
     const btl_ib_udp_log_t *log;
@@ -37,7 +50,9 @@ typedef struct btl_ib_udp_tx {
     uint32_t max_datagram;
     bool gso;        /* until the device turns out to be unable to */
     bool told_error; /* a send failed for a reason that was logged */
-    /* Messages of the call in hand, each in one piece. */
+    btl_ib_udp_call_t
+        call; /* the one in hand: not on the stack, of which threads may have 16 KiB */
+    /* Its messages, each in one piece. */
     uint8_t gathered[BTL_IB_UDP_SEND_BATCH * BTL_IB_UDP_GATHER_MAX];
 } btl_ib_udp_tx_t;
 

@@ -174,18 +174,21 @@ static int choose(struct ibv_gid_entry *entries, int count, int index)
 }
 
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
-                      btl_ib_verbs_gid_t *list, int max)
+                      btl_ib_verbs_gid_t **list)
 {
     struct ibv_gid_entry *entries;
     struct ifaddrs *all = NULL;
     int count = read_table(context, port, &entries);
 
+    *list = NULL;
     if (count > 0) {
         (void) getifaddrs(&all); /* without it prefixes are those of hosts */
         count = choose(entries, count, index);
-        count = count < max ? count : max;
+        count = count < BTL_IB_VERBS_GIDS_MAX ? count : BTL_IB_VERBS_GIDS_MAX;
+        *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
+        count = *list != NULL ? count : -ENOMEM;
         for (int i = 0; i < count; i++) {
-            describe(&entries[i], all, &list[i]);
+            describe(&entries[i], all, &(*list)[i]);
         }
         if (all != NULL) {
             freeifaddrs(all);

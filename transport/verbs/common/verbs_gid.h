@@ -41,10 +41,11 @@ bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid);
 /*
  * List the addresses of a port, the best first; on InfiniBand, where all lead to the same place,
  * only the best. With `index` >= 0 only the one at that place of the port's table. Places beyond
- * 255 cannot be used and are left out. Returns how many, at most `max`, or a negative errno.
+ * 255 cannot be used and are left out. Returns how many, at most BTL_IB_VERBS_GIDS_MAX, or a
+ * negative errno; *list is to be freed in any case.
  */
 int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
-                      btl_ib_verbs_gid_t *list, int max);
+                      btl_ib_verbs_gid_t **list);
 
 /* Can packets from `own` get to `gid`, as far as addresses tell? */
 bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid);

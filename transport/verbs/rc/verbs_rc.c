@@ -301,14 +301,6 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
 static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_open_params_t *params)
 {
     btl_ib_rc_port_t *port = &rc->port;
-    const btl_ib_rc_conns_t uses = {
-        .port = port,
-        .state = &rc->state,
-        .self = &rc->self,
-        .rxqs = &rc->rxqs,
-        .cqs = &rc->cqs,
-        .eagers = &rc->eagers,
-    };
 
     btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
     port->unknown_max = UNKNOWN_MAX;
@@ -320,7 +312,7 @@ static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_op
     port->level = params->service_level;
     port->relaxed = params->rc.relaxed;
     port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
-    btl_ib_rc_conns_init(&rc->conns, &uses);
+    btl_ib_rc_conns_init(&rc->conns, port, &rc->state, &rc->self, &rc->rxqs, &rc->cqs, &rc->eagers);
     btl_ib_rc_peers_init(&rc->peers, &rc->conns);
 }
 

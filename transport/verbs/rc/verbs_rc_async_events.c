@@ -6,6 +6,7 @@
 #include "verbs_rc_async_events.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "net_interfaces.h"
 #include "verbs_gid.h"
@@ -42,19 +43,18 @@ void btl_ib_rc_events_fail(btl_ib_rc_t *rc, int error)
 static bool has_address(const btl_ib_rc_t *rc)
 {
     const btl_ib_verbs_t *verbs = &rc->port.verbs;
-    btl_ib_verbs_gid_t gids[BTL_IB_VERBS_GIDS_MAX];
+    btl_ib_verbs_gid_t *gids;
+    bool found = false;
 
     if (rc->port.iwarp || !btl_ib_verbs_ethernet(verbs)) {
         return true;
     }
-    const int count =
-        btl_ib_verbs_gids(verbs->context, verbs->port, -1, gids, BTL_IB_VERBS_GIDS_MAX);
-    for (int i = 0; i < count; i++) {
-        if (btl_ib_ip_same((const struct sockaddr *) &gids[i].ip, &rc->self.any)) {
-            return true;
-        }
+    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &gids);
+    for (int i = 0; i < count && !found; i++) {
+        found = btl_ib_ip_same((const struct sockaddr *) &gids[i].ip, &rc->self.any);
     }
-    return count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* not known */
+    free(gids);
+    return found || count < 0 || count == BTL_IB_VERBS_GIDS_MAX; /* or not known */
 }
 
 /* The errno that an event means for a transport, 0: it goes on. What happens to one queue pair

@@ -10,6 +10,7 @@
 #include <net/if.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device_filter.h"
@@ -38,11 +39,15 @@ static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_por
 static bool gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
                        const struct rdma_cm_id *id, const struct ibv_port_attr *port)
 {
-    btl_ib_verbs_gid_t gid;
+    btl_ib_verbs_gid_t *gid;
 
-    return search->gid_index < 0 || !gids_are_addresses(id, port)
-           || (btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid, 1) == 1
-               && btl_ib_ip_same((const struct sockaddr *) &gid.ip, i->ifa_addr));
+    if (search->gid_index < 0 || !gids_are_addresses(id, port)) {
+        return true;
+    }
+    const bool wanted = btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid) == 1
+                        && btl_ib_ip_same((const struct sockaddr *) &gid->ip, i->ifa_addr);
+    free(gid);
+    return wanted;
 }
 
 /* List the device that an address belongs to, if any. Returns 0 or -ENOMEM. */

@@ -243,7 +243,7 @@ static int take_saved(btl_ib_rc_t *rc, btl_ib_event_t *events, int max)
 /* Take all that one queue has, up to `max` events. */
 static int take_queue(btl_ib_rc_t *rc, btl_ib_rc_cq_t *cq, btl_ib_event_t *events, int max)
 {
-    struct ibv_wc wc[BTL_IB_RC_BATCH];
+    struct ibv_wc *wc = rc->polling.wc;
     int count = 0;
 
     while (count < max) {

@@ -12,24 +12,21 @@
 #include "verbs_rc_cm_lifecycle.h"
 #include "verbs_rc_rail.h"
 
-/* Datagrams of a batch that go by eager RDMA, at most: it saves completions, which longer batches
- * share anyway. */
-enum { EAGER_BATCH = 4 };
-
 /* Post datagrams that there is room for, by send or eager RDMA. Returns how many were taken; *error
  * is 0 or an errno. */
-static int post(btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n, int *error)
+static int post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                int *error)
 {
-    uint64_t staged[EAGER_BATCH][BTL_IB_RC_EAGER_SLOT / sizeof(uint64_t)];
-    bool by_eager[EAGER_BATCH] = {false};
+    bool by_eager[BTL_IB_RC_EAGER_BATCH] = {false};
     uint32_t eager = 0;
 
     for (int i = 0; i < n; i++) {
         struct ibv_send_wr *wr = btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
-        if (n <= EAGER_BATCH
+        if (n <= BTL_IB_RC_EAGER_BATCH
             && btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager)) {
             btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
-                                 conn->credit.used + (uint32_t) i - eager, staged[i], wr);
+                                 conn->credit.used + (uint32_t) i - eager, rc->sending.staged[i],
+                                 wr);
             by_eager[i] = true;
             eager++;
         }
@@ -37,7 +34,7 @@ static int post(btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n, int *er
     const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
     if (taken < n) {
         eager = 0;
-        for (int i = 0; i < taken && i < EAGER_BATCH; i++) {
+        for (int i = 0; i < taken && i < BTL_IB_RC_EAGER_BATCH; i++) {
             eager += by_eager[i];
         }
     }
@@ -59,7 +56,7 @@ static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error
         btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit), BTL_IB_RC_BATCH);
     const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
     int failed = 0;
-    const int taken = wanted > 0 ? post(conn, batch, wanted, &failed) : 0;
+    const int taken = wanted > 0 ? post(rc, conn, batch, wanted, &failed) : 0;
     if (failed != 0 && failed != ENOMEM && failed != EAGAIN) { /* ENOMEM: the queue is full */
         btl_ib_rc_cm_broke(rc, conn, strerror(failed));
     }

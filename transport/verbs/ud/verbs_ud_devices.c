@@ -6,6 +6,7 @@
 #include "verbs_ud_devices.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device_filter.h"
@@ -22,9 +23,10 @@ static void turn_down(const btl_ib_search_t *search, const char *name, const cha
 static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                     struct ibv_context *context, const struct ibv_device_attr *attr, uint8_t port)
 {
-    btl_ib_verbs_gid_t gids[BTL_IB_VERBS_GIDS_MAX];
+    btl_ib_verbs_gid_t *gids;
     char text[sizeof(((btl_ib_device_t *) NULL)->name)];
     struct ibv_port_attr port_attr;
+    int rc = 0;
 
     btl_ib_verbs_device_text(ibv_get_device_name(context->device), attr->phys_port_cnt, port, text,
                              sizeof(text));
@@ -38,22 +40,20 @@ static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
                           ibv_port_state_str(port_attr.state));
         return 0;
     }
-    const int count =
-        btl_ib_verbs_gids(context, port, search->gid_index, gids, BTL_IB_VERBS_GIDS_MAX);
+    const int count = btl_ib_verbs_gids(context, port, search->gid_index, &gids);
     if (count <= 0) {
         turn_down(search, text,
                   count < 0                ? strerror(-count)
                   : search->gid_index >= 0 ? "it has no GID at the place that btl_ib_gid_index says"
                                            : "it has no GID");
-        return 0;
     }
-    for (int i = 0; i < count; i++) {
-        if (btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr, &gids[i])
-            == NULL) {
-            return -ENOMEM;
-        }
+    for (int i = 0; i < count && rc == 0; i++) {
+        rc = btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr, &gids[i]) != NULL
+                 ? 0
+                 : -ENOMEM;
     }
-    return 0;
+    free(gids);
+    return rc;
 }
 
 static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,

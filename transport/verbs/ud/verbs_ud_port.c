@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "verbs_devices.h"
@@ -181,17 +182,17 @@ void btl_ib_ud_port_fail(const btl_ib_ud_port_t *port, btl_ib_verbs_state_t *sta
 static void find_address(btl_ib_ud_port_t *port)
 {
     const btl_ib_verbs_t *verbs = &port->verbs;
-    btl_ib_verbs_gid_t list[BTL_IB_VERBS_GIDS_MAX];
-    const int count =
-        btl_ib_verbs_gids(verbs->context, verbs->port, -1, list, BTL_IB_VERBS_GIDS_MAX);
+    btl_ib_verbs_gid_t *list;
+    const int count = btl_ib_verbs_gids(verbs->context, verbs->port, -1, &list);
 
     for (int i = 0; i < count; i++) {
         if (list[i].type == port->gid.type
             && memcmp(&list[i].gid, &port->gid.gid, sizeof(list[i].gid)) == 0) {
             port->gid.index = list[i].index;
-            return;
+            break;
         }
     }
+    free(list);
 }
 
 /* Has a port that was down all that peers know of it? */

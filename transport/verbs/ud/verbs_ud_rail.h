@@ -29,6 +29,13 @@ typedef struct btl_ib_ud_polling {
     bool armed;     /* the next completion makes comp.fd readable */
 } btl_ib_ud_polling_t;
 
+/* Owned by verbs_ud_send.c: the list in hand. It is not on the stack, of which threads may have
+ * 16 KiB. */
+typedef struct btl_ib_ud_sending {
+    struct ibv_send_wr wr[BTL_IB_UD_BATCH];
+    struct ibv_sge sge[BTL_IB_UD_BATCH];
+} btl_ib_ud_sending_t;
+
 typedef struct btl_ib_ud {
     btl_ib_ud_port_t port;
     btl_ib_verbs_state_t state;
@@ -36,6 +43,7 @@ typedef struct btl_ib_ud {
     btl_ib_ud_qps_t qps;
     btl_ib_ud_peers_t peers;
     btl_ib_ud_polling_t polling;
+    btl_ib_ud_sending_t sending;
 } btl_ib_ud_t;
 
 static inline btl_ib_ud_t *btl_ib_ud_of(btl_ib_transport_t *t)

@@ -58,8 +58,8 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
     const uint32_t room = btl_ib_verbs_send_ring_room(&qp->ring);
     const int count = (uint32_t) n < room ? n : (int) room;
     uint32_t unsignaled = qp->ring.unsignaled;
-    struct ibv_send_wr wr[BTL_IB_UD_BATCH], *bad = NULL;
-    struct ibv_sge sge[BTL_IB_UD_BATCH];
+    struct ibv_send_wr *wr = ud->sending.wr;
+    struct ibv_send_wr *bad = NULL;
 
     *error = EAGAIN;
     if (count == 0 || qp->broken) {
@@ -71,7 +71,7 @@ static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n
         const bool signaled = unsignaled >= SIGNAL || (last && unsignaled > SIGNAL / 2);
         unsignaled = signaled ? 0 : unsignaled;
         fill(ud, qp, &batch[i], qp->ring.posted + (uint32_t) i, signaled ? IBV_SEND_SIGNALED : 0u,
-             &wr[i], &sge[i]);
+             &wr[i], &ud->sending.sge[i]);
     }
     wr[count - 1].next = NULL;
     const int rc = ibv_post_send(qp->qp, wr, &bad);

@@ -115,10 +115,19 @@ typedef struct btl_ib_rc_conns {
     uint32_t suspected;
 } btl_ib_rc_conns_t;
 
-/* Set what they use; all else is zero. */
-static inline void btl_ib_rc_conns_init(btl_ib_rc_conns_t *conns, const btl_ib_rc_conns_t *uses)
+/* Set what they use; all else is zero already. */
+static inline void btl_ib_rc_conns_init(btl_ib_rc_conns_t *conns, const btl_ib_rc_port_t *port,
+                                        const btl_ib_verbs_state_t *state,
+                                        const btl_ib_rc_address_t *self,
+                                        const btl_ib_rc_rxqs_t *rxqs, btl_ib_rc_cqs_t *cqs,
+                                        btl_ib_rc_eagers_t *eagers)
 {
-    *conns = *uses;
+    conns->port = port;
+    conns->state = state;
+    conns->self = self;
+    conns->rxqs = rxqs;
+    conns->cqs = cqs;
+    conns->eagers = eagers;
 }
 
 /* ---- life ---- */

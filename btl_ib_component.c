@@ -107,10 +107,10 @@ static int component_close(void)
 
 /* ---- files of a process ---- */
 
-/* The name that a process makes of a pattern, into `name`. Returns whether there is one. */
-static bool make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix,
-                      char *name)
+/* The name that a process makes of a pattern, to be freed. NULL: there is none. */
+static char *make_name(const btl_ib_component_t *component, const char *pattern, const char *suffix)
 {
+    char *name = NULL != pattern && '\0' != pattern[0] ? malloc(BTL_IB_FILE_NAME_MAX) : NULL;
     const btl_ib_file_name_info_t info = {
         .host = component->self->host,
         .suffix = suffix,
@@ -119,7 +119,11 @@ static bool make_name(const btl_ib_component_t *component, const char *pattern, 
         .pid = (long) getpid(),
     };
 
-    return NULL != pattern && '\0' != pattern[0] && btl_ib_file_name_make(pattern, &info, name);
+    if (NULL != name && !btl_ib_file_name_make(pattern, &info, name)) {
+        free(name);
+        return NULL;
+    }
+    return name;
 }
 
 /* The file of btl_ib_trace, which the engine's events go to from its beginning on; NULL: none.
@@ -137,11 +141,11 @@ static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
         .realtime = (uint64_t) time(NULL) * 1000000000u,
         .size_max = component->params.trace_max,
     };
-    char name[BTL_IB_FILE_NAME_MAX];
+    char *name = make_name(component, component->params.trace, ".trace");
     btl_ib_trace_file_t *file;
     int error;
 
-    if (!make_name(component, component->params.trace, ".trace", name)) {
+    if (NULL == name) {
         return NULL;
     }
     file = btl_ib_trace_file_open(name, &info, &error);
@@ -149,6 +153,7 @@ static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
         BTL_IB_SHOW_HELP("cannot write", "trace", "trace", component->name.vpid,
                          component->self->host, name, strerror(error));
     }
+    free(name);
     return file;
 }
 
@@ -317,7 +322,7 @@ static bool make_modules(btl_ib_component_t *component)
         .limits = &component->limits,
         .fragment = BTL_IB_FRAG_BYTES,
     };
-    btl_ib_rejected_devices_t rejected;
+    btl_ib_rejected_devices_t *rejected = calloc(1, sizeof(*rejected));
     const btl_ib_open_request_t request = {
         .params = &component->params,
         .bandwidth = component->limits.btl_bandwidth,
@@ -329,15 +334,18 @@ static bool make_modules(btl_ib_component_t *component)
         .memory_max = memory_max(component),
         .engine = component->engine,
         .log = &component->log,
-        .rejected = &rejected,
+        .rejected = rejected,
     };
     btl_ib_opened_device_t *opened = calloc(BTL_IB_RAILS_MAX, sizeof(*opened));
     uint32_t count;
 
-    if (NULL == opened) {
+    if (NULL == opened || NULL == rejected) {
+        free(opened);
+        free(rejected);
         return no_memory();
     }
     count = btl_ib_open_devices(&request, opened);
+    free(rejected);
     btl_ib_reopen_init(&component->reopen, &request, opened, count);
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);
@@ -367,19 +375,20 @@ typedef struct file {
  * ends. */
 static char *make_file(const btl_ib_component_t *component, const file_t *file)
 {
-    char name[BTL_IB_FILE_NAME_MAX];
+    char *name = make_name(component, file->pattern, file->suffix);
     int error;
 
-    if (!make_name(component, file->pattern, file->suffix, name)) {
+    if (NULL == name) {
         return NULL;
     }
     error = btl_ib_stats_file_create(name);
     if (0 != error) {
         BTL_IB_SHOW_HELP("cannot write", file->what, file->parameter, component->name.vpid,
                          component->self->host, name, strerror(error));
+        free(name);
         return NULL;
     }
-    return strdup(name);
+    return name;
 }
 
 static void begin_connectivity(btl_ib_component_t *component)

@@ -8,7 +8,6 @@
 #include "btl_ib.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,12 +322,14 @@ static void probe_limit(const btl_ib_module_t *module, btl_ib_transport_t *trans
     btl_ib_registration_limit_t *limit = &mca_btl_ib_component.registered;
     const uint64_t wanted = btl_ib_registration_limit_wanted(limit);
     const char *directory = opal_process_info.job_session_dir;
-    char path[PATH_MAX];
+    char *path = NULL;
     uint64_t found;
 
-    snprintf(path, sizeof(path), "%s/btl_ib_pinned.%u", NULL != directory ? directory : "",
-             module->rail);
-    found = btl_ib_pin_probe_once(transport, wanted, NULL != directory ? path : NULL);
+    if (NULL != directory && asprintf(&path, "%s/btl_ib_pinned.%u", directory, module->rail) < 0) {
+        path = NULL; /* then each process finds out for itself */
+    }
+    found = btl_ib_pin_probe_once(transport, wanted, path);
+    free(path);
     btl_ib_registration_limit_found(limit, found);
     BTL_IB_VERBOSE(
         1, "rail %u (%s): the device registers %" PRIu64 " of %" PRIu64 " bytes (btl_ib_pin_probe)",

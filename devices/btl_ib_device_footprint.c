@@ -6,6 +6,7 @@
 #include "btl_ib_device_footprint.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "btl_ib_params_engine.h"
 
@@ -52,26 +53,30 @@ void btl_ib_device_footprint_report(const btl_ib_process_sizes_t *sizes,
                                     const btl_ib_device_plan_t *plan, uint32_t peers)
 {
     static const char *const owners[BTL_IB_FOOTPRINT_OWNERS] = {"process", "kernel", "device"};
-    btl_ib_footprint_t now = {.count = 0};
-    btl_ib_footprint_t then = {.count = 0};
+    btl_ib_footprint_t *now = calloc(2, sizeof(*now)); /* too much for a short stack */
+    const btl_ib_footprint_t *then = now + 1;
 
-    btl_ib_device_footprint(sizes, type, plan, 0, &now);
-    btl_ib_device_footprint(sizes, type, plan, peers, &then);
-    for (uint32_t i = 0; i < then.count; ++i) {
-        const btl_ib_footprint_part_t *part = &then.part[i];
+    if (NULL == now) {
+        return;
+    }
+    btl_ib_device_footprint(sizes, type, plan, 0, now);
+    btl_ib_device_footprint(sizes, type, plan, peers, now + 1);
+    for (uint32_t i = 0; i < then->count; ++i) {
+        const btl_ib_footprint_part_t *part = &then->part[i];
 
         opal_output(0,
                     "btl_ib: memory of %s: %s: %s: %" PRIu64 " bytes now, %" PRIu64
                     " with %u peers, %" PRIu64 " at most",
-                    name, owners[part->owner], part->what, now.part[i].held, part->held, peers,
+                    name, owners[part->owner], part->what, now->part[i].held, part->held, peers,
                     part->most);
     }
     for (int i = 0; i < BTL_IB_FOOTPRINT_OWNERS; ++i) {
         opal_output(0,
                     "btl_ib: memory of %s: %s: all: %" PRIu64 " bytes now, %" PRIu64
                     " with %u peers, %" PRIu64 " at most",
-                    name, owners[i], btl_ib_footprint_held(&now, (btl_ib_footprint_owner_t) i),
-                    btl_ib_footprint_held(&then, (btl_ib_footprint_owner_t) i), peers,
-                    btl_ib_footprint_most(&then, (btl_ib_footprint_owner_t) i));
+                    name, owners[i], btl_ib_footprint_held(now, (btl_ib_footprint_owner_t) i),
+                    btl_ib_footprint_held(then, (btl_ib_footprint_owner_t) i), peers,
+                    btl_ib_footprint_most(then, (btl_ib_footprint_owner_t) i));
     }
+    free(now);
 }

@@ -6,6 +6,7 @@
 #include "btl_ib_device_report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "btl_ib_help.h"
@@ -105,17 +106,19 @@ void btl_ib_report_no_device(const btl_ib_open_request_t *request,
                              const btl_ib_rejected_devices_t *failed)
 {
     const btl_ib_params_t *params = request->params;
-    char list[LIST_SIZE];
+    char *list = malloc(LIST_SIZE);
 
     BTL_IB_VERBOSE(1, "no device fits: not used");
     /* btl_ib_auto only allows ib: then nobody asked for it, unless for a transport or a device. */
-    if (request->named || is_set(params->if_include) || !btl_ib_any_transport(params)
-        || btl_ib_named_provider(params)) {
-        btl_ib_rejected_devices_format(rejected, list, sizeof(list));
+    if (NULL != list
+        && (request->named || is_set(params->if_include) || !btl_ib_any_transport(params)
+            || btl_ib_named_provider(params))) {
+        btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
         BTL_IB_SHOW_HELP("nothing left", opal_process_info.nodename, shown(params->transport),
                          shown(params->if_include), shown(params->if_exclude),
                          shown(params->ofi_provider), list, advice(params, failed));
     }
+    free(list);
 }
 
 void btl_ib_report_unused(const btl_ib_open_request_t *request,
@@ -124,9 +127,12 @@ void btl_ib_report_unused(const btl_ib_open_request_t *request,
                           const btl_ib_rejected_devices_t *rejected,
                           const btl_ib_rejected_devices_t *failed)
 {
-    char list[LIST_SIZE];
+    char *list = malloc(LIST_SIZE);
     char used[512] = "";
 
+    if (NULL == list) {
+        return;
+    }
     for (uint32_t i = 0; i < count; ++i) {
         const size_t len = strlen(used);
 
@@ -134,16 +140,17 @@ void btl_ib_report_unused(const btl_ib_open_request_t *request,
                  opened[i].transport->name);
     }
     if (failed->count > 0) {
-        btl_ib_rejected_devices_format(failed, list, sizeof(list));
+        btl_ib_rejected_devices_format(failed, list, LIST_SIZE);
         BTL_IB_SHOW_HELP("passed over", opal_process_info.nodename, used, list);
     }
-    btl_ib_rejected_devices_format(rejected, list, sizeof(list));
+    btl_ib_rejected_devices_format(rejected, list, LIST_SIZE);
     for (uint32_t i = 0; i < include->count; ++i) {
         if (!include->entry[i].matched) {
             BTL_IB_SHOW_HELP("include in vain", opal_process_info.nodename, include->entry[i].text,
                              request->params->if_include, used, list);
         }
     }
+    free(list);
 }
 
 void btl_ib_report_ports_taken(const btl_ib_params_t *params, const btl_ib_device_t *device,

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Queues with ever fewer buffers. */
@@ -65,23 +66,33 @@ static bool candidate(const btl_ib_transport_type_t *type, const btl_ib_device_p
     return NULL != *spec && 0 == btl_ib_queues_parse(*spec, table, &error);
 }
 
-/* Bytes of this process with shared queues as large as they may grow. */
+/* Bytes of this process with shared queues as large as they may grow; UINT64_MAX: no memory. */
 static uint64_t cost(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_type_t *type,
                      const btl_ib_queue_table_t *table, uint32_t peers,
                      const btl_ib_device_plan_t *plan)
 {
-    btl_ib_footprint_t footprint = {.count = 0};
-    btl_ib_device_plan_t grown = *plan;
-    btl_ib_queue_table_t queues = *table;
+    struct {
+        btl_ib_footprint_t footprint;
+        btl_ib_device_plan_t grown;
+        btl_ib_queue_table_t queues;
+    } *work = calloc(1, sizeof(*work)); /* too much for a short stack */
+    uint64_t held;
 
-    for (uint32_t i = 0; i < queues.count; ++i) {
-        btl_ib_queue_t *queue = &queues.q[i];
+    if (NULL == work) {
+        return UINT64_MAX;
+    }
+    work->grown = *plan;
+    work->queues = *table;
+    for (uint32_t i = 0; i < work->queues.count; ++i) {
+        btl_ib_queue_t *queue = &work->queues.q[i];
 
         queue->init = BTL_IB_QUEUE_SHARED == queue->type ? queue->num : queue->init;
     }
-    btl_ib_device_plan_use(sizes->params, &queues, &grown);
-    btl_ib_device_footprint(sizes, type, &grown, peers, &footprint);
-    return btl_ib_footprint_held(&footprint, BTL_IB_FOOTPRINT_PROCESS);
+    btl_ib_device_plan_use(sizes->params, &work->queues, &work->grown);
+    btl_ib_device_footprint(sizes, type, &work->grown, peers, &work->footprint);
+    held = btl_ib_footprint_held(&work->footprint, BTL_IB_FOOTPRINT_PROCESS);
+    free(work);
+    return held;
 }
 
 btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *sizes,

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "btl_ib_device_footprint.h"
@@ -24,7 +25,7 @@
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
 
-/* What all steps share. */
+/* What all steps share. Too large for a stack: that may have 64 KiB (ulimit -s). */
 typedef struct search {
     const btl_ib_open_request_t *request;
     const btl_ib_params_t *params;
@@ -32,6 +33,7 @@ typedef struct search {
     uint32_t count; /* of them */
     btl_ib_device_wishes_t wishes;
     btl_ib_near_devices_t near;
+    btl_ib_device_plan_t plan; /* of the device in hand */
     uint64_t memory; /* bytes that each device may take; 0: no limit */
     uint32_t sized;  /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
@@ -223,7 +225,7 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                      const btl_ib_device_t *list, int count)
 {
     const int rails = count * search->params->qps_per_port;
-    btl_ib_device_plan_t plan;
+    btl_ib_device_plan_t *plan = &search->plan;
 
     search->memory = rails > 0 ? search->request->memory_max / (uint64_t) rails : 0;
     if (0 != search->request->memory_max && 0 == search->memory) {
@@ -238,12 +240,11 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
                            search->ports_taken ? "no port is left" : "there are 16 already");
             return;
         }
-        transport = n < count || is_opened(search, device)
-                        ? open_device(search, type, device, &plan)
-                        : NULL;
+        transport =
+            n < count || is_opened(search, device) ? open_device(search, type, device, plan) : NULL;
         if (NULL != transport) {
-            add_rail(search, type, device, transport, &plan);
-            report_memory(search, type, device, &plan);
+            add_rail(search, type, device, transport, plan);
+            report_memory(search, type, device, plan);
         }
     }
 }
@@ -370,20 +371,26 @@ static void open_wanted(search_t *search)
 uint32_t btl_ib_open_devices(const btl_ib_open_request_t *request,
                              btl_ib_opened_device_t opened[BTL_IB_RAILS_MAX])
 {
-    search_t search = {
-        .request = request,
-        .params = request->params,
-        .opened = opened,
-        .rejected = request->rejected,
-    };
+    search_t *search = calloc(1, sizeof(*search));
+    uint32_t count;
 
-    btl_ib_rejected_devices_clear(search.rejected);
-    btl_ib_near_devices_init(&search.near, request->params, request->rejected);
-    if (btl_ib_device_wishes_read(&search.wishes, request->params, request->processes,
-                                  request->rank)) {
-        open_wanted(&search);
+    if (NULL == search) {
+        BTL_IB_VERBOSE(1, "no memory to look for devices");
+        return 0;
     }
-    btl_ib_near_devices_fini(&search.near);
-    btl_ib_device_wishes_free(&search.wishes);
-    return search.count;
+    search->request = request;
+    search->params = request->params;
+    search->opened = opened;
+    search->rejected = request->rejected;
+    btl_ib_rejected_devices_clear(search->rejected);
+    btl_ib_near_devices_init(&search->near, request->params, request->rejected);
+    if (btl_ib_device_wishes_read(&search->wishes, request->params, request->processes,
+                                  request->rank)) {
+        open_wanted(search);
+    }
+    btl_ib_near_devices_fini(&search->near);
+    btl_ib_device_wishes_free(&search->wishes);
+    count = search->count;
+    free(search);
+    return count;
 }

@@ -6,7 +6,6 @@
 #include "device_info.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <stdio.h>
@@ -26,15 +25,15 @@ static const char *base_name(const char *path)
 
 void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t len)
 {
-    char link[PATH_MAX];
-    char target[PATH_MAX];
+    char link[128];
+    char target[512];
 
     out[0] = '\0';
     snprintf(link, sizeof(link), "/sys/class/%s/%s/device/driver", class, name);
     const ssize_t size = readlink(link, target, sizeof(target) - 1);
     if (size > 0) {
         target[size] = '\0';
-        snprintf(out, len, "%s", base_name(target));
+        snprintf(out, len, "%.*s", (int) len - 1, base_name(target));
     }
 }
 
@@ -82,11 +81,8 @@ void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len)
 void btl_ib_facts_library(const void *address, char *out, size_t len)
 {
     Dl_info info;
-    char path[PATH_MAX];
+    char *path = dladdr(address, &info) != 0 ? realpath(info.dli_fname, NULL) : NULL;
 
-    if (dladdr(address, &info) == 0 || realpath(info.dli_fname, path) == NULL) {
-        snprintf(out, len, "unknown");
-        return;
-    }
-    snprintf(out, len, "%s", base_name(path));
+    snprintf(out, len, "%s", path != NULL ? base_name(path) : "unknown");
+    free(path);
 }

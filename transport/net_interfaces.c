@@ -9,6 +9,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -90,26 +91,27 @@ int btl_ib_interface_ask(const char *interface, unsigned long question, struct i
  * fills them in (ethtool's ETHTOOL_GLINKSETTINGS). */
 uint32_t btl_ib_interface_speed(const char *interface)
 {
-    union {
-        struct ethtool_link_settings settings; /* the bitmaps follow it */
-        uint8_t room[sizeof(struct ethtool_link_settings) + 3 * LINK_MODES_MAX * sizeof(uint32_t)];
-    } link;
-    struct ifreq request = {.ifr_data = (char *) &link};
+    struct ethtool_link_settings *link =
+        calloc(1, sizeof(*link) + 3 * LINK_MODES_MAX * sizeof(uint32_t));
+    struct ifreq request = {.ifr_data = (char *) link};
+    uint32_t speed = 0;
 
-    memset(&link, 0, sizeof(link));
-    link.settings.cmd = ETHTOOL_GLINKSETTINGS;
-    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) != 0
-        || link.settings.link_mode_masks_nwords >= 0) {
+    if (link == NULL) {
         return 0;
     }
-    const int words = -link.settings.link_mode_masks_nwords;
-    link.settings = (struct ethtool_link_settings){
-        .cmd = ETHTOOL_GLINKSETTINGS,
-        .link_mode_masks_nwords = (int8_t) words,
-    };
-    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) != 0
-        || link.settings.speed == (uint32_t) SPEED_UNKNOWN) {
-        return 0;
+    link->cmd = ETHTOOL_GLINKSETTINGS;
+    if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0
+        && link->link_mode_masks_nwords < 0) {
+        const int words = -link->link_mode_masks_nwords;
+        *link = (struct ethtool_link_settings){
+            .cmd = ETHTOOL_GLINKSETTINGS,
+            .link_mode_masks_nwords = (int8_t) words,
+        };
+        if (btl_ib_interface_ask(interface, SIOCETHTOOL, &request) == 0
+            && link->speed != (uint32_t) SPEED_UNKNOWN) {
+            speed = link->speed;
+        }
     }
-    return link.settings.speed;
+    free(link);
+    return speed;
 }

@@ -5,6 +5,8 @@
 
 #include "verbs_rc_footprint.h"
 
+#include <stdlib.h>
+
 #include "addr_table.h"
 #include "footprint.h"
 #include "verbs_memory.h"
@@ -49,21 +51,26 @@ static void add_shared(const btl_ib_open_queue_t *queue, uint32_t number,
 void btl_ib_rc_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
                          uint32_t peers, btl_ib_footprint_t *footprint)
 {
-    const btl_ib_rc_port_t port = {
-        .verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open),
-        .tx_depth = btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX),
-    };
+    struct {
+        btl_ib_rc_port_t port;
+        btl_ib_rc_eagers_t eagers;
+    } *rc = calloc(1, sizeof(*rc)); /* not on a stack that may be short */
     const btl_ib_rc_rxq_t first = {.size = open->queue[0].size, .shared = open->queue[0].shared};
     const uint64_t channels = (uint64_t) peers * open->queue_count;
-    btl_ib_rc_eagers_t eagers;
 
-    btl_ib_rc_eagers_plan(&eagers, &port, &first, &open->rc);
+    if (rc == NULL) {
+        return;
+    }
+    rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
+    rc->port.tx_depth =
+        btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_rc_t), 0, "transport");
     for (uint32_t i = 0; i < open->queue_count; i++) {
         if (open->queue[i].shared) {
             add_shared(&open->queue[i], i, footprint);
         }
-        add_own(&open->queue[i], &eagers, i, port.tx_depth, peers, footprint);
+        add_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, footprint);
     }
     btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
                          peers * sizeof(btl_ib_rc_peer_t)
@@ -71,8 +78,10 @@ void btl_ib_rc_footprint(const btl_ib_open_params_t *open, const btl_ib_transpor
                              + btl_ib_rc_conns_slots(channels),
                          0, "peers");
     if (attr->rdma) {
-        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
-                             peers * btl_ib_rc_conn_rdma_bytes(port.tx_depth, open->rc.bounce_size),
-                             "connections for operations on memory");
+        btl_ib_footprint_add(
+            footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
+            peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
+            "connections for operations on memory");
     }
+    free(rc);
 }

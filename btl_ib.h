@@ -122,6 +122,10 @@ typedef struct btl_ib_component {
     btl_ib_reopen_t reopen;
     btl_ib_connectivity_t connectivity;
     btl_ib_drain_t drain;
+    struct {                 /* btl_ib_frag.c */
+        uint32_t calling;    /* callbacks of fragments that have not returned */
+        btl_ib_list_t ready; /* fragments that were sent meanwhile: theirs are to be called */
+    } callbacks;
     btl_ib_list_t gone; /* endpoints whose hosts said during a drain that nobody is there;
                          * btl_ib_recv.c */
 } btl_ib_component_t;

@@ -516,6 +516,7 @@ static bool init_parts(btl_ib_component_t *component)
     }
     component->name = OPAL_PROC_MY_NAME;
     btl_ib_list_init(&component->gone);
+    btl_ib_list_init(&component->callbacks.ready);
     btl_ib_poll_throttle_init(&component->throttle, &polls);
     btl_ib_progress_thread_init(&component->progress_thread, &thread);
     btl_ib_log_init(&component->log, &component->progress_thread.in_engine, ports_down);
@@ -601,6 +602,9 @@ __attribute__((noinline)) static int poll_if_due(btl_ib_component_t *component)
     }
     if (OPAL_LIKELY(NULL != component->engine)) {
         events = btl_ib_poll_engine(now);
+        if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
+            btl_ib_frag_complete_ready();
+        }
         if (OPAL_UNLIKELY(!btl_ib_list_empty(&component->gone)
                           || btl_ib_failed_procs_any(&component->failed_procs))) {
             btl_ib_recv_report_failures(now);

@@ -17,7 +17,7 @@ static void frag_constructor(btl_ib_frag_t *frag)
     memset(frag->memory, 0, BTL_IB_HEADER_ROOM);
     memset(&frag->msg, 0, sizeof(frag->msg));
     btl_ib_list_init(&frag->msg.out.link);
-    btl_ib_list_init(&frag->failed_link);
+    btl_ib_list_init(&frag->link);
 }
 
 OBJ_CLASS_INSTANCE(btl_ib_frag_t, mca_btl_base_descriptor_t, frag_constructor, NULL);
@@ -78,7 +78,8 @@ btl_ib_frag_t *btl_ib_frag_get(btl_ib_module_t *module, struct mca_btl_base_endp
     return NULL;
 }
 
-void btl_ib_frag_complete(btl_ib_frag_t *frag, int status)
+/* Call the callback, if one is due. The fragment may be gone after it unless it is the BTL's. */
+static void complete(btl_ib_frag_t *frag, int status)
 {
     mca_btl_base_module_t *btl = &frag->endpoint->module->super;
 
@@ -103,11 +104,51 @@ static void give_back(btl_ib_frag_t *frag, btl_ib_endpoint_t *endpoint, bool own
     OBJ_RELEASE(endpoint); /* retained when it was sent */
 }
 
+void btl_ib_frag_complete_ready(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    btl_ib_frag_t *frag;
+
+    ++component->callbacks.calling;
+    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &component->callbacks.ready, link))) {
+        const bool owned = btl_ib_frag_is_owned(frag);
+        btl_ib_endpoint_t *endpoint = frag->endpoint;
+
+        frag->told = endpoint->closing;
+        complete(frag, OPAL_SUCCESS);
+        give_back(frag, endpoint, owned);
+    }
+    --component->callbacks.calling;
+}
+
+void btl_ib_frag_left(btl_ib_frag_t *frag)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    btl_ib_list_push_tail(&component->callbacks.ready, &frag->link);
+    if (0 == component->callbacks.calling) {
+        btl_ib_frag_complete_ready();
+    }
+}
+
+/* Call the callback of one that the engine had, and then those that waited for that. */
+static void complete_sent(btl_ib_frag_t *frag, int status)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+
+    ++component->callbacks.calling;
+    complete(frag, status);
+    if (0 == --component->callbacks.calling
+        && OPAL_UNLIKELY(!btl_ib_list_empty(&component->callbacks.ready))) {
+        btl_ib_frag_complete_ready();
+    }
+}
+
 void btl_ib_frag_sent(btl_ib_frag_t *frag)
 {
     if (!frag->in_place && btl_ib_frag_is_owned(frag) && !frag->endpoint->closing) {
         frag->in_callback = true;
-        btl_ib_frag_complete(frag, OPAL_SUCCESS);
+        complete_sent(frag, OPAL_SUCCESS);
         frag->in_callback = false;
         if (frag->done) {
             give_back(frag, frag->endpoint, true);
@@ -129,10 +170,10 @@ void btl_ib_frag_done(btl_ib_frag_t *frag, int status)
         frag->told = true;
     } else if (0 != status && !frag->told && btl_ib_conn_is_dead(endpoint->conn)) {
         /* ob1 aborts at once when a fragment fails: first the failure is reported. */
-        btl_ib_list_push_tail(&endpoint->failed_frags, &frag->failed_link);
+        btl_ib_list_push_tail(&endpoint->failed_frags, &frag->link);
         return;
     } else {
-        btl_ib_frag_complete(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+        complete_sent(frag, 0 == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }
     give_back(frag, endpoint, owned);
 }
@@ -141,11 +182,11 @@ void btl_ib_frag_fail_all(btl_ib_endpoint_t *endpoint, bool quiet)
 {
     btl_ib_frag_t *frag;
 
-    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, failed_link))) {
+    while (NULL != (frag = BTL_IB_LIST_POP(btl_ib_frag_t, &endpoint->failed_frags, link))) {
         const bool owned = btl_ib_frag_is_owned(frag);
 
         frag->told = quiet || endpoint->closing;
-        btl_ib_frag_complete(frag, OPAL_ERR_UNREACH);
+        complete_sent(frag, OPAL_ERR_UNREACH);
         give_back(frag, endpoint, owned);
     }
 }

@@ -28,8 +28,8 @@ typedef struct btl_ib_frag {
     bool told;     /* the callback was called, or none is due */
     bool in_callback;          /* it was sent, and the callback that says so has not returned */
     bool done;                 /* the engine gave it back during that */
-    btl_ib_list_t failed_link; /* in its endpoint's list of fragments that died with it */
-    uint64_t memory[];         /* ours, as much as its list says */
+    btl_ib_list_t link; /* of those that died with their endpoint, or whose callback is due */
+    uint64_t memory[];  /* ours, as much as its list says */
 } btl_ib_frag_t;
 
 OBJ_CLASS_DECLARATION(btl_ib_frag_t);
@@ -97,11 +97,15 @@ static inline void btl_ib_frag_redirect(btl_ib_frag_t *frag,
     frag->endpoint = endpoint;
 }
 
-/* The next three are called with the lock held, which is released during callbacks. */
+/* The next five are called with the lock held, which is released during callbacks. */
 
-/* Call the fragment's callback, if one is due. The fragment may be gone after it unless it is the
- * BTL's. */
-void btl_ib_frag_complete(btl_ib_frag_t *frag, int status);
+/* The engine copied and sent it: give it back after its callback. That is called at once; within a
+ * callback of another one after that, or in the next turn: ob1 sends the next of a queue in a
+ * callback, which may be long, and the stack short. The caller has retained its endpoint. */
+void btl_ib_frag_left(btl_ib_frag_t *frag);
+
+/* Call the callbacks that wait for that. */
+void btl_ib_frag_complete_ready(void);
 
 /* The engine handed every byte to the transport; and: it needs the fragment no longer, with status
  * 0 or a negative errno. */

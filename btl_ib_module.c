@@ -147,12 +147,15 @@ static void drain_end(void)
 static bool drain_poll(uint64_t deadline)
 {
     const uint64_t now = btl_ib_now();
+    int events;
 
     if (now >= deadline) {
         return false;
     }
     (void) btl_ib_poll_throttle_due(&mca_btl_ib_component.throttle, now);
-    if (0 == btl_ib_poll_engine(now)) {
+    events = btl_ib_poll_engine(now);
+    btl_ib_frag_complete_ready();
+    if (0 == events) {
         btl_ib_unlock();
         usleep(DRAIN_PAUSE);
         btl_ib_lock();
@@ -185,6 +188,7 @@ static bool all_drained(struct mca_btl_base_endpoint_t **endpoints, size_t count
 static void remove_endpoint(btl_ib_endpoint_t *endpoint)
 {
     btl_ib_endpoint_close(endpoint);
+    btl_ib_frag_complete_ready();
     btl_ib_frag_fail_all(endpoint, true);
     btl_ib_rdma_fail_all(endpoint, true);
     btl_ib_endpoint_remove(endpoint);

@@ -123,7 +123,6 @@ static mca_btl_base_descriptor_t *module_prepare_src(mca_btl_base_module_t *btl,
  * way. */
 static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
 {
-    const bool owned = btl_ib_frag_is_owned(frag);
     const bool quiet = btl_ib_frag_is_quiet(frag);
 
     if (tag >= MCA_BTL_TAG_MAX || NULL == mca_btl_base_active_message_trigger[tag].cbfunc) {
@@ -133,15 +132,15 @@ static int send_to_self(btl_ib_frag_t *frag, mca_btl_base_tag_t tag)
     }
     btl_ib_compat_deliver(&frag->endpoint->module->super, frag->endpoint, tag, frag->segments,
                           frag->base.des_segment_count);
-    if (!quiet) {
-        btl_ib_lock();
-        btl_ib_frag_complete(frag, OPAL_SUCCESS);
-        btl_ib_unlock();
-    }
-    if (owned) {
+    if (quiet) {
         btl_ib_frag_return(frag);
+        return 1;
     }
-    return quiet ? 1 : OPAL_SUCCESS;
+    btl_ib_lock();
+    OBJ_RETAIN(frag->endpoint); /* until it is given back */
+    btl_ib_frag_left(frag);
+    btl_ib_unlock();
+    return OPAL_SUCCESS;
 }
 
 static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -183,9 +182,9 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     }
     btl_ib_poll_throttle_reset(&mca_btl_ib_component.throttle);
     if (1 == rc && !quiet) {
-        btl_ib_frag_complete(frag, OPAL_SUCCESS);
-    }
-    if (0 != rc) {
+        btl_ib_frag_left(frag);
+        rc = 0;
+    } else if (0 != rc) {
         OBJ_RELEASE(endpoint);
     }
     btl_ib_unlock();
@@ -193,10 +192,8 @@ static int module_send(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_
     if (rc <= 0) {
         return btl_ib_opal_status(rc);
     }
-    if (owned) {
-        btl_ib_frag_return(frag);
-    }
-    return quiet ? 1 : OPAL_SUCCESS;
+    btl_ib_frag_return(frag); /* quiet ones are owned */
+    return 1;
 }
 
 /* Send a header and data at once. On false nothing was sent and the convertor is where it was. */

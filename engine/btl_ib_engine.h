@@ -436,7 +436,8 @@ uint32_t btl_ib_conn_segment_max(const btl_ib_conn_t *conn);
  *   1          copied and handed to the transport: the message and its memory are the caller's
  *              again, and no callback comes;
  *   0          kept: on_sent and then on_done are called, each once. It may wait for the next turn,
- *              to be coalesced with others;
+ *              to be coalesced with others. Within a callback none of them is called before this
+ *              returns, but by a turn, or after that callback;
  *   -EPIPE     the connection is dead or closed: the message is the caller's;
  *   -EMSGSIZE  longer than eager_max: the same.
  * Messages of one channel leave in the order of calls.

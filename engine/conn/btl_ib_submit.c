@@ -297,6 +297,16 @@ bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
     return true;
 }
 
+/* A call that sends ends. Within a callback the call further out calls those that are due: if each
+ * sends the next of a long queue, the stack must not grow with all of them. */
+static void end_call(btl_ib_engine_t *engine)
+{
+    if (engine->lifetime.depth == 1) {
+        btl_ib_completion_callbacks(engine);
+    }
+    btl_ib_engine_leave(engine);
+}
+
 int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
 {
     btl_ib_engine_t *engine = conn->engine;
@@ -336,8 +346,7 @@ int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
     } else {
         btl_ib_send_push(conn);
     }
-    btl_ib_completion_callbacks(engine);
-    btl_ib_engine_leave(engine);
+    end_call(engine);
     return 0;
 }
 
@@ -368,8 +377,7 @@ int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
     } else {
         btl_ib_send_push(conn);
     }
-    btl_ib_completion_callbacks(engine);
-    btl_ib_engine_leave(engine);
+    end_call(engine);
     return 0;
 }
 

@@ -199,13 +199,50 @@ static void test_away(void **state)
     }
 }
 
+/* ---- callbacks that send the next of a queue ---- */
+
+enum { QUEUED = 60 };
+
+static int deepest;
+
+/* As a PML that had no memory for more than one message at a time. */
+static void send_next(bench_host_t *host)
+{
+    bench_t *bench = host->bench;
+
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    if (host->index == 0 && bench->message_count < QUEUED) {
+        (void) bench_send(bench, 0, 1, 2000 + some(3000), 1);
+    } else if (host->index == 0 && bench->op_count < QUEUED) {
+        (void) bench_op(bench, 0, 1, (btl_ib_op_kind_t) (bench->op_count % 3), 8);
+    }
+    depth--;
+}
+
+/* Each callback that sends the next message must not find itself within the one before: a queue may
+ * be long, and a stack short. */
+static void test_queue(void **state)
+{
+    (void) state;
+    bench_t *bench = job();
+    deepest = 0;
+    random_state = 1;
+    bench->called = send_next;
+    (void) bench_send(bench, 0, 1, 5000, 1);
+    assert_true(bench_settle(bench, SECOND));
+    assert_int_equal(bench->message_count, QUEUED);
+    assert_int_equal(deepest, 1);
+    each_delivered_once(bench);
+    end(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),
-        cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_first_batch),
-        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_traffic),     cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_first_batch), cmocka_unit_test(test_away),
+        cmocka_unit_test(test_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

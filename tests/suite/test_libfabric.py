@@ -20,6 +20,7 @@ JOBS = [
         ofi(program, 2, 2, "loss1", limit=90, marks="full" * (program != "randsize")))),
     ofi("twosends seconds=3 bytes=850 bound=1000", 2, 2, "lost1", marks="alone full"),
     ofi("killed", 3, 3),
+    ofi("stack seconds=0.3", 2, 2, "loss1", marks="full"),
     *(ofi(program, 2, 2, "loss5", limit=90, marks="full")
       for program in ("datatypes", "spawn", "churn")),
     *(ofi(program, 4, 4, "all", limit=90, marks="full" * (program != "sends"))

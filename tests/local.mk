@@ -210,7 +210,8 @@ check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 endif
 # Sets of programs, for pytest (tests/runner), which makes what the chosen tests need.
-unit-programs: $(unit_tests)
+unit-programs: $(BUILT_SOURCES) # which their dependencies do not know before they were compiled once
+	@$(MAKE) $(AM_MAKEFLAGS) $(unit_tests)
 sim-programs: tests/sim/btl_ib_sim
 cost-programs: tests/cost/engine_cost
 fuzz-programs: $(fuzz_targets)

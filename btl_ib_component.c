@@ -346,6 +346,7 @@ static bool make_modules(btl_ib_component_t *component)
     }
     count = btl_ib_open_devices(&request, opened);
     free(rejected);
+    btl_ib_report_libraries();
     btl_ib_reopen_init(&component->reopen, &request, opened, count);
     for (uint32_t i = 0; i < count; ++i) {
         btl_ib_module_t *module = btl_ib_module_create(i, opened[i].transport, opened[i].bandwidth);

@@ -41,10 +41,14 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
     AS_IF([test "x$with_ib_btl" = xno],[btl_ib_happy="no, turned off"])
     AC_MSG_RESULT([$btl_ib_happy])
 
+    AC_CHECK_TOOLS([BTL_IB_READELF],[readelf llvm-readelf eu-readelf])
+    btl_ib_runpath=
+    _BTL_IB_CHECK_DLOPEN
     _BTL_IB_CHECK_OFI
     _BTL_IB_CHECK_VERBS
     _BTL_IB_CHECK_CRYPTO
     _BTL_IB_CHECK_HWLOC
+    AC_SUBST([BTL_IB_RUNPATH],[$btl_ib_runpath])
 
     m4_ifdef([btl_ib_out_of_tree],[],[
         # 5.0 names its library in OPAL_LIB_NAME, 4.1 puts a prefix before its fixed name.
@@ -52,14 +56,44 @@ AC_DEFUN([MCA_opal_btl_ib_CONFIG],[
             [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"$OPAL_LIB_NAME.la"],
             [BTL_IB_OPAL_LIBS='$(top_builddir)/opal/lib'"${OPAL_LIB_PREFIX}open-pal.la"])
         OPAL_SUMMARY_ADD([[Transports]],[[Datagram fabrics (ib)]],[[btl_ib]],[$btl_ib_happy])
-        dnl Open MPI's wrapper compilers add these where the component is part of a static libopen-pal.
-        btl_ib_LDFLAGS=$BTL_IB_OFI_LDFLAGS
-        btl_ib_LIBS="$BTL_IB_OFI_LIBS $BTL_IB_VERBS_LIBS $BTL_IB_CRYPTO_LIBS $BTL_IB_HWLOC_LIBS"
+        dnl Open MPI's wrapper compilers add this where the component is part of a static libopen-pal.
+        btl_ib_LIBS=$BTL_IB_DL_LIBS
         _BTL_IB_CHECK_CMOCKA
     ])
     AC_SUBST([BTL_IB_OPAL_LIBS])
 
     AS_IF([test "$btl_ib_happy" = yes],[$1],[$2])
+])dnl
+
+# _BTL_IB_CHECK_DLOPEN
+# --------------------
+# Sets BTL_IB_DL_LIBS, which is empty with glibc 2.34 and later.
+AC_DEFUN([_BTL_IB_CHECK_DLOPEN],[
+    btl_ib_save_LIBS=$LIBS
+    BTL_IB_DL_LIBS=
+    AC_SEARCH_LIBS([dlopen],[dl],[AS_CASE([$ac_cv_search_dlopen],[-l*],[BTL_IB_DL_LIBS=$ac_cv_search_dlopen])])
+    LIBS=$btl_ib_save_LIBS
+    AC_SUBST([BTL_IB_DL_LIBS])
+])dnl
+
+# _BTL_IB_LOADED(variable, name, libraries, function)
+# ---------------------------------------------------
+# Sets the variable to what the component loads, libNAME.so.1 or so: what it would need if it was linked with these
+# libraries. Where the linker found that outside of the system's directories it is looked for there, too.
+AC_DEFUN([_BTL_IB_LOADED],[
+    btl_ib_save_LIBS=$LIBS
+    LIBS="$3 $LIBS"
+    $1=
+    AC_MSG_CHECKING([which lib$2 is loaded])
+    AC_LINK_IFELSE([AC_LANG_CALL([],[$4])],
+        [$1=`$BTL_IB_READELF -d conftest$EXEEXT | sed -n 's/.*NEEDED.*\@<:@\(lib$2\.so@<:@^@:>@@:>@*\).*/\1/p'`
+         btl_ib_dir=`$CC $CFLAGS $LDFLAGS -o conftest$EXEEXT conftest.$ac_ext -Wl,-t $LIBS 2>&1 |
+            sed -n 's,^\(/.*\)/lib$2\.so@<:@.0-9@:>@*$,\1,p' | sed 1q`
+         AS_CASE([$btl_ib_dir],
+            [""|/lib*|/usr/lib*],[],
+            [btl_ib_runpath="$btl_ib_runpath -R $btl_ib_dir"])])
+    LIBS=$btl_ib_save_LIBS
+    AC_MSG_RESULT([${$1:-none}])
 ])dnl
 
 # _BTL_IB_CHECK_CMOCKA
@@ -81,7 +115,7 @@ AC_DEFUN([_BTL_IB_CHECK_CMOCKA],[
 
 # _BTL_IB_CHECK_CRYPTO
 # --------------------
-# Sets btl_ib_crypto_happy and BTL_IB_CRYPTO_LIBS: libcrypto of OpenSSL 3.0 or later, which knows
+# Sets btl_ib_crypto_happy and BTL_IB_CRYPTO_CPPFLAGS: libcrypto of OpenSSL 3.0 or later, which knows
 # EVP_KDF_fetch. Without it only btl_ib_auth none is possible.
 AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
     btl_ib_crypto_happy=no
@@ -94,16 +128,17 @@ AC_DEFUN([_BTL_IB_CHECK_CRYPTO],[
     AS_IF([test "$with_ib_crypto" != no],
         [AC_CHECK_HEADER([openssl/kdf.h],
             [AC_CHECK_LIB([crypto],[EVP_KDF_fetch],
-                [btl_ib_crypto_happy=yes
-                 BTL_IB_CRYPTO_LIBS=-lcrypto])])
+                [_BTL_IB_LOADED([btl_ib_crypto_file],[crypto],[-lcrypto],[EVP_KDF_fetch])
+                 AS_IF([test -n "$btl_ib_crypto_file"],[btl_ib_crypto_happy=yes])])])
          AS_IF([test "$btl_ib_crypto_happy$with_ib_crypto" = noyes],
             [AC_MSG_ERROR([libcrypto of OpenSSL 3 was not found (Debian: libssl-dev)])])])
-    AC_SUBST([BTL_IB_CRYPTO_LIBS])
+    BTL_IB_CRYPTO_CPPFLAGS="-DBTL_IB_CRYPTO_FILE='\"$btl_ib_crypto_file\"'"
+    AC_SUBST([BTL_IB_CRYPTO_CPPFLAGS])
 ])dnl
 
 # _BTL_IB_CHECK_HWLOC
 # -------------------
-# Sets btl_ib_hwloc_happy, BTL_IB_HWLOC_CPPFLAGS and BTL_IB_HWLOC_LIBS: hwloc 2.1 or later, the one that Open MPI
+# Sets btl_ib_hwloc_happy, BTL_IB_HWLOC_CPPFLAGS, and BTL_IB_HWLOC_LIBS for tests: hwloc 2.1 or later, the one that Open MPI
 # uses, or another beside it. Without it btl_ib_locality does nothing.
 AC_DEFUN([_BTL_IB_CHECK_HWLOC],[
     btl_ib_hwloc_happy=no
@@ -115,12 +150,14 @@ AC_DEFUN([_BTL_IB_CHECK_HWLOC],[
         [AC_MSG_ERROR([--with-ib-hwloc is auto, yes or no; for an hwloc elsewhere set CPPFLAGS and LDFLAGS])])
     AS_IF([test "$with_ib_hwloc" != no],
         [AC_CHECK_DECL([HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED],
-            [AC_CHECK_LIB([hwloc],[hwloc_topology_abi_check],[btl_ib_hwloc_happy=yes])],[],
+            [AC_CHECK_LIB([hwloc],[hwloc_topology_abi_check],
+                [_BTL_IB_LOADED([btl_ib_hwloc_file],[hwloc],[-lhwloc],[hwloc_topology_abi_check])
+                 AS_IF([test -n "$btl_ib_hwloc_file"],[btl_ib_hwloc_happy=yes])])],[],
             [#include <hwloc.h>])
          AS_IF([test "$btl_ib_hwloc_happy$with_ib_hwloc" = noyes],
             [AC_MSG_ERROR([hwloc 2.1 or later was not found (Debian: libhwloc-dev)])])])
     AS_IF([test "$btl_ib_hwloc_happy" = yes],
-        [BTL_IB_HWLOC_CPPFLAGS=-DBTL_IB_HAVE_HWLOC=1
+        [BTL_IB_HWLOC_CPPFLAGS="-DBTL_IB_HAVE_HWLOC=1 -DBTL_IB_HWLOC_FILE='\"$btl_ib_hwloc_file\"'"
          BTL_IB_HWLOC_LIBS=-lhwloc])
     AC_SUBST([BTL_IB_HWLOC_CPPFLAGS])
     AC_SUBST([BTL_IB_HWLOC_LIBS])
@@ -128,7 +165,7 @@ AC_DEFUN([_BTL_IB_CHECK_HWLOC],[
 
 # _BTL_IB_CHECK_VERBS
 # -------------------
-# Sets btl_ib_verbs_happy and BTL_IB_VERBS_LIBS: libibverbs of rdma-core 32 or later, which tells all addresses of
+# Sets btl_ib_verbs_happy and BTL_IB_VERBS_CPPFLAGS: libibverbs of rdma-core 32 or later, which tells all addresses of
 # a port at once (ibv_query_gid_table), and librdmacm.
 AC_DEFUN([_BTL_IB_CHECK_VERBS],[
     btl_ib_verbs_happy=no
@@ -142,11 +179,16 @@ AC_DEFUN([_BTL_IB_CHECK_VERBS],[
         [AC_CHECK_HEADER([infiniband/verbs.h],
             [AC_CHECK_HEADER([rdma/rdma_cma.h],
                 [AC_CHECK_LIB([ibverbs],[_ibv_query_gid_table],
-                    [AC_CHECK_LIB([rdmacm],[rdma_create_id],[btl_ib_verbs_happy=yes],[],[-libverbs])])])])
+                    [AC_CHECK_LIB([rdmacm],[rdma_create_id],
+                        [_BTL_IB_LOADED([btl_ib_verbs_file],[ibverbs],[-libverbs],[_ibv_query_gid_table])
+                         _BTL_IB_LOADED([btl_ib_verbs_cm_file],[rdmacm],[-lrdmacm -libverbs],[rdma_create_id])
+                         AS_IF([test -n "$btl_ib_verbs_file" && test -n "$btl_ib_verbs_cm_file"],
+                            [btl_ib_verbs_happy=yes])],
+                        [],[-libverbs])])])])
          AS_IF([test "$btl_ib_verbs_happy$with_ib_verbs" = noyes],
             [AC_MSG_ERROR([rdma-core 32 or later was not found (Debian: libibverbs-dev librdmacm-dev)])])])
-    AS_IF([test "$btl_ib_verbs_happy" = yes],[BTL_IB_VERBS_LIBS="-lrdmacm -libverbs"])
-    AC_SUBST([BTL_IB_VERBS_LIBS])
+    BTL_IB_VERBS_CPPFLAGS="-DBTL_IB_VERBS_FILE='\"$btl_ib_verbs_file\"' -DBTL_IB_VERBS_CM_FILE='\"$btl_ib_verbs_cm_file\"'"
+    AC_SUBST([BTL_IB_VERBS_CPPFLAGS])
     # For the log only: no header tells it.
     BTL_IB_VERBS_VERSION=`${PKG_CONFIG:-pkg-config} --modversion libibverbs 2>/dev/null`
     AS_IF([test -z "$BTL_IB_VERBS_VERSION"],[BTL_IB_VERBS_VERSION=unknown])
@@ -155,7 +197,7 @@ AC_DEFUN([_BTL_IB_CHECK_VERBS],[
 
 # _BTL_IB_CHECK_OFI
 # -----------------
-# Sets btl_ib_ofi_happy, BTL_IB_OFI_CPPFLAGS, BTL_IB_OFI_LDFLAGS and BTL_IB_OFI_LIBS. Inside Open
+# Sets btl_ib_ofi_happy and BTL_IB_OFI_CPPFLAGS, and BTL_IB_OFI_LDFLAGS and BTL_IB_OFI_LIBS for tests. Inside Open
 # MPI its own check answers, so that its --with-ofi=DIR holds for us too.
 AC_DEFUN([_BTL_IB_CHECK_OFI],[
     btl_ib_ofi_happy=no
@@ -182,6 +224,12 @@ AC_DEFUN([_BTL_IB_CHECK_OFI],[
              BTL_IB_OFI_LDFLAGS="$btl_ib_opal_ofi_LDFLAGS $opal_ofi_LDFLAGS"
              BTL_IB_OFI_LIBS="$btl_ib_opal_ofi_LIBS $opal_ofi_LIBS"])
     ])
+    AS_IF([test "$btl_ib_ofi_happy" = yes],
+        [_BTL_IB_LOADED([btl_ib_ofi_file],[fabric],[$BTL_IB_OFI_LDFLAGS $BTL_IB_OFI_LIBS],[fi_getinfo])
+         BTL_IB_OFI_CPPFLAGS="$BTL_IB_OFI_CPPFLAGS -DBTL_IB_OFI_FILE='\"$btl_ib_ofi_file\"'"
+         AS_IF([test -z "$btl_ib_ofi_file"],
+            [AS_IF([test "x$with_ofi" = xyes],[AC_MSG_ERROR([libfabric is no shared library])])
+             btl_ib_ofi_happy=no])])
     AC_SUBST([BTL_IB_OFI_CPPFLAGS])
     AC_SUBST([BTL_IB_OFI_LDFLAGS])
     AC_SUBST([BTL_IB_OFI_LIBS])

@@ -10,10 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
+#include "openssl_library.h"
 
 /* Prepared keys kept: as many connections and directions as are busy at a time. Preparing one again
  * takes about as long as the tag of a short datagram. */
@@ -130,14 +127,14 @@ static const btl_ib_aead_ops_t openssl_ops = {
     .close = close_all,
 };
 
-bool btl_ib_aead_available(void)
+bool btl_ib_aead_available(char *why, size_t len)
 {
-    return true;
+    return btl_ib_openssl_load(why, len);
 }
 
 btl_ib_aead_t *btl_ib_aead_open(void)
 {
-    openssl_t *self = calloc(1, sizeof(*self));
+    openssl_t *self = btl_ib_openssl_load(NULL, 0) ? calloc(1, sizeof(*self)) : NULL;
 
     if (self == NULL) {
         return NULL;

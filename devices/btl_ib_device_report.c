@@ -11,13 +11,13 @@
 
 #include "btl_ib_help.h"
 #include "btl_ib_verbose.h"
+#include "rdma_present.h"
 
 /* Bytes for so many lines with a name and a reason of full length. */
 #define LIST_SIZE (BTL_IB_REJECTED_MAX * sizeof(btl_ib_rejected_device_t) + 64)
 
 void btl_ib_report_transports(void)
 {
-    void (*last)(char *out, size_t len) = NULL; /* types of one library are neighbours */
     char text[160] = "";
 
     if (!btl_ib_is_verbose(1)) {
@@ -31,11 +31,21 @@ void btl_ib_report_transports(void)
                  NULL != type->wire ? "/" : "", NULL != type->wire ? type->wire : "");
     }
     BTL_IB_VERBOSE(1, "transports built: %s", text);
+}
+
+void btl_ib_report_libraries(void)
+{
+    void (*last)(bool load, char *out, size_t len) = NULL; /* types of one library are neighbours */
+    char text[256];
+
+    if (!btl_ib_is_verbose(1) || 0 != opal_process_info.my_local_rank) {
+        return;
+    }
     for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
         if (NULL != type->library && last != type->library) {
-            type->library(text, sizeof(text));
+            type->library(false, text, sizeof(text));
             BTL_IB_VERBOSE(1, "%s", text);
         }
         last = type->library;

@@ -12,8 +12,12 @@
 #include "btl_ib_rejected_devices.h"
 #include "device_filter.h"
 
-/* Transports that were built and their libraries, at verbose level 1. */
+/* Transports that were built, at verbose level 1. */
 void btl_ib_report_transports(void);
+
+/* Their libraries, the same by one process of a host: after devices were looked for, which loads
+ * those that are needed. */
+void btl_ib_report_libraries(void);
 
 /* May any transport be used? */
 bool btl_ib_any_transport(const btl_ib_params_t *params);

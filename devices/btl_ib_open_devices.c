@@ -21,6 +21,7 @@
 #include "btl_ib_verbose.h"
 #include "btl_ib_wire_choice.h"
 #include "host_only_interfaces.h"
+#include "rdma_present.h"
 
 /* Mbit/s of a device that does not say. */
 #define BANDWIDTH_UNKNOWN 1000
@@ -336,7 +337,7 @@ static void open_types(search_t *search, const char *name)
 /* Open the first transport that has something to open: RDMA devices before others. */
 static void open_any(search_t *search)
 {
-    for (int pass = btl_ib_rdma_present() ? 0 : 1; pass < 2; ++pass) {
+    for (int pass = btl_ib_rdma_active() ? 0 : 1; pass < 2; ++pass) {
         search->wishes.filter.rdma_only = 0 == pass;
         if (goes_on(search)) {
             /* the second pass looks again at what the first rejected */

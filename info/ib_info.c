@@ -54,8 +54,8 @@ static void print_transports(btl_ib_info_out_t *out)
 /* "libfabric: built with 1.17, running 1.17" of each library. */
 static void print_libraries(btl_ib_info_out_t *out)
 {
-    void (*last)(char *text, size_t len) = NULL; /* types of one library are neighbours */
-    char text[160];
+    void (*last)(bool load, char *text, size_t len) = NULL; /* of neighbours of one library */
+    char text[256];
 
     btl_ib_info_object(out, "libraries", "library");
     for (size_t i = 0; NULL != btl_ib_transport_types[i]; ++i) {
@@ -66,14 +66,18 @@ static void print_libraries(btl_ib_info_out_t *out)
             continue;
         }
         last = type->library;
-        type->library(text, sizeof(text));
+        type->library(true, text, sizeof(text));
         colon = strchr(text, ':');
         if (NULL != colon) {
             *colon = '\0';
             btl_ib_info_text(out, text, colon + 2);
         }
     }
-    btl_ib_info_text(out, "cryptography", btl_ib_aead_available() ? "libcrypto" : "none");
+    snprintf(text, sizeof(text), "none: ");
+    btl_ib_info_text(out, "cryptography",
+                     btl_ib_aead_available(text + strlen(text), sizeof(text) - strlen(text))
+                         ? "libcrypto"
+                         : text);
     btl_ib_info_object_end(out);
 }
 

@@ -13,11 +13,11 @@
 #include "btl_ib_verbose.h"
 
 static const char *const topics[BTL_IB_DIAGS] = {
-    [BTL_IB_DIAG_NO_FILES] = "no device file",    [BTL_IB_DIAG_NO_PERMISSION] = "no permission",
-    [BTL_IB_DIAG_PORT_DOWN] = "port not active",  [BTL_IB_DIAG_LOCKED_MEMORY] = "locked memory",
-    [BTL_IB_DIAG_PARTITION] = "not in partition", [BTL_IB_DIAG_PORT_ERROR] = "port error",
-    [BTL_IB_DIAG_IDENTITY] = "address lost",      [BTL_IB_DIAG_FATAL] = "device error",
-    [BTL_IB_DIAG_MIGRATED] = "path migrated",
+    [BTL_IB_DIAG_NO_LIBRARY] = "no library",       [BTL_IB_DIAG_NO_FILES] = "no device file",
+    [BTL_IB_DIAG_NO_PERMISSION] = "no permission", [BTL_IB_DIAG_PORT_DOWN] = "port not active",
+    [BTL_IB_DIAG_LOCKED_MEMORY] = "locked memory", [BTL_IB_DIAG_PARTITION] = "not in partition",
+    [BTL_IB_DIAG_PORT_ERROR] = "port error",       [BTL_IB_DIAG_IDENTITY] = "address lost",
+    [BTL_IB_DIAG_FATAL] = "device error",          [BTL_IB_DIAG_MIGRATED] = "path migrated",
 };
 
 /* Diagnostics about a peer. */

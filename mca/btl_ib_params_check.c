@@ -293,13 +293,16 @@ static bool check_stats(const btl_ib_params_t *params)
 
 static bool check_together(const btl_ib_params_t *params)
 {
+    char why[160];
+
     if ('\0' != text_of(params->if_include)[0] && '\0' != text_of(params->if_exclude)[0]) {
         BTL_IB_SHOW_HELP("include and exclude", opal_process_info.nodename, params->if_include,
                          params->if_exclude);
         return false;
     }
-    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed && !btl_ib_aead_available()) {
-        BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->auth);
+    if (btl_ib_guard_ops(btl_ib_params_guard(params))->keyed
+        && !btl_ib_aead_available(why, sizeof(why))) {
+        BTL_IB_SHOW_HELP("no cryptography", opal_process_info.nodename, params->auth, why);
         return false;
     }
     return true;

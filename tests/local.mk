@@ -5,8 +5,8 @@
 
 TESTS =
 check_PROGRAMS =
-lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la
-lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto \
+lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la libbtl_ib_loader.la $(BTL_IB_DL_LIBS)
+lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto -I$(srcdir)/loader \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
 component_units = -I$(srcdir)/connectivity -I$(srcdir)/devices -I$(srcdir)/devices/locality -I$(srcdir)/mca \
@@ -21,6 +21,8 @@ endif
 # What has no flags and libraries of its own is a unit test, so that most of them need no lines here.
 AM_CPPFLAGS = $(lower_cppflags) $(CMOCKA_CFLAGS)
 LDADD = libbtl_ib_bench.la $(lower_layers) $(CMOCKA_LIBS) -lm
+# For what stands in for libraries, which are loaded when they are needed (loader/).
+AM_LDFLAGS += -export-dynamic
 
 #
 # The bench: whole engines with a network in the test's hands
@@ -98,6 +100,7 @@ unit_tests = \
     tests/unit/test_insider_claims \
     tests/unit/test_insider_onesided \
     tests/unit/test_host_only_interfaces \
+    tests/unit/test_library \
     tests/unit/test_list \
     tests/unit/test_locality \
     tests/unit/test_modex \
@@ -113,6 +116,7 @@ unit_tests = \
     tests/unit/test_pool \
     tests/unit/test_protocol \
     tests/unit/test_queues \
+    tests/unit/test_rdma_present \
     tests/unit/test_icmp \
     tests/unit/test_reasm \
     tests/unit/test_reentry \
@@ -152,7 +156,8 @@ endif
 endif
 if BTL_IB_HAVE_HWLOC
 unit_tests += tests/unit/test_topology
-tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/locality/btl_ib_topology.c
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/locality/btl_ib_hwloc.c \
+    devices/locality/btl_ib_topology.c
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_HWLOC_CPPFLAGS) \
     -DBTL_IB_TOPOLOGIES='"$(abs_srcdir)/tests/unit/topology"'
 tests_unit_test_topology_LDADD = $(LDADD) $(BTL_IB_HWLOC_LIBS)
@@ -274,6 +279,7 @@ tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl
 tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)
 tests_unit_test_rc_device_SOURCES = tests/unit/test_rc_device.c $(rc_test_sources)
+tests_unit_test_rc_device_LDADD = $(LDADD) -libverbs
 tests_unit_test_rc_eager_SOURCES = tests/unit/test_rc_eager.c $(rc_test_sources)
 tests_unit_test_rc_many_SOURCES = tests/unit/test_rc_many.c $(rc_test_sources)
 tests_unit_test_rc_queues_SOURCES = tests/unit/test_rc_queues.c $(rc_test_sources)
@@ -315,9 +321,11 @@ tests_unit_test_footprint_ud_LDFLAGS = $(counted_ldflags)
 tests_unit_test_ofi_SOURCES = tests/unit/test_ofi.c tests/unit/transports.c
 tests_unit_test_ofi_modes_SOURCES = tests/unit/test_ofi_modes.c tests/unit/fake_provider.c \
     tests/unit/fake_provider.h
+tests_unit_test_ofi_modes_LDADD = $(LDADD) $(BTL_IB_OFI_LIBS)
 ud_test_sources = tests/unit/fake_device.c tests/unit/fake_verbs.c tests/unit/said.c \
     tests/unit/ud_inside.c tests/unit/ud_pair.c
 tests_unit_test_ud_devices_SOURCES = tests/unit/test_ud_devices.c $(ud_test_sources)
+tests_unit_test_ud_devices_LDADD = $(LDADD) -libverbs
 tests_unit_test_ud_peers_SOURCES = tests/unit/test_ud_peers.c $(ud_test_sources)
 tests_unit_test_ud_traffic_SOURCES = tests/unit/test_ud_traffic.c $(ud_test_sources)
 tests_unit_test_verbs_gid_SOURCES = tests/unit/test_verbs_gid.c tests/unit/fake_device.c \

@@ -5,7 +5,7 @@
 
 #include "device_info.h"
 
-#include <dlfcn.h>
+#include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <stdio.h>
@@ -76,13 +76,4 @@ void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len)
     }
     snprintf(out, len, "driver %s, firmware %s, link %s, MTU %s", shown(facts->driver),
              shown(facts->firmware), speed, mtu);
-}
-
-void btl_ib_facts_library(const void *address, char *out, size_t len)
-{
-    Dl_info info;
-    char *path = dladdr(address, &info) != 0 ? realpath(info.dli_fname, NULL) : NULL;
-
-    snprintf(out, len, "%s", path != NULL ? base_name(path) : "unknown");
-    free(path);
 }

@@ -29,8 +29,4 @@ void btl_ib_facts_driver(const char *class, const char *name, char *out, size_t 
 /* "driver mlx5_core, firmware 16.35.2000, link 100000 Mbit/s, MTU 4096" */
 void btl_ib_facts_format(const btl_ib_facts_t *facts, char *out, size_t len);
 
-/* The name of the file that the function at `address` was loaded from, symbolic links resolved:
- * "libibverbs.so.1.14.44.0". "unknown" if that cannot be told. */
-void btl_ib_facts_library(const void *address, char *out, size_t len);
-
 #endif

@@ -5,8 +5,6 @@
 
 #include "transport.h"
 
-#include <dirent.h>
-
 #include "udp.h"
 
 #ifdef BTL_IB_HAVE_OFI
@@ -27,16 +25,3 @@ const btl_ib_transport_type_t *const btl_ib_transport_types[] = {
 #endif
     NULL,
 };
-
-bool btl_ib_rdma_present(void)
-{
-    DIR *dir = opendir("/sys/class/infiniband");
-    const struct dirent *entry = NULL;
-
-    while (dir != NULL && (entry = readdir(dir)) != NULL && entry->d_name[0] == '.') {
-    }
-    if (dir != NULL) {
-        (void) closedir(dir);
-    }
-    return entry != NULL;
-}

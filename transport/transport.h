@@ -285,6 +285,7 @@ typedef void (*btl_ib_log_fn_t)(void *context, int level, const char *format, ..
 /* Why a device cannot be used, where an administrator or the user can help, and failures of devices
  * in use. The comment says what `detail` has. */
 typedef enum btl_ib_diagnostic {
+    BTL_IB_DIAG_NO_LIBRARY,    /* a library that its transport needs cannot be loaded; why */
     BTL_IB_DIAG_NO_FILES,      /* its file in /dev/infiniband is missing; which */
     BTL_IB_DIAG_NO_PERMISSION, /* it may not be opened */
     BTL_IB_DIAG_PORT_DOWN,     /* the port is not active; its state */
@@ -455,16 +456,13 @@ typedef struct btl_ib_transport_type {
     /* As text: driver, firmware, link speed and MTU of such a device. */
     void (*describe)(const btl_ib_device_t *device, char *out, size_t len);
 
-    /* As text: the library below, as built with and as it runs. NULL: only the C library. */
-    void (*library)(char *out, size_t len);
+    /* As text: the library below, as built with, and as it runs, or why it does not: it is loaded
+     * by devices(), or here with `load`. NULL: only the C library. */
+    void (*library)(bool load, char *out, size_t len);
 } btl_ib_transport_type_t;
 
 /* All that were built in, in the order of preference; ends with NULL. */
 extern const btl_ib_transport_type_t *const btl_ib_transport_types[];
-
-/* Has this host any RDMA device (InfiniBand, RoCE, iWARP, usNIC, EFA)? It is asked first because
- * asking libfabric which ones takes 0.2 s. */
-bool btl_ib_rdma_present(void);
 
 /* A setting of the system that holds a transport back. */
 typedef struct btl_ib_limit {

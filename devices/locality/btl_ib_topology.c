@@ -9,8 +9,9 @@
 
 #ifdef BTL_IB_HAVE_HWLOC
 
-#include <hwloc.h>
 #include <string.h>
+
+#include "btl_ib_hwloc.h"
 
 /* ---- the tree ---- */
 
@@ -60,7 +61,11 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
 {
     hwloc_bitmap_t bound;
 
-    *topology = (btl_ib_topology_t){.tree = shared};
+    *topology = (btl_ib_topology_t){.tree = NULL};
+    if (!btl_ib_hwloc_load(NULL, 0)) {
+        return "hwloc cannot be loaded";
+    }
+    topology->tree = shared;
     if (NULL == shared || !is_complete(shared)) {
         topology->tree = load();
         topology->own = true;
@@ -79,7 +84,9 @@ const char *btl_ib_topology_open(btl_ib_topology_t *topology, void *shared)
 
 void btl_ib_topology_close(btl_ib_topology_t *topology)
 {
-    hwloc_bitmap_free(topology->bound);
+    if (NULL != topology->bound) {
+        hwloc_bitmap_free(topology->bound);
+    }
     if (topology->own && NULL != topology->tree) {
         hwloc_topology_destroy(topology->tree);
     }

@@ -108,7 +108,7 @@ static const btl_ib_aead_ops_t watch_ops = {watch_derive, watch_seal, watch_open
 
 uint32_t guard_kinds(void)
 {
-    return btl_ib_aead_available() ? BTL_IB_GUARD_KINDS : BTL_IB_GUARD_INTEGRITY;
+    return btl_ib_aead_available(NULL, 0) ? BTL_IB_GUARD_KINDS : BTL_IB_GUARD_INTEGRITY;
 }
 
 void guard_choose(sim_t *sim, btl_ib_guard_kind_t kind)

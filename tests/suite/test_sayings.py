@@ -60,10 +60,8 @@ def test_versions(run, mpi):
             f"rail 0: device lo on host {HOST}: driver .*, firmware .*, link .*, "
             f"MTU {mtu.read().strip()}",
         ]
-    expected += [r"libfabric: built with \d+\.\d+, running \d+\.\d+"] * mpi.has("OFI")
-    expected += [r"rdma-core: built with libibverbs .*, running libibverbs\.so\..*"] * mpi.has(
-        "VERBS"
-    )
+    expected += [r"libfabric: built with \d+\.\d+, not loaded"] * mpi.has("OFI")
+    expected += [r"rdma-core: built with libibverbs .*, not loaded"] * mpi.has("VERBS")
     output = mpi.job(
         run,
         2,

@@ -5,7 +5,9 @@
 
 #include "fake_device.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +17,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* Found as functions of a preloaded library are (btl_ib_library.h). */
+#pragma GCC visibility push(default)
 
 enum { EVENTS_MAX = 64 };
 
@@ -34,6 +39,7 @@ typedef struct fake_cq {
 int fake_objects;
 int fake_cqe;
 bool fake_poll_fails;
+bool fake_no_rdma;
 static struct ibv_async_event events[EVENTS_MAX];
 static int event_count;
 static int unacknowledged; /* of completion channels */
@@ -222,12 +228,25 @@ void ibv_ack_async_event(struct ibv_async_event *event)
     fake_objects--;
 }
 
+/* ---- the host ---- */
+
+DIR *opendir(const char *name)
+{
+    const bool ours = strcmp(name, "/sys/class/infiniband") == 0;
+
+    if (ours && fake_no_rdma) {
+        errno = ENOENT;
+        return NULL;
+    }
+    return fdopendir(open(ours ? "/" : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
 /* ---- all of it ---- */
 
 void fake_device_reset(void)
 {
     fake_objects = event_count = unacknowledged = 0;
-    fake_poll_fails = false;
+    fake_poll_fails = fake_no_rdma = false;
 }
 
 void fake_device_prepare(struct ibv_context *context)

@@ -22,6 +22,7 @@ extern int fake_objects;
 extern int fake_cqe; /* entries of the completion queue made last */
 
 extern bool fake_poll_fails; /* completion queues cannot be read */
+extern bool fake_no_rdma;    /* the kernel has no RDMA device */
 
 /* Nothing was made, nothing said. The completion queues of `context` are those here. */
 void fake_device_reset(void);

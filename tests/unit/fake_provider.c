@@ -30,6 +30,9 @@
 
 #include "fake_provider.h"
 
+/* Found as functions of a preloaded library are (btl_ib_library.h). */
+#pragma GCC visibility push(default)
+
 enum { GARBAGE = 0xee };
 
 fake_t fake;

@@ -15,6 +15,9 @@
 
 #include <cmocka.h>
 
+/* Found as functions of a preloaded library are (btl_ib_library.h). */
+#pragma GCC visibility push(default)
+
 enum {
     PORT_FIRST = 20000,
     NO_LISTENER = 8,

@@ -20,6 +20,9 @@
 
 #include "fake_rdma_state.h"
 
+/* Found as functions of a preloaded library are (btl_ib_library.h). */
+#pragma GCC visibility push(default)
+
 enum {
     WORD =
         12, /* bytes: what transports poll is there some day, though no queue pair reads it */

@@ -60,6 +60,7 @@ typedef struct fake {
     int pulled;  /* requests that were not over when their handle was destroyed */
     int regs;
     int fork_inits;
+    int lists;             /* of devices, asked for */
     uint16_t pkey_index;   /* of the last queue pair */
     struct ibv_ah_attr ah; /* of the last one */
     struct ibv_qp_cap cap; /* of the last queue pair, as it was asked for */

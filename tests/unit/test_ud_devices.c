@@ -52,8 +52,9 @@ static void test_devices(void **state)
     assert_int_equal(list[2].prefix_bits, 64);
     type->describe(&list[2], text, sizeof(text));
     assert_string_equal(text, "driver unknown, firmware 16.35.2000, link 100000 Mbit/s, MTU 1024");
-    type->library(text, sizeof(text));
+    type->library(false, text, sizeof(text));
     assert_memory_equal(text, "rdma-core: built with libibverbs ", 33);
+    assert_non_null(strstr(text, ", running libibverbs.so.1"));
     assert_int_equal(type->query(&list[0], 0, &attr), 0);
     assert_int_equal(attr.max_datagram, 1024);
     assert_int_equal(attr.registered_page, sysconf(_SC_PAGESIZE));
@@ -73,6 +74,25 @@ static void test_devices(void **state)
     assert_int_equal(type->devices(&search, &list), -EPERM);
     assert_int_equal(type->devices(&(btl_ib_search_t){.provider = "udp", .log = log_all}, &list),
                      0);
+}
+
+/* Where the kernel has no device libibverbs is not asked: it would warn on stderr of too little
+ * locked memory. */
+static void test_no_device(void **state)
+{
+    const btl_ib_search_t search = {.gid_index = -1, .log = log_all};
+    btl_ib_device_t *list;
+
+    (void) state;
+    fake_no_rdma = true;
+    assert_int_equal(type->devices(&search, &list), 0);
+    assert_int_equal(fake.lists, 0);
+    assert_int_equal(troubles, 0);
+    fake_no_rdma = false;
+    fake.devices = 0; /* but its file is missing */
+    assert_int_equal(type->devices(&search, &list), 0);
+    assert_int_equal(fake.lists, 1);
+    assert_int_equal(troubles, 1u << BTL_IB_DIAG_NO_FILES);
 }
 
 /* An interface with a hardware address of as many bytes as IPoIB's. */
@@ -547,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UD_TEST(test_devices),
+        UD_TEST(test_no_device),
         UD_TEST(test_interfaces),
         UD_TEST(test_fork),
         UD_TEST(test_gid_index),

@@ -13,7 +13,7 @@
 static int open_aead(void **state)
 {
     *state = btl_ib_aead_open();
-    return btl_ib_aead_available() && *state == NULL ? -1 : 0;
+    return btl_ib_aead_available(NULL, 0) && *state == NULL ? -1 : 0;
 }
 
 static int close_aead(void **state)

@@ -18,7 +18,6 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
 
 #include "footprint.h"
 #include "ofi_devices.h"

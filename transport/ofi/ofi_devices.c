@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_errno.h>
-
 #include "device_filter.h"
 #include "device_info.h"
 #include "net_interfaces.h"
@@ -271,24 +269,21 @@ void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len)
     snprintf(out, len, "libfabric provider %s, %s", device->provider, text);
 }
 
-void btl_ib_ofi_library(char *out, size_t len)
-{
-    const uint32_t running = fi_version();
-
-    snprintf(out, len, "libfabric: built with %u.%u, running %u.%u", FI_MAJOR_VERSION,
-             FI_MINOR_VERSION, FI_MAJOR(running), FI_MINOR(running));
-}
-
 int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
     const btl_ib_log_t *log = &search->log;
-    struct fi_info *hints = btl_ib_ofi_hints(provider);
     struct ifaddrs *interfaces = NULL;
     struct fi_info *all = NULL;
     char reason[192];
     int total = 0;
 
+    *out = NULL;
+    if (!btl_ib_ofi_load(reason, sizeof(reason))) {
+        btl_ib_devices_turn_down(log, "ofi", "", reason);
+        return 0;
+    }
+    struct fi_info *hints = btl_ib_ofi_hints(provider);
     if (hints == NULL) {
         return -ENOMEM;
     }

@@ -6,8 +6,7 @@
 #ifndef BTL_IB_OFI_DEVICES_H
 #define BTL_IB_OFI_DEVICES_H
 
-#include <rdma/fabric.h>
-
+#include "ofi_library.h"
 #include "transport.h"
 
 /* The interface of libfabric that this was written to. */
@@ -21,6 +20,5 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out);
 void btl_ib_ofi_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_ofi_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_ofi_describe(const btl_ib_device_t *device, char *out, size_t len);
-void btl_ib_ofi_library(char *out, size_t len);
 
 #endif

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_filter.h"
 #include "device_info.h"
+#include "rdma_present.h"
+#include "verbs_cm_library.h"
+#include "verbs_diagnostics.h"
 
 /* The entry of a table for a code with one bit set, 0 for others. */
 static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
@@ -87,9 +91,23 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
     return device;
 }
 
-bool btl_ib_verbs_excluded(const btl_ib_search_t *search)
+bool btl_ib_verbs_ready(const btl_ib_search_t *search, bool cm)
 {
-    return search->provider != NULL && search->provider[0] != '\0';
+    char why[128];
+
+    if (search->provider != NULL && search->provider[0] != '\0') {
+        return false; /* of libfabric's one was asked for */
+    }
+    if (!btl_ib_rdma_present()) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
+        return false;
+    }
+    if (!btl_ib_verbs_load(why, sizeof(why)) || (cm && !btl_ib_verbs_cm_load(why, sizeof(why)))) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "", why);
+        btl_ib_verbs_diag(&search->log, BTL_IB_DIAG_NO_LIBRARY, cm ? "verbs/rc" : "verbs/ud", why);
+        return false;
+    }
+    return true;
 }
 
 /* A software device (rxe, siw) has no driver of its own: the network interface below says more. */
@@ -120,15 +138,6 @@ void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
     btl_ib_facts_interface(device->interface, &below);
     snprintf(out, len, "%s, interface %s (driver %s, MTU %u)", text, device->interface,
              below.driver[0] != '\0' ? below.driver : "unknown", below.mtu);
-}
-
-void btl_ib_verbs_library(char *out, size_t len)
-{
-    char file[64];
-
-    btl_ib_facts_library((const void *) (uintptr_t) ibv_get_device_list, file, sizeof(file));
-    snprintf(out, len, "rdma-core: built with libibverbs " BTL_IB_BUILT_FOR_VERBS ", running %s",
-             file);
 }
 
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count)

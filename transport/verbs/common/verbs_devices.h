@@ -44,14 +44,16 @@ btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char 
 void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
                               size_t len);
 
-/* Was a provider of libfabric asked for, which excludes this transport? */
-bool btl_ib_verbs_excluded(const btl_ib_search_t *search);
+/* May devices be looked for? Loads libibverbs, and for RC (`cm`) librdmacm. If not (a provider of
+ * libfabric was asked for, there is no RDMA device, a library is missing) the log says why.
+ * Without a device libibverbs is not to be called: with little locked memory allowed it warns on
+ * stderr. */
+bool btl_ib_verbs_ready(const btl_ib_search_t *search, bool cm);
 
-/* devices_free(), facts(), describe() and library() of btl_ib_transport_type_t. */
+/* devices_free(), facts() and describe() of btl_ib_transport_type_t. */
 void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count);
 void btl_ib_verbs_facts(const btl_ib_device_t *device, struct btl_ib_facts *facts);
 void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len);
-void btl_ib_verbs_library(char *out, size_t len);
 
 /* Mbit/s of a port, 0 if unknown. */
 uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr);

@@ -8,11 +8,12 @@
 #ifndef BTL_IB_VERBS_GID_H
 #define BTL_IB_VERBS_GID_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+
+#include "verbs_library.h"
 
 enum {
     BTL_IB_VERBS_GIDS_MAX = 64, /* of one port that are looked at */

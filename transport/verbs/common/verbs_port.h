@@ -9,9 +9,8 @@
 #ifndef BTL_IB_VERBS_PORT_H
 #define BTL_IB_VERBS_PORT_H
 
-#include <infiniband/verbs.h>
-
 #include "transport.h"
+#include "verbs_library.h"
 
 enum {
     BTL_IB_VERBS_LINE = 64, /* bytes of a cache line */

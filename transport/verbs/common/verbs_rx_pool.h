@@ -11,8 +11,9 @@
 #ifndef BTL_IB_VERBS_RX_POOL_H
 #define BTL_IB_VERBS_RX_POOL_H
 
-#include <infiniband/verbs.h>
 #include <stdint.h>
+
+#include "verbs_library.h"
 
 typedef struct btl_ib_verbs_rx_pool {
     void *owner;         /* the user's own */

@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device_filter.h"
 #include "net_interfaces.h"
+#include "verbs_cm_library.h"
 #include "verbs_devices.h"
 #include "verbs_gid.h"
 #include "verbs_diagnostics.h"
@@ -140,11 +140,7 @@ int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int rc = 0;
 
     *list = NULL;
-    if (btl_ib_verbs_excluded(search)) {
-        return 0;
-    }
-    if (!btl_ib_rdma_present()) {
-        btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
+    if (!btl_ib_verbs_ready(search, true)) {
         return 0;
     }
     btl_ib_verbs_prepare_fork(search);

@@ -8,10 +8,11 @@
 #ifndef BTL_IB_VERBS_UD_ADDR_H
 #define BTL_IB_VERBS_UD_ADDR_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "verbs_library.h"
 
 enum { BTL_IB_UD_QPS_MAX = 4 }; /* queue pairs of one port; further queues share the last one */
 

@@ -87,14 +87,8 @@ static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
  * libibverbs' list. */
 static void tell_none(const btl_ib_search_t *search)
 {
-    const bool present = btl_ib_rdma_present();
-
-    if (present) {
-        btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
-    }
-    turn_down(search, "",
-              present ? "/dev/infiniband lacks what is in /sys/class/infiniband"
-                      : BTL_IB_VERBS_NO_DEVICE);
+    btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
+    turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
 }
 
 int btl_ib_ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
@@ -104,7 +98,7 @@ int btl_ib_ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
     int rc = 0;
 
     *list = NULL;
-    if (btl_ib_verbs_excluded(search)) {
+    if (!btl_ib_verbs_ready(search, false)) {
         return 0;
     }
     struct ibv_device **all = ibv_get_device_list(&count);

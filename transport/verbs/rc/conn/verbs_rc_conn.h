@@ -22,9 +22,8 @@
 #ifndef BTL_IB_VERBS_RC_CONN_H
 #define BTL_IB_VERBS_RC_CONN_H
 
-#include <rdma/rdma_cma.h>
-
 #include "verbs_async_events.h"
+#include "verbs_cm_library.h"
 #include "verbs_rc_addr.h"
 #include "verbs_rc_private_data.h"
 #include "verbs_rc_cq.h"

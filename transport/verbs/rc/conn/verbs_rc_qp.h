@@ -9,9 +9,9 @@
 #ifndef BTL_IB_VERBS_RC_QP_H
 #define BTL_IB_VERBS_RC_QP_H
 
-#include <rdma/rdma_cma.h>
 #include <stdint.h>
 
+#include "verbs_cm_library.h"
 #include "verbs_rc_port.h"
 
 /* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over

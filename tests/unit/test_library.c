@@ -1,0 +1,98 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Libraries that are loaded when they are needed: by libm, which every system has. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_ib_library.h"
+
+#define OURS 4711.0
+
+/* As if LD_PRELOAD brought it. */
+__attribute__((visibility("default"))) double cbrt(double x);
+double cbrt(double x)
+{
+    (void) x;
+    return OURS;
+}
+
+static struct {
+    double (*cbrt)(double);
+    double (*ldexp)(double, int);
+} calls;
+
+static const char *const names[] = {"cbrt", "ldexp"};
+static const char *const unknown[] = {"cbrt", "btl_ib_no_such_function"};
+
+static btl_ib_library_t library_of(const char *file, const char *const *functions)
+{
+    calls.cbrt = NULL;
+    return (btl_ib_library_t){.file = file, .names = functions, .count = 2, .calls = &calls};
+}
+
+static void test_load(void **state)
+{
+    btl_ib_library_t library = library_of("libm.so.6", names);
+    char text[128] = "";
+
+    (void) state;
+    assert_false(btl_ib_library_ready(&library, false, text, sizeof(text)));
+    assert_string_equal(text, "not loaded");
+    btl_ib_library_file(&library, text, sizeof(text));
+    assert_string_equal(text, "unknown");
+    assert_true(btl_ib_library_load(&library, NULL, 0));
+    assert_true(btl_ib_library_load(&library, NULL, 0));
+    assert_true(calls.cbrt(27.0) < 3.1);
+    assert_true(calls.ldexp(3.0, 2) == 12.0);
+    assert_true(btl_ib_library_ready(&library, false, text, sizeof(text)));
+    btl_ib_library_file(&library, text, sizeof(text));
+    assert_memory_equal(text, "libm", 4);
+}
+
+static void test_preload(void **state)
+{
+    btl_ib_library_t library = library_of("libm.so.6", names);
+
+    (void) state;
+    library.preload = true;
+    assert_true(btl_ib_library_load(&library, NULL, 0));
+    assert_true(calls.cbrt(27.0) == OURS);
+    assert_true(calls.ldexp(3.0, 2) == 12.0);
+}
+
+static void test_missing(void **state)
+{
+    btl_ib_library_t library = library_of("libbtl_ib_none.so.1", names);
+    char text[128] = "";
+
+    (void) state;
+    assert_false(btl_ib_library_load(&library, text, sizeof(text)));
+    assert_memory_equal(text, "libbtl_ib_none.so.1: ", 21);
+    assert_false(btl_ib_library_load(&library, NULL, 0));
+    assert_false(btl_ib_library_ready(&library, true, text, sizeof(text)));
+    assert_memory_equal(text, "cannot be loaded: libbtl_ib_none.so.1: ", 39);
+
+    library = library_of("libm.so.6", unknown);
+    assert_false(btl_ib_library_load(&library, text, sizeof(text)));
+    assert_string_equal(text, "libm.so.6 lacks btl_ib_no_such_function");
+    assert_null(library.handle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_preload),
+        cmocka_unit_test(test_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_library.h"
+
+#include <stdio.h>
+
+/* Macros for inline functions, which call those of the library. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+static struct {
+    BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_POINTER)
+} calls;
+
+static const char *const names[] = {BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_NAME)};
+
+static btl_ib_library_t library = {
+    .file = BTL_IB_VERBS_FILE,
+    .names = names,
+    .count = sizeof(names) / sizeof(names[0]),
+    .calls = &calls,
+    .preload = true,
+};
+
+BTL_IB_VERBS_CALLS(BTL_IB_LIBRARY_CALL)
+
+bool btl_ib_verbs_load(char *why, size_t len)
+{
+    return btl_ib_library_load(&library, why, len);
+}
+
+void btl_ib_verbs_library(bool load, char *out, size_t len)
+{
+    char running[192];
+    char file[64];
+
+    if (btl_ib_library_ready(&library, load, running, sizeof(running))) {
+        btl_ib_library_file(&library, file, sizeof(file));
+        snprintf(running, sizeof(running), "running %s", file);
+    }
+    snprintf(out, len, "rdma-core: built with libibverbs " BTL_IB_BUILT_FOR_VERBS ", %s", running);
+}

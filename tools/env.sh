@@ -22,18 +22,13 @@ else
     unset _btl_ib_file
 fi
 if [ -f "$_btl_ib_dir/plugin/mca_btl_ib.so" ]; then
-    case :${OMPI_MCA_mca_base_component_path:=SYS_DEFAULT:USER_DEFAULT}: in
+    # From 5.0 on it begins with opal_: PMIx, which mpirun then is made of, knows mca_base_component_path as its own path,
+    # and hands it to jobs.
+    case :${BTL_IB_COMPONENT_PATH:=SYS_DEFAULT:USER_DEFAULT}: in
     *:"$_btl_ib_dir/plugin":*) ;;
-    *) OMPI_MCA_mca_base_component_path=$_btl_ib_dir/plugin:$OMPI_MCA_mca_base_component_path ;;
+    *) BTL_IB_COMPONENT_PATH=$_btl_ib_dir/plugin:$BTL_IB_COMPONENT_PATH ;;
     esac
-    export OMPI_MCA_mca_base_component_path
-    # mpirun of Open MPI 5 and later takes that for PMIx's path, too, which complains of what it finds
-    # there; its own has precedence.
-    _btl_ib_pmix='@PMIX_COMPONENTS@'
-    if [ -n "$_btl_ib_pmix" ]; then
-        export PMIX_MCA_mca_base_component_path="${PMIX_MCA_mca_base_component_path:-$_btl_ib_pmix}"
-    fi
-    unset _btl_ib_pmix
+    export BTL_IB_COMPONENT_PATH
     export BTL_IB_BTLS=ib,@SHARED_MEMORY@,self
     case $- in
     *i*) echo "For jobs:  mpirun --mca pml ob1 --mca btl $BTL_IB_BTLS ./program" ;;

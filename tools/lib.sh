@@ -213,30 +213,20 @@ openmpi_series() { # as 4.1
     openmpi_version | cut -d . -f 1,2
 }
 
-# Where PMIx of Open MPI 5 and later keeps its own components; nothing if it is unknown, or has none.
-pmix_components() {
-    local directory library
-    # Beside the libpmix that Open MPI is linked with, whatever others there are.
-    for directory in $(openmpi_mpicc --showme:libdirs); do
-        library=$(ldd "$directory/libopen-pal.so" 2>/dev/null | sed -n 's/.*libpmix[^ ]* => \([^ ]*\) .*/\1/p')
-        [[ -z $library ]] || break
-    done
-    directory=$(dirname -- "$(realpath -- "${library:-/}")")/pmix
-    [[ -d $directory ]] || directory=$(pkg-config --variable=libdir pmix 2>/dev/null)/pmix
-    [[ ! -d $directory ]] || echo "$directory"
+# The variable for the path of Open MPI's components; see tools/env.sh.
+component_path() {
+    case $(openmpi_series) in
+    4.*) echo OMPI_MCA_mca_base_component_path ;;
+    *) echo OMPI_MCA_opal_mca_base_component_path ;;
+    esac
 }
 
-# What differs between versions of Open MPI: 5.0 calls the BTL of shared memory sm, and hands the path of
-# components to PMIx too.
+# What differs between versions of Open MPI: 5.0 calls the BTL of shared memory sm.
 make_env() {
-    local shared_memory=vader pmix=''
-    if [[ $(openmpi_series) != 4.* ]]; then
-        shared_memory=sm
-        pmix=$(pmix_components)
-    fi
-    # shellcheck disable=SC2001  # what & means in a replacement depends on the version of bash
-    pmix=$(sed 's/[\&,]/\\&/g' <<<"$pmix")
-    sed "s/@SHARED_MEMORY@/$shared_memory/; s,@PMIX_COMPONENTS@,$pmix," "$root/tools/env.sh" >"$build/env.sh.new"
+    local shared_memory=vader
+    [[ $(openmpi_series) == 4.* ]] || shared_memory=sm
+    sed "s/@SHARED_MEMORY@/$shared_memory/; s/BTL_IB_COMPONENT_PATH/$(component_path)/g" \
+        "$root/tools/env.sh" >"$build/env.sh.new"
     mv "$build/env.sh.new" "$build/env.sh"
 }
 

@@ -157,6 +157,14 @@ def test_openmpi(run, openmpi_5, name):
     run(*openmpi_5, "tools/check", "--run-test", name)
 
 
+@pytest.mark.openmpi
+@pytest.mark.limit(300)
+@pytest.mark.called("openmpi-5.0/installed")
+def test_openmpi_installed(run, openmpi_5):
+    """After make install, or in a home directory, with nothing set by hand."""
+    run(*openmpi_5, "tests/openmpi/installed")
+
+
 @pytest.mark.intree
 @pytest.mark.limit(1800)
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from runner.jobs import library
 from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
@@ -184,7 +185,7 @@ def test_moved(run, mpi, tmp_path):
     output = run.output(
         "env",
         "-u",
-        "OMPI_MCA_mca_base_component_path",
+        library("component_path").strip(),
         "sh",
         "-c",
         read,

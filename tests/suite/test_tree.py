@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from runner.command import Failed
+from runner.jobs import library
 from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.tree
@@ -182,5 +183,5 @@ def test_without(run, mpi, request, libraries):
         "btl_ib_transport",
         "udp",
         mpi.program("ring"),
-        env={"OMPI_MCA_mca_base_component_path": f"{directory}/plugin:SYS_DEFAULT"},
+        env={library("component_path").strip(): f"{directory}/plugin:SYS_DEFAULT"},
     )

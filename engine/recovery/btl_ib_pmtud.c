@@ -9,6 +9,7 @@
 
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_pending.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
@@ -124,6 +125,7 @@ static void shrink(btl_ib_conn_t *conn, uint32_t size, uint64_t search_at)
     sizes->next = sizes->most;
     sizes->too_large = sizes->most + 1;
     sizes->search_at = search_at;
+    btl_ib_pending_shrunk(conn);
     lose_large(conn);
 }
 

@@ -160,6 +160,10 @@ typedef struct series {
     uint32_t unit;          /* bytes in each segment but the last */
     uint32_t pad_most;      /* zeros that the last may get to be as long as the others, at most */
     uint64_t ahead;         /* bytes that follow the last one made without a gap in memory */
+    /* Chunks that were begun on a rail with larger datagrams: the present rail carries no full one
+     * whole, nor has it buffers for them. They leave in parts, which are copies, so they refer to
+     * their bytes whatever the rail can refer to; by another rail they leave as copies, too. */
+    bool beyond_rail;
 } series_t;
 
 /*
@@ -236,8 +240,9 @@ static void begin_series(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t space,
         series->piece.region = stream_of(out)->key.id;
         begin_memory(conn, out, space, stream_of(out)->memory, series);
     }
-    series->piece.refers =
-        can_refer(conn, btl_ib_packet_overhead(conn) + series->piece.head + series->unit);
+    const uint32_t size = btl_ib_packet_overhead(conn) + series->piece.head + series->unit;
+    series->beyond_rail = size > conn->route.via->transport->attr.max_datagram;
+    series->piece.refers = series->beyond_rail || can_refer(conn, size);
     if (series->piece.refers && out->kind == BTL_IB_OUT_MESSAGE) {
         msg_of(out)->refers = true;
     }
@@ -268,6 +273,10 @@ static btl_ib_segment_t *make_piece(btl_ib_conn_t *conn, btl_ib_out_t *out, seri
     piece->pad = rest < series->unit && series->unit - rest <= series->pad_most
                      ? series->unit - (uint32_t) rest
                      : 0;
+    if (series->beyond_rail) { /* the last one may be shorter, and leave whole */
+        piece->refers = btl_ib_packet_overhead(conn) + piece->head + piece->size + piece->pad
+                        > conn->route.via->transport->attr.max_datagram;
+    }
     btl_ib_segment_t *segment = make(conn, piece);
     if (segment == NULL) {
         return NULL;

@@ -9,17 +9,47 @@
 #include "btl_ib_packet.h"
 #include "btl_ib_sched.h"
 
+/* The channel of what fills more than one datagram: always the same, whatever the path carries now,
+ * because its pieces must stay in order. */
+static uint32_t home_channel(const btl_ib_conn_t *conn)
+{
+    return btl_ib_queues_channel(conn->peer_queues, conn->pmtud.home);
+}
+
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
 {
     uint64_t rest = out->size - out->offset; /* any 64-bit number: adding to it might wrap */
     uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
 
     size += head + btl_ib_packet_overhead(conn);
-    /* Longer ones always use the same channel, whatever the path carries now: their pieces stay
-     * in order. */
-    size = size < conn->pmtud.datagram_max ? size : conn->pmtud.most;
-    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t space = size < conn->pmtud.datagram_max
+                         ? btl_ib_queues_channel(conn->peer_queues, size)
+                         : home_channel(conn);
     btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
+}
+
+/* Is it a message that was to leave as a whole, and is too long for that now? */
+static bool outgrows(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn);
+}
+
+void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
+{
+    const uint32_t home = home_channel(conn);
+
+    for (uint32_t space = 0; space < home; space++) {
+        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+        btl_ib_list_t *item = btl_ib_list_first(pending);
+        while (item != NULL) {
+            btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+            item = btl_ib_list_next(pending, item);
+            if (outgrows(conn, out)) {
+                btl_ib_list_remove(&out->link);
+                btl_ib_list_push_tail(&conn->tx[home].submit.pending, &out->link);
+            }
+        }
+    }
 }
 
 bool btl_ib_pending_any(const btl_ib_conn_t *conn)

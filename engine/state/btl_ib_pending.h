@@ -14,6 +14,9 @@
  * else on the channel of the largest datagram. */
 void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
 
+/* Datagrams are smaller from now on: messages that must be split now move to that channel, too. */
+void btl_ib_pending_shrunk(btl_ib_conn_t *conn);
+
 /* Does something wait that was never sent, for whatever reason? */
 bool btl_ib_pending_any(const btl_ib_conn_t *conn);
 

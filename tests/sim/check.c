@@ -92,6 +92,12 @@ void sim_fail(sim_t *sim, const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fprintf(stderr, " (guard %s)\n", sim->guard.ops->name);
+    for (uint32_t i = 0; i < sim->nprocs * sim->nrails && !sim->terse; i++) {
+        const rail_t *rail = sim->procs[i / sim->nrails].rails[i % sim->nrails];
+        if (sim->procs[i / sim->nrails].shapes != NULL && rail != NULL) {
+            rail_print(stderr, rail);
+        }
+    }
     sim_trace_dump(sim, sim->terse ? 0 : 60);
     for (uint32_t i = 0; i < sim->nprocs && i < 4 && !sim->terse; i++) {
         proc_t *proc = &sim->procs[i];

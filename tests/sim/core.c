@@ -181,6 +181,7 @@ void sim_free(sim_t *sim)
             free(sim->procs[i].links[k].fragments);
         }
         free(sim->procs[i].links);
+        free(sim->procs[i].shapes);
         trace_close(&sim->procs[i]);
     }
     wiretap_release(sim);

@@ -130,7 +130,7 @@ static bool is_atomic(const job_t *job)
 
 static void check_work(const device_t *device, const btl_ib_rdma_work_t *work)
 {
-    const btl_ib_transport_attr_t *attr = &device->proc->attr;
+    const btl_ib_transport_attr_t *attr = &rail_transport(device->rail)->attr;
     const bool atomic = work->kind == BTL_IB_RDMA_ADD || work->kind == BTL_IB_RDMA_CSWAP;
     const exposure_t *mem = device->exposures;
     const uint32_t self = device->proc->index;
@@ -372,7 +372,7 @@ static int obstacle(device_t *device, uint32_t address, uint32_t *id)
         fault_applied(sim, F_RDMA_UNREACH);
         return -EHOSTUNREACH;
     }
-    if (device->njobs - device->nover >= device->proc->attr.tx_depth
+    if (device->njobs - device->nover >= rail_transport(device->rail)->attr.tx_depth
         || (full != NULL && rng_chance(&sim->rng, full->ppm))) {
         fault_applied(sim, F_RDMA_EAGAIN);
         must_not_insist(device);

@@ -228,6 +228,8 @@ const named_scenario_t named_scenarios[] = {
      forged_refusals},
     {"late_refusals", "refusals of what an earlier life of the connection sent", late_refusals},
     {"device_failure", "our device fails", device_failure},
+    {"failover_other_shape", "the rail that all goes on by carries less, and has other queues",
+     failover_other_shape},
     {"failover_sender", "one of two devices fails in the middle of transfers", failover_sender},
     {"failover_striped", "one of two devices fails in the middle of PUTs that are striped 1 to 3",
      failover_striped},

@@ -139,6 +139,7 @@ void after_pause(sim_t *sim);
 void rail_full(sim_t *sim);
 
 /* named_failover.c */
+void failover_other_shape(sim_t *sim);
 void failover_sender(sim_t *sim);
 void failover_striped(sim_t *sim);
 void failover_many(sim_t *sim);

@@ -25,6 +25,23 @@ static uint64_t failovers(sim_t *sim)
     return sum;
 }
 
+/* They start, and then everybody knows everybody by each rail. */
+static void rails_meet(sim_t *sim)
+{
+    const uint32_t procs = sim->nprocs;
+
+    run_start(sim);
+    for (uint32_t rail = 0; rail < sim->nrails; rail++) {
+        for (uint32_t i = 0; i < procs * procs; i++) {
+            if (i / procs != i % procs) {
+                say(sim, i / procs, i % procs, 100, 1000)->rail = rail;
+            }
+        }
+    }
+    run_settle(sim, SIM_MS(50));
+    sim_run_until(sim, sim->now + SIM_MS(1));
+}
+
 /* Everybody knows everybody by each rail. A port may be down for `down_limit` us. */
 static void acquainted_for(sim_t *sim, uint32_t procs, uint32_t rails, uint64_t down_limit)
 {
@@ -34,16 +51,7 @@ static void acquainted_for(sim_t *sim, uint32_t procs, uint32_t rails, uint64_t 
     for (uint32_t i = 0; i < procs; i++) {
         sim->procs[i].config.down_limit = down_limit;
     }
-    run_start(sim);
-    for (uint32_t rail = 0; rail < rails; rail++) {
-        for (uint32_t i = 0; i < procs * procs; i++) {
-            if (i / procs != i % procs) {
-                say(sim, i / procs, i % procs, 100, 1000)->rail = rail;
-            }
-        }
-    }
-    run_settle(sim, SIM_MS(50));
-    sim_run_until(sim, sim->now + SIM_MS(1));
+    rails_meet(sim);
 }
 
 void rails_acquainted(sim_t *sim, uint32_t procs, uint32_t rails)
@@ -101,6 +109,42 @@ void failover_sender(sim_t *sim)
     run_settle(sim, SIM_MS(200));
     must_be_within(sim, "us for the slowest message", slowest(sim, 0) / 1000, 60);
     rails_survive(sim, SIM_MS(200));
+}
+
+/* The second rail of each side has smaller datagrams, other queues and other ways to send. */
+static void shape_second(proc_t *proc)
+{
+    proc->config.window_max = 4; /* few chunks of a message leave at once */
+    proc->attr.max_datagram = 9000;
+    proc_vary(proc);
+    shape_t *shape = &proc->shapes[1];
+    shape->attr.max_datagram = 1472;
+    shape->attr.inline_size = 64;
+    shape->attr.max_iov = 1;
+    shape->attr.max_batch = 4;
+    shape->attr.headroom = 40;
+    shape->attr.registered_page = REGISTERED_PAGE;
+    snprintf(shape->queues, sizeof(shape->queues), "P,256,64:S,1472,64");
+}
+
+/* The larger rail fails in the middle of a message, or before it, or behind it. */
+void failover_other_shape(sim_t *sim)
+{
+    for (uint32_t n = 0; n < 8; n++) {
+        if (n > 0) {
+            again(sim, n + 1);
+        }
+        sim_procs(sim, 2, 2);
+        run_defaults(sim);
+        sim->survives = true;
+        shape_second(&sim->procs[0]);
+        shape_second(&sim->procs[1]);
+        rails_meet(sim);
+        rails_traffic(sim);
+        sim_run_until(sim, sim->now + SIM_MS(1) + SIM_US(45) * n);
+        rail_fail_device(sim->procs[0].rails[0]);
+        rails_survive(sim, SIM_MS(500));
+    }
 }
 
 /* PUTs of one message each way, divided among two rails as their rates are: 1 to 3. */

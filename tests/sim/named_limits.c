@@ -237,8 +237,8 @@ void idle_memory(sim_t *sim)
     must_be_within(sim, "bytes for each idle connected peer", each, 4096);
     const proc_t *proc = &sim->procs[0];
     btl_ib_footprint_t told = {.count = 0};
-    btl_ib_engine_footprint(&proc->config, &rail_transport(proc->rails[0])->attr, &proc->table,
-                            IDLE_PEERS, &told);
+    btl_ib_engine_footprint(&proc->config, &rail_transport(proc->rails[0])->attr,
+                            &proc->published[0].queues, IDLE_PEERS, &told);
     const uint64_t held = btl_ib_footprint_held(&told, BTL_IB_FOOTPRINT_PROCESS);
     printf("idle_memory: %llu bytes were foretold\n", (unsigned long long) held);
     must_be_within(sim, "bytes beyond what was foretold", all > held ? all - held : held - all,

@@ -384,14 +384,53 @@ static void engine_log(void *context, int level, const char *format, ...)
     }
 }
 
-static void parse_queues(proc_t *proc)
+const btl_ib_transport_attr_t *proc_attr(const proc_t *proc, uint32_t rail)
 {
+    return proc->shapes != NULL ? &proc->shapes[rail].attr : &proc->attr;
+}
+
+void proc_vary(proc_t *proc)
+{
+    const uint32_t rails = proc->sim->nrails;
+
+    proc->shapes = calloc(rails, sizeof(*proc->shapes));
+    for (uint32_t i = 0; i < rails; i++) {
+        proc->shapes[i].attr = proc->attr;
+        memcpy(proc->shapes[i].queues, proc->queues, sizeof(proc->queues));
+    }
+}
+
+static void parse_queues(const proc_t *proc, uint32_t rail, btl_ib_queue_table_t *table)
+{
+    const char *queues = proc->shapes != NULL ? proc->shapes[rail].queues : proc->queues;
     btl_ib_queues_error_t error;
 
-    if (btl_ib_queues_parse(proc->queues, &proc->table, &error) != 0) {
-        sim_fail(proc->sim, "queues %s: %s of queue %u", proc->queues, error.field, error.queue);
+    if (btl_ib_queues_parse(queues, table, &error) != 0) {
+        sim_fail(proc->sim, "queues %s: %s of queue %u", queues, error.field, error.queue);
     }
-    btl_ib_queues_clamp(&proc->table, proc->attr.max_datagram);
+    btl_ib_queues_clamp(table, proc_attr(proc, rail)->max_datagram);
+}
+
+static void add_rails(proc_t *proc, btl_ib_engine_t *engine, bool new_address)
+{
+    sim_t *sim = proc->sim;
+
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        uint32_t address = new_address ? UINT32_MAX : proc->index * sim->nrails + i;
+        btl_ib_queue_table_t table;
+        rail_t *rail = rail_open(proc, i, address);
+        parse_queues(proc, i, &table);
+        int n = btl_ib_engine_add_rail(engine, rail_transport(rail), &table);
+        if (n != (int) i) {
+            sim_fail(sim, "p%u: adding rail %u returned %d", proc->index, i, n);
+        }
+    }
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        btl_ib_engine_rail_info(engine, i, &proc->published[i]);
+        if (sim->verbose) {
+            rail_print(stdout, proc->rails[i]);
+        }
+    }
 }
 
 void proc_start(proc_t *proc, bool new_address)
@@ -418,23 +457,11 @@ void proc_start(proc_t *proc, bool new_address)
     proc->clock_max = 0;
     proc->kicked = false;
     proc->idle_left = proc->idle_polls;
-    parse_queues(proc);
     btl_ib_engine_t *engine = btl_ib_engine_create(&proc->config, &proc_ops, proc);
     if (engine == NULL) {
         sim_fail(sim, "p%u: no engine", proc->index);
     }
-    for (uint32_t i = 0; i < sim->nrails; i++) {
-        uint32_t address = new_address ? UINT32_MAX : proc->index * sim->nrails + i;
-        rail_t *rail = rail_open(proc, i, address);
-        int n = btl_ib_engine_add_rail(engine, rail_transport(rail), &proc->table);
-        if (n != (int) i) {
-            sim_fail(sim, "p%u: adding rail %u returned %d", proc->index, i, n);
-        }
-    }
-    for (uint32_t i = 0; i < sim->nrails; i++) {
-        btl_ib_engine_rail_info(engine, i, &proc->published[i]);
-    }
-    proc->table = proc->published[0].queues;
+    add_rails(proc, engine, new_address);
     proc->engine = engine;
     proc->up = true;
     sim_trace(sim, T_PROC, proc->index, 0, proc->life, 0, 0, 0);

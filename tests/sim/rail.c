@@ -690,9 +690,9 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
     }
     rail_t *rail = calloc(1, sizeof(*rail));
     rail->ops = rail_ops;
-    rail->ops.rdma = proc->attr.rdma ? &device_ops : NULL;
+    rail->base.attr = *proc_attr(proc, index);
+    rail->ops.rdma = rail->base.attr.rdma ? &device_ops : NULL;
     rail->base.ops = &rail->ops;
-    rail->base.attr = proc->attr;
     rail->base.address_len = 12;
     memcpy(rail->base.address, &address, sizeof(address));
     memcpy(rail->base.name, "sim", 4);
@@ -706,6 +706,21 @@ rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address)
     sim->bound[address] = rail;
     proc->rails[index] = rail;
     return rail;
+}
+
+void rail_print(FILE *out, const rail_t *rail)
+{
+    const btl_ib_transport_attr_t *attr = &rail->base.attr;
+    char queues[512];
+
+    (void) btl_ib_queues_format(&rail->proc->published[rail->index].queues, queues, sizeof(queues));
+    fprintf(out,
+            "  rail    p%u rail %u: datagrams of %u, inline %u, pieces %u, batch %u, gso %u, "
+            "depth %u, headroom %u, page %u%s%s%s, queues %s\n",
+            rail->proc->index, rail->index, attr->max_datagram, attr->inline_size, attr->max_iov,
+            attr->max_batch, attr->gso_bytes, attr->tx_depth, attr->headroom, attr->registered_page,
+            attr->bulk_lane ? ", bulk lane" : "", attr->knows_source ? ", sources" : "",
+            attr->rdma ? ", rdma" : "", queues);
 }
 
 btl_ib_transport_t *rail_transport(rail_t *rail)

@@ -37,10 +37,8 @@ static uint32_t pick(sim_t *sim, const uint32_t *from, size_t n)
 #define PICK(sim, ...)                                                                             \
     pick(sim, (const uint32_t[]){__VA_ARGS__}, ARRAY(((const uint32_t[]){__VA_ARGS__})))
 
-static void choose_attr(sim_t *sim, proc_t *proc, uint32_t max_datagram)
+static void choose_attr(sim_t *sim, btl_ib_transport_attr_t *attr, uint32_t max_datagram)
 {
-    btl_ib_transport_attr_t *attr = &proc->attr;
-
     attr->max_datagram = max_datagram;
     attr->inline_size = PICK(sim, 0, 0, 64, 200, 65536);
     attr->max_iov = PICK(sim, 1, 2, 3);
@@ -96,6 +94,8 @@ static void choose_limits(sim_t *sim, btl_ib_engine_config_t *config, bool small
     config->ops_max = PICK(sim, 1, 2, 16, 128, 256);
 }
 
+static const uint32_t sizes[] = {256, 576, 1472, 1472, 4096, 9000, 65000};
+
 /* Any legal string: sizes ascend, most numbers are small, fields are left out now and then. */
 static void any_queues(sim_t *sim, char *out, size_t len)
 {
@@ -122,7 +122,6 @@ static void any_queues(sim_t *sim, char *out, size_t len)
 
 static void choose_processes(sim_t *sim)
 {
-    static const uint32_t sizes[] = {256, 576, 1472, 1472, 4096, 9000, 65000};
     const char *queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
     uint32_t max_datagram = pick(sim, sizes, ARRAY(sizes));
     bool mixed = rng_chance(&sim->rng, 300000);
@@ -146,7 +145,7 @@ static void choose_processes(sim_t *sim)
             queues = queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)];
             max_datagram = pick(sim, sizes, ARRAY(sizes));
         }
-        choose_attr(sim, proc, max_datagram);
+        choose_attr(sim, &proc->attr, max_datagram);
         choose_limits(sim, &proc->config, small);
         snprintf(proc->queues, sizeof(proc->queues), "%s", queues);
         if (any) {
@@ -169,6 +168,42 @@ static void choose_processes(sim_t *sim)
         }
     }
     choose_movers(sim);
+}
+
+/* The second rail of some or all processes is another device than the first: another transport,
+ * link and queues. */
+static void choose_shape(sim_t *sim, const proc_t *proc, shape_t *shape)
+{
+    btl_ib_transport_attr_t *attr = &shape->attr;
+
+    choose_attr(sim, attr,
+                rng_chance(&sim->rng, 300000) ? proc->attr.max_datagram
+                                              : pick(sim, sizes, ARRAY(sizes)));
+    attr->tx_depth = proc->attr.tx_depth; /* what proc->signals was chosen for */
+    if (rng_chance(&sim->rng, 300000)) {
+        any_queues(sim, shape->queues, sizeof(shape->queues));
+    } else if (rng_chance(&sim->rng, 700000)) {
+        snprintf(shape->queues, sizeof(shape->queues), "%s",
+                 queue_strings[rng_range(&sim->rng, 0, ARRAY(queue_strings) - 1)]);
+    }
+}
+
+/* Its random numbers are a row of its own: the first rails, and all else, are what they would be
+ * without it. */
+static void vary_rails(sim_t *sim)
+{
+    const rng_t kept = sim->rng;
+
+    rng_seed(&sim->rng, mix64(sim->seed ^ 0x7261696c73));
+    const bool all = rng_chance(&sim->rng, 600000);
+    for (uint32_t i = 0; i < sim->nprocs && sim->nrails > 1; i++) {
+        proc_t *proc = &sim->procs[i];
+        if (all || rng_chance(&sim->rng, 500000)) {
+            proc_vary(proc);
+            choose_shape(sim, proc, &proc->shapes[1]);
+        }
+    }
+    sim->rng = kept;
 }
 
 /* ---- faults ---- */
@@ -440,8 +475,9 @@ static uint32_t largest_datagram(const sim_t *sim)
 {
     uint32_t largest = 0;
 
-    for (uint32_t i = 0; i < sim->nprocs; i++) {
-        uint32_t size = sim->procs[i].attr.max_datagram;
+    for (uint32_t i = 0; i < sim->nprocs * sim->nrails; i++) {
+        const proc_t *proc = &sim->procs[i / sim->nrails];
+        uint32_t size = proc_attr(proc, i % sim->nrails)->max_datagram;
         largest = size > largest ? size : largest;
     }
     return largest + 256;
@@ -541,10 +577,10 @@ static uint32_t smallest_unit(sim_t *sim)
 {
     uint32_t unit = UINT32_MAX;
 
-    for (uint32_t i = 0; i < sim->nprocs; i++) {
-        const btl_ib_queue_table_t *table = &sim->procs[i].table;
+    for (uint32_t i = 0; i < sim->nprocs * sim->nrails; i++) {
+        const proc_t *proc = &sim->procs[i / sim->nrails];
+        const btl_ib_queue_table_t *table = &proc->published[i % sim->nrails].queues;
         uint32_t size = table->q[table->count - 1].size;
-        size = size < sim->procs[i].attr.max_datagram ? size : sim->procs[i].attr.max_datagram;
         unit = size - 76 - BTL_IB_TRAILER_MAX < unit ? size - 76 - BTL_IB_TRAILER_MAX : unit;
     }
     return unit;
@@ -811,6 +847,7 @@ void scenario_random(sim_t *sim)
         sim->procs[i].config.down_limit = UINT64_C(100) << mix64(sim->seed + i) % 18;
     }
     choose_faults(sim, &plan);
+    vary_rails(sim);
     run_start(sim);
     fail_devices(sim, &plan);
 

@@ -138,9 +138,14 @@ static uint64_t datagrams(const sim_t *sim)
 static void check_idle_memory(sim_t *sim, const proc_t *proc)
 {
     const btl_ib_engine_config_t *config = &proc->config;
-    uint64_t pools = ((uint64_t) config->depth_total + 4096) * (proc->attr.max_datagram + 512u);
+    uint64_t pools = 0;
     uint64_t links = (uint64_t) sim->nprocs * sim->nrails;
-    uint64_t bound = (256u << 10) + pools * sim->nrails + links * (4096 + config->eager_max)
+
+    for (uint32_t i = 0; i < sim->nrails; i++) {
+        pools +=
+            ((uint64_t) config->depth_total + 4096) * (proc_attr(proc, i)->max_datagram + 512u);
+    }
+    uint64_t bound = (256u << 10) + pools + links * (4096 + config->eager_max)
                      + (uint64_t) config->reassembly_max * (config->eager_max + 4096u);
 
     if (proc->bytes > bound) {

@@ -32,6 +32,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "btl_ib_engine.h"
 #include "btl_ib_refragment.h"
@@ -330,6 +331,12 @@ struct link {
 
 typedef struct allocation allocation_t;
 
+/* What a rail is like, where those of a process differ. */
+typedef struct shape {
+    btl_ib_transport_attr_t attr;
+    char queues[160];
+} shape_t;
+
 struct proc {
     sim_t *sim;
     uint32_t index;
@@ -342,10 +349,10 @@ struct proc {
     btl_ib_engine_config_t config;
     struct btl_ib_trace_file *trace; /* NULL: none */
     char queues[160];
-    btl_ib_queue_table_t table; /* the same, as published */
     uint32_t
         signals; /* the transport asks for the completion of every so manieth send; 0: of each */
     btl_ib_transport_attr_t attr;
+    shape_t *shapes; /* of each rail, beside `queues` and `attr`; NULL: all rails have these */
     rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_peer_info_t published[BTL_IB_RAILS_MAX]; /* when it started */
     link_t *links; /* peer * sim->nrails + rail */
@@ -601,6 +608,8 @@ bool links_is_event(event_fn_t fn);
 /* rail.c */
 rail_t *rail_open(proc_t *proc, uint32_t index, uint32_t address);
 btl_ib_transport_t *rail_transport(rail_t *rail);
+/* What it is like, in a line. */
+void rail_print(FILE *out, const rail_t *rail);
 void rail_deliver(rail_t *rail, datagram_t *d);
 quote_t quote_of(const uint8_t *data, uint32_t size);
 /* Of the latest datagram that it sent there; none: size 0. */
@@ -686,6 +695,11 @@ uint64_t proc_refused(const proc_t *proc);
 uint64_t proc_clock(proc_t *proc);
 bool proc_quiet(const proc_t *proc);
 link_t *proc_link(proc_t *proc, uint32_t peer, uint32_t rail);
+/* What a rail of it is like. */
+const btl_ib_transport_attr_t *proc_attr(const proc_t *proc, uint32_t rail);
+/* Before it starts: each rail has a shape of its own from now on, which is the common one until it
+ * is changed. */
+void proc_vary(proc_t *proc);
 proc_t *proc_by_name(sim_t *sim, uint64_t name);
 extern const btl_ib_engine_ops_t proc_ops;
 

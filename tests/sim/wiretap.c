@@ -26,9 +26,10 @@ static promise_t *promise_of(sim_t *sim, const proc_t *sender, uint32_t receiver
     return sim->promises[at];
 }
 
-static const btl_ib_queue_table_t *table_of(const proc_t *proc)
+/* What it published; no queues: it was never started. */
+static const btl_ib_queue_table_t *table_of(const proc_t *proc, uint32_t rail)
 {
-    return &proc->table;
+    return &proc->published[rail].queues;
 }
 
 /*
@@ -43,8 +44,9 @@ static promise_t *current_promise(sim_t *sim, proc_t *sender, proc_t *receiver, 
     if (!promise->known) {
         promise->known = true;
         for (uint32_t i = 0; i < BTL_IB_QUEUES_MAX; i++) {
-            uint32_t num = i < table_of(receiver)->count ? table_of(receiver)->q[i].num : 0;
-            uint32_t init = table_of(receiver)->q[i].init;
+            const btl_ib_queue_table_t *table = table_of(receiver, rail);
+            uint32_t num = i < table->count ? table->q[i].num : 0;
+            uint32_t init = table->q[i].init;
             promise->limit[i] = receiver->config.first_seq + (num < init ? num : init);
             promise->acked[i] = receiver->config.first_seq;
         }
@@ -55,10 +57,10 @@ static promise_t *current_promise(sim_t *sim, proc_t *sender, proc_t *receiver, 
     return first ? promise : NULL;
 }
 
-static void note_limit(proc_t *granter, promise_t *promise, uint32_t space, uint32_t ack,
-                       uint32_t limit)
+static void note_limit(proc_t *granter, uint32_t rail, promise_t *promise, uint32_t space,
+                       uint32_t ack, uint32_t limit)
 {
-    const btl_ib_queue_table_t *table = table_of(granter);
+    const btl_ib_queue_table_t *table = table_of(granter, rail);
 
     if (space >= table->count) {
         sim_fail(granter->sim, "p%u acknowledges space %u, but has %u queues", granter->index,
@@ -85,14 +87,14 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
         return;
     }
     if (view->flags & BTL_IB_FLAG_ACK) {
-        note_limit(proc, promise, view->ack_space, view->ack, view->limit);
+        note_limit(proc, rail, promise, view->ack_space, view->ack, view->limit);
     }
     if (view->type == BTL_IB_TYPE_ACK) {
         btl_ib_ack_block_t block;
         uint32_t offset = 0;
         while (btl_ib_wire_next_block(view, &offset, &block)) {
             if (!block.refused) {
-                note_limit(proc, promise, block.space, block.ack, block.limit);
+                note_limit(proc, rail, promise, block.space, block.ack, block.limit);
             }
         }
     }
@@ -100,7 +102,7 @@ static void note_grants(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_
 
 static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib_view_t *view)
 {
-    const btl_ib_queue_table_t *table = table_of(peer);
+    const btl_ib_queue_table_t *table = table_of(peer, rail);
 
     if (view->space >= table->count) {
         sim_fail(proc->sim, "p%u sends on channel %u, but p%u has %u", proc->index, view->space,
@@ -404,13 +406,14 @@ static void check_unused(const proc_t *proc, const uint8_t *plain, const btl_ib_
 
 /* Does an ACK of `peer` to `proc` hold a block for each channel? If not, the second half of it may
  * come too late to prevent that a segment is taken for lost. */
-static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer)
+static bool one_ack_tells_all(const proc_t *proc, const proc_t *peer, uint32_t rail)
 {
-    uint32_t room =
-        proc->table.q[0].size < BTL_IB_SEGMENT_SMALL ? proc->table.q[0].size : BTL_IB_SEGMENT_SMALL;
+    uint32_t room = table_of(proc, rail)->q[0].size;
+
+    room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
     uint32_t needed = sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
                       + proc->sim->guard.ops->trailer
-                      + peer->table.count * (uint32_t) sizeof(btl_ib_wire_ack_t);
+                      + table_of(peer, rail)->count * (uint32_t) sizeof(btl_ib_wire_ack_t);
 
     return needed <= room;
 }
@@ -452,9 +455,10 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
     if (error != BTL_IB_WIRE_OK) {
         sim_fail(sim, "p%u sends a malformed datagram (error %d)", proc->index, error);
     }
-    if (table_of(to)->count > 0
-        && (channel >= table_of(to)->count || size > table_of(to)->q[channel].size
-            || size > to->attr.max_datagram)) {
+    const btl_ib_queue_table_t *table = table_of(to, rail);
+    if (table->count > 0
+        && (channel >= table->count || size > table->q[channel].size
+            || size > proc_attr(to, rail)->max_datagram)) {
         sim_fail(sim, "p%u sends %u bytes on channel %u, too long for p%u", proc->index, size,
                  channel, peer);
     }
@@ -469,7 +473,7 @@ uint32_t wiretap(proc_t *proc, uint32_t rail, uint32_t peer, uint8_t channel, ui
         proc->again++;
         /* A SKIP may have waited for a sign of life of the peer; who changes his way sends all again. */
         bool rest = sim->resting && sim->hole == 0 && view.type != BTL_IB_TYPE_SKIP
-                    && one_ack_tells_all(proc, to) && run_steady(sim, proc, to, rail)
+                    && one_ack_tells_all(proc, to, rail) && run_steady(sim, proc, to, rail)
                     && btl_ib_engine_counters(proc->engine)->failovers == 0;
         if (sim->clean || rest) {
             sim_fail(sim, "p%u sends p%u sequence %u of channel %u again, on a clean network",

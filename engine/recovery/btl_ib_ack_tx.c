@@ -209,17 +209,18 @@ static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
 {
     const btl_ib_rx_window_t *window = &rx->window;
     uint32_t from = rx->ack.next_range, end;
+    uint32_t untold = btl_ib_min_u32(rx->ack.untold, window->above);
 
     if (from - window->next >= window->top - window->next) {
         from = window->next;
     }
-    rx->ack.untold = rx->ack.untold < window->above ? rx->ack.untold : window->above;
     while (btl_ib_rx_window_range(window, &from, &end)
            && put_range(ranges, from - window->next, end - window->next)) {
-        rx->ack.untold -= end - from < rx->ack.untold ? end - from : rx->ack.untold;
+        untold -= btl_ib_min_u32(end - from, untold);
         from = end;
     }
-    rx->ack.next_range = from;
+    rx->ack.filled_range = from;
+    rx->ack.filled_untold = untold;
 }
 
 static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
@@ -266,11 +267,14 @@ static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *
     ranges.most =
         (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
     *whole = put_all(&ranges, &rx->window);
-    if (!*whole) {
+    if (*whole) {
+        rx->ack.filled_range = rx->ack.next_range;
+        rx->ack.filled_untold = 0;
+    } else {
         ranges.count = 0;
         put_newest(&ranges, conn, space);
         put_in_turn(&ranges, rx);
-        *whole = rx->ack.untold == 0;
+        *whole = rx->ack.filled_untold == 0;
     }
     write_block(w, rx, space, &ranges);
     return true;
@@ -311,28 +315,29 @@ bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
     return room >= 2 * BLOCK_LEAST;
 }
 
-uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
-                            uint32_t spaces, bool *all)
+btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       uint32_t room, uint32_t spaces)
 {
     /* Some of its room is kept for what was refused. */
     const uint32_t kept =
         btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
     writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
+    btl_ib_ack_filled_t filled = {0};
     bool whole = true;
-    uint32_t told = 0;
 
     for (; spaces != 0 && whole; spaces &= spaces - 1) {
         uint32_t space = (uint32_t) __builtin_ctz(spaces);
         if (!write_space(conn, space, &w, &whole)) {
             break;
         }
-        told |= whole ? 1u << space : 0;
+        filled.spaces |= 1u << space;
+        filled.told |= whole ? 1u << space : 0;
     }
-    *all = spaces == 0 || !whole;
+    filled.all = spaces == 0 || !whole;
     w.room = room;
     write_refused(conn, &w);
     btl_ib_packet_trim(segment, room - w.used);
-    return told;
+    return filled;
 }
 
 uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
@@ -349,22 +354,19 @@ uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
     return spaces;
 }
 
-void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces)
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
 {
-    for (uint32_t rest = spaces; rest != 0; rest &= rest - 1) {
-        btl_ib_rx_space_t *rx = &conn->rx[__builtin_ctz(rest)];
-        btl_ib_credit_told(&rx->credit, rx->credit.limit);
-        rx->ack.untold = 0;
-        rx->ack.duplicates_told = rx->ack.duplicates;
+    for (uint32_t rest = filled->spaces; rest != 0; rest &= rest - 1) {
+        const uint32_t space = (uint32_t) __builtin_ctz(rest);
+        btl_ib_rx_space_t *rx = &conn->rx[space];
+        rx->ack.next_range = rx->ack.filled_range;
+        rx->ack.untold = rx->ack.filled_untold;
+        if (filled->told >> space & 1) {
+            btl_ib_credit_told(&rx->credit, rx->credit.limit);
+            rx->ack.duplicates_told = rx->ack.duplicates;
+        }
     }
-    settled(conn, spaces);
-}
-
-void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces)
-{
-    for (; spaces != 0; spaces &= spaces - 1) {
-        conn->rx[__builtin_ctz(spaces)].ack.untold = UINT32_MAX;
-    }
+    settled(conn, filled->told);
 }
 
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)

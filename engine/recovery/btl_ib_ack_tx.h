@@ -82,14 +82,20 @@ uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn);
 bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
 
-/* Fill an ACK segment, whose body has `room` bytes, with what is due of `spaces`. Returns the
- * spaces that it tells; *all: nothing is left that another segment could tell now. */
-uint32_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t room,
-                            uint32_t spaces, bool *all);
+/* What an ACK segment tells. */
+typedef struct btl_ib_ack_filled {
+    uint32_t spaces; /* one bit for each space that it has a block of */
+    uint32_t told;   /* of these, those of which nothing else is to be told */
+    bool all;        /* nothing is left that another segment could tell now */
+} btl_ib_ack_filled_t;
 
-/* The ACK has left, and told `spaces`. Or it could not leave: all ranges are still to be told. */
-void btl_ib_ack_tx_told(btl_ib_conn_t *conn, uint32_t spaces);
-void btl_ib_ack_tx_untold(btl_ib_conn_t *conn, uint32_t spaces);
+/* Fill an ACK segment, whose body has `room` bytes, with what is due of `spaces`. It counts as told
+ * only when the segment has left. */
+btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       uint32_t room, uint32_t spaces);
+
+/* It has left. */
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 
 /* What is still due after a batch of segments waits for the next ACK: other connections have to
  * send too. */

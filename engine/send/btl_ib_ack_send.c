@@ -22,7 +22,7 @@ enum {
 };
 
 /* Send one ACK segment with what is due of *spaces, and remove from *spaces what it told. False if
- * memory or the transport did not allow it; *all as btl_ib_ack_tx_fill() sets it. A segment that
+ * memory or the transport did not allow it; *all: nothing is left to tell. A segment that
  * was deferred here, and may be sent again, is named in each ACK until it is there. */
 static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
 {
@@ -38,19 +38,19 @@ static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t
         btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
         btl_ib_packet_number(segment, refusal->space, refusal->seq);
     }
-    uint32_t done = btl_ib_ack_tx_fill(conn, segment, room, *spaces, all);
+    const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *spaces);
     bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
     btl_ib_pool_put(segment);
     if (!taken) {
-        btl_ib_ack_tx_untold(conn, *spaces);
         return false;
     }
     if (refusal != NULL) {
         btl_ib_rnr_told(conn, refusal);
     }
     conn->engine->count.sent_acks++;
-    btl_ib_ack_tx_told(conn, done);
-    *spaces &= ~done;
+    btl_ib_ack_tx_told(conn, &filled);
+    *spaces &= ~filled.told;
+    *all = filled.all;
     return true;
 }
 

@@ -89,6 +89,9 @@ typedef struct btl_ib_rx_space {
         uint32_t run;        /* first sequence after the last gap: all from here on arrived */
         uint32_t next_range; /* where the next ACK continues, if it has no room for all ranges */
         uint32_t untold;     /* segments in ranges not reported yet; UINT32_MAX: all */
+        /* The same two once the ACK that was filled last has left. */
+        uint32_t filled_range;
+        uint32_t filled_untold;
         uint16_t duplicates; /* retransmissions that arrived here in duplicate; wraps */
         uint16_t duplicates_told; /* value of `duplicates` that was last reported */
     } ack;

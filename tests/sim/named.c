@@ -120,6 +120,8 @@ const named_scenario_t named_scenarios[] = {
     {"never_added", "a peer that was never added sends, and is then answered", never_added},
     {"burst_of_strangers", "eight unknown peers send a burst each at once", burst_of_strangers},
     {"tail_loss", "the last segment of a burst is lost", tail_loss},
+    {"acks_of_many_gaps", "more gaps than one ACK tells, and a transport that takes few",
+     acks_of_many_gaps},
     {"tail_loss_of_bundle", "messages that travel together are lost, with nothing behind them",
      tail_loss_of_bundle},
     {"zcopy_alone", "who waits for one message alone has its memory in the next turn", zcopy_alone},

@@ -98,6 +98,7 @@ void loss_of_acks(sim_t *sim);
 void reorder_only(sim_t *sim);
 void spurious_count(sim_t *sim);
 void tail_loss(sim_t *sim);
+void acks_of_many_gaps(sim_t *sim);
 void tail_loss_of_bundle(sim_t *sim);
 void each_lost(sim_t *sim);
 void each_duplicated(sim_t *sim);

@@ -125,6 +125,40 @@ static void lose(sim_t *sim, const loss_t *loss)
     finish(sim);
 }
 
+static bool drop_every_second(sim_t *sim, const datagram_t *d)
+{
+    return is_data(d) && !is_again(d) && sim->scratch[SEEN]++ % 2 == 1;
+}
+
+/* So many gaps that it takes several ACKs to tell them, of which the transport does not take most.
+ * Each tells what those before it did not, and when all is told there are no more: the sender, who
+ * computes, answers none. */
+void acks_of_many_gaps(sim_t *sim)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        proc_t *proc = &sim->procs[i];
+        snprintf(proc->queues, sizeof(proc->queues), "P,128,256:P,1472,512");
+        proc->config.cc = BTL_IB_CC_NONE;
+        proc->config.credit_init = 256;
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    sim->drop = drop_every_second;
+    fault_add(sim, F_TX_EAGAIN, 0, sim->now + SIM_MS(9), 600000, 0)->src = 1;
+    for (uint32_t i = 0; i < 100; i++) {
+        say(sim, 0, 1, 1000, 1000);
+    }
+    sim_run_until(sim, sim->now + SIM_US(5));
+    const uint64_t acks = sim->procs[1].acks;
+    proc_compute(&sim->procs[0], sim->now + SIM_MS(10));
+    sim_run_until(sim, sim->now + SIM_MS(9));
+    must_be_within(sim, "ACKs of 50 gaps", sim->procs[1].acks - acks, 12);
+    run_settle(sim, SIM_S(1));
+    sim->drop = NULL;
+    finish(sim);
+}
+
 /* The same between two who know each other. */
 static void begin_and_lose(sim_t *sim, const loss_t *loss)
 {

@@ -187,8 +187,10 @@ typedef struct btl_ib_engine_config {
     /* us: a port that is down for longer counts as failed; 0: never (180 s) */
     uint64_t down_limit;
     uint32_t depth_peer;  /* segments in flight to one peer (16384) */
-    uint32_t depth_total; /* segments not acknowledged in all (24576) */
-    uint64_t depth_bytes; /* bytes not acknowledged in all (32 MiB) */
+    /* Segments, and bytes, not acknowledged in all (24576; 32 MiB). Each connection may have one
+     * segment beside them. */
+    uint32_t depth_total;
+    uint64_t depth_bytes;
     uint32_t window_max;  /* sequences between the oldest unacknowledged and the newest (49152) */
     uint32_t passive_max; /* connections from peers that were never added (4096) */
     uint32_t lookups_max; /* lookups of unknown senders in a second (2000) */

@@ -18,7 +18,7 @@ static void add_segments(const btl_ib_engine_config_t *config,
                          btl_ib_footprint_t *footprint)
 {
     static const char *const names[BTL_IB_SEGMENT_KINDS] = {"small", "medium", "large"};
-    const uint32_t limit = btl_ib_rail_segments(config, attr);
+    const uint32_t limit = btl_ib_rail_segments(config, attr, peers);
     uint64_t held = 0;
     uint64_t most = 0;
 

@@ -18,6 +18,7 @@
 #include "btl_ib_input.h"
 #include "btl_ib_latency.h"
 #include "btl_ib_lifetime.h"
+#include "btl_ib_limits.h"
 #include "btl_ib_min.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_probe.h"
@@ -282,19 +283,24 @@ __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
     }
 }
 
+/* Is there room for connections that wait for the limits on all of them? */
+static bool starved_may_go(const btl_ib_engine_t *engine)
+{
+    return !btl_ib_list_empty(&engine->starved) && !btl_ib_limits_full(engine);
+}
+
 static void push_ready(btl_ib_engine_t *engine)
 {
     btl_ib_list_t turn;
     btl_ib_conn_t *conn;
 
-    if (!btl_ib_list_empty(&engine->starved) && engine->budget.unacked < engine->config.depth_total
-        && engine->budget.bytes_unacked < engine->config.depth_bytes) {
-        btl_ib_list_splice_tail(&engine->ready, &engine->starved);
+    if (starved_may_go(engine)) {
+        btl_ib_list_splice_head(&engine->ready, &engine->starved);
     }
     btl_ib_list_init(&turn); /* a connection that becomes ready again waits for the next turn */
     btl_ib_list_splice_tail(&turn, &engine->ready);
     engine->turn.sending = true;
-    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, &turn, ready)) != NULL) {
+    while ((conn = btl_ib_sched_pop(&turn)) != NULL) {
         btl_ib_send_push(conn);
     }
     engine->turn.sending = false;
@@ -429,7 +435,8 @@ static uint64_t turn_due(const btl_ib_engine_t *engine)
         uint64_t at = conn->ack.now ? engine->clock.now + RETRY_AFTER : conn->ack.at;
         due = at < due ? at : due;
     }
-    if (!btl_ib_list_empty(&engine->ready) && engine->clock.now + RETRY_AFTER < due) {
+    if ((!btl_ib_list_empty(&engine->ready) || starved_may_go(engine))
+        && engine->clock.now + RETRY_AFTER < due) {
         due = engine->clock.now + RETRY_AFTER;
     }
     return due;

@@ -243,8 +243,9 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
                        transport->name, i, buffers_of(rail, i), queue->num, queue->init);
         }
     }
-    btl_ib_pool_init(&rail->pool, &engine->mem, transport,
-                     btl_ib_rail_segments(&engine->config, &transport->attr));
+    btl_ib_pool_init(
+        &rail->pool, &engine->mem, transport,
+        btl_ib_rail_segments(&engine->config, &transport->attr, engine->lifetime.conns));
     engine->rails[engine->rail_count] = rail;
     return (int) engine->rail_count++;
 }

@@ -236,6 +236,7 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     }
     conn->made_in = engine->turn.batch;
     btl_ib_list_push_tail(&engine->conns, &conn->all);
+    btl_ib_lifetime_begin(engine);
     begin(conn);
     engine->count.connections++;
     btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);

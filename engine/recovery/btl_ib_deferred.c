@@ -47,7 +47,7 @@ void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uin
         btl_ib_sentmap_defer(conn, segment);
         /* Others have its place in the window. If nothing is in flight they need not wait for the
          * limits on all connections. */
-        btl_ib_list_remove(&conn->ready);
+        btl_ib_conn_fed(conn);
         btl_ib_conn_ready(conn);
         conn->engine->count.deferred++;
         btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);

@@ -29,13 +29,25 @@ static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
     return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
 }
 
+/* Segments of all connections that the limits count. */
+static inline uint32_t counted(const btl_ib_engine_t *engine)
+{
+    return engine->budget.unacked - engine->budget.apart;
+}
+
+bool btl_ib_limits_full(const btl_ib_engine_t *engine)
+{
+    return counted(engine) >= engine->config.depth_total
+           || engine->budget.bytes_unacked >= engine->config.depth_bytes;
+}
+
 /* All segments of the connection that are not acknowledged were refused. What is still to be sent
  * may be what the peer needs to accept them, so it does not wait for room that only their
  * acknowledgement would free. */
 static bool may_exceed_depth(const btl_ib_conn_t *conn)
 {
     return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
-           && conn->engine->budget.unacked < conn->engine->config.depth_total + EXCESS_DEPTH;
+           && counted(conn->engine) < conn->engine->config.depth_total + EXCESS_DEPTH;
 }
 
 static inline uint32_t rest(uint32_t most, uint32_t used)
@@ -76,19 +88,21 @@ uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
 }
 
 /* How many segments the limits on all connections allow. Their sizes are not known yet: each counts
- * as the largest possible one, and the last may exceed the limit. */
+ * as the largest possible one, and the last may exceed the limit. Connections that wait for these
+ * limits go before any other, in their order. */
 static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
     const btl_ib_engine_config_t *config = &engine->config;
+    const bool waits = !engine->turn.sending && !btl_ib_list_empty(&engine->starved);
 
-    if (engine->budget.unacked >= config->depth_total
-        || engine->budget.bytes_unacked >= config->depth_bytes) {
-        return may_exceed_depth(conn);
+    if (waits || btl_ib_limits_full(engine)) {
+        const uint32_t apart = BTL_IB_DEPTH_APART - btl_ib_conn_depth_apart(conn);
+        return apart > 0 ? apart : may_exceed_depth(conn);
     }
     const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
     const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
-    return btl_ib_clip_u32(room, config->depth_total - engine->budget.unacked);
+    return btl_ib_clip_u32(room, config->depth_total - counted(engine));
 }
 
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
@@ -146,8 +160,8 @@ void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full
     engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
     if (full) {
         btl_ib_conn_ready(conn);
-    } else if (verdict == BTL_IB_NO_DEPTH && btl_ib_list_empty(&conn->ready)) {
-        btl_ib_list_push_tail(&engine->starved, &conn->ready);
+    } else if (verdict == BTL_IB_NO_DEPTH) {
+        btl_ib_conn_starve(conn);
     } else if (verdict == BTL_IB_TOO_SOON) {
         /* The timer is set for a whole burst, not for each segment. */
         btl_ib_pacer_wait(&conn->pacer, &engine->hotel);

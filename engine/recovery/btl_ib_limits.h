@@ -27,6 +27,9 @@ uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space);
  * the caller asks again when they have left. 0: none may, and *verdict says why. */
 uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict);
 
+/* Do the connections together have as much unacknowledged as they may? */
+bool btl_ib_limits_full(const btl_ib_engine_t *engine);
+
 /* May a new segment leave on a channel? */
 static inline btl_ib_verdict_t btl_ib_limits_check(const btl_ib_conn_t *conn, uint32_t space)
 {

@@ -38,13 +38,16 @@ static inline void keep(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t b
 {
     btl_ib_engine_t *engine = conn->engine;
 
-    conn->sentmap.unacked += (uint32_t) count;
     if (type == BTL_IB_TYPE_SKIP) {
+        conn->sentmap.unacked += (uint32_t) count;
         conn->sentmap.skips += (uint32_t) count;
-    } else {
-        engine->budget.unacked += (uint32_t) count;
-        engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
+        return;
     }
+    const uint32_t before = btl_ib_conn_depth_apart(conn);
+    conn->sentmap.unacked += (uint32_t) count;
+    engine->budget.unacked += (uint32_t) count;
+    engine->budget.apart += btl_ib_conn_depth_apart(conn) - before;
+    engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
 }
 
 static inline uint64_t bytes_of(const btl_ib_segment_t *segment)

@@ -17,6 +17,9 @@ static inline void btl_ib_engine_enter(btl_ib_engine_t *engine)
     engine->lifetime.depth++;
 }
 
+/* A connection was made: rails may have more segments. */
+void btl_ib_lifetime_begin(btl_ib_engine_t *engine);
+
 /* Free all connections of a list. They hold no segments, operations or buffers any more. */
 void btl_ib_conn_free_all(btl_ib_list_t *conns);
 

@@ -13,8 +13,37 @@ void btl_ib_sched_init(btl_ib_conn_t *conn)
     conn->idle.active_at = conn->engine->clock.now;
 }
 
+void btl_ib_conn_starve(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->ready)) {
+        btl_ib_list_push_tail(&conn->engine->starved, &conn->ready);
+        conn->sched.starved = true;
+    }
+}
+
+btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn)
+{
+    btl_ib_conn_t *conn = BTL_IB_LIST_POP(btl_ib_conn_t, turn, ready);
+
+    if (conn != NULL) {
+        conn->sched.starved = false;
+    }
+    return conn;
+}
+
+void btl_ib_conn_fed(btl_ib_conn_t *conn)
+{
+    if (conn->sched.starved) {
+        btl_ib_list_remove(&conn->ready);
+        conn->sched.starved = false;
+    }
+}
+
 void btl_ib_conn_ready(btl_ib_conn_t *conn)
 {
+    if (btl_ib_conn_depth_apart(conn) < BTL_IB_DEPTH_APART) {
+        btl_ib_conn_fed(conn);
+    }
     if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {
         btl_ib_list_push_tail(&conn->engine->ready, &conn->ready);
     }
@@ -55,6 +84,7 @@ void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
     btl_ib_engine_t *engine = conn->engine;
 
     btl_ib_list_remove(&conn->ready);
+    conn->sched.starved = false;
     btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->idle.timer.guest);
     btl_ib_hotel_check_out(&engine->hotel, &conn->pacer.timer.guest);

@@ -17,6 +17,16 @@ void btl_ib_sched_init(btl_ib_conn_t *conn);
 /* Note that `conn` may have something to send. */
 void btl_ib_conn_ready(btl_ib_conn_t *conn);
 
+/* It waits for the limits on all connections. Until it has nothing unacknowledged it becomes ready
+ * only together with all that do. */
+void btl_ib_conn_starve(btl_ib_conn_t *conn);
+
+/* It need not wait for them any more: btl_ib_conn_ready() makes it ready. */
+void btl_ib_conn_fed(btl_ib_conn_t *conn);
+
+/* The next of a list of ready connections; NULL: there is none. */
+btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn);
+
 /* A sequenced segment was sent or received: the idle timer starts again. */
 void btl_ib_conn_active(btl_ib_conn_t *conn);
 

@@ -52,6 +52,11 @@
  * one GSO send may have (UDP_MAX_SEGMENTS in Linux). attr.max_batch says how many are of use. */
 #define BTL_IB_BATCH 64
 
+/* So many unacknowledged segments each connection may have beside what the limits on all
+ * connections count: peers that are silent for long and hold all that these allow hold nobody else
+ * up. */
+#define BTL_IB_DEPTH_APART 1
+
 /* How many segments are remembered that were accepted from a retransmission. If the first copy
  * comes after all, the retransmission was spurious. */
 #define BTL_IB_REPAIRED_KEPT 8
@@ -392,7 +397,7 @@ struct btl_ib_conn {
     btl_ib_rx_space_t *rx;                   /* rail->queues.count of them */
     void *user;
 
-    btl_ib_list_t ready; /* on engine->ready: there may be something to send */
+    btl_ib_list_t ready; /* on engine->ready: there may be something to send; or ->starved */
     btl_ib_list_t all;   /* on engine->conns, ->closing or ->lifetime.gone */
     btl_ib_conn_state_t state;
     bool draining;
@@ -400,6 +405,9 @@ struct btl_ib_conn {
     uint32_t closes;  /* CLOSEs sent */
     uint32_t made_in; /* turn.batch in which it was made */
 
+    struct {          /* btl_ib_sched.c */
+        bool starved; /* on engine->starved, or it was in this turn */
+    } sched;
     struct {                    /* btl_ib_packetize.c */
         uint32_t next_fragment; /* number of the next message that is split; wraps */
     } packetize;
@@ -505,6 +513,7 @@ typedef struct btl_ib_table_entry {
 
 /* Calls on the stack, and connections that are freed after them. Written by btl_ib_lifetime.c. */
 typedef struct btl_ib_lifetime {
+    uint32_t conns;     /* connections that are not freed */
     uint32_t depth;     /* calls on the stack that may run callbacks */
     btl_ib_list_t gone; /* connections to be freed when depth is 0 */
 } btl_ib_lifetime_t;
@@ -537,6 +546,7 @@ typedef struct btl_ib_latency {
 /* Limits on all connections together. Written by btl_ib_sentmap.c. */
 typedef struct btl_ib_budget {
     uint32_t unacked; /* segments in flight or lost, without SKIPs */
+    uint32_t apart;   /* of them, those that the limits do not count: BTL_IB_DEPTH_APART */
     uint64_t bytes_unacked;
 } btl_ib_budget_t;
 
@@ -660,19 +670,27 @@ static inline bool btl_ib_conn_only_skips(const btl_ib_conn_t *conn)
     return conn->sentmap.unacked == conn->sentmap.skips;
 }
 
+/* Of its unacknowledged segments, those that the limits on all connections do not count. */
+static inline uint32_t btl_ib_conn_depth_apart(const btl_ib_conn_t *conn)
+{
+    const uint32_t count = conn->sentmap.unacked - conn->sentmap.skips;
+
+    return count < BTL_IB_DEPTH_APART ? count : BTL_IB_DEPTH_APART;
+}
+
 static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
 {
     return conn->state == BTL_IB_CONN_OPEN;
 }
 
-/* Segments of each kind that a rail may have: those not acknowledged; ACKs and CLOSEs, which are
- * not counted in flight; sealed copies that the transport still reads. */
+/* Segments of each kind that a rail may have, with so many connections: those not acknowledged;
+ * ACKs and CLOSEs, which are not counted in flight; sealed copies that the transport still reads. */
 static inline uint32_t btl_ib_rail_segments(const btl_ib_engine_config_t *config,
-                                            const btl_ib_transport_attr_t *attr)
+                                            const btl_ib_transport_attr_t *attr, uint32_t conns)
 {
     const uint32_t extra = 64;
 
-    return config->depth_total + extra
+    return config->depth_total + conns * BTL_IB_DEPTH_APART + extra
            + (btl_ib_guard_ops(config->guard)->apart ? attr->tx_depth + BTL_IB_BATCH : 0);
 }
 

@@ -91,6 +91,12 @@ typedef struct btl_ib_pool {
 void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
                       uint32_t limit);
 
+/* Another limit. Segments beyond it stay. */
+static inline void btl_ib_pool_set_limit(btl_ib_pool_t *pool, uint32_t limit)
+{
+    pool->limit = limit;
+}
+
 /* Bytes of a pool's segments of one kind: once some were sent, and at most. */
 void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
                            uint64_t *held, uint64_t *most);

@@ -189,6 +189,8 @@ const named_scenario_t named_scenarios[] = {
      skips_lost},
     {"partition", "a partition of 10 s heals", partition},
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
+    {"silent_peers_fill_depth", "more silent peers than all that may be on its way",
+     silent_peers_fill_depth},
     {"partition_one_way", "a peer is heard, but what is sent to it is lost for longer than that",
      partition_one_way},
     {"command_beside_bulk", "bursts of short messages, beside bulk and alone", command_beside_bulk},

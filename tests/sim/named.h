@@ -219,6 +219,7 @@ void idle_peer_computes(sim_t *sim);
 void skips_lost(sim_t *sim);
 void partition(sim_t *sim);
 void partition_too_long(sim_t *sim);
+void silent_peers_fill_depth(sim_t *sim);
 void partition_one_way(sim_t *sim);
 void no_tag(sim_t *sim);
 

@@ -170,6 +170,44 @@ void partition_too_long(sim_t *sim)
     finish(sim);
 }
 
+/* More silent peers than all that may be on its way. Who answers is sent to as ever, and so is each of
+ * them when it is back; none waits until others are given up. */
+void silent_peers_fill_depth(sim_t *sim)
+{
+    const uint32_t procs = 12;
+
+    for (uint32_t bytes = 0; bytes < 2; bytes++) {
+        if (bytes > 0) {
+            again(sim, 2);
+        }
+        sim_procs(sim, procs, 1);
+        run_defaults(sim);
+        sim->procs[0].config.depth_total = bytes > 0 ? 1000 : 8;
+        sim->procs[0].config.depth_bytes = bytes > 0 ? 8000 : 1 << 20;
+        run_start(sim);
+        for (uint32_t i = 1; i < procs; i++) {
+            warm_up(sim, 0, i);
+        }
+        for (uint32_t i = 1; i < procs - 1; i++) {
+            fault_t *fault = fault_add(sim, F_PARTITION, 0, sim->now + SIM_S(20), 1000000, 0);
+            fault->src = 0;
+            fault->dst = (int) i;
+            fault->both = true;
+            say(sim, 0, i, 4000, 1000);
+        }
+        sim_run_until(sim, sim->now + SIM_S(1));
+        const uint32_t first = sim->nmessages;
+        for (uint32_t n = 0; n < 10; n++) {
+            say(sim, 0, procs - 1, 6000, SIM_MS(1) * n);
+        }
+        sim_run_until(sim, sim->now + SIM_S(1));
+        must_be_within(sim, "beside silent peers, ns", slowest(sim, first), SIM_MS(1));
+        must_be_within(sim, "connections given up", sim->applied[F_DEATH], 0);
+        run_heal(sim);
+        finish(sim);
+    }
+}
+
 /* What the first sends is lost, from its first datagram on. It hears the second, which by that rail
  * only asks whether it is there, so it must not say that nothing was heard when it gives it up. And
  * then it must not keep it waiting either: the second finds that out by silence, though the first

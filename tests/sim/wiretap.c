@@ -114,9 +114,11 @@ static void check_credit(proc_t *proc, proc_t *peer, uint32_t rail, const btl_ib
         sim_fail(proc->sim, "p%u sends sequence %u of channel %u, but p%u granted up to %u",
                  proc->index, view->seq, view->space, peer->index, promise->limit[view->space]);
     }
-    bool strict =
-        proc->sim->clean
-        || (proc->sim->resting && proc->sim->hole == 0); /* nothing is lost, nor known by SACK */
+    /* Nothing is lost, nor known by SACK. By another rail than its own a connection may meet a peer that
+     * does not know it there yet. */
+    bool strict = proc->sim->clean
+                  || (proc->sim->resting && proc->sim->hole == 0
+                      && btl_ib_engine_counters(proc->engine)->failovers == 0);
     if (promise != NULL && strict && table->q[view->space].type == BTL_IB_QUEUE_SHARED
         && (int32_t) (view->seq + 1 - promise->acked[view->space])
                > (int32_t) table->q[view->space].max_pending) {

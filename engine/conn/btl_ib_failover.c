@@ -142,6 +142,13 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
     return go_on(conn, 0);
 }
 
+void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    if (!btl_ib_rail_usable(conn->rail) && rail != conn->rail) {
+        (void) go_by(conn, rail, from);
+    }
+}
+
 bool btl_ib_failover_refused(btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
@@ -191,6 +198,7 @@ static void ask_by_own(btl_ib_conn_t *conn)
 
 void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
+    btl_ib_route_retry(conn);
     if (conn->route.via == conn->rail || !btl_ib_route_has_own(conn)) {
         return;
     }

@@ -26,6 +26,10 @@ void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
  * False if none carries what is in flight. Runs no callback. */
 bool btl_ib_failover(btl_ib_conn_t *conn);
 
+/* A peer made this connection, for a rail that cannot be used here, by a datagram from `from` that
+ * came by `rail`: it goes by that one. */
+void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
+
 /* The same, if another connection heard the peer's process after `since` (engine->clock.awake). */
 bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
 

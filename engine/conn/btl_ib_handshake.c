@@ -199,6 +199,7 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
                       BTL_IB_NAME_ARGS(conn->identity.name));
     bind_peer(conn, arrival);
+    btl_ib_failover_made(conn, rail, arrival->from);
     engine->ops->passive(engine->ops_context, conn);
     return conn;
 }

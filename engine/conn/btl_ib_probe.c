@@ -12,6 +12,7 @@
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
 #include "btl_ib_batch.h"
+#include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
@@ -105,6 +106,11 @@ static void probe(btl_ib_conn_t *conn)
  * not get through is too large (btl_ib_pmtud.h), or was deferred. */
 static bool goes_elsewhere(btl_ib_conn_t *conn)
 {
+    btl_ib_route_retry(conn);
+    if (!btl_ib_rail_usable(conn->route.via) || !btl_ib_route_leads(conn)) {
+        /* made when its rail could not be used already, or before there was another */
+        return conn->identity.name != conn->engine->config.name && btl_ib_failover(conn);
+    }
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
     const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
 

@@ -13,6 +13,7 @@
 #include "btl_ib_latency.h"
 #include "btl_ib_min.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_route.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
@@ -262,10 +263,9 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
     *taken = 0;
     while (done < batch->count) {
         int error = ENETDOWN;
-        int now =
-            conn->route.via->health.failed
-                ? 0
-                : transport->ops->send(transport, batch->tx + done, batch->count - done, &error);
+        int now = btl_ib_route_leads(conn) ? transport->ops->send(transport, batch->tx + done,
+                                                                  batch->count - done, &error)
+                                           : 0;
         conn->engine->count.sent_datagrams += (uint64_t) now;
         conn->route.via->count.sent_datagrams += (uint64_t) now;
         btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);

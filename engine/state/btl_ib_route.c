@@ -73,6 +73,14 @@ void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
     }
 }
 
+void btl_ib_route_retry(btl_ib_conn_t *conn)
+{
+    if (conn->route.address == BTL_IB_ADDR_UNKNOWN && !conn->rail->health.failed
+        && add_own(conn) == 0 && conn->route.via == conn->rail) {
+        btl_ib_route_by_own(conn);
+    }
+}
+
 bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_route_t *route = &conn->route;

@@ -29,6 +29,16 @@ void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
  * changed. */
 bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
+/* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
+ * transport did not take the peer's address. A port that is down takes and loses them. */
+static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
+{
+    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
+}
+
+/* If its rail did not take the peer's address, for want of memory perhaps: try again. */
+void btl_ib_route_retry(btl_ib_conn_t *conn);
+
 /* Can its own two rails carry it? */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
 

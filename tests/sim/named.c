@@ -266,6 +266,8 @@ const named_scenario_t named_scenarios[] = {
     {"port_stays_down", "a port that is down for too long has failed", port_stays_down},
     {"device_back", "a device that failed is opened anew, somewhere else, and used again",
      device_back},
+    {"device_back_without_addresses", "... and takes no addresses for a while",
+     device_back_without_addresses},
     {"device_back_at_both", "so are those of both ends of a wire", device_back_at_both},
     {"device_back_untold", "what tells of that is lost, and said again", device_back_untold},
     {"device_back_in_need", "and then the other one fails", device_back_in_need},

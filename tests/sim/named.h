@@ -165,6 +165,7 @@ void port_flaps(sim_t *sim);
 void port_flaps_of_two(sim_t *sim);
 void device_back(sim_t *sim);
 void device_back_at_both(sim_t *sim);
+void device_back_without_addresses(sim_t *sim);
 void device_back_untold(sim_t *sim);
 void device_back_in_need(sim_t *sim);
 void device_back_guarded(sim_t *sim);

@@ -56,6 +56,28 @@ void device_back(sim_t *sim)
     twice(sim, 1);
 }
 
+/* It takes no addresses at first: its peers are not sent to by it until it does. */
+void device_back_without_addresses(sim_t *sim)
+{
+    rails_acquainted(sim, 2, 2);
+    rails_in_traffic(sim);
+    fail_first(sim, 0);
+    run_settle(sim, SIM_S(1));
+    sim->no_addresses = true;
+    back(sim, 0);
+    rails_in_traffic(sim);
+    run_settle(sim, SIM_S(1));
+    rails_must_use_first(sim, false, "while it takes no addresses");
+    sim->no_addresses = false;
+    for (uint32_t i = 0; i < 4; i++) {
+        sim_run_until(sim, sim->now + SIM_S(1));
+        rails_in_traffic(sim);
+    }
+    run_settle(sim, SIM_S(1));
+    rails_must_use_first(sim, true, "although it takes addresses again");
+    rails_survive(sim, SIM_S(1));
+}
+
 void device_back_at_both(sim_t *sim)
 {
     rails_acquainted(sim, 2, 2);

@@ -510,6 +510,10 @@ static int rail_addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, b
     if (address >= rail->sim->addresses) {
         return -EINVAL;
     }
+    if (rail->sim->no_addresses) {
+        fault_applied(rail->sim, F_NO_MEMORY);
+        return -ENOMEM;
+    }
     if (address >= rail->refs_cap) {
         uint32_t cap = rail->sim->addresses + 64;
         rail->refs = realloc(rail->refs, cap * sizeof(*rail->refs));

@@ -520,6 +520,7 @@ struct sim {
     uint64_t *link_free; /* of the bottleneck in front of each process */
     bool death_ok;       /* a death without progress is to be expected */
     bool stopping;       /* no new message is to be begun */
+    bool no_addresses;   /* transports take no more addresses */
 
     message_t *messages;
     uint32_t nmessages, messages_cap;

@@ -684,7 +684,8 @@ static inline bool btl_ib_conn_alive(const btl_ib_conn_t *conn)
 }
 
 /* Segments of each kind that a rail may have, with so many connections: those not acknowledged;
- * ACKs and CLOSEs, which are not counted in flight; sealed copies that the transport still reads. */
+ * ACKs and CLOSEs, which are not counted in flight; sealed copies that the transport still reads.
+ */
 static inline uint32_t btl_ib_rail_segments(const btl_ib_engine_config_t *config,
                                             const btl_ib_transport_attr_t *attr, uint32_t conns)
 {

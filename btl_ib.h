@@ -102,6 +102,13 @@ typedef struct btl_ib_component {
     struct {                      /* btl_ib_module.c */
         bool told;                /* that ib carries what shared memory could */
     } local;
+    struct {         /* btl_ib_module.c */
+        bool chosen; /* by which component windows go, as far as ib has a say */
+    } osc;
+    struct {        /* btl_ib_register.c */
+        bool begun; /* all processes of the job are expected */
+    } expecting;
+    bool mpi_threads; /* MPI_THREAD_MULTIPLE */
     bool named; /* in the selection of BTLs: who asks for ib gets help texts */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth needs one */

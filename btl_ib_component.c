@@ -54,20 +54,9 @@ OPAL_DECLSPEC btl_ib_component_t mca_btl_ib_component = {
 /* Does the selection of BTLs name us ("ib,self")? A list of those that are not wanted does not. */
 static bool named_by_user(void)
 {
-    const char *at = opal_btl_base_framework.framework_selection;
+    const char *selection = opal_btl_base_framework.framework_selection;
 
-    if (NULL == at || '^' == at[0]) {
-        return false;
-    }
-    while ('\0' != *at) {
-        const size_t len = strcspn(at, ",");
-
-        if (2 == len && 0 == strncmp(at, "ib", 2)) {
-            return true;
-        }
-        at += len + (',' == at[len]);
-    }
-    return false;
+    return NULL != selection && '^' != selection[0] && btl_ib_value_lists(selection, "ib");
 }
 
 static int module_finalize(mca_btl_base_module_t *btl);
@@ -540,8 +529,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_base_module_t **modules;
 
     (void) progress_threads;
-    (void) mpi_threads;
     *count = 0;
+    component->mpi_threads = mpi_threads;
     component->named = named_by_user();
     if (!component->named && !component->params.use_auto) {
         BTL_IB_VERBOSE(1, "not used: neither named (--mca btl ib,self) nor btl_ib_auto");

@@ -175,8 +175,39 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     BTL_IB_VERBOSE(1, "peer %s on %s: rail %u (%s) talks to its rail %d (%s)%s",
                    opal_process_name_print(proc->proc_name), peer->host, module->rail, module->name,
                    remote_rail, endpoint->address,
-                   NULL != conn ? ", it had connected already" : "");
+                   NULL != conn ? ", by the connection that there was" : "");
     return endpoint;
+}
+
+/* ---- expecting ---- */
+
+void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_t *peer)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_modex_t *self = component->self;
+    const uint64_t packed = btl_ib_name_pack(*name);
+    int choice[BTL_IB_RAILS_MAX];
+
+    if (peer->message_max != self->message_max || peer->guard != self->guard) {
+        return; /* add_procs says so */
+    }
+    btl_ib_rails_match(self, peer, false, choice);
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        btl_ib_peer_info_t info;
+        btl_ib_conn_t *conn;
+        int rc;
+
+        if (choice[i] < 0 || NULL == component->modules[i] || !agree_on_atomics(i, peer, choice[i])
+            || NULL != btl_ib_conn_find(component->engine, i, packed, (uint32_t) choice[i])) {
+            continue;
+        }
+        btl_ib_modex_peer_info(peer, name, (uint32_t) choice[i], &info);
+        rc = btl_ib_conn_create(component->engine, i, &info, NULL, &conn);
+        if (0 != rc) {
+            BTL_IB_VERBOSE(1, "%s is not expected at rail %u: %s", opal_process_name_print(*name),
+                           i, strerror(-rc));
+        }
+    }
 }
 
 /* ---- the own process ---- */

@@ -44,6 +44,13 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
                                        const btl_ib_modex_t *peer);
 
 /*
+ * The process `name`, which published `peer`, may come by itself: make the connections that it
+ * would open, so that the progress thread, which cannot ask the runtime, knows it. Nothing is sent;
+ * when the process is added its endpoints adopt them.
+ */
+void btl_ib_endpoint_expect(const opal_process_name_t *name, const btl_ib_modex_t *peer);
+
+/*
  * The module's endpoint of the own process, made at the first call. NULL if memory is short, or if
  * the module offers no one-sided operations: nobody needs it then.
  */

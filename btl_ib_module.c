@@ -16,6 +16,8 @@
 #include "btl_ib_endpoint.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_osc.h"
+#include "btl_ib_params.h"
 #include "btl_ib_params_engine.h"
 #include "btl_ib_pin_probe.h"
 
@@ -74,6 +76,34 @@ static void tell_local(const btl_ib_module_t *module, const struct opal_proc_t *
                    opal_process_name_print(proc->proc_name));
 }
 
+/*
+ * Are atomics offered? Then osc/rdma takes ib for windows between hosts. What Open MPI 4.1 has
+ * besides is osc/pt2pt, in which all that tcp can do works, and accumulates are faster
+ * (docs/guide/tuning.md): where it may be used it is, unless the user asks for the other. With
+ * MPI_THREAD_MULTIPLE it may not.
+ */
+static bool offers_atomics(const btl_ib_component_t *component)
+{
+    return component->mpi_threads || !btl_ib_osc_has_pt2pt() || btl_ib_osc_takes_us_unasked()
+           || btl_ib_params_by_user(&component->params, "flags");
+}
+
+/* At the first call of add_procs: components for windows are there by now, and have asked nothing
+ * yet. */
+static void choose_osc(btl_ib_component_t *component)
+{
+    component->osc.chosen = true;
+    if (offers_atomics(component)) {
+        return;
+    }
+    for (uint32_t i = 0; i < component->module_count; ++i) {
+        component->modules[i]->super.btl_flags &=
+            ~(uint32_t) (MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS);
+    }
+    BTL_IB_VERBOSE(1, "windows between hosts go by osc/pt2pt: --mca osc rdma,sm is for windows by "
+                      "ib's put, get and atomics");
+}
+
 static btl_ib_endpoint_t *add_peer(btl_ib_module_t *module, struct opal_proc_t *proc)
 {
     /* May wait for the runtime, so without the lock. */
@@ -99,6 +129,9 @@ static int module_add_procs(mca_btl_base_module_t *btl, size_t nprocs, struct op
 {
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
 
+    if (!mca_btl_ib_component.osc.chosen) {
+        choose_osc(&mca_btl_ib_component);
+    }
     btl_ib_lock();
     btl_ib_poll_throttle_set_alone(&mca_btl_ib_component.throttle, !others_poll());
     btl_ib_unlock();

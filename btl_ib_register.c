@@ -11,10 +11,13 @@
 #include "btl_ib.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
 #include "btl_ib_memory_handle.h"
+#include "btl_ib_modex.h"
+#include "btl_ib_osc.h"
 
 #define REMOTE_ACCESS                                                                              \
     (MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_WRITE | MCA_BTL_REG_FLAG_REMOTE_ATOMIC)
@@ -86,6 +89,51 @@ static bool is_window(const btl_ib_endpoint_t *endpoint, uint32_t flags)
     return MCA_BTL_ENDPOINT_ANY == endpoint && REMOTE_ACCESS == (flags & REMOTE_ACCESS);
 }
 
+/* Are processes that nobody adds about to use memory of ours, which the progress thread is to
+ * serve? True once. */
+static bool begins_to_expect(void)
+{
+    btl_ib_component_t *component = &mca_btl_ib_component;
+    bool first;
+
+    if (!component->params.progress_thread || !btl_ib_osc_takes_us_unasked()) {
+        return false;
+    }
+    btl_ib_lock();
+    first = !component->expecting.begun;
+    component->expecting.begun = true;
+    btl_ib_unlock();
+    return first;
+}
+
+/*
+ * The first window is made, of which osc/rdma adds no processes: whoever then accesses it comes as
+ * a stranger, and would wait until this process calls MPI. So all of the job are looked up here,
+ * where the runtime may be asked. That costs what adding them would, as osc/rdma does where it is
+ * not told to leave it out.
+ */
+static void expect_job(void)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    const uint32_t processes = btl_ib_compat_job_size();
+    opal_process_name_t name = component->name;
+
+    for (uint32_t i = 0; i < processes; ++i) {
+        btl_ib_modex_t *peer;
+
+        name.vpid = i;
+        peer = i == component->name.vpid
+                   ? NULL
+                   : btl_ib_modex_get(&component->super.btl_version, &name, true);
+        if (NULL != peer) {
+            btl_ib_lock();
+            btl_ib_endpoint_expect(&name, peer);
+            btl_ib_unlock();
+            free(peer);
+        }
+    }
+}
+
 /*
  * Does ob1 want to offer a message to be fetched? It would be by one GET, over one rail: that of
  * the highest bandwidth. If ob1 cannot register the message its receiver asks for it by PUTs, which
@@ -123,8 +171,12 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
     btl_ib_module_t *module = (btl_ib_module_t *) btl;
     btl_ib_memory_t *memory;
     char *from = base;
+    const bool window = is_window(endpoint, flags);
     int rc = 0;
 
+    if (window && begins_to_expect()) {
+        expect_job();
+    }
     if (is_for_one_get(module, endpoint, flags)) {
         return NULL;
     }
@@ -145,7 +197,7 @@ static btl_ib_memory_handle_t *module_register_mem(mca_btl_base_module_t *btl,
     register_with_device(module, memory, from, size, flags);
     if (memory->remote) {
         rc = add_region(module, memory, from, size,
-                        access_of(flags) | (is_window(endpoint, flags) ? BTL_IB_ACCESS_WINDOW : 0));
+                        access_of(flags) | (window ? BTL_IB_ACCESS_WINDOW : 0));
     }
     if (OPAL_UNLIKELY(0 != rc)) {
         BTL_IB_VERBOSE(1, "cannot register %zu bytes at %p: %s", size, base, strerror(-rc));

@@ -312,8 +312,8 @@ bool btl_ib_engine_serves(const btl_ib_engine_t *engine);
  * has room for BTL_IB_RAILS_MAX. Returns how many, 0 if some rail has none. */
 uint32_t btl_ib_engine_wait_fds(const btl_ib_engine_t *engine, int *fds);
 
-/* We are about to leave: refuse unknown peers from now on, and destroy the connections that were
- * never adopted. */
+/* We are about to leave: refuse unknown peers from now on, and destroy the connections that have no
+ * user. */
 void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now);
 
 /* Bytes that the largest receive queue of a rail must hold with that guard, at least. */

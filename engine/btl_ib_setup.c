@@ -356,7 +356,7 @@ void btl_ib_engine_refuse_new(btl_ib_engine_t *engine, uint64_t now)
     btl_ib_list_t *item = btl_ib_list_first(&engine->conns);
     while (item != NULL) {
         btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
-        if (conn->adopted) {
+        if (conn->user != NULL) {
             item = btl_ib_list_next(&engine->conns, item);
         } else {
             btl_ib_conn_destroy(conn, now); /* callbacks may change the list */

@@ -469,7 +469,8 @@ static const btl_ib_param_limit_t limits[] = {
                 "get, atomics, fetching-atomics, rdma-flush, default: all of them; without inplace "
                 "each eager message is copied before it leaves, without put and get long "
                 "messages go in fragments, without put, get and atomics there are no MPI windows "
-                "by osc/rdma)"),
+                "by osc/rdma; Open MPI 4.1 uses atomics only where its osc/pt2pt is not to be "
+                "used, or if they are named here)"),
 };
 
 /* Parameters that were renamed: the old names are deprecated synonyms. */

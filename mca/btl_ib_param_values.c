@@ -319,6 +319,21 @@ const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flag
     }
 }
 
+bool btl_ib_value_lists(const char *list, const char *word)
+{
+    const size_t size = strlen(word);
+
+    while ('\0' != *list) {
+        const size_t len = strcspn(list, ",");
+
+        if (size == len && 0 == strncmp(list, word, len)) {
+            return true;
+        }
+        list += len + (',' == list[len]);
+    }
+    return false;
+}
+
 void btl_ib_value_show(const char *text, char *out, size_t size)
 {
     size_t i = 0;

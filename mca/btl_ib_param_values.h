@@ -69,6 +69,9 @@ const char *btl_ib_value_truth_or_seconds(const char *text, bool *value, uint64_
 
 const char *btl_ib_value_flags(const char *text, const btl_ib_value_flag_t *flags, uint32_t *value);
 
+/* Is `word` one of `list`, whose words are separated by commas? */
+bool btl_ib_value_lists(const char *list, const char *word);
+
 /* Copy what a user wrote, to be shown: controls become '?', and what does not fit is cut, which
  * "..." tells. `size` is at least 4. */
 void btl_ib_value_show(const char *text, char *out, size_t size);

@@ -486,10 +486,12 @@ mpi_programs = \
     tests/mpi/sleeper \
     tests/mpi/spawn \
     tests/mpi/stack \
+    tests/mpi/strangers \
     tests/mpi/stream \
     tests/mpi/survive \
     tests/mpi/threads \
-    tests/mpi/twosends
+    tests/mpi/twosends \
+    tests/mpi/windows
 mpi_headers = tests/mpi/common.h tests/mpi/component.h tests/mpi/figures.h tests/mpi/floor.h \
     tests/mpi/floor_port.h tests/mpi/module.h tests/mpi/slots.h
 EXTRA_DIST += $(mpi_programs:=.c) tests/mpi/floor_verbs.c $(mpi_headers)

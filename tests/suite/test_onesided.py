@@ -48,6 +48,21 @@ PASSIVE = [
     rma("passive", 3, 3, "loss1", marks="alone full"),
     rma("passive", 4, 4, marks="alone full")]
 
+# Targets that do not call MPI either, accessed by processes that nobody has added.
+STRANGERS = [
+    rma("strangers", 4, 2, mpirun="--mca osc_rdma_btls ib"),
+    rma("strangers", 4, 2, "loss1", mpirun="--mca osc_rdma_btls ib", marks="full")]
+
+# By which component windows go: osc/pt2pt is in 4.1 only, where Debian turns it off, and has no
+# threads.
+ALL_OSC = "--mca osc ^ucx"
+CHOICE = [
+    job("windows", "windows by=rdma", 4, 2, options=OSC),
+    job("windows", "windows by=rdma threads=1", 4, 2, mpirun=ALL_OSC),
+    job("windows", "windows by=rdma", 4, 2, mpirun=f"{ALL_OSC} --mca osc_rdma_btls ib",
+        name="windows/osc_rdma_btls"),
+    job("windows", "windows by=usual dynamic=1", 4, 2, mpirun=ALL_OSC, name="windows/default")]
+
 # Regions that move while others look for them; with other seeds the same.
 LISTS = [
     rma("lists", 4, limit=300, marks="full"),
@@ -70,6 +85,7 @@ LONG_MESSAGES = [row for flags in ("send", "send,get", "send,put") for row in (
         marks="full"))]
 
 
-@pytest.mark.parametrize("row", WINDOWS + PASSIVE + LISTS + VADER + LONG_MESSAGES)
+@pytest.mark.parametrize(
+    "row", WINDOWS + PASSIVE + STRANGERS + CHOICE + LISTS + VADER + LONG_MESSAGES)
 def test_job(run, mpi, request, row):
     job_of(run, mpi, request, row)

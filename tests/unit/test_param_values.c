@@ -270,16 +270,23 @@ static void test_show(void **state)
     assert_string_equal(out, "1234...");
 }
 
+static void test_lists(void **state)
+{
+    (void) state;
+    assert_true(btl_ib_value_lists("ib", "ib"));
+    assert_true(btl_ib_value_lists("openib,ib,self", "ib"));
+    assert_true(btl_ib_value_lists("self,ib", "ib"));
+    assert_false(btl_ib_value_lists("", "ib"));
+    assert_false(btl_ib_value_lists("openib,ibx,i,,b", "ib"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_numbers),
-        cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_bools),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_show),
-        cmocka_unit_test(test_truth_or_seconds),
+        cmocka_unit_test(test_lists),       cmocka_unit_test(test_good_numbers),
+        cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_units),
+        cmocka_unit_test(test_bools),       cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_show),        cmocka_unit_test(test_truth_or_seconds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

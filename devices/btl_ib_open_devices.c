@@ -314,6 +314,19 @@ static void open_wires(search_t *search, const char *name)
     search->sized = 0;
 }
 
+/* What goes through the kernel's network stack goes by udp, or not at all: by libfabric it would
+ * reach no peer that uses udp. Who names a provider of libfabric's has it. */
+static bool is_second_best(search_t *search, const btl_ib_transport_type_t *type)
+{
+    if (search->wishes.filter.rdma_only || 0 != strcmp("ofi", type->name)
+        || btl_ib_named_provider(search->params)) {
+        return false;
+    }
+    btl_ib_rejected_devices_add(search->rejected, type->name, NULL,
+                                "it does not reach peers that use udp (btl_ib_transport ofi)");
+    return true;
+}
+
 /* Open transports of that name (NULL: any) until one has something to open. */
 static void open_types(search_t *search, const char *name)
 {
@@ -322,7 +335,8 @@ static void open_types(search_t *search, const char *name)
     for (size_t i = 0; NULL != btl_ib_transport_types[i] && goes_on(search); ++i) {
         const btl_ib_transport_type_t *type = btl_ib_transport_types[i];
 
-        if (0 == strcmp(last, type->name) || (NULL != name && 0 != strcmp(name, type->name))) {
+        if (0 == strcmp(last, type->name)
+            || (NULL != name ? 0 != strcmp(name, type->name) : is_second_best(search, type))) {
             continue;
         }
         last = type->name;

@@ -470,6 +470,7 @@ mpi_programs = \
     tests/mpi/lockstep \
     tests/mpi/lost_device \
     tests/mpi/mixed \
+    tests/mpi/no_netlink \
     tests/mpi/onesided \
     tests/mpi/pages \
     tests/mpi/parting \

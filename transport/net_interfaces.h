@@ -33,6 +33,10 @@ bool btl_ib_ip_link_local(const struct sockaddr *address);
 /* The same of IPv4 (169.254.0.0/16): what management processors often have, equal on all hosts. */
 bool btl_ib_ip_link_local4(const struct sockaddr *address);
 
+/* One that reaches this host only, whatever interface has it: 127.0.0.0/8, ::1 (RFC 1122, 3.2.1.3;
+ * RFC 4291, 2.5.3). */
+bool btl_ib_ip_loopback(const struct sockaddr *address);
+
 /* Ask an interface's driver (netdevice(7)); `request` but for the name is the caller's.
  * Returns 0 or -1, as ioctl(2) does. */
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request);

@@ -148,6 +148,9 @@ def test_no_way(network):
     lines = network.check(f"{network.prefix}2", ok=False, if_include="eth7")
     bad = [name for status, _, name, _ in lines if status == "BAD"]
     assert len([name for name in bad if name in ("ib_info", "device")]) == 2
+    lines = network.check(f"{network.prefix}2", ok=False, if_include="lo")
+    bad = [text for status, _, name, text in lines if status == "BAD" and name == "device"]
+    assert len(bad) == 2 and all("reaches this host only" in text for text in bad)
 
 
 def test_json(network):

@@ -10,9 +10,10 @@ import threading
 import pytest
 
 from runner.jobs import preloaded
-from runner.places import ROOT
+from runner.places import BUILD, ROOT
 
 pytestmark = pytest.mark.mpi
+INFO = BUILD / "ib_info"
 V4, V6 = "10.91.{0}.{1}/24", "fd91:1{0}::{1}/64"
 
 
@@ -67,7 +68,7 @@ def two_hosts(run, mpi, hosts):
     names = f"{hosts}1", f"{hosts}2"
     made = []
 
-    def job(links, *words, env=None, **settings):
+    def job(links, *words, env=None, ranks=2, **settings):
         for link in links:
             made.extend(zip(names, link.names))
             for command in link.commands(names):
@@ -78,7 +79,7 @@ def two_hosts(run, mpi, hosts):
                     link.addresses[other].rsplit("/", 1)[0], "dev", link.names[end])
         options = {"if_exclude": "eth0,lo", "transport": "udp", **settings}
         output = run.output(
-            ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", 2,
+            ROOT / "tools/nshosts", "run", "--map-by", "node", "-H", ",".join(names), "-np", ranks,
             *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
             *(word for name, value in options.items()
               for word in ("--mca", f"btl_ib_{name}", str(value))),
@@ -109,6 +110,24 @@ def test_interfaces(mpi, two_hosts, scene):
         addresses = [address.rsplit("/", 1)[0] for address in links[i].addresses]
         expected |= {(links[i].names[0], addresses[1]), (links[i].names[1], addresses[0])}
     assert joined(output) == expected
+
+
+@pytest.mark.called("interfaces/no-netlink")
+def test_no_netlink(run, mpi, two_hosts):
+    """A host that may not ask netlink lists its interfaces all the same, those with IPv6 and with
+    several addresses too, takes lo for what it is, and is joined with one that may."""
+    links = [Link(0), Link(1, form=V6)]
+    denied = mpi.program("no_netlink"), mpi.program("ring"), "laps=1"
+    output = two_hosts(links, *denied, ":", "-np", 1, mpi.program("ring"), "laps=1", ranks=1,
+                       transport="auto", if_exclude="eth0")
+    assert "OK ring" in output
+    assert joined(output) == {("x0", "10.91.0.1"), ("x0", "10.91.0.2"),
+                              ("x1", "fd91:11::3"), ("x1", "fd91:11::4")}
+    facts = [re.findall(r"device udp (\w+) (address|used|reason): (.*)$", run.output(*before, INFO), re.M)
+             for before in ((), denied[:1])]
+    known = [{fact for fact in each if (fact[0], "address") in [other[:2] for other in each]}
+             for each in facts]
+    assert known[0] == known[1] and ("lo", "address", "127.0.0.1/8") in known[0]
 
 
 # What drivers of x0 and x1 say of their speed, instead of veth's 10000 Mbit/s.

@@ -8,7 +8,6 @@
 #include "ofi_devices.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 
 #include "device_filter.h"
 #include "device_info.h"
+#include "net_addresses.h"
 #include "net_interfaces.h"
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */
@@ -72,7 +72,7 @@ static void describe_interface(btl_ib_device_t *device, const struct ifaddrs *in
     }
     snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
-    device->loopback = i->ifa_flags & IFF_LOOPBACK;
+    device->loopback = device->loopback || (i->ifa_flags & IFF_LOOPBACK) != 0;
     if (device->bandwidth == 0) {
         device->bandwidth = btl_ib_interface_speed(i->ifa_name);
     }
@@ -115,6 +115,7 @@ static void describe(btl_ib_device_t *device, const struct fi_info *info,
     }
     if (address != NULL && info->src_addrlen <= sizeof(device->ip)) {
         memcpy(&device->ip, address, info->src_addrlen);
+        device->loopback = btl_ib_ip_loopback(address);
         describe_interface(device, interfaces);
     }
 }
@@ -273,7 +274,7 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
 {
     const char *provider = search->provider;
     const btl_ib_log_t *log = &search->log;
-    struct ifaddrs *interfaces = NULL;
+    btl_ib_net_addresses_t interfaces;
     struct fi_info *all = NULL;
     char reason[192];
     int total = 0;
@@ -304,9 +305,9 @@ int btl_ib_ofi_devices(const btl_ib_search_t *search, btl_ib_device_t **out)
         fi_freeinfo(all);
         return -ENOMEM;
     }
-    (void) getifaddrs(&interfaces); /* without it the interfaces stay nameless */
-    int count = collect(all, *out, interfaces, log);
-    freeifaddrs(interfaces);
+    (void) btl_ib_net_addresses_get(&interfaces, log); /* else they stay nameless */
+    int count = collect(all, *out, interfaces.first, log);
+    btl_ib_net_addresses_free(&interfaces);
     fi_freeinfo(all);
     return count;
 }

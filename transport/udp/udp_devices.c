@@ -6,7 +6,6 @@
 #include "udp_devices.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "device_filter.h"
 #include "device_info.h"
+#include "net_addresses.h"
 #include "net_interfaces.h"
 #include "udp_path_mtu.h"
 
@@ -63,7 +63,7 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     if (i->ifa_flags & IFF_POINTOPOINT) {
         device->last_resort = "it is a tunnel, or leads to one other host only (point to point)";
     }
-    device->loopback = i->ifa_flags & IFF_LOOPBACK;
+    device->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0 || btl_ib_ip_loopback(i->ifa_addr);
     device->bandwidth = device->loopback ? 0 : btl_ib_interface_speed(i->ifa_name);
 }
 
@@ -125,7 +125,7 @@ void btl_ib_udp_describe(const btl_ib_device_t *device, char *out, size_t len)
 
 int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
-    struct ifaddrs *all;
+    btl_ib_net_addresses_t all;
     int count = 0;
 
     *list = NULL;
@@ -133,21 +133,22 @@ int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         && search->provider[0] != '\0') { /* of libfabric's was asked for one */
         return 0;
     }
-    if (getifaddrs(&all) != 0) {
-        return -errno;
+    const int rc = btl_ib_net_addresses_get(&all, &search->log);
+    if (rc != 0) {
+        return rc;
     }
-    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+    for (const struct ifaddrs *i = all.first; i != NULL; i = i->ifa_next) {
         count++;
     }
     *list = calloc((size_t) count + 1, sizeof(**list));
     if (*list == NULL) {
-        freeifaddrs(all);
+        btl_ib_net_addresses_free(&all);
         return -ENOMEM;
     }
-    count = collect(all, AF_INET, &search->log, *list, 0);
-    count = collect(all, AF_INET6, &search->log, *list, count);
-    tell_without_ip(all, &search->log);
-    freeifaddrs(all);
+    count = collect(all.first, AF_INET, &search->log, *list, 0);
+    count = collect(all.first, AF_INET6, &search->log, *list, count);
+    tell_without_ip(all.first, &search->log);
+    btl_ib_net_addresses_free(&all);
     return count;
 }
 

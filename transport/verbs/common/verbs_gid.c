@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -17,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_addresses.h"
 #include "net_interfaces.h"
 
 enum {
@@ -177,22 +177,20 @@ int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
                       btl_ib_verbs_gid_t **list)
 {
     struct ibv_gid_entry *entries;
-    struct ifaddrs *all = NULL;
+    btl_ib_net_addresses_t all;
     int count = read_table(context, port, &entries);
 
     *list = NULL;
     if (count > 0) {
-        (void) getifaddrs(&all); /* without it prefixes are those of hosts */
+        (void) btl_ib_net_addresses_get(&all, NULL); /* without it prefixes are those of hosts */
         count = choose(entries, count, index);
         count = count < BTL_IB_VERBS_GIDS_MAX ? count : BTL_IB_VERBS_GIDS_MAX;
         *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
         count = *list != NULL ? count : -ENOMEM;
         for (int i = 0; i < count; i++) {
-            describe(&entries[i], all, &(*list)[i]);
+            describe(&entries[i], all.first, &(*list)[i]);
         }
-        if (all != NULL) {
-            freeifaddrs(all);
-        }
+        btl_ib_net_addresses_free(&all);
     }
     free(entries);
     return count;

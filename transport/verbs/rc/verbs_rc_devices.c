@@ -6,13 +6,13 @@
 #include "verbs_rc_devices.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device_filter.h"
+#include "net_addresses.h"
 #include "net_interfaces.h"
 #include "verbs_cm_library.h"
 #include "verbs_devices.h"
@@ -136,7 +136,7 @@ static int ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
 int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
 {
     btl_ib_verbs_list_t found = {.count = 0};
-    struct ifaddrs *all = NULL;
+    btl_ib_net_addresses_t all;
     int rc = 0;
 
     *list = NULL;
@@ -150,10 +150,10 @@ int btl_ib_rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         btl_ib_verbs_diag_open(&search->log, "all", "rdma_cm", -rc);
         return rc;
     }
-    rc = getifaddrs(&all) == 0 ? 0 : -errno;
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET);
-    rc = rc != 0 ? rc : ask_family(&found, search, events, all, AF_INET6);
-    freeifaddrs(all);
+    rc = btl_ib_net_addresses_get(&all, &search->log);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET6);
+    btl_ib_net_addresses_free(&all);
     rdma_destroy_event_channel(events);
     if (rc != 0) {
         btl_ib_verbs_devices_free(found.device, found.count);

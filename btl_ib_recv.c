@@ -105,11 +105,12 @@ static void op_done(void *context, btl_ib_op_t *op, int status)
 static void report_failure(btl_ib_endpoint_t *endpoint, btl_ib_death_t reason)
 {
     mca_btl_base_module_error_cb_fn_t error_cb = endpoint->module->error_cb;
+    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(endpoint->conn);
     btl_ib_ends_t ends;
 
     btl_ib_endpoint_set_dead(endpoint);
     btl_ib_endpoint_describe(endpoint, &ends);
-    btl_ib_report_failure(&ends, reason);
+    btl_ib_report_failure(&ends, reason, &trouble);
     OBJ_RETAIN(endpoint); /* another thread may delete the process meanwhile */
     if (NULL != error_cb) {
         btl_ib_unlock();
@@ -181,11 +182,25 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
 {
     btl_ib_component_t *component = context;
     const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(conn);
+    btl_ib_ends_t ends;
+
+    if (NULL != endpoint && !endpoint->closing && 0 == trouble.unsent) {
+        btl_ib_endpoint_describe(endpoint, &ends);
+        btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers, &trouble);
+    }
+}
+
+static void unsent(void *context, btl_ib_conn_t *conn, int error)
+{
+    btl_ib_component_t *component = context;
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
     btl_ib_ends_t ends;
 
     if (NULL != endpoint && !endpoint->closing) {
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers);
+        btl_ib_report_unsent(&component->reports, &ends, error,
+                             &component->reopen.opened[btl_ib_conn_rail(conn)].device);
     }
 }
 
@@ -258,6 +273,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .op_done = op_done,
     .dead = dead,
     .unanswered = unanswered,
+    .unsent = unsent,
     .black_hole = black_hole,
     .rail_failed = rail_failed,
     .trace = trace,

@@ -145,6 +145,11 @@ typedef struct btl_ib_engine_ops {
      * get here. Called once for each connection. May be NULL. */
     void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
 
+    /* Our rail's transport has refused everything for that peer with errno `error` for
+     * config.unanswered_after, which nobody but this host can change. Probes go on. Called once
+     * each time that this begins. May be NULL. */
+    void (*unsent)(void *context, btl_ib_conn_t *conn, int error);
+
     /* Datagrams of `lost` bytes do not get through to that peer by its rail, smaller ones do, and
      * nobody on the path says so (RFC 8899). Those sent from now on have at most `most` bytes,
      * where the rail carries `carries`. Called each time that is found, in progress by the thread
@@ -424,6 +429,17 @@ void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason);
 /* The peer's address and port on the connection's rail, as text. False if the transport has no text
  * for it. */
 bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len);
+
+/* What is known of why datagrams may not get to a peer, for people; also of a dead connection. */
+typedef struct btl_ib_trouble {
+    bool answered; /* something once did */
+    int unsent;  /* errno with which our transport refuses all that is sent to it; 0: it does not */
+    int said;    /* errno: what the network says: ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EACCES
+                    * (administratively prohibited); 0: nothing, or the peer was heard since */
+    char by[64]; /* the address of who says so, "" if that is not known */
+} btl_ib_trouble_t;
+
+btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn);
 
 /* One line about the state of a connection, for dumps. */
 int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len);

@@ -5,6 +5,7 @@
 
 #include "btl_ib_peer_report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
+#include "btl_ib_trouble.h"
 
 void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_params_t *params,
@@ -67,14 +69,43 @@ static const char *advice(btl_ib_death_t reason)
     }
 }
 
-void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason)
+/* Did datagrams not get through, or may it be that? */
+static bool is_of_network(btl_ib_death_t reason)
 {
+    return BTL_IB_DEATH_SILENCE == reason || BTL_IB_DEATH_NO_PROGRESS == reason
+           || BTL_IB_DEATH_UNANSWERED == reason || BTL_IB_DEATH_REFUSED == reason;
+}
+
+void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
+                           const btl_ib_trouble_t *trouble)
+{
+    const char *why = btl_ib_death_string(reason);
+    const char *step = advice(reason);
+    char known[256];
+    char text[384];
+
+    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
+    if (BTL_IB_DEATH_REFUSED == reason && !trouble->answered) {
+        why = "its host says that nobody is at that port";
+        step = btl_ib_said_advice(ECONNREFUSED);
+    }
+    if (is_of_network(reason) && '\0' != known[0]) {
+        if (0 != trouble->unsent) {
+            why = known;
+            step = btl_ib_unsent_advice(trouble->unsent);
+        } else {
+            snprintf(text, sizeof(text), "%s\n                %s",
+                     BTL_IB_DEATH_NO_PROGRESS == reason ? "some data were never acknowledged" : why,
+                     known);
+            why = text;
+            step = BTL_IB_DEATH_REFUSED == reason ? step : btl_ib_said_advice(trouble->said);
+        }
+    }
     if (!btl_ib_show_help("peer lost", ends->our_rank, opal_process_info.nodename, ends->device,
-                          ends->our_address, ends->rank, ends->host, ends->address,
-                          btl_ib_death_string(reason), advice(reason))) {
+                          ends->our_address, ends->rank, ends->host, ends->address, why, step)) {
         opal_output(0, "btl:ib: rank %s on host %s lost rank %s on host %s (%s, %s): %s",
                     ends->our_rank, opal_process_info.nodename, ends->rank, ends->host,
-                    ends->device, ends->address, btl_ib_death_string(reason));
+                    ends->device, ends->address, why);
     }
 }
 
@@ -115,11 +146,18 @@ static bool is_reported(btl_ib_peer_reports_t *reports, const char *host)
 }
 
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers)
+                              bool answers, const btl_ib_trouble_t *trouble)
 {
     const btl_ib_params_t *params = reports->params;
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
     char end[160] = "It may only compute, so this process goes on waiting for it.";
+    const char *step =
+        0 != trouble->said
+            ? btl_ib_said_advice(trouble->said)
+            : "Is UDP blocked by a firewall of either host, or the address not routed\n"
+              "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
+              "btl_ib_port_range the ports that have to be open on all hosts.";
+    char known[256];
 
     if (is_reported(reports, ends->host)) {
         return;
@@ -136,11 +174,32 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
                  "(btl_ib_connect_timeout).",
                  params->connect_timeout);
     }
+    btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,
                      heard ? "what it sends arrives here, but not what is sent from here"
                            : "nothing that it sends has arrived here, either",
-                     ports, end);
+                     '\0' != known[0] ? known : "nothing", ports, step, end);
+}
+
+void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
+                          const btl_ib_device_t *device)
+{
+    char interface[160];
+
+    for (uint32_t i = 0; i < reports->unsent_count; ++i) {
+        if (error == reports->unsent[i]) {
+            return;
+        }
+    }
+    if (BTL_IB_REPORT_ERRORS == reports->unsent_count) {
+        return;
+    }
+    reports->unsent[reports->unsent_count++] = error;
+    btl_ib_trouble_interface(device, interface, sizeof(interface));
+    btl_ib_show_help("cannot send", ends->our_rank, opal_process_info.nodename, ends->device,
+                     ends->our_address, ends->rank, ends->host, ends->address, strerror(error),
+                     error, interface, btl_ib_unsent_advice(error));
 }
 
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports)

@@ -37,6 +37,9 @@ typedef struct btl_ib_black_hole {
 /* Peers' hosts that are reported for not answering, at most; further ones are counted. */
 #define BTL_IB_REPORT_HOSTS 10u
 
+/* Errors of this host in sending that are reported, at most. */
+#define BTL_IB_REPORT_ERRORS 4u
+
 struct mca_btl_base_module_t;
 
 /* What texts need of this process, and what was reported. */
@@ -49,6 +52,8 @@ typedef struct btl_ib_peer_reports {
     char silent[BTL_IB_REPORT_HOSTS][64]; /* hosts that do not answer */
     uint32_t silent_count;
     uint32_t silent_more; /* processes of further hosts */
+    int unsent[BTL_IB_REPORT_ERRORS]; /* errnos that are reported */
+    uint32_t unsent_count;
     bool hole_found;
     bool hole_pending; /* to be shown by progress */
     btl_ib_black_hole_t hole;
@@ -61,14 +66,20 @@ void btl_ib_peer_reports_init(btl_ib_peer_reports_t *reports, uint32_t rank,
                               const btl_ib_modex_t *self);
 
 /* A connection failed. Call it once for a peer. */
-void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason);
+void btl_ib_report_failure(const btl_ib_ends_t *ends, btl_ib_death_t reason,
+                           const btl_ib_trouble_t *trouble);
+
+/* This host has refused for long all that is sent to that peer by `device`. Reported once for each
+ * errno. */
+void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, int error,
+                          const btl_ib_device_t *device);
 
 /*
  * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.
  * `answers`: its process answers also while it computes. Reported once for a host.
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers);
+                              bool answers, const btl_ib_trouble_t *trouble);
 
 /* The end: how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);

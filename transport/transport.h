@@ -99,9 +99,12 @@ typedef enum btl_ib_event_type {
                             * (others), may come back; send() answers ENETDOWN till then */
     BTL_IB_EVENT_UP,       /* the port is back */
     BTL_IB_EVENT_RDMA,     /* an operation on memory is over: context, error (btl_ib_rdma_ops_t) */
+    /* Nothing gets to `from` now, says `origin`; it may be over soon. error: EHOSTUNREACH,
+     * ENETUNREACH, EACCES (administratively prohibited) */
+    BTL_IB_EVENT_UNREACHABLE,
 } btl_ib_event_type_t;
 
-/* Who says so, of REFUSED and PATH_MTU. */
+/* Who says so, of REFUSED, UNREACHABLE and PATH_MTU. */
 typedef enum btl_ib_origin {
     BTL_IB_ORIGIN_NETWORK, /* an ICMP message, which anybody can forge: to be believed only if what
                             * it quotes of our datagram proves it */
@@ -125,7 +128,7 @@ typedef struct btl_ib_event {
             void *buffer;  /* for repost() */
         };
 
-        uint8_t quoted[BTL_IB_QUOTED_MAX]; /* REFUSED, PATH_MTU of the network */
+        uint8_t quoted[BTL_IB_QUOTED_MAX]; /* REFUSED, UNREACHABLE, PATH_MTU of the network */
     };
 
     void *context;
@@ -243,6 +246,10 @@ typedef struct btl_ib_transport_ops {
     /* A published address as text, with its port if it has one. False if it is no address. NULL:
      * there is no such text. */
     bool (*address_text)(const void *bytes, size_t len, char *out, size_t out_len);
+
+    /* Who said last that nothing gets to an added address (REFUSED, UNREACHABLE), as text: the
+     * address of a host, as an ICMP message claims. False if nobody did. NULL: it is not known. */
+    bool (*offender_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
     /* The largest datagram to and from an added address, as far as was known when it was added: at
      * most attr.max_datagram. NULL: that. */

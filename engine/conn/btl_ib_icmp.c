@@ -43,8 +43,9 @@ static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
 bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_engine_t *engine = rail->engine;
-    const char *claim = event->type == BTL_IB_EVENT_REFUSED
-                            ? "that a peer is not there"
+    const char *claim = event->type == BTL_IB_EVENT_REFUSED ? "that a peer is not there"
+                        : event->type == BTL_IB_EVENT_UNREACHABLE
+                            ? "that a peer cannot be reached"
                             : "that the path to a peer carries less";
 
     if (event->origin == BTL_IB_ORIGIN_LOCAL) {

@@ -10,8 +10,8 @@
 
 #include "btl_ib_state.h"
 
-/* May a REFUSED or PATH_MTU event be believed? If not, it is counted and logged. Changes nothing
- * else. */
+/* May a REFUSED, UNREACHABLE or PATH_MTU event be believed? If not, it is counted and logged.
+ * Changes nothing else. */
 bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event);
 
 #endif

@@ -148,6 +148,12 @@ void btl_ib_probe_timer(btl_ib_conn_t *conn)
         }
         return;
     }
+    if (!conn->engine->turn.async) {
+        btl_ib_validation_check_unsent(conn);
+        if (!btl_ib_conn_alive(conn)) { /* the callback ended it */
+            return;
+        }
+    }
     if (conn->recovery.half_probed || !goes_elsewhere(conn)) {
         probe(conn);
     }

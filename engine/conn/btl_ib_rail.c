@@ -53,6 +53,7 @@ static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_
  */
 static bool refused_one(btl_ib_conn_t *conn)
 {
+    btl_ib_validation_unreachable(conn, ECONNREFUSED);
     if (conn->draining) {
         btl_ib_conn_reset(conn);
         return true;
@@ -265,7 +266,8 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
 {
     btl_ib_conn_t *conn = NULL;
 
-    if ((event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_PATH_MTU)
+    if ((event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_UNREACHABLE
+         || event->type == BTL_IB_EVENT_PATH_MTU)
         && !btl_ib_icmp_is_genuine(rail, event)) {
         return false;
     }
@@ -274,10 +276,13 @@ bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         refused(rail, event->from);
         break;
     case BTL_IB_EVENT_BROKEN: /* a connection of the transport's to that address ended */
+    case BTL_IB_EVENT_UNREACHABLE:
     case BTL_IB_EVENT_PATH_MTU:
         while ((conn = living(rail, event->from, conn != NULL ? &conn->all : NULL)) != NULL) {
             if (event->type == BTL_IB_EVENT_BROKEN) {
                 btl_ib_recovery_broken(conn);
+            } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {
+                btl_ib_validation_unreachable(conn, event->error);
             } else {
                 btl_ib_pmtud_narrowed(conn, event->size);
             }

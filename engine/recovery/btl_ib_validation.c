@@ -7,7 +7,10 @@
 
 #include "btl_ib_route.h"
 
-enum { ASK_PAUSE = 100 * 1000 }; /* us between two questions */
+enum {
+    ASK_PAUSE = 100 * 1000, /* us between two questions */
+    SAID_LATELY = 2000,     /* ms: what the network said before that may be over */
+};
 
 void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
 {
@@ -111,6 +114,7 @@ void btl_ib_validation_moved(btl_ib_conn_t *conn)
 {
     conn->validation.refused_row = 0;
     conn->validation.questions = 0;
+    btl_ib_validation_sent(conn); /* that was another rail */
 }
 
 void btl_ib_validation_renew(btl_ib_conn_t *conn)
@@ -149,6 +153,62 @@ bool btl_ib_validation_asks(btl_ib_conn_t *conn)
     }
     validation->question_at = now;
     return true;
+}
+
+/* ---- errors ---- */
+
+void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error)
+{
+    if (conn->validation.unsent_since == 0) {
+        conn->validation.unsent_since = conn->engine->clock.awake;
+    }
+    conn->validation.unsent_error = (uint8_t) error; /* Linux has none above 133 */
+}
+
+void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (validation->unsent_since == 0 || validation->unsent_told
+        || engine->clock.awake - validation->unsent_since < engine->config.unanswered_after) {
+        return;
+    }
+    validation->unsent_told = true;
+    BTL_IB_LOG(engine, 1, "peer %u.%u: %s refuses all that is sent to it: errno %d",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->route.via->transport->name,
+               validation->unsent_error);
+    if (engine->ops->unsent != NULL) {
+        engine->ops->unsent(engine->ops_context, conn, validation->unsent_error);
+    }
+}
+
+void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error)
+{
+    conn->validation.net_error = (uint8_t) error;
+    conn->validation.net_error_ms = (uint32_t) (conn->engine->clock.now / 1000);
+}
+
+btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)
+{
+    const btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_transport_t *transport = conn->route.via->transport;
+    btl_ib_trouble_t trouble = {
+        .answered = validation->answered,
+        .unsent = validation->unsent_since != 0 ? validation->unsent_error : 0,
+    };
+
+    if (validation->net_error != 0
+        && (int32_t) ((uint32_t) (conn->recovery.heard_at / 1000) - validation->net_error_ms)
+               <= SAID_LATELY) {
+        trouble.said = validation->net_error;
+        if (transport->ops->offender_text == NULL
+            || !transport->ops->offender_text(transport, conn->route.to, trouble.by,
+                                              sizeof(trouble.by))) {
+            trouble.by[0] = '\0';
+        }
+    }
+    return trouble;
 }
 
 /* ---- answers ---- */

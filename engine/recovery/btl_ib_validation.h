@@ -62,6 +62,24 @@ void btl_ib_validation_answered(btl_ib_conn_t *conn);
  * reported. True if the connection is to be given up. */
 bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 
+/* The transport took a datagram for it; and: it refused one with that errno, which does not say
+ * "not now". */
+static inline void btl_ib_validation_sent(btl_ib_conn_t *conn)
+{
+    if (conn->validation.unsent_since != 0) {
+        conn->validation.unsent_since = 0;
+        conn->validation.unsent_told = false;
+    }
+}
+void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error);
+
+/* A probe is due, in a call that may run callbacks: if the transport has refused everything for
+ * long that is reported. */
+void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
+
+/* The network says, with that errno, that nothing gets there. */
+void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error);
+
 /* Something would be sent by its own two rails if they were validated. True if a question is to be
  * sent now, which is then noted; questions are at least ASK_PAUSE apart. */
 bool btl_ib_validation_asks(btl_ib_conn_t *conn);

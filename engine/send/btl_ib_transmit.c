@@ -16,6 +16,7 @@
 #include "btl_ib_route.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_validation.h"
 
 #include <errno.h>
 #include <string.h>
@@ -282,6 +283,9 @@ static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
         BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
                    BTL_IB_NAME_ARGS(conn->identity.name), transport->name, batch->tx[done].size,
                    strerror(error));
+        if (error != EMSGSIZE && btl_ib_rail_usable(conn->route.via)) {
+            btl_ib_validation_unsent(conn, error);
+        }
         left(conn, batch, done, segments[done], false);
         done++;
     }
@@ -315,6 +319,7 @@ static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments
         btl_ib_identity_contacted(conn);
     }
     if (taken > 0) {
+        btl_ib_validation_sent(conn);
         btl_ib_ack_tx_no_tag_told(conn);
         if (acks) {
             btl_ib_ack_tx_left(conn, ack_space);

@@ -198,11 +198,16 @@ typedef struct btl_ib_validation {
     bool answered;        /* something of ours reached the peer, by any route */
     bool promised;        /* the peer answers a first contact even if its application computes */
     bool told;            /* it was reported that the peer does not answer */
+    bool unsent_told;     /* `unsent_error` was reported, since the transport took something */
+    uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
+    uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
+    uint32_t net_error_ms; /* when */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t refused_at;  /* us: when refusals by them were last believed */
     uint64_t asked_at;    /* awake: the first probe, if nothing had reached the peer */
     uint64_t question_at; /* us: the last question that was no probe */
     uint64_t refused_row; /* us: first refusal by the present route since something got through */
+    uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 
 /* Who the two processes are, and what a datagram of this connection must carry.

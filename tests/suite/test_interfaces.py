@@ -68,7 +68,7 @@ def two_hosts(run, mpi, hosts):
     names = f"{hosts}1", f"{hosts}2"
     made = []
 
-    def job(links, *words, env=None, ranks=2, **settings):
+    def job(links, *words, env=None, ranks=2, ok=True, **settings):
         for link in links:
             made.extend(zip(names, link.names))
             for command in link.commands(names):
@@ -83,7 +83,7 @@ def two_hosts(run, mpi, hosts):
             *"--mca pml ob1 --mca btl ib,self --mca btl_base_verbose 1".split(),
             *(word for name, value in options.items()
               for word in ("--mca", f"btl_ib_{name}", str(value))),
-            *words, env={**mpi.environment, "NSPFX": hosts, **(env or {})},
+            *words, env={**mpi.environment, "NSPFX": hosts, **(env or {})}, ok=ok,
         )
         return output
 
@@ -128,6 +128,67 @@ def test_no_netlink(run, mpi, two_hosts):
     known = [{fact for fact in each if (fact[0], "address") in [other[:2] for other in each]}
              for each in facts]
     assert known[0] == known[1] and ("lo", "address", "127.0.0.1/8") in known[0]
+
+
+def filtered(run, host, hook, rule):
+    """A firewall on that host's x0; returns what takes it away."""
+    udp = "udp dport 1024-65535"
+    run.output("ip", "netns", "exec", host, "nft", "add table ip said; add chain ip said c { type "
+               f"filter hook {hook} priority 0; }}; add rule ip said c {hook[0]}ifname x0 {udp} {rule}")
+    return lambda: run.output("ip", "netns", "exec", host, "nft", "delete", "table", "ip", "said")
+
+
+@pytest.mark.called("interfaces/own-firewall")
+def test_own_firewall(run, mpi, hosts, two_hosts):
+    """What the own system refuses is told after 5 s of nothing else, with errno and meaning; when it
+    refuses no more the job goes on."""
+    ends = []
+    begin = threading.Timer(1, lambda: ends.append(filtered(run, f"{hosts}1", "output", "drop")))
+    end = threading.Timer(7, lambda: ends[0]())
+    begin.start()
+    end.start()
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=8")
+    end.join()
+    assert "OK stream" in output and "lost the connection" not in output
+    assert output.count("cannot send to another process") == 1
+    assert re.search(r"Error: +Operation not permitted \(errno 1\)\n +Found: +interface x0 is up and "
+                     r"has its address\n\nA firewall of this host", output)
+
+
+@pytest.mark.called("interfaces/address-gone")
+def test_address_gone(run, mpi, hosts, two_hosts):
+    """The same of an address that another one took the place of: its death names that, too."""
+    def change():
+        run.output("ip", "-n", f"{hosts}1", "address", "delete", "10.91.0.1/24", "dev", "x0")
+        run.output("ip", "-n", f"{hosts}1", "address", "add", "10.91.0.77/24", "dev", "x0")
+
+    threading.Timer(1, change).start()
+    output = two_hosts([Link(0)], mpi.program("stream"), "bytes=1000", "seconds=4", ok=False,
+                       silence_limit=6)
+    assert re.search(r"Error: +Network is unreachable .*\n +Found: +interface x0 has no longer the "
+                     r"address 10\.91\.0\.1, now: 10\.91\.0\.77\n", output)
+    assert re.search(r"Reason: +this host's own system refuses to send: Network is unreachable "
+                     r"\(errno 101\)\n\nThis host has no route to that address, or", output)
+
+
+@pytest.mark.parametrize("rule, said, advice", [
+    pytest.param("icmp type admin-prohibited", "administratively prohibited, says 10.91.0.2: a "
+                 "firewall of that host", "Open the ports in that firewall", id="interfaces/prohibited"),
+    pytest.param("icmp type port-unreachable", "port unreachable, says 10.91.0.2, that host itself",
+                 "A firewall of that host rejects UDP", id="interfaces/rejected"),
+])
+def test_told_by_network(run, mpi, hosts, two_hosts, rule, said, advice):
+    """What the network says, and who, is in the texts: whose firewall it is comes first."""
+    two_hosts([Link(0)], "true")
+    end = filtered(run, f"{hosts}2", "input", f"reject with {rule}")
+    try:
+        output = two_hosts([], mpi.program("ring"), "laps=1", ok=False, connect_timeout=6)
+    finally:
+        end()
+    assert re.search(rf"Reason: .*\n +{said}\n\n{advice}", output)
+    if "prohibited" in rule:
+        assert re.search(rf"Errors: +{said}\n", output)
+    assert not re.search("Reason: .*nobody is there any more", output)
 
 
 # What drivers of x0 and x1 say of their speed, instead of veth's 10000 Mbit/s.

@@ -561,8 +561,13 @@ static void assert_forged(const pair_t *pair, btl_ib_event_type_t type, uint32_t
  * all. */
 static void forged(bool connected)
 {
-    static const uint8_t passing[] = {ICMP_NET_UNREACH, ICMP_HOST_UNREACH, ICMP_NET_ANO,
-                                      ICMP_HOST_ANO, ICMP_PKT_FILTERED};
+    static const struct {
+        uint8_t code;
+        int error; /* as told */
+    } passing[] = {
+        {ICMP_NET_UNREACH, ENETUNREACH}, {ICMP_HOST_UNREACH, EHOSTUNREACH}, {ICMP_NET_ANO, EACCES},
+        {ICMP_HOST_ANO, EACCES},         {ICMP_PKT_FILTERED, EACCES},
+    };
     static const uint32_t sizes[] = {0, 2, 8, 14, BTL_IB_QUOTED_MAX, BTL_IB_QUOTED_MAX + 4};
     btl_ib_tx_t batch[7];
 
@@ -584,9 +589,19 @@ static void forged(bool connected)
         exchange(&pair, batch, 7, 7);
         assert_forged(&pair, BTL_IB_EVENT_PATH_MTU, sizes[i]);
     }
-    for (size_t i = 0; i < sizeof(passing); i++) {
-        forge(&pair, passing[i], BTL_IB_QUOTED_MAX);
-        assert_idle(pair.a);
+    for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++) {
+        char text[64] = "";
+
+        forge(&pair, passing[i].code, BTL_IB_QUOTED_MAX);
+        exchange(&pair, batch, 7, 7);
+        const btl_ib_event_t event = wait_event(pair.a);
+        assert_int_equal(event.type, BTL_IB_EVENT_UNREACHABLE);
+        assert_int_equal(event.error, passing[i].error);
+        assert_int_equal(event.origin, BTL_IB_ORIGIN_NETWORK);
+        assert_int_equal(event.quoted_size, BTL_IB_QUOTED_MAX);
+        assert_true(pair.a->ops->offender_text(pair.a, pair.b_at_a, text, sizeof(text)));
+        assert_string_equal(text, "127.0.0.1");
+        assert_false(pair.a->ops->offender_text(pair.a, pair.b_at_a + 1, text, sizeof(text)));
     }
     /* Of several the one that can be checked best. */
     forge(&pair, ICMP_PORT_UNREACH, BTL_IB_QUOTED_MAX);

@@ -138,6 +138,11 @@ static bool address_text(const void *bytes, size_t len, char *out, size_t out_le
     return true;
 }
 
+static bool offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len)
+{
+    return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
+}
+
 static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
     return ((const btl_ib_udp_t *) t)->peers.peer[addr].max_datagram;
@@ -184,6 +189,7 @@ static const btl_ib_transport_ops_t udp_ops = {
     .addr_add = addr_add,
     .addr_remove = addr_remove,
     .address_text = address_text,
+    .offender_text = offender_text,
     .mem_register = mem_register,
     .mem_deregister = mem_deregister,
     .rx_depth = rx_depth,

@@ -8,7 +8,7 @@
  * errno of a call is no evidence, only what the queue says, and who says it. The kernel compares
  * addresses and ports of ICMP messages only, which anybody can know: the events carry the bytes of
  * our datagram that they quote, for the engine to compare. Only "port unreachable" says that nobody
- * is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon.
+ * is there; EHOSTUNREACH, ENETUNREACH and EACCES may be over soon: people are told of them.
  */
 
 #include "udp_errors.h"
@@ -16,6 +16,8 @@
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
 #include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
 #include <string.h>
 
 #include "udp_path_mtu.h"
@@ -49,9 +51,51 @@ static void keep(btl_ib_udp_errors_t *errors, const btl_ib_event_t *event)
     }
 }
 
+/* The place of a peer, or the one that has not been written for longest. */
+static void keep_offender(btl_ib_udp_errors_t *errors, btl_ib_addr_t peer,
+                          const btl_ib_udp_name_t *by)
+{
+    uint32_t i = 0;
+
+    while (i < BTL_IB_UDP_OFFENDERS_MAX && errors->offender[i].peer != peer) {
+        i++;
+    }
+    if (i == BTL_IB_UDP_OFFENDERS_MAX) {
+        i = errors->next_offender++ % BTL_IB_UDP_OFFENDERS_MAX;
+    }
+    errors->offender[i] = (btl_ib_udp_offender_t){.peer = peer, .by = *by};
+}
+
+static bool format_ip(const btl_ib_udp_name_t *name, char *out, size_t len)
+{
+    const void *ip = name->any.sa_family == AF_INET ? (const void *) &name->v4.sin_addr
+                                                    : (const void *) &name->v6.sin6_addr;
+
+    return inet_ntop(name->any.sa_family, ip, out, (socklen_t) len) != NULL;
+}
+
+bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t peer, char *out,
+                                size_t len)
+{
+    for (uint32_t i = 0; i < BTL_IB_UDP_OFFENDERS_MAX; i++) {
+        const btl_ib_udp_offender_t *offender = &errors->offender[i];
+
+        if (offender->peer == peer && offender->by.any.sa_family != AF_UNSPEC) {
+            return format_ip(&offender->by, out, len);
+        }
+    }
+    return false;
+}
+
 void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr)
 {
     uint32_t left = 0;
+
+    for (uint32_t i = 0; i < BTL_IB_UDP_OFFENDERS_MAX; i++) {
+        if (errors->offender[i].peer == addr) {
+            errors->offender[i].by.any.sa_family = AF_UNSPEC;
+        }
+    }
 
     for (uint32_t i = 0; i < errors->count; i++) {
         if (errors->event[i].from != addr) {
@@ -87,19 +131,39 @@ static bool is_icmp(const struct sock_extended_err *error)
     return error->ee_origin == SO_EE_ORIGIN_ICMP || error->ee_origin == SO_EE_ORIGIN_ICMP6;
 }
 
+static const btl_ib_udp_name_t *offender_of(const struct sock_extended_err *error)
+{
+    return (const btl_ib_udp_name_t *) (const void *) SO_EE_OFFENDER(error);
+}
+
 /* Who sent the ICMP message, as it says. */
 static const char *format_offender(const struct sock_extended_err *error, char *out, size_t len)
 {
-    const btl_ib_udp_name_t *offender = (const btl_ib_udp_name_t *) SO_EE_OFFENDER(error);
-    const bool v4 = offender->any.sa_family == AF_INET;
-    const void *ip =
-        v4 ? (const void *) &offender->v4.sin_addr : (const void *) &offender->v6.sin6_addr;
-
     if (!is_icmp(error)) {
         return "this host";
     }
-    return inet_ntop(offender->any.sa_family, ip, out, (socklen_t) len) != NULL ? out
-                                                                                : "an unknown host";
+    return format_ip(offender_of(error), out, len) ? out : "an unknown host";
+}
+
+/* Does a firewall say so? (RFC 1812, 5.2.7.1; RFC 4443, 3.1) */
+static bool is_prohibited(const struct sock_extended_err *error)
+{
+    if (error->ee_origin == SO_EE_ORIGIN_ICMP) {
+        return error->ee_type == ICMP_DEST_UNREACH
+               && (error->ee_code == ICMP_PKT_FILTERED || error->ee_code == ICMP_HOST_ANO
+                   || error->ee_code == ICMP_NET_ANO);
+    }
+    return error->ee_errno == EACCES;
+}
+
+/* What it says of the way to the peer, by the errno; 0: nothing that people are told. */
+static int unreachable(const struct sock_extended_err *error)
+{
+    if (is_prohibited(error)) {
+        return EACCES;
+    }
+    return error->ee_errno == EHOSTUNREACH || error->ee_errno == ENETUNREACH ? (int) error->ee_errno
+                                                                             : 0;
 }
 
 /* Make an event of an error about a datagram to `to`. `event` has what the error quotes of it. */
@@ -130,9 +194,13 @@ static void handle(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket_t *socke
         if (event->size > 0 && event->size < errors->max_datagram) {
             keep(errors, event);
         }
-    } else if (error->ee_errno == ECONNREFUSED) {
-        event->type = BTL_IB_EVENT_REFUSED;
-        event->error = ECONNREFUSED;
+    } else if (error->ee_errno == ECONNREFUSED || unreachable(error) != 0) {
+        const bool refused = error->ee_errno == ECONNREFUSED;
+        event->type = refused ? BTL_IB_EVENT_REFUSED : BTL_IB_EVENT_UNREACHABLE;
+        event->error = refused ? ECONNREFUSED : unreachable(error);
+        if (!local) {
+            keep_offender(errors, event->from, offender_of(error));
+        }
         keep(errors, event);
     }
 }

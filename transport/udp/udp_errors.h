@@ -13,14 +13,25 @@
 #include "udp_peers.h"
 #include "udp_sockets.h"
 
-enum { BTL_IB_UDP_ERRORS_MAX = 16 };
+enum {
+    BTL_IB_UDP_ERRORS_MAX = 16,
+    BTL_IB_UDP_OFFENDERS_MAX = 8,
+};
+
+/* Who said that nothing gets to a peer. */
+typedef struct btl_ib_udp_offender {
+    btl_ib_addr_t peer;
+    btl_ib_udp_name_t by; /* family AF_UNSPEC: nobody */
+} btl_ib_udp_offender_t;
 
 typedef struct btl_ib_udp_errors {
     const btl_ib_udp_log_t *log;
     btl_ib_udp_peers_t *peers;
     uint32_t max_datagram;                       /* of the rail */
-    btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* REFUSED and PATH_MTU that nobody has yet */
+    btl_ib_event_t event[BTL_IB_UDP_ERRORS_MAX]; /* that nobody has yet */
     uint32_t count;
+    btl_ib_udp_offender_t offender[BTL_IB_UDP_OFFENDERS_MAX];
+    uint32_t next_offender; /* the place of the next peer's */
 } btl_ib_udp_errors_t;
 
 static inline void btl_ib_udp_errors_init(btl_ib_udp_errors_t *errors, const btl_ib_udp_log_t *log,
@@ -37,6 +48,10 @@ bool btl_ib_udp_errors_read(btl_ib_udp_errors_t *errors, const btl_ib_udp_socket
 
 /* Hand events up. Returns how many. */
 int btl_ib_udp_errors_take(btl_ib_udp_errors_t *errors, btl_ib_event_t *events, int max);
+
+/* As in btl_ib_transport_ops_t. */
+bool btl_ib_udp_errors_offender(const btl_ib_udp_errors_t *errors, btl_ib_addr_t peer, char *out,
+                                size_t len);
 
 /* A handle is gone and may soon be another peer's: forget what was kept of it. */
 void btl_ib_udp_errors_forget(btl_ib_udp_errors_t *errors, btl_ib_addr_t addr);

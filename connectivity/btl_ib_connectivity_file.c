@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "btl_ib_file_name.h"
 
 /* To be raised when a column changes its meaning or goes. */
 #define FORMAT_VERSION 1
@@ -91,11 +94,16 @@ static void put_all(FILE *out, const btl_ib_map_info_t *info, const btl_ib_pair_
 int btl_ib_connectivity_file_write(const char *name, const btl_ib_map_info_t *info,
                                    const btl_ib_pair_info_t *pairs, uint32_t count)
 {
-    FILE *out = fopen(name, "we");
+    const int fd = btl_ib_file_create(name);
+    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
     int error = 0;
 
     if (NULL == out) {
-        return errno;
+        error = 0 > fd ? -fd : errno;
+        if (0 <= fd) {
+            (void) close(fd);
+        }
+        return error;
     }
     errno = 0;
     put_all(out, info, pairs, count);

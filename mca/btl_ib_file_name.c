@@ -5,9 +5,13 @@
 
 #include "btl_ib_file_name.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Does `letter` follow some % of the pattern? */
 static bool names(const char *pattern, char letter)
@@ -87,4 +91,35 @@ bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *i
     }
     out[len] = '\0';
     return true;
+}
+
+/* ---- making one ---- */
+
+/* May a file be replaced? Returns 0 or a negative errno. */
+static int replaceable(const struct stat *status)
+{
+    if (S_ISLNK(status->st_mode)) {
+        return -ELOOP;
+    }
+    if (S_ISDIR(status->st_mode)) {
+        return -EISDIR;
+    }
+    return S_ISREG(status->st_mode) && status->st_uid == geteuid() ? 0 : -EEXIST;
+}
+
+int btl_ib_file_create(const char *name)
+{
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(name, flags, 0600);
+    struct stat status;
+    int rc;
+
+    if (0 > fd && EEXIST == errno) {
+        rc = 0 == lstat(name, &status) ? replaceable(&status) : -errno;
+        if (0 != rc) {
+            return rc;
+        }
+        fd = 0 == unlink(name) ? open(name, flags, 0600) : -1;
+    }
+    return 0 > fd ? -errno : fd;
 }

@@ -39,4 +39,13 @@ const char *btl_ib_file_name_problem(const char *pattern);
  * fits. */
 bool btl_ib_file_name_make(const char *pattern, const btl_ib_file_name_info_t *info, char *out);
 
+/*
+ * Make such a file, for this user only (mode 0600). One of an earlier run is replaced by a new one,
+ * not written over, if it is a regular file of this user; so nothing that others put there, as they
+ * may in /tmp, is followed or truncated. Returns a descriptor to read and write, or a negative
+ * errno: -ELOOP (a symbolic link is there), -EISDIR, -EEXIST (another kind of file, or another
+ * user's), or what open(2) and unlink(2) say.
+ */
+int btl_ib_file_create(const char *name);
+
 #endif

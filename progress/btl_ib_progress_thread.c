@@ -6,6 +6,7 @@
 #include "btl_ib_progress_thread.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -322,8 +323,8 @@ static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
                     self->config.rank, opal_process_info.nodename, what, strerror(error),
                     limit_of(error));
     }
-    BTL_IB_VERBOSE(1, "no helper thread: %s: %s; tried %u times, again in %.1f s", what,
-                   strerror(error), self->failures, (double) pause * 1e-6);
+    BTL_IB_VERBOSE(1, "no helper thread: %s: %s; tried %u times, again in %" PRIu64 " ms", what,
+                   strerror(error), self->failures, (uint64_t) pause / 1000);
 }
 
 /* Start it, unless it is too soon after a failure. */

@@ -5,6 +5,7 @@
 
 #include "btl_ib_stats.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +95,9 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
     if (config->prints) {
         const btl_ib_process_counters_t more = btl_ib_stats_between(&stats->told, &counters);
 
-        snprintf(when, sizeof(when), " %s %.1f s,",
-                 config->relative ? "since the last line, after" : "after", (double) at * 1e-6);
+        snprintf(when, sizeof(when), " %s %" PRIu64 ".%" PRIu64 " s,",
+                 config->relative ? "since the last line, after" : "after", at / 1000000,
+                 at / 100000 % 10);
         btl_ib_stats_print((uint32_t) config->name, config->host, when,
                            config->relative ? &more : &counters);
     }

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "btl_ib_file_name.h"
+
 /* To be raised when a name changes its meaning or goes. */
 #define SCHEMA_VERSION 1
 
@@ -181,19 +183,24 @@ static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_f
 
 int btl_ib_stats_file_create(const char *name)
 {
-    FILE *out = fopen(name, "we");
+    const int fd = btl_ib_file_create(name);
 
-    return NULL == out || 0 != fclose(out) ? errno : 0;
+    return 0 > fd ? -fd : 0 != close(fd) ? errno : 0;
 }
 
 int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
                             const btl_ib_stats_file_info_t *info)
 {
-    FILE *out = fopen(name, "we");
+    const int fd = btl_ib_file_create(name);
+    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
     int error = 0;
 
     if (NULL == out) {
-        return errno;
+        error = 0 > fd ? -fd : errno;
+        if (0 <= fd) {
+            (void) close(fd);
+        }
+        return error;
     }
     errno = 0;
     put_all(out, stats, info);

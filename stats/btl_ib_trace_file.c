@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "btl_ib_counters.h"
+#include "btl_ib_file_name.h"
 
 /* To be raised when something changes its meaning or goes. */
 #define SCHEMA_VERSION 1
@@ -131,9 +132,9 @@ static int create(btl_ib_trace_file_t *file, const char *name, const btl_ib_trac
     FILE *out;
     int error;
 
-    file->fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file->fd = btl_ib_file_create(name);
     if (0 > file->fd) {
-        return errno;
+        return -file->fd;
     }
     file->header = map(file, 0, BTL_IB_TRACE_HEADER, &error);
     if (NULL == file->header) {

@@ -241,11 +241,12 @@ tests_unit_test_modex_SOURCES = tests/unit/test_modex.c devices/btl_ib_rail_matc
     mca/btl_ib_modex_codec.c
 tests_unit_test_modex_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_connectivity_file_SOURCES = \
-    tests/unit/test_connectivity_file.c connectivity/btl_ib_connectivity_file.c
+    tests/unit/test_connectivity_file.c connectivity/btl_ib_connectivity_file.c \
+    mca/btl_ib_file_name.c
 tests_unit_test_connectivity_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_name.c
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c
+tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c mca/btl_ib_file_name.c
 tests_unit_test_trace_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
@@ -384,8 +385,9 @@ tests_sim_btl_ib_sim_SOURCES = \
     tests/sim/sim.h \
     tests/sim/trace_files.c \
     tests/sim/wiretap.c \
-    stats/btl_ib_trace_file.c
-tests_sim_btl_ib_sim_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/stats
+    stats/btl_ib_trace_file.c \
+    mca/btl_ib_file_name.c
+tests_sim_btl_ib_sim_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/stats -I$(srcdir)/mca
 tests_sim_btl_ib_sim_LDADD = $(lower_layers)
 
 dist_check_SCRIPTS = \

@@ -290,3 +290,13 @@ def test_terminated(run, mpi, request, number):
     time.sleep(1)
     script.send_signal(signal.SIGTERM)
     script.wait(60)
+
+
+def test_no_locale():
+    """No number in what ib says depends on the application's locale ("2,0 s" under de_DE)."""
+    depends = re.compile(r'"[^"\n]*%[-+#0-9.*]*l?[aefgAEFG][^"\n]*"|\bstrtod\(')
+    sources = [*ROOT.glob("*.c")]
+    for folder in "connectivity crypto devices engine info mca progress registration stats transport".split():
+        sources += (ROOT / folder).rglob("*.[ch]")
+    assert len(sources) > 100
+    assert not [source for source in sources if depends.search(source.read_text())]

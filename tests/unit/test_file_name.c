@@ -7,7 +7,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -85,12 +90,76 @@ static void lengths(void **state)
     assert_false(btl_ib_file_name_make(pattern, &other, out));
 }
 
+/* ---- making files ---- */
+
+static void make_file(const char *name)
+{
+    struct stat status;
+    const int fd = btl_ib_file_create(name);
+
+    assert_in_range(fd, 0, INT32_MAX);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(write(fd, "new", 3), 3);
+    assert_int_equal(close(fd), 0);
+}
+
+static void assert_content(const char *name, const char *expected)
+{
+    char content[16] = "";
+    const int fd = open(name, O_RDONLY);
+
+    assert_in_range(fd, 0, INT32_MAX);
+    assert_int_equal(read(fd, content, sizeof(content)), strlen(expected));
+    assert_string_equal(content, expected);
+    close(fd);
+}
+
+/* A second run replaces the file of the first. What others may have put there is neither followed
+ * nor written over. */
+static void creates(void **state)
+{
+    char directory[] = "/tmp/btl_ib_file_XXXXXX";
+
+    (void) state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(chdir(directory), 0);
+    make_file("file");
+    assert_int_equal(link("file", "precious"), 0);
+    const int fd = open("precious", O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, "precious", 8), 8);
+    close(fd);
+    make_file("file");
+    assert_content("file", "new");
+    assert_content("precious", "precious");
+    assert_int_equal(symlink("precious", "link"), 0);
+    assert_int_equal(btl_ib_file_create("link"), -ELOOP);
+    assert_content("precious", "precious");
+    assert_int_equal(symlink("nowhere", "dangling"), 0);
+    assert_int_equal(btl_ib_file_create("dangling"), -ELOOP);
+    assert_int_equal(access("nowhere", F_OK), -1);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    assert_int_equal(btl_ib_file_create("fifo"), -EEXIST);
+    assert_int_equal(btl_ib_file_create("."), -EISDIR);
+    assert_int_equal(btl_ib_file_create("none/file"), -ENOENT);
+    if (0 == geteuid()) {
+        assert_int_equal(chown("file", 1, 1), 0);
+        assert_int_equal(btl_ib_file_create("file"), -EEXIST);
+    }
+    static const char *const made[] = {"file", "precious", "link", "dangling", "fifo"};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        assert_int_equal(unlink(made[i]), 0);
+    }
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(problems),
         cmocka_unit_test(lengths),
+        cmocka_unit_test(creates),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "verbs_rc_cm_lifecycle.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,8 +96,8 @@ void btl_ib_rc_cm_opened(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const char *ho
     char after[32];
 
     btl_ib_rc_conn_open(conn);
-    snprintf(after, sizeof(after), "after %.3f s",
-             (double) (conn->opened_at - conn->begun_at) * 1e-6);
+    snprintf(after, sizeof(after), "after %" PRIu64 " ms",
+             (uint64_t) (conn->opened_at - conn->begun_at) / 1000);
     btl_ib_rc_cm_log(rc, conn->peer, conn->channel, how, after);
     if (btl_ib_rc_backoff_opened(backoff_of(conn))) {
         btl_ib_rc_cm_lost(rc, conn); /* what was given up as lost is sent again now */

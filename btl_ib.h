@@ -154,13 +154,17 @@ static inline void btl_ib_unlock(void)
     btl_ib_biased_lock_release(&component->lock);
 }
 
-/* Let the engine work once, after btl_ib_poll_throttle_due(). Returns as
- * btl_ib_engine_progress(). */
+/* Let the engine work once, or after a pause until all is done that came meanwhile; after
+ * btl_ib_poll_throttle_due(). Returns as btl_ib_engine_progress(). */
 static inline int btl_ib_poll_engine(uint64_t now)
 {
     btl_ib_component_t *component = &mca_btl_ib_component;
-    const int events = btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
+    int events = btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
 
+    while (OPAL_UNLIKELY(btl_ib_engine_behind(component->engine))) {
+        events += btl_ib_engine_progress(component->engine, btl_ib_now(),
+                                         component->params.poll_burst);
+    }
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 btl_ib_engine_busy(component->engine));
     return events;

@@ -282,6 +282,14 @@ void btl_ib_engine_rail_info(const btl_ib_engine_t *engine, uint32_t rail,
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst);
 
 /*
+ * Did the last turn, of either kind, follow a pause of the caller (more than BTL_IB_PAUSE_MIN us
+ * without a turn), and is there more to be done than one turn does? Then another one should follow
+ * at once, with a new `now`, until this is false: at most for as long as the pause, and 5 ms. A
+ * process that calls seldom would else receive one GSO burst, and send one window, in each call.
+ */
+bool btl_ib_engine_behind(const btl_ib_engine_t *engine);
+
+/*
  * One turn of the progress thread, while the application does something else. It receives,
  * acknowledges, sends again and sends what waits, but runs no callback except deliverable,
  * black_hole, zalloc and free. Messages that arrive are kept for the next progress call: those of

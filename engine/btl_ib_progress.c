@@ -41,6 +41,7 @@ enum {
     QUEUE_BORNE = 250,
     RETRY_AFTER = 10, /* us after which a full transport is tried again */
     FEW = 8,          /* events that a poll takes onto the stack, at most */
+    CATCH_UP_MOST = 5000, /* us of turns after a pause; less after a shorter one */
 };
 
 /* ---- events of the transports ---- */
@@ -306,7 +307,7 @@ static void push_ready(btl_ib_engine_t *engine)
     engine->turn.sending = false;
 }
 
-static void evict_and_push(btl_ib_engine_t *engine)
+static void evict(btl_ib_engine_t *engine)
 {
     btl_ib_guest_t *guest;
 
@@ -317,6 +318,10 @@ static void evict_and_push(btl_ib_engine_t *engine)
         }
         btl_ib_hotel_end_evictions(&engine->hotel);
     }
+}
+
+static void push(btl_ib_engine_t *engine)
+{
     if (!btl_ib_list_empty(&engine->ready) || !btl_ib_list_empty(&engine->starved)) {
         push_ready(engine);
     }
@@ -369,11 +374,49 @@ static void release_senders(btl_ib_engine_t *engine)
     }
 }
 
+/* ---- pauses of our own ---- */
+
+/* A turn begins. Does it follow a pause, during which more may have come than one turn receives? */
+static inline void begin_turn(btl_ib_engine_t *engine, uint64_t now)
+{
+    btl_ib_clock_turn(&engine->clock, now);
+    if (btl_ib_pause_of(engine->clock.gap) > 0 && !btl_ib_is_behind(engine)) {
+        engine->turn.behind_until =
+            engine->clock.now + btl_ib_min_u32(engine->clock.gap, CATCH_UP_MOST);
+    }
+}
+
+/* Acknowledgements may be among what is still to be received: timers that wait for them wait. */
+static bool has_more_to_receive(const btl_ib_engine_t *engine, int received)
+{
+    return received > 0 && engine->clock.now < engine->turn.behind_until;
+}
+
+/* A turn after a pause ends. If nothing is left to be done, or no time, the next pause may begin at
+ * once: so what waits for company leaves now. */
+__attribute__((noinline)) static void catch_up(btl_ib_engine_t *engine, int received)
+{
+    const bool more = received > 0 || !btl_ib_list_empty(&engine->ready);
+
+    if (!more || engine->clock.now >= engine->turn.behind_until) {
+        engine->turn.behind_until = 0;
+        release_coalesced(engine);
+        btl_ib_ack_turn(engine, true);
+    }
+}
+
+bool btl_ib_engine_behind(const btl_ib_engine_t *engine)
+{
+    return btl_ib_is_behind(engine);
+}
+
+/* ---- turns ---- */
+
 int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
     uint32_t late = 0;
 
-    btl_ib_clock_turn(&engine->clock, now);
+    begin_turn(engine, now);
     btl_ib_engine_enter(engine);
     uint32_t finished = engine->completion.finished;
     if (has_deferred_work(engine)) {
@@ -386,7 +429,13 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
     int received = poll_rails(engine, burst);
     btl_ib_latency_turn(engine, messages, bytes);
     engine->turn.idle_calls = received > 0 ? 0 : engine->turn.idle_calls + 1;
-    evict_and_push(engine);
+    if (btl_ib_is_behind(engine)) {
+        btl_ib_latency_release_bulk(engine);
+    }
+    if (!has_more_to_receive(engine, received)) {
+        evict(engine);
+    }
+    push(engine);
     if (!btl_ib_list_empty(&engine->zcopy.sent)) {
         release_senders(engine);
     }
@@ -395,7 +444,10 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
         btl_ib_rnr_turn(engine);
     }
     if (!btl_ib_list_empty(&engine->acks) || !btl_ib_list_empty(&engine->acks_answered)) {
-        btl_ib_ack_turn(engine);
+        btl_ib_ack_turn(engine, false);
+    }
+    if (btl_ib_is_behind(engine)) {
+        catch_up(engine, received);
     }
     if (engine->drops != NULL) {
         btl_ib_drops_turn(engine);
@@ -407,14 +459,20 @@ int btl_ib_engine_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 
 int btl_ib_engine_async_progress(btl_ib_engine_t *engine, uint64_t now, int burst)
 {
-    btl_ib_clock_turn(&engine->clock, now);
+    begin_turn(engine, now);
     btl_ib_engine_enter(engine);
     engine->turn.async = true;
     btl_ib_latency_release_bulk(engine);
     engine->count.async_turns++;
     int received = poll_rails(engine, burst);
-    evict_and_push(engine);
-    btl_ib_ack_turn(engine);
+    if (!has_more_to_receive(engine, received)) {
+        evict(engine);
+    }
+    push(engine);
+    btl_ib_ack_turn(engine, false);
+    if (btl_ib_is_behind(engine)) {
+        catch_up(engine, received);
+    }
     engine->turn.async = false;
     btl_ib_engine_leave(engine);
     return received;

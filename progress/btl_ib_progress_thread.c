@@ -130,6 +130,9 @@ static uint64_t run_engine(btl_ib_progress_thread_t *self, watch_t *watch, uint6
 
     self->in_engine = true;
     came = btl_ib_engine_async_progress(self->engine, now, self->config.burst);
+    while (btl_ib_engine_behind(self->engine)) {
+        came += btl_ib_engine_async_progress(self->engine, btl_ib_now(), self->config.burst);
+    }
     self->in_engine = false;
     if (came > 0) { /* an application that seldom calls progress is to see it in its next call */
         btl_ib_poll_throttle_reset(self->config.throttle);

@@ -316,7 +316,9 @@ static void acked(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack)
     swift->seen += ack->count;
     swift->limited = swift->limited || ack->limited;
     if (ack->rtt != 0) {
-        note_base(cc, ack->rtt, ack->now);
+        if (ack->awake == ack->rtt || swift->base == 0) {
+            note_base(cc, ack->rtt, ack->now);
+        }
         swift->delay = btl_ib_min_u32(swift->delay, ack->delay);
         swift->whole = btl_ib_min_u32(swift->whole, ack->awake);
         swift->samples++;

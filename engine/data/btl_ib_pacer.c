@@ -23,9 +23,10 @@ void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
     pacer->at -= cc->pace;
 }
 
-uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now)
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                           bool behind)
 {
-    if (cc->pace == 0) {
+    if (cc->pace == 0 || (behind && cc->burst > 1)) {
         return UINT32_MAX;
     }
     now *= 1000;

@@ -33,8 +33,10 @@ void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
 void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
 void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
 
-/* How many segments may leave now. */
-uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now);
+/* How many segments may leave now. `behind`: our process was away and may be again at once, so that
+ * nothing would leave later. Then only windows of less than one segment are paced. */
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                           bool behind);
 
 /* Set the timer for when a whole burst may leave. */
 void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* us without a poll from which on that process did something else, or had no processor */
-#define BTL_IB_PAUSE_MIN 500u
+#define BTL_IB_PAUSE_MIN 100u
 
 typedef struct btl_ib_pauses {
     uint64_t until;   /* us: when `longest` is no longer expected */

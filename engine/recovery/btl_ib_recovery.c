@@ -618,6 +618,12 @@ void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
     conn->recovery.probed++;
 }
 
+/* Does the peer's process pause now and then? Then one timeout says that it may pause again. */
+static bool pauses(const btl_ib_conn_t *conn)
+{
+    return btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now) > 0;
+}
+
 void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
 {
     btl_ib_recovery_t *recovery = &conn->recovery;
@@ -630,7 +636,9 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
     if (recovery->probes > 0 && !btl_ib_recovery_only_answers(conn)) {
         conn->engine->count.timeouts++;
         conn->count.timeouts++;
-        conn->cc.ops->restart(&conn->cc);
+        if (recovery->probes > 1 || !pauses(conn)) {
+            conn->cc.ops->restart(&conn->cc);
+        }
         btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
     }
     conn->engine->count.sent_probes++;

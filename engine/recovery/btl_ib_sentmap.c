@@ -18,7 +18,9 @@
 
 enum {
     WINDOW_SMALL = 32, /* segments, or two bursts: above, the receiver acknowledges soon enough */
-    SLICES = 50000, /* us: a few turns of another process */
+    /* us: processes compute between their messages; TCP's least timeout on Linux, after which it
+     * begins anew as well (RFC 5681, 4.1) */
+    SILENCE_LEAST = 200000,
 };
 
 /* `count` segments of that type in a space, more or (negative) fewer. */
@@ -69,13 +71,6 @@ static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *se
  * remains then. */
 _Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
 
-/* us: how long this process was away before the turn in hand, if so short a time shows no more than
- * that others use its processor. Acknowledgements may have been here all the while. */
-static uint32_t own_pause(const btl_ib_engine_t *engine)
-{
-    return engine->turn.away <= SLICES ? engine->turn.away : 0;
-}
-
 /* After a silence longer than a timeout what is known of the path is out of date. */
 static void notice_silence(btl_ib_conn_t *conn)
 {
@@ -85,9 +80,8 @@ static void notice_silence(btl_ib_conn_t *conn)
         return;
     }
     uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
-    timeout = timeout > engine->config.rto_min ? timeout : engine->config.rto_min;
-    timeout += conn->recovery.probe_base;
-    if (engine->clock.now > timeout && engine->clock.now - timeout > own_pause(engine)) {
+    timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
+    if (engine->clock.now > conn->recovery.probe_base + timeout) {
         conn->cc.ops->restart(&conn->cc);
     }
 }

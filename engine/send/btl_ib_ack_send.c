@@ -102,7 +102,7 @@ static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
 
 /* Those of a list. *full has a bit for each rail that takes nothing now; connections of other rails
  * go on. */
-static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, uint32_t *full)
+static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, bool all, uint32_t *full)
 {
     /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */
     const btl_ib_list_t *last = btl_ib_list_last(acks);
@@ -113,11 +113,11 @@ static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, uint32_t *full
         uint32_t rail = 1u << conn->route.via->index;
 
         item = item == last ? NULL : btl_ib_list_next(acks, item);
-        if (!conn->ack.now && engine->clock.now < conn->ack.at
+        if (!all && !conn->ack.now && engine->clock.now < conn->ack.at
             && engine->turn.idle_calls < IDLE_CALLS) {
             return;
         }
-        if (may_ride_on_bulk(conn)) {
+        if (!all && may_ride_on_bulk(conn)) {
             continue;
         }
         if (!(*full & rail) && !btl_ib_ack_send(conn, 0)) {
@@ -126,10 +126,10 @@ static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, uint32_t *full
     }
 }
 
-void btl_ib_ack_turn(btl_ib_engine_t *engine)
+void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all)
 {
     uint32_t full = 0;
 
-    turn_of(engine, &engine->acks, &full);
-    turn_of(engine, &engine->acks_answered, &full);
+    turn_of(engine, &engine->acks, all, &full);
+    turn_of(engine, &engine->acks_answered, all, &full);
 }

@@ -14,7 +14,8 @@
  * did not allow it. */
 bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
 
-/* Send the acknowledgements that are due in this turn. */
-void btl_ib_ack_turn(btl_ib_engine_t *engine);
+/* Send the acknowledgements that are due in this turn; `all`: also those that would wait for
+ * company, as there may be no other turn soon. */
+void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
 
 #endif

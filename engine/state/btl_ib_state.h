@@ -536,6 +536,9 @@ typedef struct btl_ib_turn {
     /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
     uint32_t away;
     uint32_t first_rail; /* polled first in this turn; wraps */
+    /* us: turns are catching up on what came during a pause of ours, until then at most; 0: they
+     * are not */
+    uint64_t behind_until;
 } btl_ib_turn_t;
 
 /* Latency mode: bulk waits for short messages. Written by btl_ib_latency.c. */
@@ -668,6 +671,12 @@ struct btl_ib_engine {
 
 /* "job.rank" of a process name, for logs: two arguments for "%u.%u". */
 #define BTL_IB_NAME_ARGS(name) (unsigned) ((name) >> 32), (unsigned) ((name) &0xffffffffu)
+
+/* Do turns still catch up on what came during a pause of ours? */
+static inline bool btl_ib_is_behind(const btl_ib_engine_t *engine)
+{
+    return engine->turn.behind_until != 0;
+}
 
 /* Is nothing unacknowledged but SKIPs (credits given back)? Those need no answer soon. */
 static inline bool btl_ib_conn_only_skips(const btl_ib_conn_t *conn)

@@ -160,6 +160,8 @@ const named_scenario_t named_scenarios[] = {
      both_out_of_credit},
     {"computes", "the peer computes for 60 s", computes},
     {"computes_often", "the peer computes for 1 to 4 ms, again and again", computes_often},
+    {"calls_each_ms", "both call every ms only, and exchange 1 MB", calls_each_ms},
+    {"calls_each_5_ms", "both call every 5 ms only, and exchange 1 MB", calls_each_5_ms},
     {"sends_then_computes", "two sends, then the sender computes for 20 s", sends_then_computes},
     {"wakes_after_limit", "we compute for longer than the silence limit", wakes_after_limit},
     {"idle_peer_computes", "the peer computes for 60 s, and nothing is due", idle_peer_computes},

@@ -214,6 +214,8 @@ void refused_copies_lost(sim_t *sim);
 /* named_silence.c */
 void computes(sim_t *sim);
 void computes_often(sim_t *sim);
+void calls_each_ms(sim_t *sim);
+void calls_each_5_ms(sim_t *sim);
 void sends_then_computes(sim_t *sim);
 void wakes_after_limit(sim_t *sim);
 void idle_peer_computes(sim_t *sim);

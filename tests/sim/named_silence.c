@@ -46,6 +46,67 @@ void computes_often(sim_t *sim)
     finish(sim);
 }
 
+/* Both compute for `period` between any two calls from now on, p1 later than p0; 0: not any more. */
+static void set_seldom(sim_t *sim, uint64_t period)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        proc_t *proc = &sim->procs[i];
+        proc->seldom = period;
+        proc->calls = 0;
+        proc_compute(proc, sim->now + period * (i + 2) / 3);
+        proc_wake(proc, sim->now + 1);
+    }
+}
+
+/* 1 MB each way. Returns in how many calls of p0 all of it arrived. */
+static uint64_t exchange_seldom(sim_t *sim, uint64_t period)
+{
+    for (uint32_t i = 0; i < 32; i++) {
+        say(sim, i % 2, 1 - i % 2, 60000, 1000);
+    }
+    sim_run_until(sim, sim->now + SIM_US(2));
+    set_seldom(sim, period);
+    while (sim->undelivered > 0 && sim->procs[0].calls < 100) {
+        sim_run_until(sim, sim->now + period / 4);
+    }
+    const uint64_t calls = sim->procs[0].calls;
+    set_seldom(sim, 0);
+    run_settle(sim, SIM_MS(50));
+    return calls;
+}
+
+/* Once windows have grown each exchange takes a few calls, as the engine catches up in each. */
+static void call_seldom(sim_t *sim, uint64_t period)
+{
+    two(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(sim->procs[i].queues, sizeof(sim->procs[i].queues), "P,256,512:P,1472,1024");
+    }
+    run_start(sim);
+    warm_up(sim, 0, 1);
+    must_be_within(sim, "calls for the first MB", exchange_seldom(sim, period), 20);
+    (void) exchange_seldom(sim, period);
+    (void) exchange_seldom(sim, period);
+    for (int i = 0; i < 6; i++) {
+        must_be_within(sim, "calls for a MB", exchange_seldom(sim, period), 4);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        must_be_within(sim, "timeouts", sim_counters(sim, i)->timeouts, 0);
+        must_be_within(sim, "copies", sim_counters(sim, i)->retransmits, 4);
+    }
+    finish(sim);
+}
+
+void calls_each_ms(sim_t *sim)
+{
+    call_seldom(sim, SIM_MS(1));
+}
+
+void calls_each_5_ms(sim_t *sim)
+{
+    call_seldom(sim, SIM_MS(5));
+}
+
 void sends_then_computes(sim_t *sim)
 {
     two(sim);

@@ -196,6 +196,16 @@ static uint64_t next_poll(proc_t *proc, bool busy)
     return at;
 }
 
+/* Who computes between its calls stays in one until the engine has caught up, as the glue does. */
+static uint64_t next_call(proc_t *proc)
+{
+    if (!btl_ib_engine_behind(proc->engine)) {
+        proc->calls++;
+        proc_compute(proc, proc->sim->now + proc->seldom);
+    }
+    return proc->sim->now + proc->step;
+}
+
 static void poll_now(proc_t *proc)
 {
     sim_t *sim = proc->sim;
@@ -215,7 +225,8 @@ static void poll_now(proc_t *proc)
     sim_trace(sim, T_POLL, proc->index, clock, (uint64_t) got,
               due == UINT64_MAX ? (uint64_t) -1 : due - clock,
               (uint64_t) proc->received_in_progress, held(proc));
-    proc_wake(proc, next_poll(proc, got > 0 || proc->received_in_progress > 0));
+    const bool busy = got > 0 || proc->received_in_progress > 0;
+    proc_wake(proc, proc->seldom != 0 ? next_call(proc) : next_poll(proc, busy));
 }
 
 static void poll_event(sim_t *sim, void *arg, uint64_t generation)

@@ -371,6 +371,8 @@ struct proc {
     uint64_t busy_until;
     uint64_t busy_total; /* ns spent computing until now, unheard of by the engine */
     uint64_t kicker;     /* ns: kicked after so long without a poll; 0: never */
+    uint64_t seldom;     /* ns that it computes between two calls; 0: it waits in progress */
+    uint64_t calls;      /* of progress, while it computes between them */
     bool answers;        /* and when something comes: a first contact is answered */
     uint64_t kick_generation;
     bool kicking;

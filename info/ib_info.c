@@ -103,21 +103,21 @@ static bool read_params(btl_ib_params_t *params, mca_btl_base_module_t *limits,
     return btl_ib_params_check(params, limits);
 }
 
-static int show(const btl_ib_info_args_t *args)
+/* `params` and `limits` outlive the framework: its variables refer to them until it is closed. */
+static int show(const btl_ib_info_args_t *args, btl_ib_params_t *params,
+                mca_btl_base_module_t *limits)
 {
     mca_btl_base_component_t component = {.btl_version = {MCA_BTL_DEFAULT_VERSION("ib")}};
-    mca_btl_base_module_t limits = {.btl_flags = 0};
     btl_ib_info_out_t out;
-    btl_ib_params_t params;
     const btl_ib_process_sizes_t sizes = {
-        .params = &params,
-        .limits = &limits,
+        .params = params,
+        .limits = limits,
         .fragment = BTL_IB_FRAG_BYTES,
     };
     uint32_t count = 0;
     int status;
 
-    if (!read_params(&params, &limits, &component.btl_version)) {
+    if (!read_params(params, limits, &component.btl_version)) {
         return EXIT_NO_DEVICE;
     }
     if (BTL_IB_INFO_MEMORY == args->action) {
@@ -158,6 +158,8 @@ static int check(char *argv[])
 int main(int argc, char *argv[])
 {
     btl_ib_info_args_t args;
+    btl_ib_params_t params;
+    mca_btl_base_module_t limits = {.btl_flags = 0};
     char why[256];
     int status;
 
@@ -183,7 +185,7 @@ int main(int argc, char *argv[])
         fprintf(stderr, "ib_info: libopen-pal of Open MPI %s cannot start\n", opal_version_string);
         return EXIT_NO_DEVICE;
     }
-    status = show(&args);
+    status = show(&args, &params, &limits);
     btl_ib_info_opal_end();
     return status;
 }

@@ -353,7 +353,7 @@ def test_lost_device(run, mpi):
     )
 
 
-def test_cannot_start(run, mpi):
+def test_cannot_start(run, mpi, tmp_path):
     """What keeps ib from starting at all is said with its cause, and with what to do about that."""
     output = mpi.alone(
         run,
@@ -383,24 +383,15 @@ ssize_t getrandom(void *out, size_t size, unsigned flags)
         output,
     )
     assert "rail 0 is" not in output
+    # With no provider but the one that has nothing.
+    null = tmp_path / "openssl.cnf"
+    null.write_text(
+        "openssl_conf = all\n[all]\nproviders = list\n[list]\nnull = one\n[one]\nactivate = 1\n"
+    )
     output = mpi.alone(
         run,
         auth="encrypt",
-        env=preloaded(
-            run,
-            "no_cipher",
-            """
-#include <stddef.h>
-
-void *EVP_CIPHER_fetch(void *context, const char *name, const char *properties)
-{
-    (void) context;
-    (void) name;
-    (void) properties;
-    return NULL;
-}
-""",
-        ),
+        env={"OPENSSL_CONF": str(null)},
     )
     assert holds(
         "  Cause: libcrypto does not give AES-256-GCM, which btl_ib_auth encrypt needs\n\n"

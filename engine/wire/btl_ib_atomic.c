@@ -109,8 +109,8 @@ static uint64_t execute32(uint32_t *word, uint32_t code, uint32_t type, uint32_t
     uint32_t old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 
     if (BTL_IB_ATOMIC_CSWAP == code) {
-        /* What is expected comes from memory: for riscv64 gcc before 13.3 and 14 does not sign-extend
-         * any other value that it compares (its bug 114130). */
+        /* What is expected comes from memory: for riscv64 gcc before 13.3 and 14 does not
+         * sign-extend any other value that it compares (its bug 114130). */
         while (old == compare
                && !__atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST,
                                                __ATOMIC_SEQ_CST)) {

@@ -169,11 +169,11 @@ class Rules(unittest.TestCase):
         self.expect(files, "pointers", "other.h:2: uses the function type conn_fn_t")
 
     def test_sizes(self):
-        self.expect(changed("glue.c", ("    return", "\n" * 60 + "    return")), "functions",
+        self.expect(changed("glue.c", ("    return", "\n" * 100 + "    return")), "functions",
                     "glue()")
         self.assertNotIn("functions",
                          findings(changed("glue.c", ("    return", "\n" * 57 + "    return"))))
-        self.expect(changed("glue.c", ("int glue(void);", "int glue(void);" + "\n" * 700)), "files",
+        self.expect(changed("glue.c", ("int glue(void);", "int glue(void);" + "\n" * 1200)), "files",
                     "glue.c")
         self.expect(changed("glue.c", ("int glue(void);", f"int glue(void); /* {'x' * 90} */")),
                     "columns", "glue.c:2")

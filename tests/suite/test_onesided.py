@@ -67,7 +67,8 @@ CHOICE = [
 LISTS = [
     rma("lists", 4, limit=300, marks="full"),
     *(rma(f"lists seed={seed}", 4, limit=300, marks="long") for seed in (2, 3)),
-    rma("lists spare=0 elements=2500", 4, limit=300)]
+    rma("lists spare=0 elements=500", 4, limit=120),
+    rma("lists spare=0 elements=2500", 4, limit=300, marks="full")]
 
 # Beside vader, which carries the messages within a host.
 VADER = [job("rma,vader", what, ranks, hosts, options=f"{OSC} --btl ib,vader", limit=90,

@@ -291,8 +291,8 @@ static int start(btl_ib_progress_thread_t *self, const char **what)
     return rc;
 }
 
-/* Which limit to look at. */
-static const char *limit_of(int error)
+/* What to look at: a limit, or the filter of system calls. */
+static const char *cause_of(int error)
 {
     switch (error) {
     case EAGAIN:
@@ -301,6 +301,9 @@ static const char *limit_of(int error)
         return "the limit on open files (ulimit -n)";
     case ENFILE:
         return "the system's limit on open files (fs.file-max)";
+    case EPERM:
+    case ENOSYS:
+        return "the filter of system calls that forbids it (seccomp, a container's profile)";
     default:
         return "the memory that there is and may be used (ulimit -v, memory.max of the cgroup)";
     }
@@ -324,7 +327,7 @@ static void refused(btl_ib_progress_thread_t *self, const char *what, int error)
                     "rank computes without calling MPI: peers may have to wait that long. It is "
                     "tried again by itself. Please look at %s.",
                     self->config.rank, opal_process_info.nodename, what, strerror(error),
-                    limit_of(error));
+                    cause_of(error));
     }
     BTL_IB_VERBOSE(1, "no helper thread: %s: %s; tried %u times, again in %" PRIu64 " ms", what,
                    strerror(error), self->failures, (uint64_t) pause / 1000);

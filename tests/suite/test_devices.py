@@ -3,6 +3,7 @@
 """Devices, ports and libraries that are not there, or fail: what is said, and what is used
 instead."""
 
+import errno
 import os
 import re
 import socket
@@ -431,6 +432,35 @@ def test_progress_thread_exit(run, mpi):
     output = mpi.job(run, 2, "--mca", "btl", "ib,self", mpi.program("sleeper"), "exit=1", ok=None)
     assert "sleeper: no progress thread at the end of the process" in output
     assert "FAIL" not in output
+
+
+def test_progress_thread_forbidden(run, mpi):
+    """What forbids the system call that it needs is named: a filter, or else the memory."""
+    refusing = preloaded(
+        run,
+        "no_eventfd",
+        """
+#include <errno.h>
+#include <stdlib.h>
+
+int eventfd(unsigned count, int flags)
+{
+    (void) count;
+    (void) flags;
+    errno = atoi(getenv("REFUSED_BY"));
+    return -1;
+}
+""",
+    )
+    for error, said in (
+        (errno.EPERM, "filter of system calls that forbids it \\(seccomp"),
+        (errno.ENOSYS, "filter of system calls that forbids it \\(seccomp"),
+        (errno.ENOMEM, "memory that there is"),
+    ):
+        output = mpi.alone(run, env={**refusing, "REFUSED_BY": str(error)})
+        assert re.search(
+            f"no helper thread: eventfd: {os.strerror(error)}\\..*Please look at the {said}", output
+        )
 
 
 @pytest.mark.alone

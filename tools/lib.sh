@@ -30,6 +30,8 @@ check_packages=(binutils clang dpkg-dev ethtool iproute2 libclang-rt-dev libcmoc
 # For builds inside Open MPI's source tree (tests/openmpi/intree). Without a C++ compiler 5.0's configure finds no attribute
 # of the C compiler either.
 intree_packages=(dpkg-dev flex g++ libcmocka-dev libevent-dev libhwloc-dev libpmix-dev m4 perl zlib1g-dev)
+# For a cluster of Slurm (tools/nsslurm).
+slurm_packages=(munge slurm-wlm)
 # For virtual machines with RDMA devices (tests/rdma/guest); guest_packages are what is in them.
 rdma_packages=(busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86)
 guest_packages=(gdb ibverbs-providers ibverbs-utils iproute2 iputils-ping kmod libfabric-bin mount
@@ -39,6 +41,11 @@ guest_packages=(gdb ibverbs-providers ibverbs-utils iproute2 iputils-ping kmod l
 installed() { # PACKAGE
     # One line for each architecture.
     dpkg-query -Wf '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+all_installed() { # PACKAGE...
+    local package
+    for package; do installed "$package" || return 1; done
 }
 
 upstream_version() { # PACKAGE: without Debian's revision and epoch

@@ -44,6 +44,33 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
     return fits;
 }
 
+/* How many pairs of rails with one process are tried at once, at most. */
+#define TRIES_MAX 64
+
+/* Nothing comes by the rails that were chosen: try what else may lead there. */
+static void alternatives(void *context, btl_ib_conn_t *conn)
+{
+    const btl_ib_component_t *component = context;
+    const opal_process_name_t name = btl_ib_name_unpack(btl_ib_conn_name(conn));
+    btl_ib_modex_t *peer = btl_ib_modex_get(&component->super.btl_version, &name, false);
+    btl_ib_rail_pair_t pairs[TRIES_MAX];
+    uint32_t tried = 0;
+
+    if (NULL == peer) {
+        return;
+    }
+    const uint32_t count = btl_ib_rails_rank(component->self, peer, pairs, TRIES_MAX);
+    for (uint32_t i = 0; i < count; ++i) {
+        btl_ib_peer_info_t info;
+
+        btl_ib_modex_peer_info(peer, &name, pairs[i].theirs, &info);
+        tried += 0 == btl_ib_conn_try(component->engine, pairs[i].ours, &info);
+    }
+    BTL_IB_VERBOSE(1, "%s on %s does not answer by rail %u: %u other pairs of addresses are tried",
+                   opal_process_name_print(name), peer->host, btl_ib_conn_rail(conn), tried);
+    free(peer);
+}
+
 static void passive(void *context, btl_ib_conn_t *conn)
 {
     (void) context;
@@ -272,6 +299,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .on_done = on_done,
     .op_done = op_done,
     .dead = dead,
+    .alternatives = alternatives,
     .unanswered = unanswered,
     .unsent = unsent,
     .black_hole = black_hole,

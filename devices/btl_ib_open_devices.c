@@ -68,7 +68,7 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
 
     /* A range of ports is for a firewall: what lies outside of it would only fail later. So that
      * there is no port is an error, not a reason to use something else. */
-    if (0 != search->params->port_min
+    if (0 != search->params->port_min && BTL_IB_RANK_FIRST == device->rank
         && (EADDRINUSE == error || (EACCES == error && device->plain))) {
         search->ports_taken = true;
         btl_ib_report_ports_taken(search->params, device, error);
@@ -76,7 +76,9 @@ static void open_failed(search_t *search, const btl_ib_device_t *device, const c
     }
     snprintf(reason, sizeof(reason), "%s%s%s", NULL != wire ? wire : "", NULL != wire ? ": " : "",
              strerror(error));
-    btl_ib_rejected_devices_add(&search->failed, device->transport, device->name, reason);
+    if (BTL_IB_RANK_FIRST == device->rank) { /* else nobody may ever need it */
+        btl_ib_rejected_devices_add(&search->failed, device->transport, device->name, reason);
+    }
     turn_down(search, device, "it could not be opened: %s", reason);
 }
 
@@ -183,9 +185,13 @@ static void add_rail(search_t *search, const btl_ib_transport_type_t *type,
     }
     opened->bandwidth /= (uint32_t) search->params->qps_per_port; /* they share the port's */
     btl_ib_queues_format(&plan->queues, text, sizeof(text));
-    BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s, queues %s", rail,
+    if (BTL_IB_RANK_FIRST != device->rank) {
+        btl_ib_engine_rail_stands_by(search->request->engine, (uint32_t) rail);
+    }
+    BTL_IB_VERBOSE(1, "rail %d is %s: %u bytes a datagram, %u Mbit/s%s%s, queues %s", rail,
                    transport->name, transport->attr.max_datagram, opened->bandwidth,
-                   device->loopback ? ", this host only" : "", text);
+                   device->loopback ? ", this host only" : "",
+                   BTL_IB_RANK_FIRST != device->rank ? ", stands by" : "", text);
     if (btl_ib_is_verbose(1) && 0 == opal_process_info.my_local_rank) {
         type->describe(device, text, sizeof(text));
         BTL_IB_VERBOSE(1, "rail %d: device %s on host %s: %s", rail, device->name,
@@ -236,7 +242,7 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
         const btl_ib_device_t *device = &list[n % count];
         btl_ib_transport_t *transport;
 
-        if (BTL_IB_RAILS_MAX == search->count || search->ports_taken) {
+        if (BTL_IB_FIRST_RAILS_MAX == search->count || search->ports_taken) {
             BTL_IB_VERBOSE(1, "no rail over %s, as %s", device->name,
                            search->ports_taken ? "no port is left" : "there are 16 already");
             return;
@@ -246,6 +252,38 @@ static void open_all(search_t *search, const btl_ib_transport_type_t *type,
         if (NULL != transport) {
             add_rail(search, type, device, transport, plan);
             report_memory(search, type, device, plan);
+        }
+    }
+}
+
+/* Is it an address of an interface whose first one has a rail; or, unless devices are counted, of
+ * one that is used last? */
+static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
+{
+    bool found = BTL_IB_RANK_LAST == device->rank && 0 == search->params->max_btls;
+
+    for (uint32_t i = 0; i < search->count && !found; ++i) {
+        found = 0 == strcmp(search->opened[i].device.interface, device->interface);
+    }
+    return found;
+}
+
+/* Open devices that stand by: each once, as long as there are places. */
+static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
+                         const btl_ib_device_t *list, int count)
+{
+    btl_ib_device_plan_t plan;
+
+    for (int i = 0; i < count && !search->ports_taken; ++i) {
+        btl_ib_transport_t *transport = NULL;
+
+        if (!may_stand_by(search, &list[i])) {
+            continue;
+        }
+        if (BTL_IB_RAILS_MAX == search->count) {
+            turn_down(search, &list[i], "there are %u rails already", BTL_IB_RAILS_MAX);
+        } else if (NULL != (transport = open_device(search, type, &list[i], &plan))) {
+            add_rail(search, type, &list[i], transport, &plan);
         }
     }
 }
@@ -270,6 +308,7 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     };
     const int count = type->devices(&wanted, &list);
     int selected;
+    int first;
     int near;
 
     if (count < 0) {
@@ -284,11 +323,13 @@ static void open_type(search_t *search, const btl_ib_transport_type_t *type)
     }
     btl_ib_links_mark_host_only(list, count, &wanted.log);
     selected = btl_ib_devices_select(list, count, &search->wishes.filter, &wanted.log);
-    near = btl_ib_near_devices_choose(&search->near, list, selected);
+    first = btl_ib_devices_first(list, selected);
+    near = btl_ib_near_devices_choose(&search->near, list, first);
     open_all(search, type, list, near);
     if (goes_on(search)) {
-        open_all(search, type, list + near, selected - near);
+        open_all(search, type, list + near, first - near);
     }
+    open_standby(search, type, list + first, selected - first);
     type->devices_free(list, count);
 }
 

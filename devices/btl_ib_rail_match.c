@@ -66,27 +66,180 @@ bool btl_ib_rails_fit(const btl_ib_modex_t *ours, uint32_t rail, const btl_ib_mo
     return compatible(&ours->rails[rail], &theirs->rails[remote_rail], &shared);
 }
 
+/* ---- how promising ---- */
+
+/* Bits that the addresses begin with in common. */
+static unsigned common_bits(const btl_ib_modex_rail_t *a, const btl_ib_modex_rail_t *b)
+{
+    const unsigned bytes = 4 == a->family ? 4 : 6 == a->family ? 16 : 0;
+    unsigned bits = 0;
+
+    while (bits < 8 * bytes && 0 == ((a->ip[bits / 8] ^ b->ip[bits / 8]) & 0x80 >> bits % 8)) {
+        ++bits;
+    }
+    return bits;
+}
+
+typedef struct pair {
+    const btl_ib_modex_rail_t *ours;
+    const btl_ib_modex_rail_t *theirs;
+} pair_t;
+
+/* Is a pair that has to be routed more promising than another? `ours_first`: false on the other
+ * side, so that both find the same. */
+static bool is_better(const pair_t *a, const pair_t *b, bool ours_first)
+{
+    const unsigned ranks = (unsigned) a->ours->rank + a->theirs->rank;
+    const unsigned other = (unsigned) b->ours->rank + b->theirs->rank;
+    const unsigned bits = common_bits(a->ours, a->theirs);
+    const unsigned other_bits = common_bits(b->ours, b->theirs);
+    const size_t size = sizeof(a->ours->ip);
+    /* by the addresses of the one of the two hosts, then of the other */
+    const int ours = memcmp(a->ours->ip, b->ours->ip, size);
+    const int theirs = memcmp(a->theirs->ip, b->theirs->ip, size);
+
+    if (ranks != other) {
+        return ranks < other;
+    }
+    if (bits != other_bits) {
+        return bits > other_bits;
+    }
+    return (ours_first ? 0 != ours : 0 == theirs) ? ours < 0 : theirs < 0;
+}
+
+/* Secrets differ. */
+static bool ours_come_first(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs)
+{
+    return ours->secret.k[0] < theirs->secret.k[0];
+}
+
+/* ---- matching ---- */
+
+/* What a pass joins. */
+typedef struct pass {
+    uint8_t rank;     /* rails up to that */
+    bool same_subnet; /* of one subnet only */
+    bool in_order;    /* of the rails; else the best first */
+    bool single;      /* one pair at most: they may be addresses of one interface */
+} pass_t;
+
+static const pass_t passes[] = {
+    {.rank = BTL_IB_RANK_FIRST, .same_subnet = true, .in_order = true},
+    {.rank = BTL_IB_RANK_ADDRESS, .same_subnet = true, .single = true},
+    {.rank = BTL_IB_RANK_FIRST},
+    {.rank = BTL_IB_RANK_LAST, .single = true},
+};
+
+typedef struct matching {
+    const btl_ib_modex_t *ours;
+    const btl_ib_modex_t *theirs;
+    shared_t shared;
+    int *choice;
+    bool taken[BTL_IB_RAILS_MAX];
+} matching_t;
+
+static bool may_join(const matching_t *m, const pass_t *pass, uint32_t i, uint32_t j)
+{
+    const btl_ib_modex_rail_t *a = &m->ours->rails[i];
+    const btl_ib_modex_rail_t *b = &m->theirs->rails[j];
+
+    return m->choice[i] < 0 && !m->taken[j] && a->rank <= pass->rank && b->rank <= pass->rank
+           && compatible(a, b, &m->shared)
+           && (!pass->same_subnet || btl_ib_rails_same_subnet(a, b));
+}
+
+/* Join the next pair of a pass. Returns whether there was one. */
+static bool join_one(matching_t *m, const pass_t *pass)
+{
+    btl_ib_rail_pair_t best = {0};
+    pair_t of_best = {0};
+
+    for (uint32_t i = 0; i < m->ours->rail_count; ++i) {
+        for (uint32_t j = 0; j < m->theirs->rail_count; ++j) {
+            const pair_t pair = {&m->ours->rails[i], &m->theirs->rails[j]};
+
+            if (may_join(m, pass, i, j)
+                && (NULL == of_best.ours
+                    || (!pass->in_order
+                        && is_better(&pair, &of_best, ours_come_first(m->ours, m->theirs))))) {
+                best = (btl_ib_rail_pair_t){i, j};
+                of_best = pair;
+            }
+        }
+    }
+    if (NULL == of_best.ours) {
+        return false;
+    }
+    m->choice[best.ours] = (int) best.theirs;
+    m->taken[best.theirs] = true;
+    return true;
+}
+
 void btl_ib_rails_match(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs, bool same_host,
                         int choice[BTL_IB_RAILS_MAX])
 {
-    const shared_t shared = what_is_shared(ours, theirs, same_host);
-    bool taken[BTL_IB_RAILS_MAX] = {false};
+    matching_t m = {
+        .ours = ours,
+        .theirs = theirs,
+        .shared = what_is_shared(ours, theirs, same_host),
+        .choice = choice,
+    };
     bool found = false;
 
     for (uint32_t i = 0; i < BTL_IB_RAILS_MAX; ++i) {
         choice[i] = -1;
     }
-    for (int pass = 0; pass < 2 && !found; ++pass) {
-        for (uint32_t i = 0; i < ours->rail_count; ++i) {
-            for (uint32_t j = 0; j < theirs->rail_count && choice[i] < 0; ++j) {
-                if (!taken[j] && compatible(&ours->rails[i], &theirs->rails[j], &shared)
-                    && (1 == pass
-                        || btl_ib_rails_same_subnet(&ours->rails[i], &theirs->rails[j]))) {
-                    choice[i] = (int) j;
-                    taken[j] = true;
-                    found = true;
-                }
+    for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]) && !found; ++i) {
+        while (join_one(&m, &passes[i])) {
+            found = true;
+            if (passes[i].single) {
+                break;
             }
         }
     }
+}
+
+/* ---- all that could be ---- */
+
+/* Insert a pair where it belongs in a list that is sorted, of at most `max`. */
+static uint32_t insert(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
+                       btl_ib_rail_pair_t *pairs, uint32_t count, uint32_t max,
+                       btl_ib_rail_pair_t new)
+{
+    const pair_t pair = {&ours->rails[new.ours], &theirs->rails[new.theirs]};
+    const bool near = btl_ib_rails_same_subnet(pair.ours, pair.theirs);
+    uint32_t place = 0;
+
+    for (; place < count; ++place) {
+        const pair_t other = {&ours->rails[pairs[place].ours], &theirs->rails[pairs[place].theirs]};
+        const bool other_near = btl_ib_rails_same_subnet(other.ours, other.theirs);
+
+        if (near != other_near ? near : is_better(&pair, &other, true)) {
+            break;
+        }
+    }
+    if (place == max) {
+        return count;
+    }
+    count += count < max;
+    memmove(&pairs[place + 1], &pairs[place], (count - 1 - place) * sizeof(*pairs));
+    pairs[place] = new;
+    return count;
+}
+
+uint32_t btl_ib_rails_rank(const btl_ib_modex_t *ours, const btl_ib_modex_t *theirs,
+                           btl_ib_rail_pair_t *pairs, uint32_t max)
+{
+    const shared_t shared = what_is_shared(ours, theirs, true);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < ours->rail_count; ++i) {
+        for (uint32_t j = 0; j < theirs->rail_count; ++j) {
+            if (compatible(&ours->rails[i], &theirs->rails[j], &shared)
+                && ours->rails[i].atomics == theirs->rails[j].atomics) {
+                count = insert(ours, theirs, pairs, count, max, (btl_ib_rail_pair_t){i, j});
+            }
+        }
+    }
+    return count;
 }

@@ -41,7 +41,7 @@
 #include "btl_ib_trace_event.h"
 #include "transport.h"
 
-#define BTL_IB_RAILS_MAX 16
+#define BTL_IB_RAILS_MAX 32
 #define BTL_IB_TAG_MAX   254u /* Open MPI's table of tags ends there */
 
 typedef struct btl_ib_msg btl_ib_msg_t;
@@ -139,6 +139,11 @@ typedef struct btl_ib_engine_ops {
     /* The connection is dead: all its messages completed before, nothing can be sent. It stays
      * valid until btl_ib_conn_destroy(), which the callee must call also if it was passive. */
     void (*dead)(void *context, btl_ib_conn_t *conn, btl_ib_death_t reason);
+
+    /* That peer does not answer, or is refused, by the rails that are tried: what other pairs of
+     * rails may lead to it? The callee makes connections of them (btl_ib_conn_try()), which are
+     * asked then. Called when that may help, seldom; not in progress by the thread. May be NULL. */
+    void (*alternatives)(void *context, btl_ib_conn_t *conn);
 
     /* Something was sent to that peer, by any rail, and nothing has shown for
      * config.unanswered_after that it got there. Probes go on. `heard`: what the peer sends does
@@ -243,6 +248,9 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine);
  */
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues);
+
+/* A rail stands by: until a connection goes by it, it is polled in each 16th turn only. */
+void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail);
 
 typedef enum btl_ib_rail_state {
     BTL_IB_RAIL_WORKS,  /* or its port is down for a while */
@@ -376,6 +384,10 @@ btl_ib_conn_levels_info_t btl_ib_conn_levels(const btl_ib_conn_t *conn);
  */
 int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
                        void *user, btl_ib_conn_t **conn);
+
+/* The same, of a pair of rails that only may lead to the peer, for another connection with it to go
+ * by. It is passive: the engine's until adopted. */
+int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info);
 
 /* The connection of our rail with a rail of the named process, or NULL. */
 btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,

@@ -39,9 +39,10 @@ enum {
     /* us that a datagram may wait for a busy receiver without being a sign of a queue in the
      * network */
     QUEUE_BORNE = 250,
-    RETRY_AFTER = 10, /* us after which a full transport is tried again */
-    FEW = 8,          /* events that a poll takes onto the stack, at most */
+    RETRY_AFTER = 10,     /* us after which a full transport is tried again */
+    FEW = 8,              /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 5000, /* us of turns after a pause; less after a shorter one */
+    STANDBY_EACH = 16,    /* turns from one poll to the next of a rail that stands by */
 };
 
 /* ---- events of the transports ---- */
@@ -242,6 +243,9 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
+        if (rail->use.stands_by && engine->turn.first_rail % STANDBY_EACH != 0) {
+            continue;
+        }
         while (left > 0 && !rail->health.failed) {
             const int max = batch_max(engine, left);
             int count = poll_batch(rail, max, &datagrams);

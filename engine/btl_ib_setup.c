@@ -250,6 +250,11 @@ int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transpor
     return (int) engine->rail_count++;
 }
 
+void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail)
+{
+    btl_ib_route_stand_by(engine->rails[rail]);
+}
+
 /* ---- another transport in the place of one that failed ---- */
 
 btl_ib_rail_state_t btl_ib_engine_rail_state(const btl_ib_engine_t *engine, uint32_t rail)

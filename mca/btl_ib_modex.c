@@ -46,6 +46,7 @@ void btl_ib_modex_add_rail(btl_ib_modex_t *modex, const btl_ib_engine_t *engine,
     memcpy(out->address, info.address, sizeof(out->address));
     set_ip(out, device);
     out->loopback = device->loopback;
+    out->rank = device->rank;
     out->max_datagram = info.max_datagram;
     out->bandwidth = bandwidth;
     out->ack_delay = info.ack_delay;

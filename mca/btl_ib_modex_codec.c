@@ -134,7 +134,8 @@ static bool rail_ok(const btl_ib_modex_rail_t *rail)
 
     return '\0' != rail->transport[0] && rail->address_len >= 1
            && rail->address_len <= BTL_IB_ADDR_BYTES && (ip > 0 || 0 == rail->family)
-           && rail->prefix_bits <= 8 * ip && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
+           && rail->prefix_bits <= 8 * ip && rail->rank < BTL_IB_RANKS
+           && rail->max_datagram >= BTL_IB_QUEUE_SIZE_MIN
            && rail->max_datagram <= BTL_IB_QUEUE_SIZE_MAX
            && rail->ack_delay <= BTL_IB_MODEX_ACK_DELAY_MAX
            && (uint32_t) rail->atomics < BTL_IB_ATOMICS_KINDS
@@ -189,6 +190,7 @@ static void put_rail(writer_t *w, const btl_ib_modex_rail_t *rail)
     put_uint(w, rail->family, 1);
     put_uint(w, rail->prefix_bits, 1);
     put_uint(w, rail->loopback, 1);
+    put_uint(w, rail->rank, 1);
     put_bytes(w, rail->ip, ip_bytes(rail->family));
     put_uint(w, rail->max_datagram, 4);
     put_uint(w, rail->bandwidth, 4);
@@ -210,6 +212,7 @@ static void get_rail(reader_t *r, btl_ib_modex_rail_t *rail)
     rail->family = (uint8_t) get_uint(r, 1);
     rail->prefix_bits = (uint8_t) get_uint(r, 1);
     rail->loopback = 0 != get_range(r, 1, 0, 1);
+    rail->rank = (uint8_t) get_range(r, 1, 0, BTL_IB_RANKS - 1);
     get_bytes(r, rail->ip, ip_bytes(rail->family));
     rail->max_datagram = (uint32_t) get_uint(r, 4);
     rail->bandwidth = (uint32_t) get_uint(r, 4);

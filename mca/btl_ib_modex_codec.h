@@ -14,7 +14,8 @@
  *   u8 length of the host name, the name, u64 machine, u64 network
  *   u8 rails, and for each rail
  *     u8 length, transport; u8 length, provider; u8 length, address
- *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), 0, 4 or 16 bytes of IP address
+ *     u8 family (0, 4 or 6), u8 prefix bits, u8 loopback (0 or 1), u8 rank (btl_ib_rank_t),
+ *       0, 4 or 16 bytes of IP address
  *     u32 max_datagram, u32 bandwidth, u32 ack_delay, u8 atomics
  *     u8 queues, and for each: u8 type, u32 size, num, low, window, reserve, max_pending, init,
  *       limit
@@ -31,7 +32,7 @@
 #include "btl_ib_host_id.h"
 
 #define BTL_IB_MODEX_MAGIC   0x42744962u
-#define BTL_IB_MODEX_VERSION 3u
+#define BTL_IB_MODEX_VERSION 4u
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u
 
@@ -56,6 +57,7 @@ typedef struct btl_ib_modex_rail {
     uint8_t family; /* of the IP address: 4, 6, or 0 if it has none */
     uint8_t prefix_bits;
     bool loopback;
+    uint8_t rank; /* btl_ib_rank_t */
     uint8_t ip[16];
     uint32_t max_datagram; /* bytes */
     uint32_t bandwidth;    /* Mbit/s, 0: unknown */
@@ -83,7 +85,7 @@ typedef struct btl_ib_modex {
 int btl_ib_modex_pack(const btl_ib_modex_t *modex, void *out, size_t size);
 
 /* More than any pack needs. */
-#define BTL_IB_MODEX_SIZE_MAX 16384u
+#define BTL_IB_MODEX_SIZE_MAX 32768u
 
 /*
  * Read. Returns 0, or -EPROTONOSUPPORT (another version of ours), or -EBADMSG (anything that pack

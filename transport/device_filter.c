@@ -345,15 +345,27 @@ static const char *last_resort(selection_t *selection, const btl_ib_device_t *de
     return device->last_resort;
 }
 
+/* Are both addresses of one interface or port? */
+static bool is_same_path(const btl_ib_device_t *a, const btl_ib_device_t *b)
+{
+    return ('\0' != a->interface[0] && 0 == strcmp(a->interface, b->interface))
+           || (0 != a->port && a->port == b->port && 0 == strcmp(a->name, b->name));
+}
+
+/* Addresses of plain interfaces lead to different networks, and any may be the one that leads to a
+ * peer. */
+static bool is_alternative(const btl_ib_device_t *device)
+{
+    return 0 == strcmp(device->transport, "udp") && !device->loopback;
+}
+
 /* An interface or a port with several addresses is one path, not several: the first is enough. */
 static const char *same_path(selection_t *selection, const btl_ib_device_t *device)
 {
     for (int i = 0; i < selection->wanted; i++) {
         const btl_ib_device_t *other = &selection->list[i];
 
-        if (('\0' != device->interface[0] && 0 == strcmp(device->interface, other->interface))
-            || (0 != device->port && device->port == other->port
-                && 0 == strcmp(device->name, other->name))) {
+        if (!is_alternative(device) && is_same_path(device, other)) {
             snprintf(selection->reason, sizeof(selection->reason), "another address of %s is used",
                      '\0' != device->interface[0] ? device->interface : device->name);
             return selection->reason;
@@ -382,6 +394,65 @@ static void keep(selection_t *selection, why_not_fn_t why_not, const btl_ib_log_
             btl_ib_devices_turn_down(log, device.transport, device.name, reason);
         }
     }
+}
+
+/* ---- ranks ---- */
+
+/* Sort by rank, those of one rank as they were. */
+static void sort_by_rank(btl_ib_device_t *list, int count)
+{
+    for (int i = 1; i < count; i++) {
+        const btl_ib_device_t device = list[i];
+        int place = i;
+
+        for (; place > 0 && list[place - 1].rank > device.rank; place--) {
+            list[place] = list[place - 1];
+        }
+        list[place] = device;
+    }
+}
+
+/* Is it the best address of its interface: the first of the lowest rank? */
+static bool is_best(const btl_ib_device_t *list, int count, int i)
+{
+    bool best = true;
+
+    for (int j = 0; j < count && best; j++) {
+        best = j == i || !is_same_path(&list[i], &list[j]) || list[j].rank > list[i].rank
+               || (list[j].rank == list[i].rank && i < j);
+    }
+    return best;
+}
+
+/* The best address of each interface has a rail from the beginning, others stand by. What the
+ * transport would rather not use is as good as others if it is named, or if there is nothing
+ * else. */
+static void rank(btl_ib_device_t *list, int count, bool named)
+{
+    bool only_last = true;
+
+    for (int i = 0; i < count; i++) {
+        only_last = only_last && BTL_IB_RANK_LAST == list[i].rank;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!is_best(list, count, i)) {
+            list[i].rank =
+                BTL_IB_RANK_LAST == list[i].rank ? BTL_IB_RANK_LAST : BTL_IB_RANK_ADDRESS;
+        } else if (named || only_last) {
+            list[i].rank = BTL_IB_RANK_FIRST;
+        }
+    }
+    sort_by_rank(list, count);
+}
+
+int btl_ib_devices_first(const btl_ib_device_t *list, int count)
+{
+    int first = 0;
+
+    while (first < count && BTL_IB_RANK_FIRST == list[first].rank) {
+        first++;
+    }
+    return first;
 }
 
 /* Devices that belong together are used together, or not at all. */
@@ -443,5 +514,6 @@ int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter
         keep(&selection, last_resort, log);
     }
     keep(&selection, same_path, &print_only); /* its interface is used */
+    rank(list, selection.wanted, named);
     return selection.wanted;
 }

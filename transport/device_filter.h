@@ -73,8 +73,9 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
                               const char *reason);
 
 /*
- * Move the devices that are wanted to the front of `list`, in the order that they had; the others
- * follow, so that the list can be given back whole. Without an include list devices with
+ * Move the devices that are wanted to the front of `list`, in the order that they had, but those
+ * that stand by (btl_ib_rank_t) behind the first address of each interface; the others follow, so
+ * that the list can be given back whole. Without an include list devices with
  * `last_resort` are wanted only if no other is left, a loopback device only if nothing else is.
  * Returns how many are wanted, 0..count (count is at least 0).
  *
@@ -85,5 +86,8 @@ void btl_ib_devices_turn_down(const btl_ib_log_t *log, const char *transport, co
  */
 int btl_ib_devices_select(btl_ib_device_t *list, int count, btl_ib_device_filter_t *filter,
                           const btl_ib_log_t *log);
+
+/* How many of the devices that are wanted, the first ones, do not only stand by? */
+int btl_ib_devices_first(const btl_ib_device_t *list, int count);
 
 #endif

@@ -67,24 +67,23 @@ bool btl_ib_ip_link_local(const struct sockaddr *address)
                &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
 }
 
-bool btl_ib_ip_link_local4(const struct sockaddr *address)
-{
-    size_t len;
-    const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
-
-    return len == sizeof(struct in_addr) && bytes[0] == 169 && bytes[1] == 254;
-}
-
 bool btl_ib_ip_loopback(const struct sockaddr *address)
 {
     size_t len;
     const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
 
     return len == sizeof(struct in_addr)
-               ? bytes[0] == IN_LOOPBACKNET
-               : len > 0
-                     && IN6_IS_ADDR_LOOPBACK(
-                         &((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
+               ? bytes[0] == 127
+               : len == sizeof(struct in6_addr)
+                     && IN6_IS_ADDR_LOOPBACK((const struct in6_addr *) (const void *) bytes);
+}
+
+bool btl_ib_ip_link_local4(const struct sockaddr *address)
+{
+    size_t len;
+    const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
+
+    return len == sizeof(struct in_addr) && bytes[0] == 169 && bytes[1] == 254;
 }
 
 int btl_ib_interface_ask(const char *interface, unsigned long question, struct ifreq *request)

@@ -328,6 +328,15 @@ typedef struct btl_ib_log {
 
 /* ---- devices ---- */
 
+/* When a rail of a device talks to a peer. Published: numbers stay what they are. */
+typedef enum btl_ib_rank {
+    BTL_IB_RANK_FIRST = 0, /* from the beginning */
+    BTL_IB_RANK_ADDRESS =
+        1,                /* another address of an interface that has one: if no first pair does */
+    BTL_IB_RANK_LAST = 2, /* the same, after those: a tunnel, an address that expires... */
+    BTL_IB_RANKS,
+} btl_ib_rank_t;
+
 /* Something that a transport could be opened on. */
 typedef struct btl_ib_device {
     char transport[16];         /* "udp", "ofi", "verbs" */
@@ -338,6 +347,7 @@ typedef struct btl_ib_device {
     uint8_t prefix_bits;        /* of that address's subnet */
     uint8_t port;  /* of an RDMA device; `name` ends with it (":1") if there are several. 0: none */
     bool loopback; /* reaches this host only */
+    uint8_t rank;  /* btl_ib_rank_t */
     const char
         *last_resort;   /* why it is used only if no other is left (a literal); NULL: it is not */
     bool plain;         /* no RDMA device: goes through the kernel's network stack */

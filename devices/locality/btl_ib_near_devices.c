@@ -84,6 +84,11 @@ static void fill(const found_t *found, uint32_t count, btl_ib_candidate_t *candi
     }
 }
 
+static uint32_t max_of(const btl_ib_params_t *params)
+{
+    return 0 != params->max_btls ? (uint32_t) params->max_btls : BTL_IB_FIRST_RAILS_MAX;
+}
+
 /* Say what becomes of a device, and why. */
 static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  const btl_ib_locality_choice_t *choice)
@@ -106,7 +111,10 @@ static void tell(const btl_ib_near_devices_t *near, const found_t *found,
                  found[choice->better].device.name, one->place.distance,
                  found[choice->better].place.distance);
     } else if (BTL_IB_LOCALITY_OVER_MAX == choice->verdict) {
-        snprintf(reason, sizeof(reason), "btl_ib_max_btls is %d", near->params->max_btls);
+        snprintf(reason, sizeof(reason),
+                 0 != near->params->max_btls ? "btl_ib_max_btls is %d"
+                                             : "there are %d that are nearer, faster or come first",
+                 (int) max_of(near->params));
     }
     BTL_IB_VERBOSE(1, "locality: %s/%s: %s, distance %s%s%s", one->device.transport,
                    one->device.name, '\0' == reason[0] ? "used" : "not used", where,
@@ -125,7 +133,7 @@ static int choose(btl_ib_near_devices_t *near, btl_ib_device_t *list, uint32_t c
     const btl_ib_locality_rule_t rule = {
         .ranked = 0 != strcmp(params->locality, "ignore"),
         .near_only = 0 == strcmp(params->locality, "near"),
-        .max = (uint32_t) params->max_btls,
+        .max = max_of(params),
         /* 65535: the runtime does not say, and any number will do */
         .position = (uint32_t) opal_process_info.my_local_rank,
     };

@@ -13,6 +13,10 @@
 #include "btl_ib_topology.h"
 #include "transport.h"
 
+/* So many devices have a rail from the beginning, at most: further places are for other addresses
+ * of theirs. */
+#define BTL_IB_FIRST_RAILS_MAX 16
+
 typedef struct btl_ib_near_devices {
     const btl_ib_params_t *params;
     btl_ib_rejected_devices_t *rejected; /* those that are not used are added */

@@ -11,6 +11,7 @@
 #include "btl_ib_failover.h"
 #include "btl_ib_handshake.h"
 #include "btl_ib_input.h"
+#include "btl_ib_route.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_validation.h"
@@ -73,10 +74,11 @@ int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
     if (sequenced && count > 1) {
         btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
     }
-    if (rail != conn->route.via) {
+    if (rail != conn->route.via
+        || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN)) {
         btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
     }
-    if (rail == conn->rail && btl_ib_validation_heard(conn)) {
+    if (btl_ib_route_owns(conn, rail, arrival.from) && btl_ib_validation_heard(conn)) {
         btl_ib_failover_validated(conn);
     }
     if (btl_ib_input_take(conn, view, acks)) {

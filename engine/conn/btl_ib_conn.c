@@ -254,8 +254,9 @@ int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_
     return 0;
 }
 
-int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
-                       void *user, btl_ib_conn_t **conn)
+/* One that nobody has adopted, and that no peer asked for. */
+static int make_new(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                    btl_ib_conn_t **conn)
 {
     if (rail >= engine->rail_count) {
         return -EINVAL;
@@ -266,10 +267,29 @@ int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer
     if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
         return -EEXIST;
     }
-    int rc = btl_ib_conn_make(engine, engine->rails[rail], info, conn);
+    return btl_ib_conn_make(engine, engine->rails[rail], info, conn);
+}
+
+int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                       void *user, btl_ib_conn_t **conn)
+{
+    const int rc = make_new(engine, rail, info, conn);
+
     if (rc == 0) {
         (*conn)->user = user;
         (*conn)->adopted = true;
+        btl_ib_route_used(*conn);
+    }
+    return rc;
+}
+
+int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info)
+{
+    btl_ib_conn_t *conn;
+    const int rc = make_new(engine, rail, info, &conn);
+
+    if (rc == 0) {
+        btl_ib_admission_passive(engine, 1);
     }
     return rc;
 }
@@ -291,6 +311,7 @@ void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
                           BTL_IB_NAME_ARGS(conn->identity.name));
     }
     conn->user = user;
+    btl_ib_route_used(conn);
 }
 
 void *btl_ib_conn_user(const btl_ib_conn_t *conn)

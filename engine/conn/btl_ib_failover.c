@@ -32,21 +32,14 @@
 /* us: two processes that chose different routes at the same time agree within that time */
 enum { DECIDED = 1000 * 1000 };
 
-/* The connection of rail `i` with the same process; NULL: none, or the rail cannot be used. */
-static btl_ib_conn_t *sibling(const btl_ib_conn_t *conn, uint32_t i)
-{
-    return btl_ib_route_by_rail(conn->engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-}
-
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
     btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
     btl_ib_recovery_unblocked(&conn->recovery);
     btl_ib_conn_ready(conn);
     /* The peer is there: probe its pairs of rails that are not validated soon. */
-    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
-        btl_ib_conn_t *other = sibling(conn, i);
-        if (other != NULL && other != conn && !other->validation.valid) {
+    for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (other != conn && !other->validation.valid) {
             btl_ib_recovery_begin_row(&other->recovery);
             btl_ib_recovery_arm(other);
         }
@@ -55,9 +48,9 @@ void btl_ib_failover_validated(btl_ib_conn_t *conn)
 
 void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
 {
-    btl_ib_conn_t *carries = conn->route.via == conn->rail ? NULL : btl_ib_route_carrier(conn);
+    btl_ib_conn_t *carries = btl_ib_route_is_own(conn) ? NULL : btl_ib_route_carrier(conn);
 
-    if (carries != NULL && !carries->identity.bound && carries->route.via == carries->rail) {
+    if (carries != NULL && !carries->identity.bound && btl_ib_route_is_own(carries)) {
         btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
     }
 }
@@ -87,25 +80,27 @@ static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
     return true;
 }
 
-/* Take the route by another rail: its own, or that of another connection with the same process. */
-static bool go_by(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+/* Take the two rails of a connection with the same process: its own, or those of another. */
+static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 {
-    if (rail == conn->rail) {
-        return take_route_of(conn, NULL);
-    }
-    const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
-    return other != NULL && take_route_of(conn, other);
+    return take_route_of(conn, other == conn ? NULL : other);
 }
 
-/* How good the rail of a connection is as a route to its process. 3: validated and in use; 2:
- * validated; 1: not validated; 0: refused, or there is no connection (NULL). A rail that no
- * connection uses any more was left for a reason. */
+/* Does the connection go by the two rails of `other`? */
+static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    return other->rail == conn->route.via && other->route.address == conn->route.to;
+}
+
+/* How good the rails of a connection are as a route to its process. 3: validated and in use; 2:
+ * validated; 1: not validated; 0: refused. A rail that no connection uses any more was left for a
+ * reason. */
 static int worth(const btl_ib_conn_t *conn)
 {
-    if (conn == NULL || btl_ib_validation_refuses(conn)) {
+    if (btl_ib_validation_refuses(conn)) {
         return 0;
     }
-    return !conn->validation.valid ? 1 : conn->route.via == conn->rail ? 3 : 2;
+    return !conn->validation.valid ? 1 : btl_ib_route_is_own(conn) ? 3 : 2;
 }
 
 /* Let the peer answer by the new route. */
@@ -116,22 +111,34 @@ static void tell(btl_ib_conn_t *conn)
     }
 }
 
+/* Take a route of that worth, if there is any but the present one. */
+static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t present = conn->route.via->index;
+
+    for (uint32_t i = 1; i <= engine->rail_count; i++) {
+        const uint32_t next = (present + i) % engine->rail_count;
+        for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+            if (other->rail->index == next && !goes_by(conn, other) && worth(other) == wanted
+                && go_by(conn, other)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Take the best route worth `least` or more. 0 is for a device that failed or a port that is down:
  * nothing goes by it at all. Among equals the next rail comes first, so that the connections of a
  * failed rail spread over the others. */
 static bool go_on(btl_ib_conn_t *conn, int least)
 {
-    const btl_ib_engine_t *engine = conn->engine;
-
     for (int wanted = 3; wanted >= least; wanted--) {
-        for (uint32_t i = 1; i < engine->rail_count; i++) {
-            const uint32_t next = (conn->route.via->index + i) % engine->rail_count;
-            if (worth(sibling(conn, next)) == wanted
-                && go_by(conn, engine->rails[next], BTL_IB_ADDR_UNKNOWN)) {
-                btl_ib_failover_introduce(conn);
-                tell(conn);
-                return true;
-            }
+        if (go_by_worth(conn, wanted)) {
+            btl_ib_failover_introduce(conn);
+            tell(conn);
+            return true;
         }
     }
     return false;
@@ -149,10 +156,21 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
     }
 }
 
+void btl_ib_failover_try(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
+        && btl_ib_validation_tries(conn)) {
+        engine->ops->alternatives(engine->ops_context, conn);
+    }
+}
+
 bool btl_ib_failover_refused(btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
+    btl_ib_failover_try(conn);
     if (carries != NULL) {
         btl_ib_validation_refused(carries);
     }
@@ -173,14 +191,15 @@ void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_
                 && btl_ib_rail_usable(conn->route.via)
                 && engine->clock.now - conn->route.moved_at < DECIDED;
 
-    if (rail == conn->route.via || !btl_ib_rail_usable(rail) || late || ours) {
+    if (!btl_ib_rail_usable(rail) || late || ours) {
         return;
     }
     /* What we send by that rail may be refused although the peer's datagrams come by it. */
-    const btl_ib_conn_t *pair =
-        rail == conn->rail ? conn : btl_ib_route_by_rail(rail, conn->identity.name, from);
-    if (pair == NULL || !btl_ib_validation_refuses(pair)) {
-        go_by(conn, rail, from);
+    const btl_ib_conn_t *pair = btl_ib_route_owns(conn, rail, from)
+                                    ? conn
+                                    : btl_ib_route_by_rail(rail, conn->identity.name, from);
+    if (pair != NULL && !goes_by(conn, pair) && !btl_ib_validation_refuses(pair)) {
+        go_by(conn, pair);
     }
 }
 
@@ -199,7 +218,7 @@ static void ask_by_own(btl_ib_conn_t *conn)
 void btl_ib_failover_home(btl_ib_conn_t *conn)
 {
     btl_ib_route_retry(conn);
-    if (conn->route.via == conn->rail || !btl_ib_route_has_own(conn)) {
+    if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn)) {
         return;
     }
     /* Where our rail is now the peer may not know: then it asks. */
@@ -237,12 +256,11 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 
 void btl_ib_failover_ask(btl_ib_conn_t *conn)
 {
-    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
-        btl_ib_conn_t *other = sibling(conn, i);
-        if (other == NULL || other->rail == conn->route.via) {
+    for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (goes_by(conn, other)) {
             continue;
         }
-        if (other->route.via == other->rail) {
+        if (btl_ib_route_is_own(other)) {
             btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
         } else if (btl_ib_route_has_own(other)) {
             ask_by_own(other);
@@ -252,11 +270,9 @@ void btl_ib_failover_ask(btl_ib_conn_t *conn)
 
 bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
-    for (uint32_t i = 0; i < conn->engine->rail_count; i++) {
-        const btl_ib_conn_t *other = sibling(conn, i);
-        if (other != NULL && other->rail != conn->route.via && other->route.via == other->rail
-            && other->recovery.heard_at > since && !btl_ib_validation_refuses(other)
-            && go_by(conn, other->rail, BTL_IB_ADDR_UNKNOWN)) {
+    for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->recovery.heard_at > since
+            && !btl_ib_validation_refuses(other) && go_by(conn, other)) {
             tell(conn);
             return true;
         }

@@ -15,6 +15,10 @@
  * short intervals. */
 void btl_ib_failover_validated(btl_ib_conn_t *conn);
 
+/* The peer does not answer, or is refused: let the user make connections by other pairs of rails
+ * that may lead to it, once, unless this is progress by the thread. */
+void btl_ib_failover_try(btl_ib_conn_t *conn);
+
 /* The present route is refused: take another that is not. False if there is none. */
 bool btl_ib_failover_refused(btl_ib_conn_t *conn);
 

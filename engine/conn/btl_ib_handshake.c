@@ -313,7 +313,7 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
         count->received_responses++;
         btl_ib_validation_answered(conn);
         btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
-        if (rail == conn->rail && btl_ib_validation_heard(conn)) {
+        if (btl_ib_route_owns(conn, rail, arrival->from) && btl_ib_validation_heard(conn)) {
             btl_ib_failover_validated(conn);
         }
     }

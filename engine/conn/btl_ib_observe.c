@@ -6,6 +6,7 @@
 #include "btl_ib_observe.h"
 
 #include "btl_ib_pmtud.h"
+#include "btl_ib_route.h"
 
 btl_ib_conn_counters_t btl_ib_conn_counters(const btl_ib_conn_t *conn)
 {
@@ -118,7 +119,7 @@ btl_ib_path_info_t btl_ib_conn_path(const btl_ib_conn_t *conn)
 {
     return (btl_ib_path_info_t){
         .checking = btl_ib_conn_alive(conn) && conn->pmtud.checking,
-        .own = conn->route.via == conn->rail,
+        .own = btl_ib_route_is_own(conn),
         .heard = conn->validation.valid,
         .answered = conn->validation.answered,
         .refused = conn->recovery.refused_since != 0 || conn->validation.refused_at != 0,

@@ -24,6 +24,8 @@ enum {
     ASK_EACH = 5,         /* at every fifth */
     ASK_SOON = 2,         /* the same for a route that was never validated, and then at each */
     STUCK_PROBES = 40,    /* probes, answered or not, that brought no progress */
+    TRY_AFTER = 250000,   /* us of silence until pairs of rails are tried that stand by: the delay
+                           * between attempts of RFC 8305, 5 */
 };
 
 /* Has the silence limit passed? Pauses of our own do not count. The progress thread cannot report
@@ -114,10 +116,14 @@ static bool goes_elsewhere(btl_ib_conn_t *conn)
     const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
     const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
 
+    if (conn->recovery.unheard >= ASK_SOON
+        && conn->engine->clock.awake - conn->recovery.silent_since >= TRY_AFTER) {
+        btl_ib_failover_try(conn);
+    }
     if (!btl_ib_validation_is_valid(conn)) {
         /* A process that is not there yet answers by no rail, one that is by those that lead
          * there. */
-        const bool closed = conn->route.via != conn->rail || conn->validation.questions > ASK_SOON;
+        const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {
             btl_ib_failover_ask(conn);
         }

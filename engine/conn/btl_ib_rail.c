@@ -21,6 +21,7 @@
 #include "btl_ib_offload.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_recovery.h"
+#include "btl_ib_route.h"
 #include "btl_ib_state.h"
 #include "btl_ib_validation.h"
 
@@ -80,7 +81,7 @@ static bool refused_one(btl_ib_conn_t *conn)
 static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
     BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
-        if (conn->rail == rail && conn->route.address == from && conn->route.via != rail
+        if (conn->rail == rail && conn->route.address == from && !btl_ib_route_is_own(conn)
             && conn->validation.refused_at != 0) {
             btl_ib_validation_refused(conn);
         }

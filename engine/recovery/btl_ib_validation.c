@@ -27,13 +27,11 @@ void btl_ib_validation_begin(btl_ib_conn_t *conn)
  * */
 static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
 {
-    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_conn_t *other = NULL;
     bool found = is_so(conn);
 
-    for (uint32_t i = 0; i < engine->rail_count && !found; i++) {
-        const btl_ib_conn_t *other =
-            btl_ib_route_by_rail(engine->rails[i], conn->identity.name, BTL_IB_ADDR_UNKNOWN);
-        found = other != NULL && is_so(other);
+    while (!found && (other = btl_ib_route_next(conn, other)) != NULL) {
+        found = is_so(other);
     }
     return found;
 }
@@ -68,7 +66,7 @@ bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn)
 
 void btl_ib_validation_probed(btl_ib_conn_t *conn)
 {
-    if (conn->route.via == conn->rail && any_valid(conn)) {
+    if (btl_ib_route_is_own(conn) && any_valid(conn)) {
         conn->validation.questions++;
     }
 }
@@ -79,7 +77,7 @@ void btl_ib_validation_probed(btl_ib_conn_t *conn)
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_validation_t *validation = &conn->validation;
-    const bool home = conn->route.via == conn->rail;
+    const bool home = btl_ib_route_is_own(conn);
 
     if (!(view->flags & BTL_IB_FLAG_ECHO)) {
         return;
@@ -139,7 +137,7 @@ bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
 
 bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
 {
-    return !conn->validation.valid && conn->route.via == conn->rail
+    return !conn->validation.valid && btl_ib_route_is_own(conn)
            && !conn->rail->transport->attr.reliable && any_valid(conn);
 }
 
@@ -153,6 +151,14 @@ bool btl_ib_validation_asks(btl_ib_conn_t *conn)
     }
     validation->question_at = now;
     return true;
+}
+
+bool btl_ib_validation_tries(btl_ib_conn_t *conn)
+{
+    const bool first = !conn->validation.tried;
+
+    conn->validation.tried = true;
+    return first;
 }
 
 /* ---- errors ---- */

@@ -55,6 +55,9 @@ void btl_ib_validation_renew(btl_ib_conn_t *conn);
 void btl_ib_validation_refused(btl_ib_conn_t *conn);
 bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
 
+/* Other pairs of rails that may lead to the peer are asked for now. True once. */
+bool btl_ib_validation_tries(btl_ib_conn_t *conn);
+
 /* An answer showed that what is sent gets there. */
 void btl_ib_validation_answered(btl_ib_conn_t *conn);
 

@@ -8,6 +8,7 @@
 #include "btl_ib_completion.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_recovery.h"
+#include "btl_ib_route.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
 
@@ -60,8 +61,8 @@ bool btl_ib_offload_wanted(const btl_ib_conn_t *conn, const btl_ib_op_t *op)
     if (op->kind == BTL_IB_OP_ATOMIC) {
         return op->by_device;
     }
-    return conn->route.via == conn->rail && btl_ib_rail_usable(conn->rail)
-           && !conn->offload.disabled && btl_ib_offload_possible(conn, op);
+    return btl_ib_route_is_own(conn) && btl_ib_rail_usable(conn->rail) && !conn->offload.disabled
+           && btl_ib_offload_possible(conn, op);
 }
 
 /* ---- start ---- */
@@ -140,7 +141,7 @@ static bool comes_again(const btl_ib_conn_t *conn, const btl_ib_op_t *op, int rc
     if (op->kind != BTL_IB_OP_ATOMIC) {
         return rc == -EAGAIN;
     }
-    return (rc == -EAGAIN || (rc == -EHOSTUNREACH && conn->route.via == conn->rail))
+    return (rc == -EAGAIN || (rc == -EHOSTUNREACH && btl_ib_route_is_own(conn)))
            && (limit == 0 || !is_late(conn, limit));
 }
 

@@ -132,7 +132,7 @@ static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
     tx->context = wire;
     tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
     tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
-    if (conn->route.via != conn->rail) {
+    if (!btl_ib_route_is_own(conn)) {
         tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
     }
     if (segment->outside > 0) {

@@ -5,6 +5,8 @@
 
 #include "btl_ib_route.h"
 
+#include "btl_ib_min.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
 /* Release the address on another rail. */
 static void leave(btl_ib_conn_t *conn)
 {
-    if (conn->route.via != conn->rail) {
+    if (!btl_ib_route_is_own(conn)) {
         conn->route.via->transport->ops->addr_remove(conn->route.via->transport, conn->route.to);
         btl_ib_route_by_own(conn);
     }
@@ -56,11 +58,22 @@ static int add_own(btl_ib_conn_t *conn)
 
 int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
 {
+    conn->engine->routes.remote = btl_ib_max_u32(conn->engine->routes.remote, info->rail + 1);
     conn->route.published_len = info->address_len;
     memcpy(conn->route.published, info->address, info->address_len);
     const int rc = add_own(conn);
     btl_ib_route_by_own(conn);
     return conn->rail->health.failed ? 0 : rc;
+}
+
+void btl_ib_route_stand_by(btl_ib_rail_t *rail)
+{
+    rail->use.stands_by = true;
+}
+
+void btl_ib_route_used(btl_ib_conn_t *conn)
+{
+    conn->rail->use.stands_by = false;
 }
 
 void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
@@ -85,7 +98,7 @@ bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     btl_ib_route_t *route = &conn->route;
     const btl_ib_route_t before = *route;
-    const bool own = route->via == conn->rail;
+    const bool own = btl_ib_route_is_own(conn);
 
     route->published_len = view->size;
     memcpy(route->published, view->payload, view->size);
@@ -119,6 +132,7 @@ static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
         return false;
     }
     leave(conn);
+    other->rail->use.stands_by = false;
     conn->route.via = other->rail;
     conn->route.to = to;
     conn->route.queues = other->peer_queues;
@@ -139,11 +153,32 @@ bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
 
 btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
 {
-    for (uint32_t remote = 0; remote < BTL_IB_RAILS_MAX && btl_ib_rail_usable(rail); remote++) {
+    const uint32_t remotes = btl_ib_rail_usable(rail) ? rail->engine->routes.remote : 0;
+
+    for (uint32_t remote = 0; remote < remotes; remote++) {
         btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
         if (conn != NULL && btl_ib_conn_alive(conn)
             && (from == BTL_IB_ADDR_UNKNOWN || conn->route.address == from)) {
             return conn;
+        }
+    }
+    return NULL;
+}
+
+btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t remotes = engine->routes.remote;
+    uint32_t rail = other != NULL ? other->rail->index : 0;
+
+    for (uint32_t remote = other != NULL ? other->identity.remote_rail + 1 : 0;
+         rail < engine->rail_count; rail++, remote = 0) {
+        for (; remote < remotes && btl_ib_rail_usable(engine->rails[rail]); remote++) {
+            btl_ib_conn_t *next =
+                btl_ib_table_by_name(&engine->table, conn->identity.name, rail, remote);
+            if (next != NULL && btl_ib_conn_alive(next)) {
+                return next;
+            }
         }
     }
     return NULL;

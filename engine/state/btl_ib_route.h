@@ -39,6 +39,25 @@ static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
 /* If its rail did not take the peer's address, for want of memory perhaps: try again. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
 
+/* A rail stands by: no connection goes by it until one is used (btl_ib_route_used()). */
+void btl_ib_route_stand_by(btl_ib_rail_t *rail);
+
+/* Somebody sends by this connection, which goes by its own rail. */
+void btl_ib_route_used(btl_ib_conn_t *conn);
+
+/* Do its datagrams go by its own two rails? */
+static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
+{
+    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
+}
+
+/* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
+static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                                     btl_ib_addr_t from)
+{
+    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
+}
+
 /* Can its own two rails carry it? */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
 
@@ -53,6 +72,10 @@ void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
 /* An open connection with process `name` by our rail `rail`, if that is usable, to address
  * `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
 btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
+
+/* The open connection with the same process after `other`, whose rail is usable; NULL: the first,
+ * which may be `conn` itself. NULL if there is none. */
+btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
 
 /* May its datagrams come from `from` by that rail? BTL_IB_ADDR_UNKNOWN: any address. */
 bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,

@@ -202,6 +202,7 @@ typedef struct btl_ib_validation {
     uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
     uint32_t net_error_ms; /* when */
+    bool tried;           /* other pairs of rails that may lead there were asked for */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t refused_at;  /* us: when refusals by them were last believed */
     uint64_t asked_at;    /* awake: the first probe, if nothing had reached the peer */
@@ -468,6 +469,9 @@ typedef struct btl_ib_rail {
     btl_ib_engine_t *engine;
     btl_ib_transport_t *transport;
     uint32_t index;
+    struct {            /* btl_ib_route.c */
+        bool stands_by; /* no connection goes by it */
+    } use;
     uint32_t generation;         /* times that another transport took the place of a failed one */
     uint64_t overflows;          /* of those */
     btl_ib_list_t retired;       /* those of them that are not closed yet */
@@ -643,6 +647,9 @@ struct btl_ib_engine {
     btl_ib_list_t closing;
     btl_ib_list_t events; /* messages and operations whose callbacks are due */
     btl_ib_list_t tables; /* btl_ib_table_entry_t */
+    struct {              /* btl_ib_route.c */
+        uint32_t remote;  /* no connection is with a peer's rail of this number, or a higher one */
+    } routes;
     uint32_t rail_count;
     btl_ib_rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_counters_t count;

@@ -452,6 +452,52 @@ static void test_select(void **state)
     }
 }
 
+/* Addresses of one plain interface are alternatives: the first good one of each interface comes
+ * first, then others, then what the transport would rather not use, unless there is nothing else or
+ * it is named. */
+static void test_ranks(void **state)
+{
+    static const struct {
+        const char *there; /* see `letters`; '!' behind one: the transport's rank is LAST */
+        const char *include;
+        const char *chosen; /* with ranks */
+    } cases[] = {
+        {"EO6P", "", "E060O1P1"},  {"E!O", "", "O0E2"},
+        {"E!6", "", "60E2"},       {"E!6!", "", "E060"},
+        {"E!O!6!", "", "E060O2"},  {"E!6", "eth0,eth6", "E060"},
+        {"LE", "", "E0"},          {"L6!", "", "60"},
+        {"Ll", "", "L0"},          {"EO", "10.79.0.0/16", "O0"},
+        {"EOP", "eth0", "E0O1P1"},
+    };
+    const btl_ib_log_t silent = {.print = NULL};
+
+    (void) state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        static btl_ib_device_filter_t filter;
+        btl_ib_device_t list[COUNT(machine)];
+        char got[32] = "";
+        int count = 0;
+        int first = 0;
+
+        for (const char *c = cases[i].there; '\0' != *c; c++) {
+            if ('!' == *c) {
+                list[count - 1].rank = BTL_IB_RANK_LAST;
+                continue;
+            }
+            add_device(&list[count], (size_t) (strchr(letters, *c) - letters));
+            strcpy(list[count++].transport, "udp");
+        }
+        parse(cases[i].include, &filter.include);
+        const int chosen = btl_ib_devices_select(list, count, &filter, &silent);
+        for (int j = 0; j < chosen; j++) {
+            snprintf(got + 2 * j, 3, "%c%u", *(const char *) list[j].handle, list[j].rank % 10u);
+            first += 0 == list[j].rank;
+        }
+        assert_string_equal(got, cases[i].chosen);
+        assert_int_equal(btl_ib_devices_first(list, chosen), first);
+    }
+}
+
 /* A second transport's devices don't undo what the first one's matched; nobody has to listen. */
 static void test_two_transports(void **state)
 {
@@ -474,9 +520,13 @@ static void test_two_transports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_no_list),
-        cmocka_unit_test(test_bad),    cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_select), cmocka_unit_test(test_two_transports),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_no_list),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_two_transports),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

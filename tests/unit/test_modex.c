@@ -153,7 +153,7 @@ static void test_every_field_full(void **state)
 /* The bytes are the same on every machine. */
 static void test_byte_order(void **state)
 {
-    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 3, 0, 0};
+    static const uint8_t head[] = {'B', 't', 'I', 'b', 0, 4, 0, 0};
     btl_ib_modex_t *in = make(1);
     uint8_t bytes[BTL_IB_MODEX_SIZE_MAX];
     const int size = pack(in, bytes);
@@ -417,7 +417,12 @@ static void test_match_subnets(void **state)
     theirs->rail_count = 2;
     theirs->rails[0].ip[0] = 11; /* nothing in common: routed */
     theirs->rails[1].ip[0] = 11;
-    assert_choice(ours, theirs, false, 0, 1);
+    assert_choice(ours, theirs, false, 1, 0);
+    ours->rails[0].ip[0] = 192; /* the peer has only an address like that of our second rail */
+    theirs->rail_count = 1;
+    assert_choice(ours, theirs, false, -1, 0);
+    theirs->rail_count = 2;
+    ours->rails[0].ip[0] = 10;
     theirs->rail_count = 1;
     assert_choice(ours, theirs, false, 0, -1);
     free(ours);
@@ -562,6 +567,35 @@ static void test_match_rails_of_ports(void **state)
     free(theirs);
 }
 
+/* Who stands by is joined only if nobody else can be, and then one pair alone. */
+static void test_match_ranks(void **state)
+{
+    btl_ib_modex_t *ours = make(3);
+    btl_ib_modex_t *theirs = make_far(3);
+    btl_ib_rail_pair_t pairs[9];
+
+    (void) state;
+    for (int i = 1; i < 3; ++i) {
+        ours->rails[i].rank = theirs->rails[i].rank = BTL_IB_RANK_ADDRESS;
+    }
+    assert_choice(ours, theirs, false, 0, -1);
+    theirs->rails[0].ip[0] = 172; /* an other address is in the subnet of one of ours */
+    assert_choice(ours, theirs, false, -1, 1);
+    theirs->rails[1].ip[0] = theirs->rails[2].ip[0] = 172; /* none is: routed */
+    assert_choice(ours, theirs, false, 0, -1);
+    snprintf(theirs->rails[0].provider, sizeof(theirs->rails[0].provider), "other");
+    assert_choice(ours, theirs, false, 1, -1);
+
+    theirs->rails[2].ip[0] = 10; /* the subnet of our third, before all that is routed */
+    assert_int_equal(btl_ib_rails_rank(ours, theirs, pairs, 9), 2);
+    assert_int_equal(pairs[0].ours, 2);
+    assert_int_equal(pairs[0].theirs, 2);
+    assert_int_equal(btl_ib_rails_rank(ours, theirs, pairs, 1), 1);
+    assert_int_equal(pairs[0].ours, 2);
+    free(ours);
+    free(theirs);
+}
+
 /* Four rails, two subnets, few addresses: whatever they are, both sides join the same rails. */
 static void test_match_both_ways(void **state)
 {
@@ -571,6 +605,7 @@ static void test_match_both_ways(void **state)
 
     (void) state;
     theirs->where.network++;
+    theirs->secret.k[0]++;
     for (int round = 0; round < 200000; ++round) {
         int there[BTL_IB_RAILS_MAX];
         int back[BTL_IB_RAILS_MAX];
@@ -581,6 +616,8 @@ static void test_match_both_ways(void **state)
             seed = seed * 1664525 + 1013904223;
             rail->ip[1] = seed >> 31;
             rail->ip[3] = (uint8_t) (seed >> 29 & 3);
+            rail->ip[0] = (uint8_t) (10 + (0 == (seed >> 24 & 3)));
+            rail->rank = round < 100000 ? 0 : (uint8_t) ((seed >> 16 & 0xff) % BTL_IB_RANKS);
         }
         btl_ib_rails_match(ours, theirs, false, there);
         btl_ib_rails_match(theirs, ours, false, back);
@@ -613,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_match_shared_port),
         cmocka_unit_test(test_match_no_address),
         cmocka_unit_test(test_match_rails_of_ports),
+        cmocka_unit_test(test_match_ranks),
         cmocka_unit_test(test_match_both_ways),
     };
 

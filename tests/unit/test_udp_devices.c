@@ -253,7 +253,7 @@ static void test_interfaces(void **state)
         assert_int_equal(got[i].prefix_bits, interfaces[which].bits);
         assert_int_equal(got[i].bandwidth, interfaces[which].bandwidth);
         assert_false(got[i].loopback);
-        assert_int_equal(NULL != got[i].last_resort,
+        assert_int_equal(BTL_IB_RANK_LAST == got[i].rank,
                          0 == strcmp(got[i].name, "line0") || 0 == strcmp(got[i].name, "tun0"));
     }
     const char *said = turned_down;

@@ -6,6 +6,7 @@
 #include "udp_devices.h"
 
 #include <errno.h>
+#include <linux/if_addr.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,73 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
     return btl_ib_udp_mtu_datagram(device->ip.ss_family, (uint32_t) request.ifr_mtu);
 }
 
+/* ---- states of IPv6 addresses ---- */
+
+/* As /proc/net/if_inet6 has them: the low 8 bits of IFA_FLAGS (if_addr.h), which getifaddrs() does
+ * not tell. */
+typedef struct states {
+    struct state {
+        struct in6_addr ip;
+        uint32_t flags;
+    } * of;
+    size_t count;
+} states_t;
+
+static void append_state(states_t *states, const struct state *state)
+{
+    struct state *all = realloc(states->of, (states->count + 1) * sizeof(*all));
+
+    if (all != NULL) {
+        states->of = all;
+        all[states->count++] = *state;
+    }
+}
+
+/* None if the file is not there: then all addresses count as good. */
+static states_t read_states(void)
+{
+    FILE *file = fopen("/proc/net/if_inet6", "re");
+    states_t states = {0};
+    char line[160];
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        struct state state = {.flags = 0};
+        bool good = true;
+
+        for (size_t i = 0; i < sizeof(state.ip.s6_addr) && good; i++) {
+            unsigned byte;
+
+            good = sscanf(line + 2 * i, "%2x", &byte) == 1;
+            state.ip.s6_addr[i] = (uint8_t) byte;
+        }
+        if (good && sscanf(line + 32, "%*x %*x %*x %x", &state.flags) == 1) {
+            append_state(&states, &state);
+        }
+    }
+    if (file != NULL) {
+        (void) fclose(file);
+    }
+    return states;
+}
+
+static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
+{
+    size_t len;
+    const uint8_t *bytes = btl_ib_ip_bytes(address, &len);
+
+    for (size_t i = 0; len == sizeof(struct in6_addr) && i < states->count; i++) {
+        if (memcmp(&states->of[i].ip, bytes, len) == 0) {
+            return states->of[i].flags;
+        }
+    }
+    return 0;
+}
+
+/* ---- devices ---- */
+
 /* Why an address is none to be used; NULL if it is. A link-local one means another interface
  * on each host. */
-static const char *why_not(const struct ifaddrs *i)
+static const char *why_not(const struct ifaddrs *i, uint32_t flags)
 {
     if (!(i->ifa_flags & IFF_UP)) {
         return "it is down";
@@ -44,6 +109,12 @@ static const char *why_not(const struct ifaddrs *i)
     }
     if (btl_ib_ip_link_local(i->ifa_addr)) {
         return "its address is link-local";
+    }
+    if (flags & IFA_F_DADFAILED) {
+        return "another host has its IPv6 address, too (dadfailed)";
+    }
+    if ((flags & (IFA_F_TENTATIVE | IFA_F_OPTIMISTIC)) == IFA_F_TENTATIVE) {
+        return "its IPv6 address is not known to be its own yet (tentative)";
     }
     return NULL;
 }
@@ -59,25 +130,32 @@ static void describe(const struct ifaddrs *i, btl_ib_device_t *device)
     memcpy(&device->ip, i->ifa_addr, v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
     device->plain = true;
     device->prefix_bits = btl_ib_ip_prefix(i->ifa_netmask);
-    /* Of a VPN, which most often goes by another interface of this host. */
-    if (i->ifa_flags & IFF_POINTOPOINT) {
-        device->last_resort = "it is a tunnel, or leads to one other host only (point to point)";
+    /* Of a VPN, which most often goes by another interface of this host; or of a host that routers
+     * lead to by any of its links, which has it on "lo". */
+    if (i->ifa_flags & (IFF_POINTOPOINT | IFF_LOOPBACK)) {
+        device->rank = BTL_IB_RANK_LAST;
     }
-    device->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0 || btl_ib_ip_loopback(i->ifa_addr);
-    device->bandwidth = device->loopback ? 0 : btl_ib_interface_speed(i->ifa_name);
+    device->loopback = btl_ib_ip_loopback(i->ifa_addr);
+    device->bandwidth = i->ifa_flags & IFF_LOOPBACK ? 0 : btl_ib_interface_speed(i->ifa_name);
 }
 
 /* Add the addresses of one family, in the system's order. Returns how many there are then. */
-static int collect(const struct ifaddrs *all, sa_family_t family, const btl_ib_log_t *log,
-                   btl_ib_device_t *list, int count)
+static int collect(const struct ifaddrs *all, sa_family_t family, const states_t *states,
+                   const btl_ib_log_t *log, btl_ib_device_t *list, int count)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         if (i->ifa_addr == NULL || i->ifa_addr->sa_family != family) {
             continue;
         }
-        const char *why = why_not(i);
+        const uint32_t flags = flags_of(states, i->ifa_addr);
+        const char *why = why_not(i, flags);
         if (why == NULL) {
-            describe(i, &list[count++]);
+            describe(i, &list[count]);
+            /* The system gives both kinds up by and by (RFC 4862, 5.5.4; RFC 8981). */
+            if (flags & (IFA_F_DEPRECATED | IFA_F_TEMPORARY)) {
+                list[count].rank = BTL_IB_RANK_LAST;
+            }
+            count++;
         } else {
             btl_ib_devices_turn_down(log, "udp", i->ifa_name, why);
         }
@@ -145,8 +223,10 @@ int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         btl_ib_net_addresses_free(&all);
         return -ENOMEM;
     }
-    count = collect(all.first, AF_INET, &search->log, *list, 0);
-    count = collect(all.first, AF_INET6, &search->log, *list, count);
+    states_t states = read_states();
+    count = collect(all.first, AF_INET, &states, &search->log, *list, 0);
+    count = collect(all.first, AF_INET6, &states, &search->log, *list, count);
+    free(states.of);
     tell_without_ip(all.first, &search->log);
     btl_ib_net_addresses_free(&all);
     return count;

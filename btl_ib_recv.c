@@ -205,6 +205,31 @@ void btl_ib_recv_report_failures(uint64_t now)
     }
 }
 
+/* Tell of all connections with a process, if there is more than one. */
+static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
+{
+    const btl_ib_conn_t *conn = NULL;
+    char pairs[2048] = "";
+    size_t len = 0;
+    uint32_t count = 0;
+
+    while (NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
+        btl_ib_ends_t ends;
+
+        if (btl_ib_conn_name(conn) != name || len >= sizeof(pairs)
+            || !btl_ib_conn_address_text(conn, ends.address, sizeof(ends.address))) {
+            continue;
+        }
+        btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), &ends);
+        len += (size_t) snprintf(pairs + len, sizeof(pairs) - len, "  %s %s -> %s\n", ends.device,
+                                 ends.our_address, ends.address);
+        ++count;
+    }
+    if (count > 1) {
+        btl_ib_report_tried(&component->reports, btl_ib_name_unpack(name).vpid, host, pairs);
+    }
+}
+
 static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
 {
     btl_ib_component_t *component = context;
@@ -215,6 +240,7 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
     if (NULL != endpoint && !endpoint->closing && 0 == trouble.unsent) {
         btl_ib_endpoint_describe(endpoint, &ends);
         btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers, &trouble);
+        report_tried(component, btl_ib_conn_name(conn), endpoint->host);
     }
 }
 

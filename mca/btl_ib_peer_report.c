@@ -236,7 +236,7 @@ void btl_ib_report_pending(btl_ib_peer_reports_t *reports)
 
 /* ---- peers that differ ---- */
 
-enum { LIMITS, GUARD, NETWORK, ATOMICS };
+enum { LIMITS, GUARD, NETWORK, ATOMICS, TRIED };
 
 /* Is this the first of its kind? Also makes texts of both ranks. */
 static bool is_first(btl_ib_peer_reports_t *reports, unsigned kind, uint32_t rank,
@@ -323,14 +323,25 @@ void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex
                               uint32_t rank)
 {
     btl_ib_ends_t ends;
-    char ours[512];
-    char theirs[512];
+    char ours[1536];
+    char theirs[1536];
 
     if (is_first(reports, NETWORK, rank, &ends)) {
         describe_rails(reports->self, ours, sizeof(ours));
         describe_rails(peer, theirs, sizeof(theirs));
         btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename, ours,
                          ends.rank, peer->host, theirs);
+    }
+}
+
+void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
+                         const char *pairs)
+{
+    btl_ib_ends_t ends;
+
+    if (is_first(reports, TRIED, rank, &ends)) {
+        btl_ib_show_help("also tried", ends.our_rank, opal_process_info.nodename, ends.rank, host,
+                         pairs);
     }
 }
 

@@ -89,6 +89,10 @@ void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);
 void btl_ib_report_black_hole(btl_ib_peer_reports_t *reports, const btl_ib_black_hole_t *hole);
 void btl_ib_report_pending(btl_ib_peer_reports_t *reports);
 
+/* All addresses were tried that may lead to a peer which does not answer: `pairs`, a line each. */
+void btl_ib_report_tried(btl_ib_peer_reports_t *reports, uint32_t rank, const char *host,
+                         const char *pairs);
+
 /* `peer`, rank `rank`, has other limits of messages than we, or protects datagrams in another way,
  * or shares no network with us; or it lets others change the words of its memory, where our rail
  * `rail` on `device` reaches its `remote_rail`. Each kind is reported once. */

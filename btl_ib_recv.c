@@ -47,27 +47,33 @@ static bool lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_
 /* How many pairs of rails with one process are tried at once, at most. */
 #define TRIES_MAX 64
 
+/* Not on the stack, which is short in a call that sends or receives. */
+typedef struct tries {
+    btl_ib_rail_pair_t pairs[TRIES_MAX];
+    btl_ib_peer_info_t info;
+} tries_t;
+
 /* Nothing comes by the rails that were chosen: try what else may lead there. */
 static void alternatives(void *context, btl_ib_conn_t *conn)
 {
     const btl_ib_component_t *component = context;
     const opal_process_name_t name = btl_ib_name_unpack(btl_ib_conn_name(conn));
     btl_ib_modex_t *peer = btl_ib_modex_get(&component->super.btl_version, &name, false);
-    btl_ib_rail_pair_t pairs[TRIES_MAX];
+    tries_t *tries = malloc(sizeof(*tries));
+    uint32_t count = 0;
     uint32_t tried = 0;
 
-    if (NULL == peer) {
-        return;
+    if (NULL != peer && NULL != tries) {
+        count = btl_ib_rails_rank(component->self, peer, tries->pairs, TRIES_MAX);
     }
-    const uint32_t count = btl_ib_rails_rank(component->self, peer, pairs, TRIES_MAX);
     for (uint32_t i = 0; i < count; ++i) {
-        btl_ib_peer_info_t info;
-
-        btl_ib_modex_peer_info(peer, &name, pairs[i].theirs, &info);
-        tried += 0 == btl_ib_conn_try(component->engine, pairs[i].ours, &info);
+        btl_ib_modex_peer_info(peer, &name, tries->pairs[i].theirs, &tries->info);
+        tried += 0 == btl_ib_conn_try(component->engine, tries->pairs[i].ours, &tries->info);
     }
     BTL_IB_VERBOSE(1, "%s on %s does not answer by rail %u: %u other pairs of addresses are tried",
-                   opal_process_name_print(name), peer->host, btl_ib_conn_rail(conn), tried);
+                   opal_process_name_print(name), NULL != peer ? peer->host : "an unknown host",
+                   btl_ib_conn_rail(conn), tried);
+    free(tries);
     free(peer);
 }
 
@@ -205,29 +211,32 @@ void btl_ib_recv_report_failures(uint64_t now)
     }
 }
 
-/* Tell of all connections with a process, if there is more than one. */
+/* Tell of all connections with a process, if there is more than one. The list is malloced, as the
+ * stack of a call is short. */
 static void report_tried(btl_ib_component_t *component, uint64_t name, const char *host)
 {
     const btl_ib_conn_t *conn = NULL;
-    char pairs[2048] = "";
+    const size_t size = 2048;
+    char *pairs = calloc(1, size);
     size_t len = 0;
     uint32_t count = 0;
 
-    while (NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
+    while (NULL != pairs && NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
         btl_ib_ends_t ends;
 
-        if (btl_ib_conn_name(conn) != name || len >= sizeof(pairs)
+        if (btl_ib_conn_name(conn) != name || len >= size
             || !btl_ib_conn_address_text(conn, ends.address, sizeof(ends.address))) {
             continue;
         }
         btl_ib_endpoint_describe_rail(btl_ib_conn_rail(conn), &ends);
-        len += (size_t) snprintf(pairs + len, sizeof(pairs) - len, "  %s %s -> %s\n", ends.device,
+        len += (size_t) snprintf(pairs + len, size - len, "  %s %s -> %s\n", ends.device,
                                  ends.our_address, ends.address);
         ++count;
     }
     if (count > 1) {
         btl_ib_report_tried(&component->reports, btl_ib_name_unpack(name).vpid, host, pairs);
     }
+    free(pairs);
 }
 
 static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)

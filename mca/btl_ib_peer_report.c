@@ -305,32 +305,36 @@ static void describe_rail(const btl_ib_modex_rail_t *rail, char *out, size_t siz
              rail->provider, btl_ib_modex_ip_text(rail, address, sizeof(address)));
 }
 
-/* All rails of a process. */
-static void describe_rails(const btl_ib_modex_t *modex, char *out, size_t size)
+/* All rails of a process, malloced: the stack of a call is short. NULL without memory. */
+static char *describe_rails(const btl_ib_modex_t *modex)
 {
+    const size_t size = 1536;
     size_t len = 0;
+    char *out = calloc(1, size);
 
-    out[0] = '\0';
-    for (uint32_t i = 0; i < modex->rail_count && len < size; ++i) {
+    for (uint32_t i = 0; NULL != out && i < modex->rail_count && len < size; ++i) {
         char rail[128];
 
         describe_rail(&modex->rails[i], rail, sizeof(rail));
         len += (size_t) snprintf(out + len, size - len, "%s%s", i > 0 ? ", " : "", rail);
     }
+    return out;
 }
 
 void btl_ib_report_no_network(btl_ib_peer_reports_t *reports, const btl_ib_modex_t *peer,
                               uint32_t rank)
 {
     btl_ib_ends_t ends;
-    char ours[1536];
-    char theirs[1536];
 
     if (is_first(reports, NETWORK, rank, &ends)) {
-        describe_rails(reports->self, ours, sizeof(ours));
-        describe_rails(peer, theirs, sizeof(theirs));
-        btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename, ours,
-                         ends.rank, peer->host, theirs);
+        char *ours = describe_rails(reports->self);
+        char *theirs = describe_rails(peer);
+
+        btl_ib_show_help("no common network", ends.our_rank, opal_process_info.nodename,
+                         NULL != ours ? ours : "?", ends.rank, peer->host,
+                         NULL != theirs ? theirs : "?");
+        free(ours);
+        free(theirs);
     }
 }
 

@@ -151,8 +151,10 @@ bool btl_ib_failover(btl_ib_conn_t *conn)
 
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
 {
-    if (!btl_ib_rail_usable(conn->rail) && rail != conn->rail) {
-        (void) go_by(conn, rail, from);
+    const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
+
+    if (!btl_ib_rail_usable(conn->rail) && rail != conn->rail && other != NULL) {
+        (void) go_by(conn, other);
     }
 }
 

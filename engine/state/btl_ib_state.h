@@ -199,10 +199,10 @@ typedef struct btl_ib_validation {
     bool promised;        /* the peer answers a first contact even if its application computes */
     bool told;            /* it was reported that the peer does not answer */
     bool unsent_told;     /* `unsent_error` was reported, since the transport took something */
+    bool tried;           /* other pairs of rails that may lead there were asked for */
     uint8_t unsent_error; /* errno that the transport answers; valid with unsent_since */
     uint8_t net_error;    /* errno: what the network said last of datagrams to it; 0: nothing */
     uint32_t net_error_ms; /* when */
-    bool tried;           /* other pairs of rails that may lead there were asked for */
     uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
     uint64_t refused_at;  /* us: when refusals by them were last believed */
     uint64_t asked_at;    /* awake: the first probe, if nothing had reached the peer */

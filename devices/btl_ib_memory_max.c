@@ -134,7 +134,7 @@ void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
     btl_ib_queues_format(&plan->queues, before, sizeof(before));
     info = btl_ib_memory_max_fit(sizes, type, peers, bytes, plan);
     btl_ib_queues_format(&plan->queues, after, sizeof(after));
-    if (info.wanted > bytes && 0 == opal_process_info.my_local_rank) {
+    if (info.wanted > bytes && NULL != name && 0 == opal_process_info.my_local_rank) {
         opal_output(0,
                     "btl_ib: %s: with %" PRIu32 " peers it takes %" PRIu64
                     " bytes of each process with receive queues %s; btl_ib_memory_max leaves it "

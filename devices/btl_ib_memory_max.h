@@ -31,8 +31,8 @@ btl_ib_memory_max_info_t btl_ib_memory_max_fit(const btl_ib_process_sizes_t *siz
                                                const btl_ib_transport_type_t *type, uint32_t peers,
                                                uint64_t bytes, btl_ib_device_plan_t *plan);
 
-/* The same for a device about to be opened, which is told where it changes anything or nothing
- * fits. */
+/* The same for a device about to be opened; where it changes anything or nothing fits that is told
+ * of `name` (NULL: it was told of another rail of the device). */
 void btl_ib_memory_max_apply(const btl_ib_process_sizes_t *sizes,
                              const btl_ib_transport_type_t *type, const char *name, uint32_t peers,
                              uint64_t bytes, btl_ib_device_plan_t *plan);

@@ -142,8 +142,8 @@ static btl_ib_transport_t *open_device(search_t *search, const btl_ib_transport_
     }
     report_clamped(search, device, plan);
     if (0 != search->memory) {
-        btl_ib_memory_max_apply(search->request->sizes, type, device->name, search->request->peers,
-                                search->memory, plan);
+        btl_ib_memory_max_apply(search->request->sizes, type, tell ? device->name : NULL,
+                                search->request->peers, search->memory, plan);
     }
     open = plan->open;
     open.log = btl_ib_log_table(search->request->log);

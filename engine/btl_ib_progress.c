@@ -42,7 +42,7 @@ enum {
     RETRY_AFTER = 10,     /* us after which a full transport is tried again */
     FEW = 8,              /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 5000, /* us of turns after a pause; less after a shorter one */
-    STANDBY_EACH = 16,    /* turns from one poll to the next of a rail that stands by */
+    STANDBY_EACH = 5000,  /* us between polls of rails that stand by: first contacts come */
 };
 
 /* ---- events of the transports ---- */
@@ -240,10 +240,14 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
     engine->turn.more = false;
     /* in rotation, so that a rail that is flooded does not starve the others */
     engine->turn.first_rail++;
+    const bool standby = engine->clock.now >= engine->turn.standby_at;
+    if (standby) {
+        engine->turn.standby_at = engine->clock.now + STANDBY_EACH;
+    }
     for (uint32_t i = 0; i < engine->rail_count; i++) {
         btl_ib_rail_t *rail = engine->rails[(engine->turn.first_rail + i) % engine->rail_count];
         int left = burst - datagrams;
-        if (rail->use.stands_by && engine->turn.first_rail % STANDBY_EACH != 0) {
+        if (rail->use.stands_by && !standby) {
             continue;
         }
         while (left > 0 && !rail->health.failed) {

@@ -540,6 +540,7 @@ typedef struct btl_ib_turn {
     /* us: longest that the batch in hand may have waited here; BTL_IB_AWAY_UNKNOWN */
     uint32_t away;
     uint32_t first_rail; /* polled first in this turn; wraps */
+    uint64_t standby_at; /* us: when rails that stand by are polled next */
     /* us: turns are catching up on what came during a pause of ours, until then at most; 0: they
      * are not */
     uint64_t behind_until;

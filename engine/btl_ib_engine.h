@@ -249,7 +249,7 @@ void btl_ib_engine_destroy(btl_ib_engine_t *engine);
 int btl_ib_engine_add_rail(btl_ib_engine_t *engine, btl_ib_transport_t *transport,
                            const btl_ib_queue_table_t *queues);
 
-/* A rail stands by: until a connection goes by it, it is polled every 5 ms only. */
+/* A rail stands by: until a connection goes by it, it is polled every 50 ms only. */
 void btl_ib_engine_rail_stands_by(btl_ib_engine_t *engine, uint32_t rail);
 
 typedef enum btl_ib_rail_state {

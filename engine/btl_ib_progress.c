@@ -42,7 +42,7 @@ enum {
     RETRY_AFTER = 10,     /* us after which a full transport is tried again */
     FEW = 8,              /* events that a poll takes onto the stack, at most */
     CATCH_UP_MOST = 5000, /* us of turns after a pause; less after a shorter one */
-    STANDBY_EACH = 5000,  /* us between polls of rails that stand by: first contacts come */
+    STANDBY_EACH = 50000, /* us between polls of rails that stand by: first contacts come */
 };
 
 /* ---- events of the transports ---- */

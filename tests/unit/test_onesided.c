@@ -491,6 +491,10 @@ static void transfer(bench_t *bench, uint32_t kind, uint8_t *from, uint8_t *to, 
 
 static void test_more_than_4_gib(void **state)
 {
+    if (sizeof(void *) < 8) {
+        print_message("skipped: there is no such memory with 32 bits\n");
+        skip();
+    }
     uint64_t bytes = (UINT64_C(1) << 32) + 1000003;
     uint8_t *a = unfold(bytes, "a"), *b = unfold(bytes, "b");
     bench_t *bench = new_bench();

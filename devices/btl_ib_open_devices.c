@@ -272,7 +272,7 @@ static bool may_stand_by(const search_t *search, const btl_ib_device_t *device)
 static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
                          const btl_ib_device_t *list, int count)
 {
-    btl_ib_device_plan_t plan;
+    btl_ib_device_plan_t *plan = &search->plan;
 
     for (int i = 0; i < count && !search->ports_taken; ++i) {
         btl_ib_transport_t *transport = NULL;
@@ -282,8 +282,8 @@ static void open_standby(search_t *search, const btl_ib_transport_type_t *type,
         }
         if (BTL_IB_RAILS_MAX == search->count) {
             turn_down(search, &list[i], "there are %u rails already", BTL_IB_RAILS_MAX);
-        } else if (NULL != (transport = open_device(search, type, &list[i], &plan))) {
-            add_rail(search, type, &list[i], transport, &plan);
+        } else if (NULL != (transport = open_device(search, type, &list[i], plan))) {
+            add_rail(search, type, &list[i], transport, plan);
         }
     }
 }

@@ -20,7 +20,7 @@ enum {
     ROOM_FIRST = 64,       /* addresses that SIOCGIFCONF is asked for; then twice as many, */
     ROOM_MAX = 64 * 1024,  /* at most */
     ADDRESS_DIGITS = 32,   /* of an address in /proc/self/net/if_inet6 */
-    INET6_LINE_FIELDS = 4, /* that are used of a line of it */
+    INET6_LINE_FIELDS = 5, /* that are used of a line of it */
 };
 
 typedef union ip {
@@ -128,50 +128,81 @@ static int digit(char c)
 }
 
 /* A line has, in hexadecimal digits, the address, the index of its interface, the bits of its
- * prefix, its scope and flags, then the interface's name. */
-static int append_v6(list_t *list, const char *line)
+ * prefix, its scope and flags, then the interface's name. False if it is none. */
+static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
 {
     char digits[ADDRESS_DIGITS + 1];
-    char name[IF_NAMESIZE];
-    unsigned index;
-    unsigned bits;
-    ip_t address;
-    ip_t mask;
 
-    if (sscanf(line, "%32[0-9a-f] %x %x %*x %*x %15s", digits, &index, &bits, name)
+    if (sscanf(line, "%32[0-9a-f] %x %x %*x %x %15s", digits, &inet6->index, &inet6->prefix_bits,
+               &inet6->flags, inet6->name)
             != INET6_LINE_FIELDS
-        || strlen(digits) != ADDRESS_DIGITS || bits > 128) {
-        return 0;
+        || strlen(digits) != ADDRESS_DIGITS || inet6->prefix_bits > 128) {
+        return false;
     }
-    memset(&address, 0, sizeof(address));
-    memset(&mask, 0, sizeof(mask));
-    address.v6.sin6_family = mask.v6.sin6_family = AF_INET6;
     for (unsigned i = 0; i < sizeof(struct in6_addr); i++) {
-        address.v6.sin6_addr.s6_addr[i] =
-            (uint8_t) (digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]));
+        inet6->ip.s6_addr[i] = (uint8_t) (digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]));
     }
-    for (unsigned i = 0; i < bits; i++) {
-        mask.v6.sin6_addr.s6_addr[i / 8] |= (uint8_t) (0x80 >> i % 8);
-    }
-    if (btl_ib_ip_link_local(&address.any)) {
-        address.v6.sin6_scope_id = index;
-    }
-    return append(list, name, &address, &mask);
+    return true;
 }
 
 /* "self": that of this process' own namespace. A kernel without IPv6 has no such file. */
-static int list_v6(list_t *list)
+int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
 {
     FILE *file = fopen("/proc/self/net/if_inet6", "re");
     char line[128];
     int rc = 0;
 
+    *list = NULL;
+    *count = 0;
     while (file != NULL && rc == 0 && fgets(line, sizeof(line), file) != NULL) {
-        rc = append_v6(list, line);
+        btl_ib_inet6_t inet6;
+        btl_ib_inet6_t *more;
+
+        if (!read_inet6(line, &inet6)) {
+            continue;
+        }
+        more = realloc(*list, (*count + 1) * sizeof(*more));
+        if (more == NULL) {
+            rc = -ENOMEM;
+        } else {
+            *list = more;
+            more[(*count)++] = inet6;
+        }
     }
     if (file != NULL) {
         (void) fclose(file);
     }
+    return rc;
+}
+
+static int append_v6(list_t *list, const btl_ib_inet6_t *inet6)
+{
+    ip_t address;
+    ip_t mask;
+
+    memset(&address, 0, sizeof(address));
+    memset(&mask, 0, sizeof(mask));
+    address.v6.sin6_family = mask.v6.sin6_family = AF_INET6;
+    address.v6.sin6_addr = inet6->ip;
+    for (unsigned i = 0; i < inet6->prefix_bits; i++) {
+        mask.v6.sin6_addr.s6_addr[i / 8] |= (uint8_t) (0x80 >> i % 8);
+    }
+    if (btl_ib_ip_link_local(&address.any)) {
+        address.v6.sin6_scope_id = inet6->index;
+    }
+    return append(list, inet6->name, &address, &mask);
+}
+
+static int list_v6(list_t *list)
+{
+    btl_ib_inet6_t *found;
+    size_t count;
+    int rc = btl_ib_net_inet6_get(&found, &count);
+
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        rc = append_v6(list, &found[i]);
+    }
+    free(found);
     return rc;
 }
 

@@ -13,6 +13,8 @@
 #define BTL_IB_NET_ADDRESSES_H
 
 #include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include "transport.h"
 
@@ -33,5 +35,19 @@ typedef struct btl_ib_net_addresses {
  */
 int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log);
 void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all);
+
+/* An IPv6 address of this host. */
+typedef struct btl_ib_inet6 {
+    struct in6_addr ip;
+    unsigned index; /* of its interface */
+    unsigned prefix_bits;
+    unsigned flags; /* the low 8 bits of IFA_FLAGS (linux/if_addr.h), which getifaddrs() does not
+                     * tell */
+    char name[IF_NAMESIZE];
+} btl_ib_inet6_t;
+
+/* Those that /proc/self/net/if_inet6 has (proc(5)), in *list, to be freed; none without IPv6 or
+ * that file. Returns 0 or -ENOMEM, with those that there was memory for. */
+int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
 
 #endif

@@ -121,7 +121,7 @@ uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_ve
         return 0;
     }
     const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
-                          btl_ib_is_behind(conn->engine));
+                                             btl_ib_is_behind(conn->engine));
     if (paced == 0) {
         *verdict = BTL_IB_TOO_SOON;
         return 0;

@@ -317,7 +317,7 @@ static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_se
 {
     btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
     const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
-                          btl_ib_is_behind(conn->engine));
+                                             btl_ib_is_behind(conn->engine));
     const int batch = btl_ib_transmit_max(conn);
 
     for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {

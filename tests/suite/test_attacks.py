@@ -48,8 +48,7 @@ ONE_SIDED = [
     bad("rma/regions", "regions", "onesided rounds=600", "--osc rdma", limit=120,
         mpirun="--mca btl_ib_receive_queues P,256,512,256,64:S,65536,1024,512,64", marks="full"),
     bad("rma/late", "late", "randsize seconds=5", "--flags send,put", marks="full"),
-    bad("randsize", "token,acks,ranges,replay,clocks", "randsize seconds=5", limit=120,
-        marks="full")]
+    bad("randsize", "token,acks,ranges,replay,clocks", "randsize seconds=5", limit=120)]
 
 
 @pytest.mark.parametrize("row", CLASSES + PROTECTED + ICMP + ONE_SIDED)

@@ -32,53 +32,12 @@ uint32_t btl_ib_udp_device_datagram(const btl_ib_device_t *device)
 
 /* ---- states of IPv6 addresses ---- */
 
-/* As /proc/net/if_inet6 has them: the low 8 bits of IFA_FLAGS (if_addr.h), which getifaddrs() does
- * not tell. */
 typedef struct states {
-    struct state {
-        struct in6_addr ip;
-        uint32_t flags;
-    } * of;
+    btl_ib_inet6_t *of;
     size_t count;
 } states_t;
 
-static void append_state(states_t *states, const struct state *state)
-{
-    struct state *all = realloc(states->of, (states->count + 1) * sizeof(*all));
-
-    if (all != NULL) {
-        states->of = all;
-        all[states->count++] = *state;
-    }
-}
-
-/* None if the file is not there: then all addresses count as good. */
-static states_t read_states(void)
-{
-    FILE *file = fopen("/proc/net/if_inet6", "re");
-    states_t states = {0};
-    char line[160];
-
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        struct state state = {.flags = 0};
-        bool good = true;
-
-        for (size_t i = 0; i < sizeof(state.ip.s6_addr) && good; i++) {
-            unsigned byte;
-
-            good = sscanf(line + 2 * i, "%2x", &byte) == 1;
-            state.ip.s6_addr[i] = (uint8_t) byte;
-        }
-        if (good && sscanf(line + 32, "%*x %*x %*x %x", &state.flags) == 1) {
-            append_state(&states, &state);
-        }
-    }
-    if (file != NULL) {
-        (void) fclose(file);
-    }
-    return states;
-}
-
+/* Of an address that is not there: it counts as good. */
 static uint32_t flags_of(const states_t *states, const struct sockaddr *address)
 {
     size_t len;
@@ -223,7 +182,8 @@ int btl_ib_udp_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
         btl_ib_net_addresses_free(&all);
         return -ENOMEM;
     }
-    states_t states = read_states();
+    states_t states;
+    (void) btl_ib_net_inet6_get(&states.of, &states.count);
     count = collect(all.first, AF_INET, &states, &search->log, *list, 0);
     count = collect(all.first, AF_INET6, &states, &search->log, *list, count);
     free(states.of);

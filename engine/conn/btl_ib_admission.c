@@ -5,11 +5,14 @@
 
 #include "btl_ib_admission.h"
 
+#include "btl_ib_min.h"
+
 #include <string.h>
 
 enum {
     SECOND = 1000 * 1000, /* us */
     RESPONSES = 8,        /* responses for each lookup that is allowed: they cost less */
+    LOOKUPS = 8, /* lookups for each one of a path: what has no path may come without end */
 };
 
 static void begin_second(btl_ib_engine_t *engine)
@@ -20,6 +23,7 @@ static void begin_second(btl_ib_engine_t *engine)
         admission->lookups_at = engine->clock.now;
         admission->lookups = 0;
         admission->responses = 0;
+        admission->paths = 0;
     }
 }
 
@@ -40,6 +44,13 @@ bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
                    most);
     }
     return false;
+}
+
+bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
+    return engine->admission.paths++ < btl_ib_max_u32(engine->config.lookups_max / LOOKUPS, 1)
+           && btl_ib_admission_looks_up(engine, false);
 }
 
 bool btl_ib_admission_responds(btl_ib_engine_t *engine)

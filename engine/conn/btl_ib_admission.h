@@ -17,6 +17,10 @@
  * takes the place of a `known` peer. True counts as a lookup. */
 bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known);
 
+/* The same for another path to a known peer, by which a datagram of it came: a share of the lookups
+ * is for that. */
+bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine);
+
 /* May an unknown sender be told now that its datagram got here? True counts as a response. */
 bool btl_ib_admission_responds(btl_ib_engine_t *engine);
 

@@ -156,6 +156,66 @@ static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
     }
 }
 
+/* A connection that nobody here asked for, with the process of `info`. NULL: impossible. */
+static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t *info)
+{
+    btl_ib_engine_t *engine = home->engine;
+    btl_ib_conn_t *conn;
+
+    if (btl_ib_conn_make(engine, home, info, &conn) != 0) {
+        return NULL;
+    }
+    btl_ib_admission_passive(engine, 1);
+    engine->count.connections_passive++;
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
+                      BTL_IB_NAME_ARGS(conn->identity.name));
+    return conn;
+}
+
+/* A datagram with a peer's token came by rails by which there is no connection with that process:
+ * perhaps one that was given up here, which the peer does not know. All addresses that a process
+ * published are sources, and the answer must go by these rails as well: make such connections anew.
+ * The datagram is dropped, as its source was not known yet; it comes again. */
+static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const uint64_t name = conn->identity.name;
+    const btl_ib_secret_t secret = conn->identity.secret;
+    btl_ib_peer_info_t info;
+
+    /* the progress thread cannot ask the runtime */
+    if (engine->turn.async || !btl_ib_rail_usable(rail)) {
+        return;
+    }
+    for (uint32_t remote = 0; remote < engine->routes.remote; remote++) {
+        if (btl_ib_table_by_name(&engine->table, name, rail->index, remote) != NULL
+            || !btl_ib_admission_looks_for_path(engine)) {
+            continue;
+        }
+        memset(&info, 0, sizeof(info));
+        if (!engine->ops->lookup(engine->ops_context, name, rail->index, remote, &info)
+            || info.name != name || info.rail != remote
+            || memcmp(&info.secret, &secret, sizeof(secret)) != 0) {
+            continue;
+        }
+        btl_ib_conn_t *made = make_passive(rail, &info);
+        if (made != NULL) {
+            engine->ops->passive(engine->ops_context, made);
+        }
+    }
+}
+
+/* May this datagram, which has a good token, come from there? If not it is counted. */
+static bool comes_right(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                        const btl_ib_arrival_t *arrival)
+{
+    if (is_source(conn, rail, arrival->from)) {
+        return true;
+    }
+    make_path(conn, rail);
+    return false;
+}
+
 /* Look a sender up, and make the connection if it is who it says. It replaces `old`, whose process
  * has ended then; NULL: none. */
 static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
@@ -163,7 +223,6 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
     btl_ib_engine_t *engine = rail->engine;
     btl_ib_rail_t *home = engine->rails[arrival->view.connect.to_rail];
     btl_ib_peer_info_t info;
-    btl_ib_conn_t *conn;
 
     /* the progress thread cannot ask the runtime */
     if (engine->turn.async && !engine->admission.closed) {
@@ -190,14 +249,11 @@ static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, bt
             return NULL;
         }
     }
-    if (btl_ib_conn_make(engine, home, &info, &conn) != 0) {
+    btl_ib_conn_t *conn = make_passive(home, &info);
+    if (conn == NULL) {
         engine->count.dropped_lookup++;
         return NULL;
     }
-    btl_ib_admission_passive(engine, 1);
-    engine->count.connections_passive++;
-    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
-                      BTL_IB_NAME_ARGS(conn->identity.name));
     bind_peer(conn, arrival);
     btl_ib_failover_made(conn, rail, arrival->from);
     engine->ops->passive(engine->ops_context, conn);
@@ -249,7 +305,7 @@ static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
     if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
         return look_up(rail, arrival, conn);
     }
-    if (!is_source(conn, rail, arrival->from)) {
+    if (!comes_right(conn, rail, arrival)) {
         return NULL;
     }
     if (btl_ib_identity_is_impossible(engine, view)) {
@@ -298,8 +354,7 @@ static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
 
 /* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now who
  * sent it. */
-static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
-                     const btl_ib_arrival_t *arrival)
+static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
 {
     btl_ib_counters_t *count = &rail->engine->count;
 
@@ -309,7 +364,7 @@ static void response(btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
         count->dropped_token++;
     } else if (conn->identity.peer_knows) { /* a late or repeated copy: the peer knows us by now */
         count->dropped_stale++;
-    } else if (is_source(conn, rail, arrival->from)) {
+    } else if (comes_right(conn, rail, arrival)) {
         count->received_responses++;
         btl_ib_validation_answered(conn);
         btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
@@ -334,7 +389,7 @@ btl_ib_conn_t *btl_ib_handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *ar
     if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
         || view->token != conn->identity.rx_token) {
         conn = by_connect(rail, arrival, conn);
-    } else if (!is_source(conn, rail, arrival->from) || !continues(conn, arrival)) {
+    } else if (!comes_right(conn, rail, arrival) || !continues(conn, arrival)) {
         conn = NULL;
     }
     if (conn == NULL) {

@@ -573,6 +573,7 @@ typedef struct btl_ib_admission {
     uint32_t passive;   /* connections not adopted by the user */
     uint32_t lookups;   /* of unknown senders, in the second that began at lookups_at */
     uint32_t responses; /* PATH_RESPONSEs sent to them, in the same second */
+    uint32_t paths;     /* lookups of other paths to known peers, in the same second */
     uint64_t lookups_at;
     bool closed;       /* unknown senders get no connection any more */
     bool told_passive; /* it was logged that there are passive_max */

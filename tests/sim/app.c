@@ -19,7 +19,8 @@ bool app_lookup(void *context, uint64_t name, uint32_t rail, uint32_t remote_rai
     proc_t *proc = context;
     sim_t *sim = proc->sim;
     proc_t *peer = proc_by_name(sim, name);
-    bool known = peer != NULL && peer->up && rail < sim->nrails && remote_rail < sim->nrails;
+    /* rails of different numbers are of different networks */
+    bool known = peer != NULL && peer->up && rail < sim->nrails && remote_rail == rail;
 
     proc_called(proc, "lookup");
     const fault_t *fault = fault_active(sim, F_LOOKUP_FAILED, proc->index, proc->index);

@@ -193,6 +193,8 @@ const named_scenario_t named_scenarios[] = {
     {"partition_too_long", "a partition outlasts the silence limit", partition_too_long},
     {"silent_peers_fill_depth", "more silent peers than all that may be on its way",
      silent_peers_fill_depth},
+    {"one_of_two_given_up", "a peer gives up the connection by whose rails another goes",
+     one_of_two_given_up},
     {"partition_one_way", "a peer is heard, but what is sent to it is lost for longer than that",
      partition_one_way},
     {"command_beside_bulk", "bursts of short messages, beside bulk and alone", command_beside_bulk},

@@ -223,6 +223,7 @@ void skips_lost(sim_t *sim);
 void partition(sim_t *sim);
 void partition_too_long(sim_t *sim);
 void silent_peers_fill_depth(sim_t *sim);
+void one_of_two_given_up(sim_t *sim);
 void partition_one_way(sim_t *sim);
 void no_tag(sim_t *sim);
 

@@ -231,6 +231,35 @@ void partition_too_long(sim_t *sim)
     finish(sim);
 }
 
+/* p1 gives up one of two connections for its silence. The other one is idle there; at p0 its own rail
+ * fails, so it goes by the rails of the one that is no more. p1 must not be deaf to it, nor be
+ * given up. */
+void one_of_two_given_up(sim_t *sim)
+{
+    sim_procs(sim, 2, 2);
+    run_defaults(sim);
+    sim->procs[0].config.silence_limit = 20000000;
+    sim->procs[1].config.silence_limit = 3000000;
+    run_start(sim);
+    sim->death_ok = true;
+    for (uint32_t rail = 0; rail < 2; rail++) {
+        say(sim, 0, 1, 100, 1000)->rail = rail;
+        say(sim, 1, 0, 100, 1000)->rail = rail;
+    }
+    run_settle(sim, SIM_S(1));
+    sim_run_until(sim, sim->now + SIM_MS(10));
+    fault_add(sim, F_PARTITION, 0, sim->now + SIM_MS(3600), 1000000, 0);
+    say(sim, 1, 0, 100, 1000)->rail = 1;
+    sim_run_until(sim, sim->now + SIM_S(1));
+    rail_fail_device(sim->procs[0].rails[0]);
+    sim_run_until(sim, sim->now + SIM_S(3));
+    must_be_within(sim, "connections given up", sim->applied[F_DEATH], 1);
+    say(sim, 0, 1, 100, 1000)->rail = 0;
+    run_settle(sim, SIM_S(5));
+    must_be_within(sim, "connections given up in all", sim->applied[F_DEATH], 1);
+    finish(sim);
+}
+
 /* More silent peers than all that may be on its way. Who answers is sent to as ever, and so is each of
  * them when it is back; none waits until others are given up. */
 void silent_peers_fill_depth(sim_t *sim)

@@ -251,8 +251,8 @@ typedef struct btl_ib_transport_ops {
      * address of a host, as an ICMP message claims. False if nobody did. NULL: it is not known. */
     bool (*offender_text)(const btl_ib_transport_t *t, btl_ib_addr_t addr, char *out, size_t len);
 
-    /* The largest datagram to and from an added address, as far as was known when it was added: at
-     * most attr.max_datagram. NULL: that. */
+    /* The largest datagram to and from an added address, as far as is known now: at most
+     * attr.max_datagram. May take system calls. NULL: that. */
     uint32_t (*path_datagram)(const btl_ib_transport_t *t, btl_ib_addr_t addr);
 
     /* Make memory fit to send from: whole pages of attr.registered_page bytes with nothing else on

@@ -179,7 +179,7 @@ static void test_removed(void **state)
     free_slots(pair->b, &slots);
     assert_all_reach();
     assert_int_equal(of_a().sockets, 2);
-    assert_int_equal(calls.connects, 2 + 1); /* one asked for the path */
+    assert_int_equal(calls.connects, 2);
     close_trio();
 }
 

@@ -120,6 +120,26 @@ static void test_peers(void **state)
     close_pair((pair_t *) &pair);
 }
 
+/* An unknown sender that is only answered is not asked about: that takes system calls, and anybody
+ * can make us answer. */
+static void test_unasked(void **state)
+{
+    const btl_ib_udp_name_t name = name_of("10.9.0.1");
+    uint8_t bytes[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t addr;
+
+    (void) state;
+    need_udp(AF_INET);
+    const uint32_t size = btl_ib_udp_name_pack(&name, 1472, false, bytes);
+    btl_ib_transport_t *t = open_with(heard_params());
+    forget_calls();
+    assert_int_equal(t->ops->addr_add(t, bytes, size, &addr), 0);
+    assert_int_equal(calls.connects, 0);
+    assert_int_equal(t->ops->path_datagram(t, addr), 1472);
+    assert_int_equal(calls.connects, 1);
+    close_transport(t);
+}
+
 /* What is published is what the interface carries to others, not what this host can do within. */
 static void test_published(void **state)
 {
@@ -191,9 +211,8 @@ static void test_datagram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),
-        cmocka_unit_test(test_peers),
-        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_ways),    cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_unasked), cmocka_unit_test(test_published),
         cmocka_unit_test(test_wanted),
     };
 

@@ -110,9 +110,8 @@ static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib
     if (rc != 0 || name.any.sa_family != own->any.sa_family) {
         return rc != 0 ? rc : -EHOSTUNREACH;
     }
-    const uint32_t path = btl_ib_udp_path_datagram(own, &name, interface);
     return btl_ib_udp_peer_add(&udp->peers, &name, latency_lane && udp->sockets.shared > 1,
-                               at_most(path, t->attr.max_datagram), addr);
+                               interface, addr);
 }
 
 static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
@@ -143,9 +142,14 @@ static bool offender_text(const btl_ib_transport_t *t, btl_ib_addr_t addr, char 
     return btl_ib_udp_errors_offender(&((const btl_ib_udp_t *) t)->errors, addr, out, len);
 }
 
+/* Eight system calls: once for each connection, not where an unknown sender is answered. */
 static uint32_t path_datagram(const btl_ib_transport_t *t, btl_ib_addr_t addr)
 {
-    return ((const btl_ib_udp_t *) t)->peers.peer[addr].max_datagram;
+    const btl_ib_udp_t *udp = (const btl_ib_udp_t *) t;
+    const btl_ib_udp_peer_t *peer = &udp->peers.peer[addr];
+
+    return at_most(btl_ib_udp_path_datagram(&udp->sockets.own, &peer->name, peer->interface),
+                   t->attr.max_datagram);
 }
 
 static int mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)

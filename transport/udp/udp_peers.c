@@ -68,7 +68,7 @@ static bool grow(btl_ib_udp_peers_t *peers)
 }
 
 int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name, bool latency_lane,
-                        uint32_t max_datagram, btl_ib_addr_t *addr)
+                        uint32_t interface, btl_ib_addr_t *addr)
 {
     uint32_t index = peers->count;
 
@@ -88,7 +88,7 @@ int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name
     }
     btl_ib_udp_peer_t *peer = &peers->peer[*addr];
     peer->users++;
-    peer->max_datagram = max_datagram;
+    peer->interface = interface;
     peer->latency = (btl_ib_udp_name_t){.any.sa_family = AF_UNSPEC};
     if (latency_lane) {
         peer->latency = btl_ib_udp_name_shift(name, 1);

@@ -17,7 +17,7 @@
 typedef struct btl_ib_udp_peer {
     btl_ib_udp_name_t name;
     btl_ib_udp_name_t latency; /* its latency lane, if both of us have one; else AF_UNSPEC */
-    uint32_t max_datagram;     /* on the path to it, as was known when it was added */
+    uint32_t interface;        /* the largest datagram of its interface, as it says */
     uint32_t users;            /* addr_add() less addr_remove(); 0: free */
     uint32_t next;             /* of the same hash, or of the free ones; index + 1, 0: none */
     uint32_t socket;           /* index of the socket that is connected to it; 0: none */
@@ -36,7 +36,7 @@ typedef struct btl_ib_udp_peers {
 /* The peer of that name has one user more; a new one has the other two as well. Returns 0 and its
  * handle, or -ENOMEM. */
 int btl_ib_udp_peer_add(btl_ib_udp_peers_t *peers, const btl_ib_udp_name_t *name, bool latency_lane,
-                        uint32_t max_datagram, btl_ib_addr_t *addr);
+                        uint32_t interface, btl_ib_addr_t *addr);
 
 /* One user less. Returns whether it was the last one: the handle is free then. */
 bool btl_ib_udp_peer_remove(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr);

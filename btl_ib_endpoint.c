@@ -158,6 +158,7 @@ btl_ib_endpoint_t *btl_ib_endpoint_add(btl_ib_module_t *module, struct opal_proc
     endpoint->first_rail = first_rail(peer, choice);
     endpoint->first_remote = (uint32_t) choice[endpoint->first_rail];
     endpoint->answers = peer->answers;
+    endpoint->where = peer->where;
     rc = connect_endpoint(endpoint, peer, conn);
     if (0 != rc) {
         BTL_IB_VERBOSE(1, "%s on %s is not reachable by rail %u (%s): %s",
@@ -323,6 +324,38 @@ btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint)
                             btl_ib_conn_name(endpoint->conn), endpoint->first_remote);
     first = NULL != conn ? btl_ib_conn_user(conn) : NULL;
     return NULL != first && !first->closing && !first->dead ? first : endpoint;
+}
+
+/* ---- hosts ---- */
+
+static bool is_same_host(const btl_ib_host_t *a, const btl_ib_host_t *b)
+{
+    return 0 != a->machine && 0 != a->network && a->machine == b->machine
+           && a->network == b->network;
+}
+
+/* That something was heard is not enough: a firewall may drop one direction only. */
+bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint)
+{
+    const btl_ib_component_t *component = &mca_btl_ib_component;
+    const btl_ib_trouble_t trouble = btl_ib_conn_trouble(endpoint->conn);
+    const btl_ib_conn_t *conn = NULL;
+
+    if (0 != trouble.said || 0 != trouble.unsent) {
+        return false;
+    }
+    if (is_same_host(&endpoint->where, &component->self->where)) {
+        return true;
+    }
+    while (NULL != (conn = btl_ib_engine_next_conn(component->engine, conn))) {
+        const btl_ib_endpoint_t *other = btl_ib_conn_user(conn);
+
+        if (NULL != other && is_same_host(&endpoint->where, &other->where)
+            && !btl_ib_conn_is_dead(conn) && btl_ib_conn_trouble(conn).answered) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- describing ---- */

@@ -26,6 +26,7 @@ struct mca_btl_base_endpoint_t {
     btl_ib_list_t failed_frags; /* fragments that came back from a dying connection */
     btl_ib_list_t failed_ops;   /* and one-sided operations */
     btl_ib_list_t gone_link;    /* in the component's list `gone` */
+    btl_ib_host_t where;        /* its host */
     char host[64];              /* for messages: when they are needed the runtime may be gone */
     char address[64];
     bool answers; /* its process answers a first contact also while it computes */
@@ -114,6 +115,11 @@ btl_ib_endpoint_t *btl_ib_endpoint_find(btl_ib_module_t *module, uint64_t name);
  * sent.
  */
 btl_ib_endpoint_t *btl_ib_endpoint_for_fragments(btl_ib_endpoint_t *endpoint);
+
+/* Is the peer's host known to be reachable: is it ours, or did another process of it answer by any
+ * rail? Not if the network, or this host, says that nothing gets to the peer. Its engine's
+ * connections are walked. */
+bool btl_ib_endpoint_is_reachable(const btl_ib_endpoint_t *endpoint);
 
 /* Both ends as text; and ours alone, for rail `rail`. */
 void btl_ib_endpoint_describe(const btl_ib_endpoint_t *endpoint, btl_ib_ends_t *ends);

@@ -248,9 +248,18 @@ static void unanswered(void *context, btl_ib_conn_t *conn, bool heard)
 
     if (NULL != endpoint && !endpoint->closing && 0 == trouble.unsent) {
         btl_ib_endpoint_describe(endpoint, &ends);
-        btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers, &trouble);
+        btl_ib_report_unanswered(&component->reports, &ends, heard, endpoint->answers,
+                                 btl_ib_endpoint_is_reachable(endpoint), &trouble);
         report_tried(component, btl_ib_conn_name(conn), endpoint->host);
     }
+}
+
+static bool is_reachable(void *context, const btl_ib_conn_t *conn)
+{
+    const btl_ib_endpoint_t *endpoint = btl_ib_conn_user(conn);
+
+    (void) context;
+    return NULL != endpoint && btl_ib_endpoint_is_reachable(endpoint);
 }
 
 static void unsent(void *context, btl_ib_conn_t *conn, int error)
@@ -336,6 +345,7 @@ const btl_ib_engine_ops_t btl_ib_engine_ops = {
     .dead = dead,
     .alternatives = alternatives,
     .unanswered = unanswered,
+    .is_reachable = is_reachable,
     .unsent = unsent,
     .black_hole = black_hole,
     .rail_failed = rail_failed,

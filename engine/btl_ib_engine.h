@@ -70,7 +70,7 @@ typedef enum btl_ib_death {
     BTL_IB_DEATH_REFUSED,     /* its host says that nobody is there (ICMP) */
     BTL_IB_DEATH_RESTARTED,   /* a new incarnation of the process took its place */
     BTL_IB_DEATH_DEVICE,      /* our device failed */
-    BTL_IB_DEATH_UNANSWERED,  /* it never answered, although its process promised to */
+    BTL_IB_DEATH_UNANSWERED,  /* it never answered, although it promised to, nor did its host */
     BTL_IB_DEATH_ENDED,       /* the runtime says that it failed */
 } btl_ib_death_t;
 
@@ -150,6 +150,11 @@ typedef struct btl_ib_engine_ops {
      * get here. Called once for each connection. May be NULL. */
     void (*unanswered)(void *context, btl_ib_conn_t *conn, bool heard);
 
+    /* A peer that promised to answer has not for config.connect_timeout: do others show that its
+     * host can be reached? Then the process itself does not run, and only the silence limit counts.
+     * Asked at each probe from then on; changes nothing. May be NULL: never. */
+    bool (*is_reachable)(void *context, const btl_ib_conn_t *conn);
+
     /* Our rail's transport has refused everything for that peer with errno `error` for
      * config.unanswered_after, which nobody but this host can change. Probes go on. Called once
      * each time that this begins. May be NULL. */
@@ -192,7 +197,8 @@ typedef struct btl_ib_engine_config {
     uint32_t rto_initial;   /* us: before the first sample (2000) */
     uint64_t silence_limit; /* us: 0 = never give a silent peer up (900 s) */
     uint64_t unanswered_after; /* us: then a peer that never answered is reported (5 s) */
-    /* us: a peer that promised to answer, and never did, is given up; 0: never (60 s) */
+    /* us: a peer that promised to answer, and never did, is given up unless its host is known to be
+     * reachable; 0: never (60 s) */
     uint64_t connect_timeout;
     /* us: a port that is down for longer counts as failed; 0: never (180 s) */
     uint64_t down_limit;

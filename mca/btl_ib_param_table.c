@@ -63,7 +63,8 @@ static const btl_ib_param_number_t numbers[] = {
               "that computes without calling MPI is silent, too. 0: never"),
     INT_PARAM(connect_timeout, 60, 0, 86400, "seconds", 3,
               "Give a peer up that never answered for this long, as behind a firewall or without a "
-              "route; only where its progress thread would answer while it computes. After 5 s "
+              "route; only where its progress thread would answer while it computes. If its host "
+              "is known to be reachable it is stopped, and silence_limit counts. After 5 s "
               "without an answer a message tells of it in any case. 0: never"),
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
               "A port that went down may come back for so long; then its device counts as "

@@ -45,8 +45,10 @@ static const char *advice(btl_ib_death_t reason)
     case BTL_IB_DEATH_UNANSWERED:
         return "Is UDP blocked by a firewall of either host, or the address not routed from\n"
                "here? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
-               "btl_ib_port_range the ports that have to be open. btl_ib_connect_timeout says\n"
-               "how long is waited (seconds; 0 means for ever).";
+               "btl_ib_port_range the ports that have to be open. If the process is stopped\n"
+               "(debugger, SIGSTOP, frozen cgroup): btl_ib_connect_timeout says how long is "
+               "waited\n"
+               "(seconds; 0 means for ever).";
     case BTL_IB_DEATH_NO_PROGRESS:
         return "Do large datagrams get lost on the way (the MTU of a switch: ping -M do -s\n"
                "1472)? If the process only computed for long without calling MPI, raise\n"
@@ -145,18 +147,52 @@ static bool is_reported(btl_ib_peer_reports_t *reports, const char *host)
     return false;
 }
 
+static const char *unanswered_advice(const btl_ib_trouble_t *trouble, bool reachable)
+{
+    if (0 != trouble->said) {
+        return btl_ib_said_advice(trouble->said);
+    }
+    if (reachable) {
+        return "Its host can be reached, so the process is most likely stopped: by a debugger,\n"
+               "SIGSTOP, or a frozen cgroup (batch system, container). If it runs, its port may\n"
+               "be closed by a firewall.";
+    }
+    return "Is UDP blocked by a firewall of either host, or the address not routed\n"
+           "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
+           "btl_ib_port_range the ports that have to be open on all hosts. Or is the process\n"
+           "stopped (debugger, SIGSTOP, frozen cgroup)?";
+}
+
+/* When the wait for a peer that does not answer ends. */
+static void format_end(const btl_ib_params_t *params, bool answers, bool reachable, char *end,
+                       size_t size)
+{
+    if (!answers) {
+        snprintf(end, size, "It may only compute, so this process goes on waiting for it.");
+    } else if (0 == params->connect_timeout) {
+        snprintf(end, size, "This process goes on waiting (btl_ib_connect_timeout is 0).");
+    } else if (!reachable) {
+        snprintf(end, size,
+                 "The job ends if that does not change within %d s of the first attempt\n"
+                 "(btl_ib_connect_timeout; 0 means never).",
+                 params->connect_timeout);
+    } else if (0 == params->silence_limit) {
+        snprintf(end, size, "This process goes on waiting (btl_ib_silence_limit is 0).");
+    } else {
+        snprintf(end, size,
+                 "The job ends if that does not change within %d s (btl_ib_silence_limit; 0\n"
+                 "means never).",
+                 params->silence_limit);
+    }
+}
+
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers, const btl_ib_trouble_t *trouble)
+                              bool answers, bool reachable, const btl_ib_trouble_t *trouble)
 {
     const btl_ib_params_t *params = reports->params;
     char ports[96] = "any that is free (btl_ib_port_min is not set)";
-    char end[160] = "It may only compute, so this process goes on waiting for it.";
-    const char *step =
-        0 != trouble->said
-            ? btl_ib_said_advice(trouble->said)
-            : "Is UDP blocked by a firewall of either host, or the address not routed\n"
-              "(ping)? btl_ib_if_include chooses the network, btl_ib_port_min and\n"
-              "btl_ib_port_range the ports that have to be open on all hosts.";
+    char end[256];
+    const char *step = unanswered_advice(trouble, reachable);
     char known[256];
 
     if (is_reported(reports, ends->host)) {
@@ -166,14 +202,7 @@ void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_
         snprintf(ports, sizeof(ports), "%d to %d (btl_ib_port_min, btl_ib_port_range)",
                  params->port_min, params->port_min + params->port_range - 1);
     }
-    if (answers && 0 == params->connect_timeout) {
-        snprintf(end, sizeof(end), "This process goes on waiting (btl_ib_connect_timeout is 0).");
-    } else if (answers) {
-        snprintf(end, sizeof(end),
-                 "The job ends if that does not change within %d s of the first attempt\n"
-                 "(btl_ib_connect_timeout).",
-                 params->connect_timeout);
-    }
+    format_end(params, answers, reachable, end, sizeof(end));
     btl_ib_trouble_format(trouble, ends->our_address, ends->address, known, sizeof(known));
     btl_ib_show_help("never answered", ends->our_rank, opal_process_info.nodename, ends->device,
                      ends->our_address, ends->rank, ends->host, ends->address,

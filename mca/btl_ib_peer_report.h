@@ -76,10 +76,11 @@ void btl_ib_report_unsent(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *e
 
 /*
  * Nothing shows that what we send to that peer arrives; `heard`: what it sends arrives here.
- * `answers`: its process answers also while it computes. Reported once for a host.
+ * `answers`: its process answers also while it computes; `reachable`: other processes show that its
+ * host can be reached. Reported once for a host.
  */
 void btl_ib_report_unanswered(btl_ib_peer_reports_t *reports, const btl_ib_ends_t *ends, bool heard,
-                              bool answers, const btl_ib_trouble_t *trouble);
+                              bool answers, bool reachable, const btl_ib_trouble_t *trouble);
 
 /* The end: how many peers of further hosts did not answer. */
 void btl_ib_report_unanswered_rest(const btl_ib_peer_reports_t *reports);

@@ -225,6 +225,15 @@ void btl_ib_validation_answered(btl_ib_conn_t *conn)
     conn->validation.asked_at = 0;
 }
 
+/* A process that is stopped cannot keep its promise, and is no sign of a firewall. */
+static bool is_stopped(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return engine->ops->is_reachable != NULL
+           && engine->ops->is_reachable(engine->ops_context, conn);
+}
+
 bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
 {
     btl_ib_validation_t *validation = &conn->validation;
@@ -254,5 +263,5 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
     }
     return !btl_ib_conn_alive(conn)
            || (validation->promised && config->connect_timeout != 0
-               && waited >= config->connect_timeout);
+               && waited >= config->connect_timeout && !is_stopped(conn));
 }

@@ -6,11 +6,16 @@
 /*
  * The last rank computes without calling MPI while the others send to it and go on: their small
  * blocking sends must return long before it comes back, and the traffic between them must not stop.
- * seconds=S (20): how long it computes; small=N (6): blocking sends from each of the others; first=1: nobody ever
- * sent to it before
+ * seconds=S (20): how long it computes; small=N (6): blocking sends from each of the
+ * others; first=1: nobody ever sent to it before; stopped=1: it does not compute but is stopped
+ * (SIGSTOP)
  */
 
 #include "common.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <unistd.h>
 
 #define LARGE 300000
 
@@ -19,13 +24,33 @@ static uint64_t seed_of(int from, int n)
     return ((uint64_t) from << 20) ^ (uint64_t) n ^ UINT64_C(0xc0);
 }
 
-static void be_the_computer(double seconds, int small, int first)
+extern char **environ;
+
+/* A shell continues us: who is stopped cannot. */
+static void be_stopped_for(double seconds)
+{
+    char script[64];
+    char *arguments[] = {(char *) "sh", (char *) "-c", script, NULL};
+    pid_t pid;
+
+    snprintf(script, sizeof(script), "sleep %.1f; kill -CONT %d", seconds, (int) getpid());
+    if (0 != posix_spawnp(&pid, "sh", NULL, NULL, arguments, environ)) {
+        fail("cannot start sh");
+    }
+    raise(SIGSTOP);
+}
+
+static void be_the_computer(double seconds, int small, int first, int stopped)
 {
     unsigned char *buffer = get_memory(LARGE);
     if (!first) {
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    compute_for(seconds);
+    if (stopped) {
+        be_stopped_for(seconds);
+    } else {
+        compute_for(seconds);
+    }
     for (int from = 0; from < size - 1; from++) {
         for (int n = 0; n < small; n++) {
             MPI_Recv(buffer, 64, MPI_BYTE, from, n, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -126,11 +151,15 @@ int main(int argc, char **argv)
     double seconds = arg(argc, argv, "seconds", 20);
     int small = (int) arg(argc, argv, "small", 6);
     int first = (int) arg(argc, argv, "first", 0);
+    int stopped = (int) arg(argc, argv, "stopped", 0);
 
     if (rank == size - 1) {
-        be_the_computer(seconds, small, first);
+        be_the_computer(seconds, small, first, stopped);
     } else {
         MPI_Comm others = without_the_last(); /* to whom nothing is sent for it */
+        if (stopped) {
+            usleep(500000); /* until it is */
+        }
         be_another(others, seconds, small, first);
         MPI_Comm_free(&others);
     }

@@ -50,6 +50,25 @@ def test_within_host(run, mpi):
     assert "go by ib" not in output
 
 
+@pytest.mark.alone
+def test_stopped(run, hosts):
+    """A rank that was stopped before anybody sent to it is waited for beyond the connect timeout
+    where its host is known to be reachable: it is our own, or another process of it answers. The
+    texts name it, and no firewall."""
+    if not hosts:
+        pytest.skip("several hosts need root")
+    output = run.output(
+        ROOT / "tests/mpi/run", "--build", BUILD, "--np", 4, "--hosts", 2, "compute", "seconds=7",
+        "first=1", "stopped=1", "--", "--mca", "btl_ib_connect_timeout", 3,
+        env={"NSPFX": hosts},
+    )  # fmt: skip
+    assert "OK compute" in output
+    assert "lost the connection" not in output
+    assert "Its host can be reached, so the process is most likely stopped" in output
+    assert "does not change within 900 s (btl_ib_silence_limit" in output
+    assert "Is UDP blocked" not in output
+
+
 def test_versions(run, mpi):
     """At verbose 1 one process of a host tells versions, what was built, and of each device what
     drives it."""

@@ -10,7 +10,7 @@
  * which its callback tells, when the PML may forget about it; it goes back to its list when the
  * engine needs its memory no longer. With our memory and our ownership it is complete when the last
  * byte was handed to the transport, and back when all was acknowledged; else both happen together.
- * An eager message from the user's memory is complete when that is free (btl_ib_zcopy.h).
+ * An eager message from the user's memory is complete when that is free (btl_ib_sentmap.h).
  */
 
 #ifndef BTL_IB_FRAG_H
@@ -26,8 +26,8 @@ typedef struct btl_ib_frag {
     opal_free_list_t *home;
     bool in_place; /* segments[1] is the user's memory, and msg.spare is not there to replace it */
     bool told;     /* the callback was called, or none is due */
-    bool in_callback;          /* it was sent, and the callback that says so has not returned */
-    bool done;                 /* the engine gave it back during that */
+    bool in_callback;   /* it was sent, and the callback that says so has not returned */
+    bool done;          /* the engine gave it back during that */
     btl_ib_list_t link; /* of those that died with their endpoint, or whose callback is due */
     uint64_t memory[];  /* ours, as much as its list says */
 } btl_ib_frag_t;

@@ -95,7 +95,7 @@ struct btl_ib_msg {
     uint32_t id;            /* number of the fragment, for the receiver's reassembly */
     uint32_t unit;          /* bytes of each chunk but the last; 0: not split yet */
     bool refers;            /* some of its segments are sent from the caller's memory */
-    struct {                /* btl_ib_zcopy.c */
+    struct {                /* btl_ib_sentmap.c */
         btl_ib_list_t link; /* it left, from the caller's memory */
         uint64_t until;     /* us: then what was not acknowledged is copied */
         bool held;          /* `spare` is set, and on_sent not due yet */
@@ -202,7 +202,7 @@ typedef struct btl_ib_engine_config {
     uint64_t connect_timeout;
     /* us: a port that is down for longer counts as failed; 0: never (180 s) */
     uint64_t down_limit;
-    uint32_t depth_peer;  /* segments in flight to one peer (16384) */
+    uint32_t depth_peer; /* segments in flight to one peer (16384) */
     /* Segments, and bytes, not acknowledged in all (24576; 32 MiB). Each connection may have one
      * segment beside them. */
     uint32_t depth_total;

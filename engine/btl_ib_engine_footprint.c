@@ -7,15 +7,14 @@
 
 #include "btl_ib_engine.h"
 
-#include "btl_ib_min.h"
+#include "btl_ib_list.h"
 #include "btl_ib_state.h"
 #include "footprint.h"
 
 enum { TX_RING = 8 * sizeof(void *) }; /* of a space that sends; btl_ib_window.c */
 
-static void add_segments(const btl_ib_engine_config_t *config,
-                         const btl_ib_transport_attr_t *attr, uint32_t peers,
-                         btl_ib_footprint_t *footprint)
+static void add_segments(const btl_ib_engine_config_t *config, const btl_ib_transport_attr_t *attr,
+                         uint32_t peers, btl_ib_footprint_t *footprint)
 {
     static const char *const names[BTL_IB_SEGMENT_KINDS] = {"small", "medium", "large"};
     const uint32_t limit = btl_ib_rail_segments(config, attr, peers);

@@ -7,13 +7,11 @@
 
 #include "btl_ib_engine.h"
 
-#include "btl_ib_admission.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_drops.h"
 #include "btl_ib_lifetime.h"
-#include "btl_ib_min.h"
-#include "btl_ib_rail.h"
-#include "btl_ib_route.h"
+#include "btl_ib_list.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_path.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
@@ -23,8 +21,8 @@
 #include <string.h>
 
 enum {
-    CREDIT_INIT = 16,    /* the least that a new peer is granted of its own accord */
-    NEW_PART = 4,        /* a new peer holds that part of its share */
+    CREDIT_INIT = 16,              /* the least that a new peer is granted of its own accord */
+    NEW_PART = 4,                  /* a new peer holds that part of its share */
     UNIDENTIFIED_MAX = 256 * 1024, /* bytes of first contacts that the progress thread keeps */
 };
 

@@ -19,7 +19,7 @@
  *   receive                             btl_ib_recv(): then acknowledgements, then the type's part
  *   epoch[], bound[], peer[], knows[]   epoch (and id: both are new in each life), bound, peer_epoch
  *                                       (and peer_id), peer_knows of btl_ib_conn_t
- *   introduce                           introduce() in btl_ib_recovery.c
+ *   introduce                           introduce() in btl_ib_loss.c
  *   LATE                                is_late() in btl_ib_handshake.c
  *   send_data                           stamp(): the destination and what is acknowledged are of this
  *                                       moment, the CONNECT block of the moment when it was cut

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Scenarios of messages that leave from their sender's memory (btl_ib_zcopy.h). The application
+/* Scenarios of messages that leave from their sender's memory (btl_ib_sentmap.h). The application
  * overwrites that memory as soon as it has it back. */
 
 #include "named.h"

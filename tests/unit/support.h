@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "btl_ib_mem.h"
+#include "btl_ib_pool.h"
 
 typedef struct test_random {
     uint64_t state;

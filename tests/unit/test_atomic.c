@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "btl_ib_atomic.h"
+#include "btl_ib_rma.h"
 
 /* A word with neighbours, which nobody may touch. */
 static union {

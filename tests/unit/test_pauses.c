@@ -9,7 +9,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "btl_ib_pauses.h"
+#include "btl_ib_rtt.h"
 
 #define SECOND 1000000u
 

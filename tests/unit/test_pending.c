@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_pending.h"
+#include "btl_ib_sched.h"
 #include "hostile.h"
 
 /* What has no end goes on the channel of the largest segments, like what is merely long. */

@@ -1,0 +1,584 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_ack.h"
+
+#include "btl_ib_burst.h"
+#include "btl_ib_list.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
+
+#include <string.h>
+
+/* ---- what is due to the peer ---- */
+
+enum {
+    /* Segments received, or two GSO bursts: acknowledge in this turn, the peer's window may be
+     * small. Many that come at once are one turn, hence one acknowledgement. */
+    ACK_EVERY = 16,
+    SOON_SHARE = 3, /* of the ACK delay, where none is expected */
+    BLOCK_LEAST = sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t), /* bytes */
+};
+
+/* So many segments that they are to be acknowledged in this turn? */
+static bool is_many(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    /* Is a message likely to be answered at once, as the one before was? Then the answer carries
+     * its acknowledgement. One of its own would only delay the answer: a datagram costs as much as
+     * a tenth of a message of 64 KiB. */
+    const bool answered = !conn->ack.unanswered
+                          && (view->type == BTL_IB_TYPE_CHUNK || view->type == BTL_IB_TYPE_DATA
+                              || view->type == BTL_IB_TYPE_BUNDLE);
+    const uint32_t every = btl_ib_max_u32(ACK_EVERY, btl_ib_cc_ack_every(&conn->cc));
+
+    if (conn->ack.count + 1 >= (answered ? BTL_IB_ACK_EVERY_ANSWERED : every)) {
+        return true;
+    }
+    return conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_credit_due(&conn->rx[view->space].credit, btl_ib_cc_ack_every(&conn->cc),
+                                answered);
+}
+
+void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn)
+{
+    conn->ack.unanswered = true;
+    conn->ack.delivered_at = conn->engine->clock.now;
+}
+
+/* The acknowledgement is due after the whole delay if the next message to the peer is expected to
+ * carry it: one of its own costs both processes as much as a message of some KiB. Else soon, as the
+ * peer may wait for it. */
+static void schedule(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint32_t delay = engine->config.ack_delay;
+    const bool answered = !conn->ack.unanswered;
+
+    conn->ack.at = engine->clock.now + (answered ? delay : delay / SOON_SHARE);
+    btl_ib_list_push_tail(answered ? &engine->acks_answered : &engine->acks, &conn->ack.link);
+}
+
+const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine)
+{
+    const btl_ib_conn_t *soon = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks, ack.link);
+    const btl_ib_conn_t *later = BTL_IB_LIST_FIRST(btl_ib_conn_t, &engine->acks_answered, ack.link);
+
+    if (soon == NULL || later == NULL) {
+        return soon != NULL ? soon : later;
+    }
+    return soon->ack.now || soon->ack.at <= later->ack.at ? soon : later;
+}
+
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    conn->ack.due |= 1u << space;
+    conn->ack.space = space;
+    conn->rx[space].ack.untold = UINT32_MAX; /* all ranges may be new to it */
+    conn->ack.count++;
+    if (btl_ib_list_empty(&conn->ack.link)) {
+        schedule(conn);
+    }
+    if (now && !conn->ack.now) {
+        conn->ack.now = true;
+        btl_ib_list_remove(&conn->ack.link);
+        btl_ib_list_push_head(&engine->acks, &conn->ack.link);
+    }
+}
+
+/* It was marked, and its burst with it. It is to be acknowledged in this turn if `now`, or if so
+ * much is due. */
+static void ack_tx_accepted(btl_ib_conn_t *conn, const btl_ib_view_t *view, bool now)
+{
+    conn->ack.count += view->more.count;
+    btl_ib_ack_tx_owe(conn, view->space, now || is_many(conn, view));
+}
+
+/* `spaces` were acknowledged. If nothing else is due the connection leaves the engine's list. */
+static void settled(btl_ib_conn_t *conn, uint32_t spaces)
+{
+    conn->ack.due &= ~spaces;
+    if (conn->ack.due == 0) {
+        conn->ack.count = 0;
+        conn->ack.now = false;
+        btl_ib_list_remove(&conn->ack.link);
+    }
+}
+
+uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn)
+{
+    if (conn->ack.due != 0 && !(conn->ack.due >> conn->ack.space & 1)) {
+        conn->ack.space = (uint32_t) __builtin_ctz(conn->ack.due);
+    }
+    btl_ib_credit_top_up(&conn->rx[conn->ack.space].credit);
+    return conn->ack.space;
+}
+
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[space];
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->clock.now - conn->ack.delivered_at <= engine->config.ack_delay) {
+        conn->ack.unanswered = false;
+    }
+
+    if (conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER) {
+        uint32_t credits = rx->credit.limit - rx->window.next;
+        btl_ib_credit_told(&rx->credit,
+                           rx->window.next + (credits < UINT16_MAX ? credits : UINT16_MAX));
+    }
+    /* Ranges and counts of duplicates travel in ACKs only. */
+    if (rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told) {
+        settled(conn, 1u << space);
+    }
+}
+
+/* An ACK segment being written. */
+typedef struct writer {
+    uint8_t *body;
+    uint32_t used;
+    uint32_t room;
+} writer_t;
+
+/* The ranges of one block, ascending. Each is the end of a run of received sequences. */
+typedef struct ranges {
+    uint32_t count;
+    uint32_t most;
+
+    struct {
+        uint32_t from; /* both from the oldest missing sequence on */
+        uint32_t end;
+    } range[BTL_IB_SEGMENT_SMALL / sizeof(btl_ib_wire_range_t)];
+} ranges_t;
+
+/* Put a range in its place, if none of the same run is there. False if there is no room. */
+static bool put_range(ranges_t *ranges, uint32_t from, uint32_t end)
+{
+    uint32_t at = ranges->count;
+
+    while (at > 0 && ranges->range[at - 1].end > end) {
+        at--;
+    }
+    if (at > 0 && ranges->range[at - 1].end == end) {
+        if (from < ranges->range[at - 1].from) {
+            ranges->range[at - 1].from = from;
+        }
+        return true;
+    }
+    if (ranges->count == ranges->most) {
+        return false;
+    }
+    memmove(&ranges->range[at + 1], &ranges->range[at],
+            (ranges->count - at) * sizeof(ranges->range[0]));
+    ranges->range[at].from = from;
+    ranges->range[at].end = end;
+    ranges->count++;
+    return true;
+}
+
+/* Put all ranges of a window. False if they do not fit. */
+static bool put_all(ranges_t *ranges, const btl_ib_rx_window_t *window)
+{
+    uint32_t from = window->next, end;
+
+    while (btl_ib_rx_window_range(window, &from, &end)) {
+        if (!put_range(ranges, from - window->next, end - window->next)) {
+            return false;
+        }
+        from = end;
+    }
+    return true;
+}
+
+/* Put the ranges that hold the newest arrivals, using at most half of the room. */
+static void put_newest(ranges_t *ranges, const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_rx_window_t *window = &conn->rx[space].window;
+    uint32_t seq = conn->rx[space].ack.run, end;
+
+    for (uint32_t i = 0; i <= BTL_IB_NEWEST_KEPT && ranges->count < ranges->most / 2; i++) {
+        if (seq - window->next < window->top - window->next
+            && btl_ib_rx_window_range(window, &seq, &end)) {
+            (void) put_range(ranges, seq - window->next, end - window->next);
+        }
+        uint32_t kept = (conn->ack.newest_next - i - 1) % BTL_IB_NEWEST_KEPT;
+        seq = conn->ack.newest_space[kept] == space ? conn->ack.newest_seq[kept] : window->top;
+    }
+}
+
+/* Put as many other ranges as fit. They take turns: begin where the last ACK ended. */
+static void put_in_turn(ranges_t *ranges, btl_ib_rx_space_t *rx)
+{
+    const btl_ib_rx_window_t *window = &rx->window;
+    uint32_t from = rx->ack.next_range, end;
+    uint32_t untold = btl_ib_min_u32(rx->ack.untold, window->above);
+
+    if (from - window->next >= window->top - window->next) {
+        from = window->next;
+    }
+    while (btl_ib_rx_window_range(window, &from, &end)
+           && put_range(ranges, from - window->next, end - window->next)) {
+        untold -= btl_ib_min_u32(end - from, untold);
+        from = end;
+    }
+    rx->ack.filled_range = from;
+    rx->ack.filled_untold = untold;
+}
+
+static void write_block(writer_t *w, const btl_ib_rx_space_t *rx, uint32_t space,
+                        const ranges_t *ranges)
+{
+    btl_ib_wire_ack_t block = {
+        .space = (uint8_t) space,
+        .ranges = (uint8_t) ranges->count,
+        .again = BTL_IB_LE16(rx->ack.duplicates),
+        .ack = BTL_IB_LE32(rx->window.next),
+        .limit = BTL_IB_LE32(rx->credit.limit),
+    };
+
+    memcpy(w->body + w->used, &block, sizeof(block));
+    w->used += (uint32_t) sizeof(block);
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        btl_ib_wire_range_t range = {
+            .offset = BTL_IB_LE16(ranges->range[i].from),
+            .count = BTL_IB_LE16(ranges->range[i].end - ranges->range[i].from),
+        };
+        memcpy(w->body + w->used, &range, sizeof(range));
+        w->used += (uint32_t) sizeof(range);
+    }
+}
+
+/*
+ * Write the block of one space. If not all ranges fit, those with the newest arrivals always go: a
+ * gap that is not acknowledged longer than what was sent after it counts as lost. Of the others as
+ * many go as fit, the next ones in the next ACK, until all were told. False if there is no room;
+ * *whole: nothing is left.
+ */
+static bool write_space(btl_ib_conn_t *conn, uint32_t space, writer_t *w, bool *whole)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[space];
+    uint32_t need = (uint32_t) (sizeof(btl_ib_wire_ack_t)
+                                + (rx->window.above > 0 ? sizeof(btl_ib_wire_range_t) : 0));
+    ranges_t ranges;
+
+    if (w->room - w->used < need) {
+        return false;
+    }
+    btl_ib_credit_top_up(&rx->credit);
+    ranges.count = 0;
+    ranges.most =
+        (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t)) / sizeof(btl_ib_wire_range_t));
+    *whole = put_all(&ranges, &rx->window);
+    if (*whole) {
+        rx->ack.filled_range = rx->ack.next_range;
+        rx->ack.filled_untold = 0;
+    } else {
+        ranges.count = 0;
+        put_newest(&ranges, conn, space);
+        put_in_turn(&ranges, rx);
+        *whole = rx->ack.filled_untold == 0;
+    }
+    write_block(w, rx, space, &ranges);
+    return true;
+}
+
+bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn)
+{
+    return conn->rnr.runs != NULL && conn->rnr.runs->count > 0;
+}
+
+/* Write the runs that were refused and are still missing. If they do not all fit begin with the run
+ * of the last refusal. */
+static void write_refused(const btl_ib_conn_t *conn, writer_t *w)
+{
+    const btl_ib_rnr_runs_t *runs = conn->rnr.runs;
+    const uint32_t first = runs == NULL ? 0 : btl_ib_rnr_runs_first(runs, w->room - w->used);
+    uint32_t i = first;
+
+    while (runs != NULL && i < runs->count && w->room - w->used >= BLOCK_LEAST) {
+        const uint32_t space = runs->run[i].space;
+        btl_ib_rx_space_t rx = {.window.next = conn->rx[space].window.next};
+        ranges_t ranges = {.most = (uint32_t) ((w->room - w->used - sizeof(btl_ib_wire_ack_t))
+                                               / sizeof(btl_ib_wire_range_t))};
+        rx.ack.duplicates = runs->more || first > 0;
+        for (; i < runs->count && runs->run[i].space == space; i++) {
+            if (!put_range(&ranges, runs->run[i].from - rx.window.next,
+                           runs->run[i].end - rx.window.next)) {
+                rx.ack.duplicates = 1;
+            }
+        }
+        write_block(w, &rx, space | BTL_IB_SPACE_REFUSED, &ranges);
+    }
+}
+
+/* Does an ACK segment hold a block of what was refused beside another? */
+bool btl_ib_ack_tx_has_room_for_both(uint32_t room)
+{
+    return room >= 2 * BLOCK_LEAST;
+}
+
+btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       uint32_t room, uint32_t spaces)
+{
+    /* Some of its room is kept for what was refused. */
+    const uint32_t kept =
+        btl_ib_ack_tx_is_refusing(conn) && btl_ib_ack_tx_has_room_for_both(room) ? BLOCK_LEAST : 0;
+    writer_t w = {.body = btl_ib_packet_body(segment), .room = room - kept};
+    btl_ib_ack_filled_t filled = {0};
+    bool whole = true;
+
+    for (; spaces != 0 && whole; spaces &= spaces - 1) {
+        uint32_t space = (uint32_t) __builtin_ctz(spaces);
+        if (!write_space(conn, space, &w, &whole)) {
+            break;
+        }
+        filled.spaces |= 1u << space;
+        filled.told |= whole ? 1u << space : 0;
+    }
+    filled.all = spaces == 0 || !whole;
+    w.room = room;
+    write_refused(conn, &w);
+    btl_ib_packet_trim(segment, room - w.used);
+    return filled;
+}
+
+uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn)
+{
+    uint32_t spaces = conn->ack.due;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_credit_t *credit = &conn->rx[i].credit;
+        if (conn->rail->queues.q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_credit_top_up(credit);
+            spaces |= (credit->limit != credit->told) << i;
+        }
+    }
+    return spaces;
+}
+
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled)
+{
+    for (uint32_t rest = filled->spaces; rest != 0; rest &= rest - 1) {
+        const uint32_t space = (uint32_t) __builtin_ctz(rest);
+        btl_ib_rx_space_t *rx = &conn->rx[space];
+        rx->ack.next_range = rx->ack.filled_range;
+        rx->ack.untold = rx->ack.filled_untold;
+        if (filled->told >> space & 1) {
+            btl_ib_credit_told(&rx->credit, rx->credit.limit);
+            rx->ack.duplicates_told = rx->ack.duplicates;
+        }
+    }
+    settled(conn, filled->told);
+}
+
+void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn)
+{
+    if (conn->ack.due != 0 && !btl_ib_list_empty(&conn->ack.link)) {
+        conn->ack.now = false;
+        btl_ib_list_remove(&conn->ack.link);
+        schedule(conn);
+    }
+}
+
+static void keep_newest(btl_ib_conn_t *conn, uint8_t space, uint32_t seq)
+{
+    uint32_t at = conn->ack.newest_next++ % BTL_IB_NEWEST_KEPT;
+
+    conn->ack.newest_seq[at] = seq;
+    conn->ack.newest_space[at] = space;
+}
+
+/* Keep the sequences whose ranges ACKs must tell first: the highest range, a range in which a gap
+ * was filled, and the range that was the highest before, whose last segments may not have been
+ * told. */
+static void keep_newest_range(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+
+    if (btl_ib_seq_before(view->seq, rx->window.top)) {
+        keep_newest(conn, view->space, view->seq);
+    } else if (view->seq != rx->window.top) {
+        keep_newest(conn, view->space, rx->ack.run);
+        rx->ack.run = view->seq;
+    } else if (rx->window.above == 0) {
+        rx->ack.run = view->seq + view->more.count;
+    }
+}
+
+/* A copy of this segment was accepted before: did the sender retransmit it, or did the network
+ * duplicate it? Only the former is counted. */
+static bool was_retransmitted(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    uint32_t kept = conn->ack.repaired_next < BTL_IB_REPAIRED_KEPT ? conn->ack.repaired_next
+                                                                   : BTL_IB_REPAIRED_KEPT;
+
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        return true;
+    }
+    for (uint32_t i = 0; i < kept; i++) {
+        if (conn->ack.repaired_seq[i] == view->seq && conn->ack.repaired_space[i] == view->space) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void btl_ib_ack_tx_begin(btl_ib_conn_t *conn)
+{
+    const uint32_t first = conn->engine->config.first_seq;
+
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_space_t *rx = &conn->rx[i];
+        rx->ack.run = first;
+        rx->ack.next_range = first;
+        rx->ack.untold = 0;
+        rx->ack.duplicates = 0;
+        rx->ack.duplicates_told = 0;
+    }
+    conn->ack.unanswered = true;
+}
+
+void btl_ib_ack_tx_end(btl_ib_conn_t *conn)
+{
+    btl_ib_list_remove(&conn->ack.link);
+    conn->ack.due = 0;
+    conn->ack.count = 0;
+    conn->ack.now = false;
+    conn->ack.no_tag = false;
+    conn->ack.echo_valid = false;
+    conn->ack.repaired_next = 0;
+}
+
+/* A new segment is about to be marked in its window: keep what ACKs have to tell of it. */
+static void ack_tx_accepting(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    keep_newest_range(conn, view);
+    if (view->flags & BTL_IB_FLAG_AGAIN) {
+        /* If its first copy still comes this retransmission was unnecessary. */
+        uint32_t at = conn->ack.repaired_next++ % BTL_IB_REPAIRED_KEPT;
+        conn->ack.repaired_seq[at] = view->seq;
+        conn->ack.repaired_space[at] = view->space;
+    }
+}
+
+void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    /* Of a copy in parts only the first part counts. */
+    conn->rx[view->space].ack.duplicates +=
+        (view->type != BTL_IB_TYPE_PART || view->part.offset == 0) && was_retransmitted(conn, view);
+    btl_ib_ack_tx_owe(conn, view->space, true); /* perhaps our acknowledgement was lost */
+}
+
+/* ---- accepting a sequence ---- */
+
+static bool is_per_peer(const btl_ib_conn_t *conn, uint32_t space)
+{
+    return conn->rail->queues.q[space].type == BTL_IB_QUEUE_PER_PEER;
+}
+
+void btl_ib_accept_begin(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_rail_t *rail = conn->rail;
+
+    for (uint32_t i = 0; i < rail->queues.count; i++) {
+        const btl_ib_queue_t *queue = &rail->queues.q[i];
+        btl_ib_rx_window_init(&conn->rx[i].window, config->first_seq);
+        if (is_per_peer(conn, i)) {
+            btl_ib_credit_init(&conn->rx[i].credit, &rail->credit[i], queue, queue->init,
+                               config->first_seq,
+                               btl_ib_credit_cost(&rail->credit[i], queue, rail->transport,
+                                                  config->credit_pool, conn->pmtud.carries));
+        }
+    }
+}
+
+void btl_ib_accept_end(btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_window_drop(&conn->rx[i].window, &conn->engine->mem);
+        if (is_per_peer(conn, i)) {
+            btl_ib_credit_fini(&conn->rx[i].credit, &conn->rail->credit[i]);
+        }
+    }
+}
+
+void btl_ib_accept_rest(btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 0; i < conn->rail->queues.count; i++) {
+        btl_ib_rx_window_shrink(&conn->rx[i].window, &conn->engine->mem);
+        btl_ib_credit_rest(&conn->rx[i].credit, &conn->rail->credit[i]);
+    }
+}
+
+bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (btl_ib_rx_window_reserve(&conn->rx[view->space].window, view->seq, &engine->mem) != 0) {
+        engine->count.refused_no_memory++;
+        return false;
+    }
+    return true;
+}
+
+void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    const uint32_t count = btl_ib_burst_count(view);
+    bool now = view->flags & BTL_IB_FLAG_ACK_NOW;
+    bool in_order = view->seq == rx->window.top; /* no gap is opened or filled */
+
+    ack_tx_accepting(conn, view);
+    if (!btl_ib_list_empty(&conn->input.parts)) {
+        btl_ib_refragment_forget(&conn->input.parts, &engine->mem, view->space, view->seq);
+    }
+    btl_ib_rx_window_mark(&rx->window, view->seq);
+    btl_ib_rx_window_advance(&rx->window, view->more.count);
+    const uint64_t bytes =
+        view->type == BTL_IB_TYPE_BUNDLE ? view->bytes : btl_ib_burst_bytes(view);
+
+    engine->count.received_segments += count;
+    engine->count.received_bytes += bytes;
+    conn->count.received_bytes += bytes;
+    rx->accept.received += count;
+    btl_ib_conn_active(conn);
+    if (rx->window.above > 0) {
+        engine->count.received_out_of_order++;
+        now = now || !in_order;
+    }
+    if (is_per_peer(conn, view->space)) {
+        btl_ib_credit_use(&rx->credit, &conn->rail->credit[view->space],
+                          &conn->rail->queues.q[view->space], count, rx->window.above > 0);
+    }
+    ack_tx_accepted(conn, view, now);
+}
+
+void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    uint32_t first = view->seq - view->skip + 1;
+    uint32_t received = first, end;
+
+    /* Later traffic may have overtaken it, but none of the sequences that it gives up can have
+     * arrived. */
+    bool clash = first == rx->window.next && btl_ib_rx_window_range(&rx->window, &received, &end)
+                 && !btl_ib_seq_before(view->seq, received);
+    if (!is_per_peer(conn, view->space) || first != rx->window.next || clash
+        || view->skip > rx->credit.grant - rx->credit.used || view->skip == rx->credit.grant) {
+        conn->engine->count.dropped_sequence++;
+        return;
+    }
+    for (uint32_t i = 0; i < view->skip; i++) {
+        btl_ib_rx_window_mark(&rx->window, first + i);
+    }
+    conn->engine->count.received_skips++;
+    btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space],
+                            &conn->rail->queues.q[view->space], view->skip);
+    btl_ib_ack_tx_owe(conn, view->space, true);
+}

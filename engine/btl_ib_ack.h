@@ -1,0 +1,124 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Acknowledgement: which segments are accepted, what is due to the peer for them, and how an ACK
+ * says it. */
+
+#ifndef BTL_IB_ACK_H
+#define BTL_IB_ACK_H
+
+#include "btl_ib_state.h"
+
+/* ---- accepting a sequence ---- */
+
+/*
+ * A new sequence is accepted: it is marked in the window of its channel, uses a credit, and is to
+ * be acknowledged. The caller has placed its contents, or does so within the same call.
+ */
+
+/* The receiving side of an incarnation begins or ends; or the connection becomes idle. */
+void btl_ib_accept_begin(btl_ib_conn_t *conn);
+void btl_ib_accept_end(btl_ib_conn_t *conn);
+void btl_ib_accept_rest(btl_ib_conn_t *conn);
+
+/* Is there memory to accept this sequence? If not that is counted. */
+bool btl_ib_accept_room(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Accept a sequence for which there is room, and those of the burst that it begins. */
+void btl_ib_accept(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Accept a SKIP: the idle peer gives up the sequences that end with this one. It is no traffic, and
+ * uses no buffer. */
+void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* ---- what is due to the peer ---- */
+
+/* Acknowledgements and credit limits that are due to the peer, and how an ACK encodes them. Owns
+ * struct btl_ib_ack_tx. */
+
+/* Nothing is due on a new connection. */
+static inline void btl_ib_ack_tx_init(btl_ib_ack_tx_t *ack)
+{
+    btl_ib_list_init(&ack->link);
+}
+
+/* The receiving side of an incarnation of the connection begins, or ends. */
+void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
+void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
+
+/* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
+static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ack_tx_t *ack = &conn->ack;
+
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
+        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
+        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo = view->stamp;
+        ack->echo_at = engine->clock.now;
+        ack->echo_away = engine->turn.away;
+    }
+}
+
+/* A copy of a segment that was accepted before arrived. */
+void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A message was refused because there is no receiver for its tag: the next datagram says so. */
+static inline void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = true;
+}
+
+/* A datagram that says so has left. */
+static inline void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = false;
+}
+
+/* A message was delivered. */
+void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
+
+/* Something in `space` is to be acknowledged: in this turn if `now`, else within the ACK delay. */
+void btl_ib_ack_tx_owe(btl_ib_conn_t *conn, uint32_t space, bool now);
+
+/* The connection whose acknowledgement is due first; NULL: none is. */
+const btl_ib_conn_t *btl_ib_ack_tx_first(const btl_ib_engine_t *engine);
+
+/* The space that a datagram which is about to leave acknowledges in its header. */
+uint32_t btl_ib_ack_tx_pick(btl_ib_conn_t *conn);
+
+/* A datagram whose header acknowledges `space` has left. */
+void btl_ib_ack_tx_left(btl_ib_conn_t *conn, uint32_t space);
+
+/* The spaces that an explicit ACK covers: those that are due, and those whose credit limit the peer
+ * does not know yet. */
+uint32_t btl_ib_ack_tx_spaces_to_tell(btl_ib_conn_t *conn);
+
+/* Was something refused that ACKs must name? And has an ACK of `room` bytes room for a block of
+ * that beside another? */
+bool btl_ib_ack_tx_is_refusing(const btl_ib_conn_t *conn);
+bool btl_ib_ack_tx_has_room_for_both(uint32_t room);
+
+/* What an ACK segment tells. */
+typedef struct btl_ib_ack_filled {
+    uint32_t spaces; /* one bit for each space that it has a block of */
+    uint32_t told;   /* of these, those of which nothing else is to be told */
+    bool all;        /* nothing is left that another segment could tell now */
+} btl_ib_ack_filled_t;
+
+/* Fill an ACK segment, whose body has `room` bytes, with what is due of `spaces`. It counts as told
+ * only when the segment has left. */
+btl_ib_ack_filled_t btl_ib_ack_tx_fill(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       uint32_t room, uint32_t spaces);
+
+/* It has left. */
+void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
+
+/* What is still due after a batch of segments waits for the next ACK: other connections have to
+ * send too. */
+void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
+
+#endif

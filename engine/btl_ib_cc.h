@@ -1,0 +1,146 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Congestion control: how many segments a connection may have in flight, and how far apart they
+ * leave. An algorithm is a table of functions over a small state that each connection has. It is
+ * told what was acknowledged, how long the network took, and what was lost, and sets `window` and
+ * `pace`. It knows neither clocks nor connections.
+ *
+ *   none    lossless fabrics, which hold senders back by themselves: the window is always open
+ *   swift   keeps the delay near a target; the default where datagrams can be lost
+ *   cubic   fills the queue until it overflows: RFC 9438, for paths shared with TCP
+ */
+
+#ifndef BTL_IB_CC_H
+#define BTL_IB_CC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Segments in flight before anything is known of the path. */
+#define BTL_IB_CC_INIT 64u
+
+typedef enum btl_ib_cc_kind {
+    BTL_IB_CC_AUTO, /* by the transport: none if it is reliable, else swift */
+    BTL_IB_CC_NONE,
+    BTL_IB_CC_SWIFT,
+    BTL_IB_CC_CUBIC,
+} btl_ib_cc_kind_t;
+
+/* What an acknowledgement says. Times in us. */
+typedef struct btl_ib_cc_ack {
+    uint64_t now;
+    uint64_t sent_at; /* when the newest segment known to have arrived was (last) sent */
+    uint32_t count;   /* segments that it acknowledges, at least 1 */
+    uint32_t rtt;     /* a round trip, without what the peer says it held it; 0: no sample came */
+    uint32_t delay;   /* of it, the part that was certainly the network's, not a host's */
+    uint32_t awake;   /* of it, the part in which no host may have paused for long */
+    bool limited;     /* the window was what held the sender back */
+} btl_ib_cc_ack_t;
+
+/* Of btl_ib_cc_swift.c. Windows here are in 1/256 segment. */
+typedef struct btl_ib_cc_swift {
+    uint32_t window;
+    uint32_t slow_start; /* below it the window doubles each round trip; 0: nowhere */
+    uint32_t base;       /* us: the shortest round trip of the last two periods; 0: none yet */
+    uint32_t base_next;  /* of the present period */
+    uint64_t base_until; /* us: when that ends */
+    uint64_t round_at;   /* us: the round trip ends when something sent since then arrives */
+    uint32_t delay;      /* us: the shortest of this round; UINT32_MAX: none */
+    uint32_t whole;      /* us: the same with hosts, but without long pauses of them */
+    uint32_t samples;    /* of the delay in this round */
+    uint32_t cuts;       /* reductions for delay; wraps */
+    uint32_t calm;       /* rounds in a row that were limited and saw no queue */
+    uint32_t seen, lost; /* segments since losses were last judged */
+    uint32_t share;      /* of losses, 1/256, that the window was last reduced for */
+    uint32_t bearable;   /* share that cutting did not cure, 1/256 */
+    uint32_t undo;       /* the window before it was last reduced for losses; 0: none */
+    bool limited;        /* in this round */
+    bool queued;         /* a queue was seen since losses were last judged */
+} btl_ib_cc_swift_t;
+
+/* Of btl_ib_cc_cubic.c. */
+typedef struct btl_ib_cc_cubic {
+    uint32_t threshold; /* slow start below it, segments */
+    uint32_t acked;     /* since the window last grew */
+    uint32_t top;       /* W_max: the window at the last loss, segments */
+    uint32_t friendly;  /* W_est, the window of a Reno sender, segments */
+    uint32_t friendly_acked;
+    uint32_t rtt;      /* us: smoothed */
+    uint64_t epoch;    /* us: start of this epoch; 0: none */
+    uint64_t k;        /* us: from there until the curve is back at `top` */
+    uint64_t recovery; /* us: losses of what was sent before belong to the last reduction */
+    uint32_t undo;     /* the window, threshold and top before it; 0: nothing to undo */
+    uint32_t undo_threshold;
+    uint32_t undo_top;
+} btl_ib_cc_cubic_t;
+
+typedef struct btl_ib_cc {
+    const struct btl_ib_cc_ops *ops;
+    uint32_t window;       /* segments that may be in flight, at least 1 */
+    uint32_t max;          /* and at most */
+    uint32_t pace;         /* ns between two segments on average; 0: as they come */
+    uint32_t burst;        /* while paced: segments that may leave together, at least 1 */
+    uint32_t gso_segments; /* segments that go through hosts as one, at least 1 */
+    union {
+        btl_ib_cc_swift_t swift;
+        btl_ib_cc_cubic_t cubic;
+    };
+} btl_ib_cc_t;
+
+typedef struct btl_ib_cc_ops {
+    const char *name;
+
+    /* Begin; `max` and `gso_segments` are set, all else zero. */
+    void (*init)(btl_ib_cc_t *cc);
+
+    /* Segments were acknowledged. */
+    void (*acked)(btl_ib_cc_t *cc, const btl_ib_cc_ack_t *ack);
+
+    /* A segment last sent at `sent_at` (us) was found lost at `now`. */
+    void (*lost)(btl_ib_cc_t *cc, uint64_t sent_at, uint64_t now);
+
+    /* A segment that was found lost was not. */
+    void (*undo)(btl_ib_cc_t *cc);
+
+    /* Nothing was in flight, or nothing was answered, for longer than a timeout: what is known of
+     * the path is out of date. */
+    void (*restart)(btl_ib_cc_t *cc);
+} btl_ib_cc_ops_t;
+
+extern const btl_ib_cc_ops_t btl_ib_cc_none;
+extern const btl_ib_cc_ops_t btl_ib_cc_swift;
+extern const btl_ib_cc_ops_t btl_ib_cc_cubic;
+
+/* The algorithm of that name: auto, none, swift or cubic (NULL or empty: auto). False if there is
+ * none. */
+bool btl_ib_cc_parse(const char *name, btl_ib_cc_kind_t *kind);
+
+/* The algorithm for a rail whose transport is `reliable` or not. */
+const btl_ib_cc_ops_t *btl_ib_cc_choose(btl_ib_cc_kind_t kind, bool reliable);
+
+/* Begin, with windows of up to `max` segments, of which up to `gso_segments` form one burst of the
+ * segmentation offload (GSO); both at least 1. */
+void btl_ib_cc_init(btl_ib_cc_t *cc, const btl_ib_cc_ops_t *ops, uint32_t max,
+                    uint32_t gso_segments);
+
+/* Segments of bulk after which one acknowledgement is due: two bursts, where there are any, the
+ * second of which may be short. */
+static inline uint32_t btl_ib_cc_ack_every(const btl_ib_cc_t *cc)
+{
+    return 3 * cc->gso_segments / 2;
+}
+
+/* The same if the next message to the peer is expected to carry the acknowledgement. */
+enum { BTL_IB_ACK_EVERY_ANSWERED = 64 };
+
+/* From now on up to so many segments form one burst: their size changed. */
+static inline void btl_ib_cc_set_gso(btl_ib_cc_t *cc, uint32_t gso_segments)
+{
+    cc->gso_segments = gso_segments;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#ifndef BTL_IB_CLOCK_H
+#define BTL_IB_CLOCK_H
+
+#include <stdint.h>
+
+#include "btl_ib_hotel.h"
+
+/* ---- clock ---- */
+
+/*
+ * The engine's time, in us. It advances only when a caller passes the time. `awake` counts the time
+ * in which this process could listen: of a long pause between two turns only a part counts. So
+ * silence of peers is not measured while this process did not poll.
+ */
+
+typedef struct btl_ib_clock {
+    uint64_t now; /* us: never goes back */
+    uint64_t
+        turned_at;  /* us: the last progress call, of the application or of the progress thread */
+    uint64_t awake; /* us, starts at 1: advances in turns only, not for a long pause */
+    uint32_t turns; /* number of these calls; wraps */
+    uint32_t gap;   /* us between this turn and the one before */
+} btl_ib_clock_t;
+
+/* us: the longest part of a pause between two turns that counts in `awake`. */
+#define BTL_IB_CLOCK_LONG_PAUSE 1000000u
+
+/* Nothing has happened yet; all is zero. */
+static inline void btl_ib_clock_init(btl_ib_clock_t *clock)
+{
+    clock->awake = 1;
+}
+
+/* Take `now` from a caller. Time never goes back. */
+static inline void btl_ib_clock_set(btl_ib_clock_t *clock, uint64_t now)
+{
+    if (now > clock->now) {
+        clock->now = now;
+    }
+}
+
+/* A turn begins at `now`. */
+void btl_ib_clock_turn(btl_ib_clock_t *clock, uint64_t now);
+
+/* `awake` as it will be if a turn comes at `now`. */
+uint64_t btl_ib_clock_awake_at(const btl_ib_clock_t *clock, uint64_t now);
+
+/* `awake` as it will be if a turn comes now. What begins to wait between two turns does so after
+ * the pause, not before it. */
+static inline uint64_t btl_ib_clock_awake(const btl_ib_clock_t *clock)
+{
+    return clock->now == clock->turned_at ? clock->awake : btl_ib_clock_awake_at(clock, clock->now);
+}
+
+/* ---- timers of a connection ---- */
+
+/* A timer of a connection: a guest of the engine's hotel (btl_ib_hotel.h) with its purpose. */
+
+struct btl_ib_conn;
+
+typedef enum btl_ib_timer_kind {
+    BTL_IB_TIMER_LOSS, /* loss and silence; of a closing connection: the next CLOSE */
+    BTL_IB_TIMER_IDLE, /* to free what an idle connection does not need */
+    BTL_IB_TIMER_PACE, /* the next segments may leave */
+} btl_ib_timer_kind_t;
+
+typedef struct btl_ib_timer {
+    btl_ib_guest_t guest;
+    btl_ib_timer_kind_t kind;
+    struct btl_ib_conn *conn;
+} btl_ib_timer_t;
+
+static inline void btl_ib_timer_init(btl_ib_timer_t *timer, btl_ib_timer_kind_t kind,
+                                     struct btl_ib_conn *conn)
+{
+    btl_ib_guest_init(&timer->guest);
+    timer->kind = kind;
+    timer->conn = conn;
+}
+
+#endif

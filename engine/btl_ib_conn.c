@@ -1,0 +1,768 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_conn.h"
+
+#include "btl_ib_ack.h"
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_answers.h"
+#include "btl_ib_submit.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_input.h"
+#include "btl_ib_lifetime.h"
+#include "btl_ib_list.h"
+#include "btl_ib_observe.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_path.h"
+#include "btl_ib_state.h"
+#include "btl_ib_target.h"
+#include "btl_ib_trace.h"
+#include "btl_ib_transmit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the life of a connection ---- */
+
+/* The life cycle of a connection: made, reset, drained, closed, dead. */
+
+enum {
+    CLOSES = 3,            /* how often a CLOSE is sent: it is not acknowledged */
+    CLOSE_INTERVAL = 1000, /* us */
+    CHUNKS_MAX = 65536,    /* the index has 16 bits */
+};
+
+/* ---- making ---- */
+
+/* The peer's queue table, shared by all peers that have the same one. */
+static const btl_ib_queue_table_t *intern(btl_ib_engine_t *engine,
+                                          const btl_ib_queue_table_t *table)
+{
+    size_t used = table->count * sizeof(table->q[0]);
+
+    BTL_IB_LIST_FOREACH (const btl_ib_table_entry_t, known, &engine->tables, link) {
+        if (known->table.count == table->count && memcmp(known->table.q, table->q, used) == 0) {
+            return &known->table;
+        }
+    }
+    btl_ib_table_entry_t *entry = btl_ib_zalloc(&engine->mem, sizeof(*entry));
+    if (entry == NULL) {
+        return NULL;
+    }
+    btl_ib_list_init(&entry->link);
+    btl_ib_list_push_tail(&engine->tables, &entry->link);
+    entry->table.count = table->count;
+    memcpy(entry->table.q, table->q, used);
+    return &entry->table;
+}
+
+/* The receiving part of a new incarnation. */
+static void begin_rx(btl_ib_conn_t *conn)
+{
+    btl_ib_accept_begin(conn);
+    btl_ib_ack_tx_begin(conn);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_recovery_begin_space(&conn->tx[i]);
+    }
+}
+
+void btl_ib_conn_begin_route(btl_ib_conn_t *conn)
+{
+    btl_ib_cc_init(&conn->cc, conn->route.via->cc, conn->engine->config.depth_peer,
+                   btl_ib_pmtud_gso_segments(conn));
+    btl_ib_pacer_begin(&conn->pacer);
+    btl_ib_recovery_begin_route(&conn->recovery);
+}
+
+/* All that a new incarnation of the connection starts with. */
+static void begin(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        const btl_ib_queue_t *queue = &conn->peer_queues->q[i];
+        btl_ib_tx_window_init(&conn->tx[i].sentmap.window, config->first_seq);
+        btl_ib_ack_rx_begin_space(&conn->tx[i],
+                                  config->first_seq + btl_ib_credit_initial(queue, queue->init));
+    }
+    begin_rx(conn);
+    btl_ib_conn_begin_route(conn);
+    btl_ib_coalesce_begin(&conn->coalesce);
+    btl_ib_packetize_begin(conn);
+    btl_ib_pmtud_begin(conn);
+    btl_ib_validation_begin(conn);
+    btl_ib_identity_begin(conn);
+}
+
+/* The end of the receiving part of an incarnation. */
+static void end_rx(btl_ib_conn_t *conn)
+{
+    btl_ib_accept_end(conn);
+    btl_ib_input_end(conn);
+    btl_ib_target_drop(conn);
+    btl_ib_rnr_forget(conn);
+    btl_ib_ack_tx_end(conn);
+    btl_ib_recovery_end_peer(&conn->recovery);
+    btl_ib_coalesce_forget(&conn->coalesce);
+    btl_ib_identity_unbind(conn);
+}
+
+/* The end of an incarnation: memory and credits go back. Nothing is in flight any more. */
+static void end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_drop(&conn->tx[i].sentmap.window, &engine->mem);
+    }
+    end_rx(conn);
+    btl_ib_op_shrink(conn);
+    btl_ib_answers_shrink(conn);
+    btl_ib_conn_unschedule(conn);
+    btl_ib_recovery_end(&conn->recovery);
+}
+
+/* What one datagram to and from a peer can carry, as far as both rails and the path are known. */
+static uint32_t carries(const btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    const btl_ib_transport_t *transport = conn->rail->transport;
+    uint32_t size = btl_ib_min_u32(transport->attr.max_datagram, info->max_datagram);
+
+    if (transport->ops->path_datagram != NULL && conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        size = btl_ib_min_u32(size, transport->ops->path_datagram(transport, conn->route.address));
+    }
+    return btl_ib_min_u32(size, BTL_IB_DATAGRAM_MAX);
+}
+
+/* Do the limits of the peer allow our longest message? Sets what may be sent. */
+static bool limits_fit(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t overhead =
+        (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                    + sizeof(btl_ib_wire_chunk_t))
+        + engine->guard.ops->trailer;
+
+    const uint32_t size = carries(conn, info);
+    btl_ib_pmtud_init(conn, size,
+                      btl_ib_min_u32(size, info->queues.q[info->queues.count - 1].size));
+    return conn->pmtud.datagram_max >= btl_ib_guard_datagram_min(engine->guard.kind)
+           && (uint64_t) (conn->pmtud.datagram_max - overhead) * CHUNKS_MAX
+                  >= engine->config.eager_max;
+}
+
+static btl_ib_conn_t *allocate(btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                               const btl_ib_queue_table_t *peer_queues)
+{
+    size_t tx = peer_queues->count * sizeof(btl_ib_tx_space_t);
+    size_t rx = rail->queues.count * sizeof(btl_ib_rx_space_t);
+    size_t keys = rail->engine->guard.ops->keyed ? sizeof(btl_ib_guard_keys_t) : 0;
+    btl_ib_conn_t *conn = btl_ib_zalloc(&rail->engine->mem, sizeof(*conn) + tx + rx + keys);
+
+    if (conn != NULL) {
+        conn->engine = rail->engine;
+        conn->rail = rail;
+        conn->peer_queues = peer_queues;
+        conn->tx = (btl_ib_tx_space_t *) (void *) (conn + 1);
+        conn->rx = (btl_ib_rx_space_t *) (void *) (conn->tx + peer_queues->count);
+        btl_ib_identity_init(conn, info,
+                             keys == 0 ? NULL : (void *) (conn->rx + rail->queues.count));
+        btl_ib_validation_init(conn, info->answers);
+        btl_ib_list_init(&conn->all);
+        btl_ib_sched_init(conn);
+        btl_ib_ack_tx_init(&conn->ack);
+        btl_ib_refusal_init(conn);
+        btl_ib_input_init(conn);
+        btl_ib_sentmap_init(&conn->sentmap);
+        btl_ib_op_slots_init(conn);
+        btl_ib_offload_init(conn);
+        btl_ib_answers_init(conn);
+        btl_ib_recovery_init(conn);
+        btl_ib_pacer_init(&conn->pacer, conn);
+        btl_ib_submit_init(conn);
+    }
+    return conn;
+}
+
+/* Register it where it is looked up: among the transport's addresses, and by name. */
+static int enter_tables(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    int rc = btl_ib_tombstones_prepare(&engine->tombstones) != 0 ? -ENOMEM
+                                                                 : btl_ib_route_init(conn, info);
+
+    if (rc != 0) {
+        return rc;
+    }
+    rc = !limits_fit(conn, info) ? -EINVAL : btl_ib_identity_register(conn);
+    if (rc != 0) {
+        btl_ib_route_fini(conn);
+    }
+    return rc;
+}
+
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **out)
+{
+    const bool valid = info->rail < BTL_IB_RAILS_MAX && info->guard == engine->guard.kind
+                       && btl_ib_queues_check(&info->queues) == 0;
+
+    const btl_ib_queue_table_t *queues = valid ? intern(engine, &info->queues) : NULL;
+    btl_ib_conn_t *conn = queues == NULL ? NULL : allocate(rail, info, queues);
+    int rc = !valid ? -EINVAL : conn == NULL ? -ENOMEM : enter_tables(conn, info);
+    if (rc == -EINVAL) {
+        BTL_IB_LOG(engine, 1, "peer %u.%u: its address, queues or limits do not work with ours",
+                   BTL_IB_NAME_ARGS(info->name));
+    }
+    if (rc != 0) {
+        btl_ib_free(&engine->mem, conn);
+        return rc;
+    }
+    conn->made_in = engine->turn.batch;
+    btl_ib_list_push_tail(&engine->conns, &conn->all);
+    btl_ib_lifetime_begin(engine);
+    begin(conn);
+    engine->count.connections++;
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_made, BTL_IB_CAUSE_none, 1);
+    if (engine->config.log.detailed) {
+        char address[80] = "an address without a text";
+        (void) btl_ib_conn_address_text(conn, address, sizeof(address));
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED,
+                   "peer %u.%u: made: from %s to its rail %u at %s, epoch %u, datagrams of at most "
+                   "%u bytes",
+                   BTL_IB_NAME_ARGS(conn->identity.name), conn->rail->transport->name,
+                   conn->identity.remote_rail, address, conn->identity.epoch,
+                   conn->pmtud.datagram_max);
+    }
+    *out = conn;
+    return 0;
+}
+
+/* One that nobody has adopted, and that no peer asked for. */
+static int make_new(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                    btl_ib_conn_t **conn)
+{
+    if (rail >= engine->rail_count) {
+        return -EINVAL;
+    }
+    if (engine->rails[rail]->health.failed) {
+        return -ENETDOWN;
+    }
+    if (btl_ib_conn_find(engine, rail, info->name, info->rail) != NULL) {
+        return -EEXIST;
+    }
+    return btl_ib_conn_make(engine, engine->rails[rail], info, conn);
+}
+
+int btl_ib_conn_create(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info,
+                       void *user, btl_ib_conn_t **conn)
+{
+    const int rc = make_new(engine, rail, info, conn);
+
+    if (rc == 0) {
+        (*conn)->user = user;
+        (*conn)->adopted = true;
+        btl_ib_route_used(*conn);
+    }
+    return rc;
+}
+
+int btl_ib_conn_try(btl_ib_engine_t *engine, uint32_t rail, const btl_ib_peer_info_t *info)
+{
+    btl_ib_conn_t *conn;
+    const int rc = make_new(engine, rail, info, &conn);
+
+    if (rc == 0) {
+        btl_ib_admission_passive(engine, 1);
+    }
+    return rc;
+}
+
+/* ---- asking ---- */
+
+btl_ib_conn_t *btl_ib_conn_find(btl_ib_engine_t *engine, uint32_t rail, uint64_t name,
+                                uint32_t remote_rail)
+{
+    return btl_ib_table_by_name(&engine->table, name, rail, remote_rail);
+}
+
+void btl_ib_conn_adopt(btl_ib_conn_t *conn, void *user)
+{
+    if (!conn->adopted) {
+        conn->adopted = true;
+        btl_ib_admission_passive(conn->engine, -1);
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: added, no longer passive",
+                          BTL_IB_NAME_ARGS(conn->identity.name));
+    }
+    conn->user = user;
+    btl_ib_route_used(conn);
+}
+
+void *btl_ib_conn_user(const btl_ib_conn_t *conn)
+{
+    return conn->user;
+}
+
+uint64_t btl_ib_conn_name(const btl_ib_conn_t *conn)
+{
+    return conn->identity.name;
+}
+
+uint32_t btl_ib_conn_rail(const btl_ib_conn_t *conn)
+{
+    return conn->rail->index;
+}
+
+bool btl_ib_conn_is_dead(const btl_ib_conn_t *conn)
+{
+    return conn->state == BTL_IB_CONN_DEAD;
+}
+
+bool btl_ib_conn_address_text(const btl_ib_conn_t *conn, char *out, size_t len)
+{
+    const btl_ib_transport_t *t = conn->rail->transport;
+
+    return t->ops->address_text != NULL
+           && t->ops->address_text(conn->route.published, conn->route.published_len, out, len);
+}
+
+int btl_ib_conn_format(const btl_ib_conn_t *conn, uint64_t now, char *out, size_t len)
+{
+    static const char *const states[] = {"open", "closing", "dead", "gone"};
+    const btl_ib_engine_t *engine = conn->engine;
+    uint64_t since_turn = now < engine->clock.turned_at ? 0 : now - engine->clock.turned_at;
+    uint32_t pending = 0;
+    char heard[40] = "never heard";
+
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        pending += !btl_ib_list_empty(&conn->tx[i].submit.pending);
+    }
+    if (conn->recovery.heard_at != 0) {
+        snprintf(heard, sizeof(heard), "heard %" PRIu64 " us ago",
+                 engine->clock.awake - conn->recovery.heard_at + since_turn);
+    }
+    return snprintf(out, len,
+                    "%s%s%s, epoch %u, %u segments in flight, %u channels with queued messages, "
+                    "%u probes since progress, window %u (%s), SRTT %u us, %s",
+                    states[conn->state], conn->identity.bound ? ", connected" : "",
+                    conn->draining ? ", draining" : "", conn->identity.epoch,
+                    conn->sentmap.in_flight, pending, conn->recovery.probes, conn->cc.window,
+                    conn->cc.ops->name, btl_ib_rtt_smoothed(&conn->recovery.rtt, 0), heard);
+}
+
+const char *btl_ib_death_string(btl_ib_death_t reason)
+{
+    static const char *const texts[] = {
+        [BTL_IB_DEATH_SILENCE] = "nothing was heard from it for the silence limit",
+        [BTL_IB_DEATH_NO_PROGRESS] =
+            "it answers, but some data were never acknowledged (are large datagrams lost?)",
+        [BTL_IB_DEATH_NO_TAG] = "it answers, but has no receiver for the tag of some message",
+        [BTL_IB_DEATH_REFUSED] = "its host says that nobody is there any more",
+        [BTL_IB_DEATH_RESTARTED] = "a new process has taken its place",
+        [BTL_IB_DEATH_DEVICE] = "the local device failed",
+        [BTL_IB_DEATH_UNANSWERED] =
+            "it never answered, although its process would even while it computes",
+        [BTL_IB_DEATH_ENDED] = "the runtime (mpirun, PMIx) says that it failed",
+    };
+
+    return (size_t) reason < sizeof(texts) / sizeof(texts[0]) ? texts[reason] : "unknown reason";
+}
+
+/* ---- changing ---- */
+
+bool btl_ib_conn_idle(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_conn_rests(conn, btl_ib_conn_drained(conn))) {
+        return false;
+    }
+    btl_ib_op_shrink(conn);
+    btl_ib_answers_shrink(conn);
+    btl_ib_rnr_shrink(conn);
+    btl_ib_input_shrink(conn);
+    btl_ib_accept_rest(conn);
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_tx_window_shrink(&conn->tx[i].sentmap.window, &engine->mem);
+        if (conn->identity.bound
+            && conn->tx[i].sentmap.window.first == conn->tx[i].sentmap.window.next
+            && conn->peer_queues->q[i].type == BTL_IB_QUEUE_PER_PEER) {
+            btl_ib_send_skip(conn, i);
+        }
+    }
+    return true;
+}
+
+void btl_ib_conn_reset(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_identity_add_tombstone(conn);
+    btl_ib_send_give_back(conn, 0, -EPIPE);
+    end(conn);
+    btl_ib_table_remove(&engine->table, conn->identity.id);
+    (void) btl_ib_identity_register(conn);
+    begin(conn);
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: reset, begins anew with epoch %u",
+                      BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch);
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_reset, BTL_IB_CAUSE_none, 1);
+}
+
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn)
+{
+    btl_ib_identity_add_tombstone(conn);
+    btl_ib_sentmap_void(conn, NULL);
+    end_rx(conn);
+    begin_rx(conn);
+}
+
+void btl_ib_conn_drain(btl_ib_conn_t *conn)
+{
+    if (!conn->draining) {
+        BTL_IB_LOG_DETAIL(conn->engine, "peer %u.%u: drains",
+                          BTL_IB_NAME_ARGS(conn->identity.name));
+    }
+    conn->draining = true;
+}
+
+bool btl_ib_conn_drained(const btl_ib_conn_t *conn)
+{
+    return !btl_ib_conn_alive(conn)
+           || (btl_ib_conn_only_skips(conn) && conn->ops.count == 0 && !btl_ib_pending_any(conn));
+}
+
+bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_drained(conn) && conn->recovery.blocked_since == 0
+           && conn->answers.streams == 0 && btl_ib_list_empty(&conn->answers.out.link)
+           && btl_ib_list_empty(&conn->input.fragments.fragments)
+           && btl_ib_list_empty(&conn->input.parts);
+}
+
+/* Remove it from all lists and counts but the table of ids. The caller sets the state. */
+static void retire(btl_ib_conn_t *conn, int status)
+{
+    btl_ib_identity_add_tombstone(conn);
+    btl_ib_send_give_back(conn, status, status);
+    end(conn);
+    btl_ib_input_drop(conn);
+    btl_ib_table_unname(&conn->engine->table, conn->identity.id);
+    if (!conn->adopted) {
+        conn->adopted = true;
+        btl_ib_admission_passive(conn->engine, -1);
+    }
+}
+
+void btl_ib_conn_kill(btl_ib_conn_t *conn, btl_ib_death_t reason)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_engine_enter(engine);
+    btl_ib_input_stored(engine); /* what had come from it before, and was acknowledged */
+    if (!btl_ib_conn_alive(conn)) {
+        btl_ib_engine_leave(engine);
+        return;
+    }
+    engine->count.connections_dead++;
+    BTL_IB_LOG(engine, 1, "peer %u.%u: given up: %s", BTL_IB_NAME_ARGS(conn->identity.name),
+               btl_ib_death_string(reason));
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_dead, BTL_IB_CAUSE_silence + reason, 1);
+    conn->state = BTL_IB_CONN_DEAD;
+    retire(conn, -EPIPE);
+    btl_ib_completion_callbacks(engine);
+    if (conn->state == BTL_IB_CONN_DEAD) {
+        engine->ops->dead(engine->ops_context, conn, reason);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+/* To be freed as soon as no caller up the stack uses it. */
+static void gone(btl_ib_conn_t *conn)
+{
+    btl_ib_observe_end(conn);
+    conn->state = BTL_IB_CONN_GONE;
+    btl_ib_list_remove(&conn->all);
+    btl_ib_list_push_tail(&conn->engine->lifetime.gone, &conn->all);
+}
+
+void btl_ib_conn_linger(btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_CLOSE, 0);
+
+    if (segment != NULL) {
+        btl_ib_transmit(conn, &segment, 1);
+        btl_ib_pool_put(segment);
+    }
+    if (++conn->closes < CLOSES) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, &conn->recovery.timer.guest,
+                              conn->engine->clock.now + CLOSE_INTERVAL);
+    } else {
+        gone(conn);
+    }
+}
+
+void btl_ib_conn_destroy(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    bool tell = btl_ib_conn_alive(conn) && (conn->identity.bound || conn->identity.contacted)
+                && !conn->route.via->health.failed;
+
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_engine_enter(engine);
+    if (btl_ib_conn_alive(conn)) {
+        BTL_IB_LOG_DETAIL(engine, "peer %u.%u: closed here, %s%s",
+                          BTL_IB_NAME_ARGS(conn->identity.name),
+                          btl_ib_conn_drained(conn) ? "drained" : "not all was acknowledged",
+                          tell ? ", it is told" : "");
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_closed, BTL_IB_CAUSE_none, 1);
+        conn->state = BTL_IB_CONN_CLOSING;
+        retire(conn, -ECANCELED);
+    }
+    btl_ib_completion_callbacks(engine);
+    if (tell) {
+        btl_ib_list_remove(&conn->all);
+        btl_ib_list_push_tail(&engine->closing, &conn->all);
+        btl_ib_conn_linger(conn);
+    } else {
+        gone(conn);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+void btl_ib_conn_strip(btl_ib_conn_t *conn)
+{
+    if (btl_ib_conn_alive(conn)) {
+        retire(conn, -ECANCELED);
+    }
+}
+
+/* ---- unknown senders ---- */
+
+enum {
+    SECOND = 1000 * 1000, /* us */
+    RESPONSES = 8,        /* responses for each lookup that is allowed: they cost less */
+    LOOKUPS = 8, /* lookups for each one of a path: what has no path may come without end */
+};
+
+static void begin_second(btl_ib_engine_t *engine)
+{
+    btl_ib_admission_t *admission = &engine->admission;
+
+    if (engine->clock.now - admission->lookups_at >= SECOND) {
+        admission->lookups_at = engine->clock.now;
+        admission->lookups = 0;
+        admission->responses = 0;
+        admission->paths = 0;
+    }
+}
+
+bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
+{
+    btl_ib_admission_t *admission = &engine->admission;
+    const uint32_t most = engine->config.passive_max;
+
+    if (known || admission->passive < most) {
+        begin_second(engine);
+        return !admission->closed && admission->lookups++ < engine->config.lookups_max;
+    }
+    if (!admission->told_passive) {
+        admission->told_passive = true;
+        BTL_IB_LOG(engine, 0,
+                   "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
+                   "further ones wait until there are fewer",
+                   most);
+    }
+    return false;
+}
+
+bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
+    return engine->admission.paths++ < btl_ib_max_u32(engine->config.lookups_max / LOOKUPS, 1)
+           && btl_ib_admission_looks_up(engine, false);
+}
+
+bool btl_ib_admission_responds(btl_ib_engine_t *engine)
+{
+    begin_second(engine);
+    return engine->admission.responses++ / RESPONSES < engine->config.lookups_max;
+}
+
+/* Is a copy of it kept? Copies that are encrypted differ, so more than one of them is kept. */
+static bool is_kept(const btl_ib_backlog_t *unidentified, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_wire_header_t *header = (const btl_ib_wire_header_t *) (void *) arrival->data;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_backlog_entry_t, stored, &unidentified->messages, link) {
+        const btl_ib_wire_header_t *kept =
+            (const btl_ib_wire_header_t *) (const void *) stored->data;
+        if (kept->token == header->token && kept->seq == header->seq
+            && kept->version_type == header->version_type && kept->spaces == header->spaces) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_backlog_t *unidentified = &engine->unidentified;
+    const uint32_t size = arrival->size + engine->guard.ops->trailer;
+    btl_ib_backlog_entry_t *stored =
+        is_kept(unidentified, arrival)
+            ? NULL
+            : btl_ib_backlog_get(unidentified, NULL, (uint8_t) rail->index, size);
+
+    if (stored == NULL) {
+        engine->count.dropped_lookup++;
+        return btl_ib_admission_responds(engine);
+    }
+    memcpy(stored->data, arrival->data, size);
+    btl_ib_backlog_add(unidentified, stored);
+    engine->count.received_unidentified++;
+    return true; /* a first contact is answered, whatever the limit */
+}
+
+/* ---- dropped datagrams ---- */
+
+/*
+ * Datagrams that were dropped, one line each. Which of them and why is found by comparing the
+ * counters before and after, so that nothing need be logged where one is dropped. engine->drops is
+ * NULL if nobody listens.
+ */
+
+enum {
+    LINES_MAX = 20, /* in a second, and waiting for the application's own progress */
+    LINE_SIZE = 224,
+    SHOWN_BYTES = 16, /* of the datagram */
+    DROPS_SECOND = 1000 * 1000,
+};
+
+struct btl_ib_drops {
+    btl_ib_counters_t seen; /* the engine's counters after the last datagram */
+    uint64_t second_at;     /* us: when the present second began */
+    uint32_t lines;         /* lines in it */
+    uint64_t hidden;        /* datagrams without a line */
+    uint32_t waiting;       /* lines not printed yet: progress by the thread may not print */
+    char line[LINES_MAX][LINE_SIZE];
+};
+
+btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine)
+{
+    const bool wanted = engine->config.log.detailed && engine->config.log.print != NULL;
+
+    return wanted ? btl_ib_zalloc(&engine->mem, sizeof(btl_ib_drops_t)) : NULL;
+}
+
+static void print_waiting(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    for (uint32_t i = 0; i < drops->waiting; i++) {
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED, "%s", drops->line[i]);
+    }
+    drops->waiting = 0;
+}
+
+static void print_hidden(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    if (drops->hidden > 0) {
+        BTL_IB_LOG(engine, BTL_IB_LOG_DETAILED,
+                   "%" PRIu64 " more datagrams were dropped than are shown (%u a second)",
+                   drops->hidden, (unsigned) LINES_MAX);
+    }
+    drops->hidden = 0;
+}
+
+void btl_ib_drops_end(btl_ib_engine_t *engine)
+{
+    print_waiting(engine);
+    print_hidden(engine);
+    btl_ib_free(&engine->mem, engine->drops);
+}
+
+void btl_ib_drops_turn(btl_ib_engine_t *engine)
+{
+    btl_ib_drops_t *drops = engine->drops;
+
+    print_waiting(engine);
+    if (engine->clock.now - drops->second_at >= DROPS_SECOND) {
+        print_hidden(engine);
+    }
+}
+
+/* The source of a datagram where the transport cannot tell: the peer with that address. */
+static void source_by_peer(const btl_ib_rail_t *rail, btl_ib_addr_t from, char *out, size_t size)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (from != BTL_IB_ADDR_UNKNOWN
+            && ((conn->route.via == rail && conn->route.to == from)
+                || (conn->rail == rail && conn->route.address == from))) {
+            snprintf(out, size, "peer %u.%u", BTL_IB_NAME_ARGS(conn->identity.name));
+            return;
+        }
+    }
+    snprintf(out, size, "unknown");
+}
+
+static void append(btl_ib_rail_t *rail, const btl_ib_event_t *event, const char *counter)
+{
+    btl_ib_drops_t *drops = rail->engine->drops;
+    const uint32_t shown = event->size < SHOWN_BYTES ? event->size : SHOWN_BYTES;
+    char bytes[3 * SHOWN_BYTES + 1] = "";
+    char source[80];
+
+    if (drops->lines == LINES_MAX || drops->waiting == LINES_MAX) {
+        drops->hidden++;
+        return;
+    }
+    const btl_ib_transport_t *t = rail->transport;
+    /* The transport has the buffer back of what the progress thread kept, and cannot tell then. */
+    if (t->ops->source_text == NULL || event->buffer == NULL
+        || !t->ops->source_text(t, event, source, sizeof(source))) {
+        source_by_peer(rail, event->from, source, sizeof(source));
+    }
+    for (uint32_t i = 0; i < shown; i++) {
+        snprintf(bytes + 3 * i, sizeof(bytes) - 3 * i, " %02x", event->data[i]);
+    }
+    snprintf(drops->line[drops->waiting++], LINE_SIZE, "%s: %s: %u bytes from %s:%s%s", counter,
+             t->name, event->size, source, bytes, event->size > SHOWN_BYTES ? " ..." : "");
+    drops->lines++;
+}
+
+void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_drops_t *drops = engine->drops;
+    const btl_ib_counter_info_t *info = NULL;
+
+    if (engine->clock.now - drops->second_at >= DROPS_SECOND) {
+        if (!engine->turn.async) {
+            print_hidden(engine);
+        }
+        drops->second_at = engine->clock.now;
+        drops->lines = 0;
+    }
+    while ((info = btl_ib_counter_next_drop(info, &drops->seen, &engine->count)) != NULL) {
+        append(rail, event, info->name);
+    }
+    drops->seen = engine->count;
+    if (!engine->turn.async) {
+        print_waiting(engine);
+    }
+}

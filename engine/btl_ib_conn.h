@@ -1,0 +1,103 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* A connection: its life from the first datagram to the last, what peers may ask for, and the
+ * log of datagrams that were dropped. */
+
+#ifndef BTL_IB_CONN_H
+#define BTL_IB_CONN_H
+
+#include "btl_ib_state.h"
+
+/* ---- the life of a connection ---- */
+
+/* The life cycle of a connection: made, reset, drained, closed, dead. Writes those fields of struct
+ * btl_ib_conn that are in no structure of their own. */
+
+/* As btl_ib_conn_create(), for a connection that the peer asked for. */
+int btl_ib_conn_make(btl_ib_engine_t *engine, btl_ib_rail_t *rail, const btl_ib_peer_info_t *info,
+                     btl_ib_conn_t **conn);
+
+/* The peer closed the connection or began a new incarnation. Messages that left count as
+ * acknowledged; what was not sent yet, and operations, fail. The connection is as if just made. */
+void btl_ib_conn_reset(btl_ib_conn_t *conn);
+
+/* The peer's incarnation ended: forget what came from it. What goes to it stays, because the peer's
+ * next incarnation may have it if the last one saw nothing of it. */
+void btl_ib_conn_lose_peer(btl_ib_conn_t *conn);
+
+/* Is nothing due to the peer, and nothing that came from it incomplete? */
+bool btl_ib_conn_is_quiet(const btl_ib_conn_t *conn);
+
+/* The idle timer expired: release memory. False if the connection is not idle, and the timer was
+ * set again. */
+bool btl_ib_conn_idle(btl_ib_conn_t *conn);
+
+/* The connection takes a route of which nothing is known: congestion control, pacing and the
+ * estimates of recovery begin anew. */
+void btl_ib_conn_begin_route(btl_ib_conn_t *conn);
+
+/* Send the next CLOSE of a connection that is closing; after the last one it ends. */
+void btl_ib_conn_linger(btl_ib_conn_t *conn);
+
+/* Release all that a connection holds; no callback follows. */
+void btl_ib_conn_strip(btl_ib_conn_t *conn);
+
+/* ---- unknown senders ---- */
+
+/*
+ * Limits how many unknown senders are looked up, answered and given a connection, because anybody
+ * can ask for that. Keeps first contacts that cannot be looked up yet. Writes engine->admission.
+ */
+
+/* May one more sender be looked up now? Not if there are passive_max connections already, unless it
+ * takes the place of a `known` peer. True counts as a lookup. */
+bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known);
+
+/* The same for another path to a known peer, by which a datagram of it came: a share of the lookups
+ * is for that. */
+bool btl_ib_admission_looks_for_path(btl_ib_engine_t *engine);
+
+/* May an unknown sender be told now that its datagram got here? True counts as a response. */
+bool btl_ib_admission_responds(btl_ib_engine_t *engine);
+
+/* The sender cannot be looked up by the progress thread: keep its datagram for the application's
+ * own progress. True if the sender is to be told that it got here. */
+bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
+
+/* From now on no unknown sender gets a connection. */
+static inline void btl_ib_admission_close(btl_ib_engine_t *engine)
+{
+    engine->admission.closed = true;
+}
+
+/* There is one connection more, or less, that the component has not adopted. */
+static inline void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more)
+{
+    engine->admission.passive += (uint32_t) more;
+}
+
+/* ---- dropped datagrams ---- */
+
+/* Shows dropped datagrams in the log, for debugging. */
+
+/* For engine->drops. NULL if config.log wants no details, or without memory: nothing is shown. */
+btl_ib_drops_t *btl_ib_drops_new(const btl_ib_engine_t *engine);
+
+/* The rest may be called only where engine->drops is set. */
+
+/* Prints the lines that wait, and frees engine->drops. */
+void btl_ib_drops_end(btl_ib_engine_t *engine);
+
+/* A datagram was taken in or dropped. Each drop counter that grew since the last call gets a line,
+ * 20 a second at most; in progress by the thread it waits for the application's own. Call it before
+ * the datagram's buffer is reposted. */
+void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* In each turn of the application's own progress: print the lines that wait, and how many datagrams
+ * have none. */
+void btl_ib_drops_turn(btl_ib_engine_t *engine);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_credit.h"
+
+#include "btl_ib_list.h"
+
+/* A transport's receive buffers, in the unit in which they are shared among queues and peers. */
+enum { WHOLE = 1 << 24 };
+
+/* Credits that each busy peer keeps, however many there are. */
+enum { LEAST = 16 };
+
+/* What one datagram of up to `size` bytes takes of a transport's receive buffers, in units of
+ * 1/WHOLE. */
+static uint32_t part_of(const btl_ib_transport_t *transport, uint32_t size)
+{
+    const uint32_t depth = transport->ops->rx_depth != NULL
+                               ? transport->ops->rx_depth(transport, size)
+                               : transport->attr.rx_depth;
+
+    return depth < WHOLE ? WHOLE / (depth > 0 ? depth : 1) : 1;
+}
+
+void btl_ib_credit_share(btl_ib_credit_pool_t *pools, const btl_ib_queue_table_t *queues,
+                         const btl_ib_transport_t *transport)
+{
+    uint64_t each = 0; /* what one datagram of each queue takes */
+
+    for (uint32_t i = 0; i < queues->count; i++) {
+        each += part_of(transport, queues->q[i].size);
+    }
+    for (uint32_t i = 0; i < queues->count; i++) {
+        const uint32_t part = part_of(transport, queues->q[i].size);
+        const uint64_t all = transport->attr.queue_buffers ? part : each;
+        pools[i].depth = all < WHOLE ? WHOLE / all * part : part;
+    }
+}
+
+uint32_t btl_ib_credit_cost(const btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                            const btl_ib_transport_t *transport, uint32_t most, uint32_t largest)
+{
+    const uint32_t part = part_of(transport, btl_ib_min_u32(queue->size, largest));
+
+    return most == 0 ? part : btl_ib_max_u32(part, (uint32_t) ((pool->depth + most - 1) / most));
+}
+
+/* The grant changed: if it is smaller than the queue, low watermark and window shrink in
+ * proportion, the watermark below the grant. Computed here, not for each segment. */
+static void proportion(btl_ib_credit_t *credit, const btl_ib_queue_t *queue)
+{
+    const uint64_t grant = credit->grant;
+
+    credit->batch = (uint32_t) (grant - queue->low * grant / queue->num);
+    credit->bank = (uint32_t) (queue->window * grant / queue->num);
+}
+
+/* The credits that each busy peer may have of the pool. */
+static uint32_t share_of(const btl_ib_credit_t *credit, const btl_ib_credit_pool_t *pool,
+                         const btl_ib_queue_t *queue)
+{
+    const uint32_t least = btl_ib_credit_initial(queue, btl_ib_min_u32(queue->init, LEAST));
+    const uint64_t share = pool->depth == 0 ? queue->num : pool->depth / pool->busy / credit->cost;
+
+    return share < queue->num ? btl_ib_max_u32((uint32_t) share, least) : queue->num;
+}
+
+void btl_ib_credit_init(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                        const btl_ib_queue_t *queue, uint32_t init, uint32_t first_seq,
+                        uint32_t cost)
+{
+    uint32_t grant = btl_ib_credit_initial(queue, init);
+
+    *credit = (btl_ib_credit_t){
+        .grant = grant,
+        .limit = first_seq + grant,
+        .told = first_seq + grant,
+        .cost = cost,
+    };
+    proportion(credit, queue);
+    pool->granted += (uint64_t) grant * cost;
+}
+
+void btl_ib_credit_fini(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
+{
+    btl_ib_credit_rest(credit, pool);
+    pool->granted -= (uint64_t) credit->grant * credit->cost;
+    credit->grant = 0;
+}
+
+void btl_ib_credit_rest(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool)
+{
+    pool->busy -= credit->busy;
+    credit->busy = false;
+}
+
+static void repost(btl_ib_credit_t *credit)
+{
+    credit->limit += credit->used;
+    credit->used = 0;
+}
+
+/* A batch of buffers was used: repost it, and let the grant follow the peer's share. */
+static void review(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool, const btl_ib_queue_t *queue,
+                   bool gap)
+{
+    credit->since = 0;
+    pool->busy += !credit->busy;
+    credit->busy = true;
+    const uint32_t share = share_of(credit, pool, queue);
+    if (credit->grant > share && !gap) {
+        /* Credits above the share return to the pool as they are used. */
+        const uint32_t less = btl_ib_min_u32(credit->grant - share, credit->used);
+        credit->grant -= less;
+        credit->used -= less;
+        pool->granted -= (uint64_t) less * credit->cost;
+    }
+    repost(credit);
+    if (credit->grant < share) {
+        /* Double the grant, as far as share and pool allow. */
+        uint32_t more = btl_ib_min_u32(credit->grant, share - credit->grant);
+        if (pool->depth != 0) {
+            const uint64_t left = pool->depth > pool->granted ? pool->depth - pool->granted : 0;
+            more = btl_ib_min_u32((uint32_t) (left / credit->cost), more);
+        }
+        credit->grant += more;
+        credit->limit += more;
+        pool->granted += (uint64_t) more * credit->cost;
+    }
+    credit->over = credit->grant > share;
+    proportion(credit, queue);
+}
+
+void btl_ib_credit_use_batch(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                             const btl_ib_queue_t *queue, uint32_t count, bool gap)
+{
+    while (credit->since + count >= credit->batch) {
+        const uint32_t n = credit->since < credit->batch ? credit->batch - credit->since : 1;
+        credit->used += n;
+        credit->since += n;
+        count -= n;
+        review(credit, pool, queue, gap);
+        if (count == 0) {
+            return;
+        }
+    }
+    credit->used += count;
+    credit->since += count;
+}
+
+void btl_ib_credit_give_back(btl_ib_credit_t *credit, btl_ib_credit_pool_t *pool,
+                             const btl_ib_queue_t *queue, uint32_t count)
+{
+    credit->grant -= count;
+    pool->granted -= (uint64_t) count * credit->cost;
+    proportion(credit, queue);
+    if (credit->used >= credit->batch) {
+        repost(credit);
+    }
+}
+
+bool btl_ib_credit_due(const btl_ib_credit_t *credit, uint32_t some, bool soon)
+{
+    uint32_t enough = credit->bank;
+    const uint32_t more = credit->over ? 0 : credit->used; /* what telling would free */
+    const uint32_t banked = credit->limit + more - credit->told;
+    /* The peer has no credit left once all that it holds is what it was not told of. */
+    const uint32_t outstanding = credit->grant - credit->used + more;
+
+    if (!credit->over) {
+        some = btl_ib_min_u32(some, credit->grant - credit->grant / 4);
+        enough = btl_ib_max_u32(enough, btl_ib_max_u32(credit->batch, some));
+    }
+    return banked > 0 && ((banked >= enough && !soon) || banked >= outstanding);
+}

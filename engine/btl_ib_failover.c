@@ -1,0 +1,569 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_failover.h"
+
+#include "btl_ib_transmit.h"
+#include "btl_ib_address_send.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_path.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- failover ---- */
+
+/*
+ * A connection goes on by another rail when its own fails. Its id, tokens, windows, credits and
+ * queues remain those of the two rails that it joins. Only the route of its datagrams changes, to
+ * the two rails of another connection with the same process. No message is needed for that: a
+ * process that gets a valid datagram of a connection by another route than before answers by that
+ * route.
+ */
+
+/* us: two processes that chose different routes at the same time agree within that time */
+enum { DECIDED = 1000 * 1000 };
+
+void btl_ib_failover_validated(btl_ib_conn_t *conn)
+{
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_validated, BTL_IB_CAUSE_none, 1);
+    btl_ib_recovery_unblocked(&conn->recovery);
+    btl_ib_conn_ready(conn);
+    /* The peer is there: probe its pairs of rails that are not validated soon. */
+    for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (other != conn && !other->validation.valid) {
+            btl_ib_recovery_begin_row(&other->recovery);
+            btl_ib_recovery_arm(other);
+        }
+    }
+}
+
+void btl_ib_failover_introduce(const btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = btl_ib_route_is_own(conn) ? NULL : btl_ib_route_carrier(conn);
+
+    if (carries != NULL && !carries->identity.bound && btl_ib_route_is_own(carries)) {
+        btl_ib_ack_send(carries, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+/* Use the two rails that `other` joins, or (NULL) its own again. Segments that are too large for
+ * them are refragmented. All in flight is sent again: it may be lost, and the peer recognises what
+ * is not. */
+static bool take_route_of(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    const btl_ib_transport_t *before = conn->route.via->transport;
+
+    if (!btl_ib_route_take(conn, other)) {
+        return false;
+    }
+    BTL_IB_LOG(conn->engine, 1, "peer %u.%u: what went by %s goes on by %s",
+               BTL_IB_NAME_ARGS(conn->identity.name), before->name,
+               conn->route.via->transport->name);
+    conn->engine->count.failovers++;
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_moved, BTL_IB_CAUSE_none, 1);
+    btl_ib_pmtud_moved(conn, other);
+    btl_ib_validation_moved(conn);
+    btl_ib_recovery_moved(&conn->recovery, conn->engine->clock.now);
+    btl_ib_conn_begin_route(conn);
+    btl_ib_sentmap_lose_all(conn);
+    btl_ib_conn_ready(conn);
+    btl_ib_recovery_arm(conn);
+    return true;
+}
+
+/* Take the two rails of a connection with the same process: its own, or those of another. */
+static bool go_by(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    return take_route_of(conn, other == conn ? NULL : other);
+}
+
+/* Does the connection go by the two rails of `other`? */
+static bool goes_by(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    return other->rail == conn->route.via && other->route.address == conn->route.to;
+}
+
+/* How good the rails of a connection are as a route to its process. 3: validated and in use; 2:
+ * validated; 1: not validated; 0: refused. A rail that no connection uses any more was left for a
+ * reason. */
+static int worth(const btl_ib_conn_t *conn)
+{
+    if (btl_ib_validation_refuses(conn)) {
+        return 0;
+    }
+    return !conn->validation.valid ? 1 : btl_ib_route_is_own(conn) ? 3 : 2;
+}
+
+/* Let the peer answer by the new route. */
+static void tell(btl_ib_conn_t *conn)
+{
+    if (conn->identity.bound || conn->identity.contacted) {
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    }
+}
+
+/* Take a route of that worth, if there is any but the present one. */
+static bool go_by_worth(btl_ib_conn_t *conn, int wanted)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t present = conn->route.via->index;
+
+    for (uint32_t i = 1; i <= engine->rail_count; i++) {
+        const uint32_t next = (present + i) % engine->rail_count;
+        for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+            if (other->rail->index == next && !goes_by(conn, other) && worth(other) == wanted
+                && go_by(conn, other)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Take the best route worth `least` or more. 0 is for a device that failed or a port that is down:
+ * nothing goes by it at all. Among equals the next rail comes first, so that the connections of a
+ * failed rail spread over the others. */
+static bool go_on(btl_ib_conn_t *conn, int least)
+{
+    for (int wanted = 3; wanted >= least; wanted--) {
+        if (go_by_worth(conn, wanted)) {
+            btl_ib_failover_introduce(conn);
+            tell(conn);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_failover(btl_ib_conn_t *conn)
+{
+    return go_on(conn, 0);
+}
+
+void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const btl_ib_conn_t *other = btl_ib_route_by_rail(rail, conn->identity.name, from);
+
+    if (!btl_ib_rail_usable(conn->rail) && rail != conn->rail && other != NULL) {
+        (void) go_by(conn, other);
+    }
+}
+
+void btl_ib_failover_try(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (!engine->turn.async && engine->ops->alternatives != NULL && !conn->draining
+        && btl_ib_validation_tries(conn)) {
+        engine->ops->alternatives(engine->ops_context, conn);
+    }
+}
+
+/* The present route is refused: take another that is not. False if there is none. */
+static bool failover_refused(btl_ib_conn_t *conn)
+{
+    btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
+
+    btl_ib_failover_try(conn);
+    if (carries != NULL) {
+        btl_ib_validation_refused(carries);
+    }
+    if (!go_on(conn, 1)) {
+        return false;
+    }
+    btl_ib_recovery_refusals_over(&conn->recovery);
+    return true;
+}
+
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    bool late = conn->ack.echo_valid && !btl_ib_seq_before(conn->ack.echo, stamp)
+                && engine->clock.now - conn->ack.echo_at <= BTL_IB_STAMP_AGE;
+    bool ours = engine->config.name < conn->identity.name && conn->route.moved_at != 0
+                && btl_ib_rail_usable(conn->route.via)
+                && engine->clock.now - conn->route.moved_at < DECIDED;
+
+    if (!btl_ib_rail_usable(rail) || late || ours) {
+        return;
+    }
+    /* What we send by that rail may be refused although the peer's datagrams come by it. */
+    const btl_ib_conn_t *pair = btl_ib_route_owns(conn, rail, from)
+                                    ? conn
+                                    : btl_ib_route_by_rail(rail, conn->identity.name, from);
+    if (pair != NULL && !goes_by(conn, pair) && !btl_ib_validation_refuses(pair)) {
+        go_by(conn, pair);
+    }
+}
+
+/* Only this datagram takes the connection's own route. If the peer gets it, it follows, and so do
+ * we when it answers. */
+static void ask_by_own(btl_ib_conn_t *conn)
+{
+    const btl_ib_route_t before = conn->route;
+
+    btl_ib_route_by_own(conn);
+    btl_ib_validation_asked(conn);
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    btl_ib_route_restore(conn, &before);
+}
+
+void btl_ib_failover_home(btl_ib_conn_t *conn)
+{
+    btl_ib_route_retry(conn);
+    if (btl_ib_route_is_own(conn) || !btl_ib_route_has_own(conn)) {
+        return;
+    }
+    /* Where our rail is now the peer may not know: then it asks. */
+    if (conn->rail->generation == 0 || !btl_ib_address_send(conn)) {
+        ask_by_own(conn);
+    }
+}
+
+bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return view->where.proof
+           == btl_ib_token_of_address(&conn->engine->config.secret, view->token,
+                                      view->where.generation, view->payload, view->size);
+}
+
+void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->where.generation < conn->route.generation) { /* late */
+        return;
+    }
+    if (view->where.generation > conn->route.generation) {
+        btl_ib_offload_device_failed(conn, ENODEV); /* the peer's; it uses the address up to now */
+        btl_ib_offload_disable(conn);
+        if (!btl_ib_route_replace(conn, view)) {
+            return;
+        }
+        btl_ib_validation_renew(conn);
+        BTL_IB_LOG(conn->engine, 1, "peer %u.%u: its rail %u is at another address now",
+                   BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.remote_rail);
+    }
+    if (btl_ib_route_has_own(conn)) {
+        ask_by_own(conn);
+    }
+}
+
+void btl_ib_failover_ask(btl_ib_conn_t *conn)
+{
+    for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (goes_by(conn, other)) {
+            continue;
+        }
+        if (btl_ib_route_is_own(other)) {
+            btl_ib_ack_send(other, BTL_IB_FLAG_ACK_NOW);
+        } else if (btl_ib_route_has_own(other)) {
+            ask_by_own(other);
+        }
+    }
+}
+
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
+{
+    for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
+        if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->recovery.heard_at > since
+            && !btl_ib_validation_refuses(other) && go_by(conn, other)) {
+            tell(conn);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- rail ---- */
+
+/*
+ * What transports say of peers and of themselves, besides datagrams.
+ *
+ * A device that failed is gone until the user puts another transport in its place. A port that is
+ * down may come up again: its connections go on by other rails or, where there is none, wait, as
+ * behind a network that loses everything. When it is up they go back. A port that stays down for
+ * `down_limit`, or lacks more than its link, counts as failed: nobody waits for it any more. But
+ * its transport is still asked, and when it is back it is used again as after any other time down.
+ */
+
+/* The next connection after `after` that is open and goes by a rail, to any address if `from` is
+ * unknown. After one was killed the search must begin from the start: the callback may have changed
+ * everything. */
+static btl_ib_conn_t *living(const btl_ib_rail_t *rail, btl_ib_addr_t from, btl_ib_list_t *after)
+{
+    const btl_ib_list_t *conns = &rail->engine->conns;
+
+    for (btl_ib_list_t *item = after != NULL ? btl_ib_list_next(conns, after)
+                                             : btl_ib_list_first(conns);
+         item != NULL; item = btl_ib_list_next(conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        if (conn->route.via == rail && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.to == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * The route of a connection is refused. It takes another route if there is one: at once if this one
+ * was never validated, else when refusals are believed. Only a peer that is refused by all routes
+ * is dead. Returns false if it is: the callback may have changed everything.
+ */
+static bool refused_one(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_unreachable(conn, ECONNREFUSED);
+    if (conn->draining) {
+        btl_ib_conn_reset(conn);
+        return true;
+    }
+    const bool leaves = btl_ib_validation_refused_again(conn);
+    const bool dead = btl_ib_recovery_refused(&conn->recovery, conn->engine->clock.now);
+    if (!leaves && btl_ib_validation_is_valid(conn)) {
+        return true;
+    }
+    if (failover_refused(conn) || !dead || conn->engine->turn.async) {
+        return true;
+    }
+    /* A process of another job that has nothing to wait for may leave when it likes: that is no
+     * death. It may also be there still and have something for us, so its connection stays. */
+    if (conn->identity.name >> 32 != conn->engine->config.name >> 32
+        && btl_ib_conn_is_quiet(conn)) {
+        return true;
+    }
+    btl_ib_conn_kill(conn, BTL_IB_DEATH_REFUSED);
+    return false;
+}
+
+/* Connections that left this route because of refusals, and have probed it again. */
+static void refused_still(const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (conn->rail == rail && conn->route.address == from && !btl_ib_route_is_own(conn)
+            && conn->validation.refused_at != 0) {
+            btl_ib_validation_refused(conn);
+        }
+    }
+}
+
+/* The host at `from` says that nobody is there. */
+static void refused(btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    if (from == BTL_IB_ADDR_UNKNOWN) {
+        return;
+    }
+    refused_still(rail, from);
+    btl_ib_conn_t *conn = living(rail, from, NULL);
+    while (conn != NULL) {
+        btl_ib_list_t *after = &conn->all;
+        conn = living(rail, from, refused_one(conn) ? after : NULL);
+    }
+}
+
+static bool list_has_atomics(const btl_ib_list_t *ops)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_op_t, op, ops, out.link) {
+        if (op->kind == BTL_IB_OP_ATOMIC) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Atomics that the device executes, or is to execute: nobody else can. */
+static bool has_atomics(const btl_ib_conn_t *conn)
+{
+    return list_has_atomics(&conn->offload.running) || list_has_atomics(&conn->offload.waiting);
+}
+
+/* Give up the one-sided operations of the device, of whatever connection. If the device may come
+ * back (`down`) only those of connections that go by other rails, and not if there are atomics
+ * among them: they would fail, because nobody would know whether they were executed. */
+static void withdraw_operations(const btl_ib_rail_t *rail, bool down)
+{
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (conn->rail == rail && btl_ib_conn_alive(conn)
+            && (!down || (conn->route.via != rail && !has_atomics(conn)))) {
+            btl_ib_offload_device_failed(conn, rail->health.error);
+        }
+    }
+}
+
+/* The device cannot be used: move its connections to others. Returns how many moved, in *left how
+ * many cannot. Connections with the own process are bound to this device and lead to no peer. */
+static uint32_t evacuate(const btl_ib_rail_t *rail, uint32_t *left)
+{
+    uint32_t moved = 0;
+    btl_ib_conn_t *conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL);
+
+    *left = 0;
+    while (conn != NULL) {
+        btl_ib_conn_t *next = living(rail, BTL_IB_ADDR_UNKNOWN, &conn->all);
+        if (conn->identity.name != rail->engine->config.name) {
+            const bool goes_on = btl_ib_failover(conn);
+            moved += goes_on;
+            *left += !goes_on;
+        }
+        conn = next;
+    }
+    return moved;
+}
+
+void btl_ib_rail_report_failure(btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_conn_t *conn;
+
+    rail->health.reported = true;
+    if (engine->ops->rail_failed != NULL) {
+        engine->ops->rail_failed(engine->ops_context, rail->index, rail->health.error,
+                                 rail->health.moved, rail->health.left);
+    }
+    while ((conn = living(rail, BTL_IB_ADDR_UNKNOWN, NULL)) != NULL) {
+        btl_ib_conn_kill(conn, BTL_IB_DEATH_DEVICE);
+    }
+}
+
+/* The device failed; it may come back if `returns`. Returns as btl_ib_rail_event(). */
+static bool failed(btl_ib_rail_t *rail, int error, bool returns)
+{
+    const uint32_t before = rail->health.down ? rail->health.moved : 0;
+
+    BTL_IB_LOG(rail->engine, 1, "%s: the device failed: %s", rail->transport->name,
+               strerror(error));
+    rail->health.down = returns;
+    rail->health.error = error;
+    if (rail->health.failed) {
+        return !rail->health.reported;
+    }
+    rail->health.failed = true;
+    withdraw_operations(rail, false);
+    rail->health.moved = before + evacuate(rail, &rail->health.left);
+    if (!rail->engine->turn.async) {
+        btl_ib_rail_report_failure(rail);
+    }
+    return !rail->health.reported;
+}
+
+/* ---- ports ---- */
+
+/* If some connections have to wait, perhaps for long, the log says so at level 0. They wait for a
+ * link only: who lost its address may never have it again. Returns as btl_ib_rail_event(). */
+static bool went_down(btl_ib_rail_t *rail, int error)
+{
+    if (rail->health.down) {
+        return false;
+    }
+    if (error != ENETDOWN) {
+        return failed(rail, error, true);
+    }
+    rail->health.down = true;
+    rail->health.down_since = rail->engine->clock.awake;
+    rail->health.error = error;
+    rail->health.moved = evacuate(rail, &rail->health.left);
+    withdraw_operations(rail, true);
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 ? 0 : 1,
+               "%s: the port is down (%s): %u connections go on by other devices, %u wait for it",
+               rail->transport->name, strerror(error), rail->health.moved, rail->health.left);
+    return false;
+}
+
+/* Connections that still go by it have lost what they sent since it went down; those whose present
+ * rail is not usable may go by it; those whose own rail it is probe it. */
+static void use_again(btl_ib_rail_t *rail)
+{
+    rail->health = (btl_ib_rail_health_t){0};
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (!btl_ib_conn_alive(conn)) {
+            continue;
+        }
+        if (conn->route.via == rail) {
+            btl_ib_recovery_broken(conn);
+        } else if (!btl_ib_rail_usable(conn->route.via)) {
+            (void) btl_ib_failover(conn);
+        } else if (conn->rail == rail) {
+            btl_ib_failover_home(conn);
+        }
+    }
+}
+
+/* The port is up again. */
+static void came_up(btl_ib_rail_t *rail)
+{
+    if (!rail->health.down) {
+        return;
+    }
+    BTL_IB_LOG(rail->engine, rail->health.left > 0 || rail->health.failed ? 0 : 1,
+               "%s: the port is up again", rail->transport->name);
+    use_again(rail);
+}
+
+void btl_ib_rail_replaced(btl_ib_rail_t *rail)
+{
+    BTL_IB_LOG(rail->engine, 0, "%s: the device that failed is there again, and is used",
+               rail->transport->name);
+    rail->engine->count.replaced++;
+    BTL_IB_LIST_FOREACH (btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (conn->rail == rail) {
+            btl_ib_offload_disable(conn);
+            btl_ib_validation_renew(conn);
+        }
+    }
+    use_again(rail);
+}
+
+bool btl_ib_rail_check_down(btl_ib_rail_t *rail)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+
+    return rail->health.down && engine->config.down_limit != 0
+           && engine->clock.awake - rail->health.down_since >= engine->config.down_limit
+           && failed(rail, rail->health.error, true);
+}
+
+bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_conn_t *conn = NULL;
+
+    if ((event->type == BTL_IB_EVENT_REFUSED || event->type == BTL_IB_EVENT_UNREACHABLE
+         || event->type == BTL_IB_EVENT_PATH_MTU)
+        && !btl_ib_icmp_is_genuine(rail, event)) {
+        return false;
+    }
+    switch (event->type) {
+    case BTL_IB_EVENT_REFUSED:
+        refused(rail, event->from);
+        break;
+    case BTL_IB_EVENT_BROKEN: /* a connection of the transport's to that address ended */
+    case BTL_IB_EVENT_UNREACHABLE:
+    case BTL_IB_EVENT_PATH_MTU:
+        while ((conn = living(rail, event->from, conn != NULL ? &conn->all : NULL)) != NULL) {
+            if (event->type == BTL_IB_EVENT_BROKEN) {
+                btl_ib_recovery_broken(conn);
+            } else if (event->type == BTL_IB_EVENT_UNREACHABLE) {
+                btl_ib_validation_unreachable(conn, event->error);
+            } else {
+                btl_ib_pmtud_narrowed(conn, event->size);
+            }
+        }
+        break;
+    case BTL_IB_EVENT_DOWN:
+        return went_down(rail, event->error);
+    case BTL_IB_EVENT_UP:
+        came_up(rail);
+        break;
+    default:
+        return failed(rail, event->error, false);
+    }
+    return false;
+}

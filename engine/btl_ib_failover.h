@@ -1,0 +1,80 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Rails that fail or come back, and connections that go on by others. */
+
+#ifndef BTL_IB_FAILOVER_H
+#define BTL_IB_FAILOVER_H
+
+#include "btl_ib_state.h"
+
+/* ---- failover ---- */
+
+/* Moves a connection to another rail when its own fails, and back. */
+
+/* Something came from the peer by the connection's own two rails for the first time. What waited
+ * for that may leave. Pairs of rails to the same peer that are not validated are probed again, with
+ * short intervals. */
+void btl_ib_failover_validated(btl_ib_conn_t *conn);
+
+/* The peer does not answer, or is refused: let the user make connections by other pairs of rails
+ * that may lead to it, once, unless this is progress by the thread. */
+void btl_ib_failover_try(btl_ib_conn_t *conn);
+
+/* If its datagrams go by the rails of another connection, and the peer may not know that connection
+ * yet: let it introduce itself. */
+void btl_ib_failover_introduce(const btl_ib_conn_t *conn);
+
+/* Go on by another rail by which there is a connection with the same process, and tell the peer.
+ * False if none carries what is in flight. Runs no callback. */
+bool btl_ib_failover(btl_ib_conn_t *conn);
+
+/* A peer made this connection, for a rail that cannot be used here, by a datagram from `from` that
+ * came by `rail`: it goes by that one. */
+void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
+
+/* The same, if another connection heard the peer's process after `since` (engine->clock.awake). */
+bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
+
+/* Ask the same process for a sign of life by all other rails. */
+void btl_ib_failover_ask(btl_ib_conn_t *conn);
+
+/* Probe the connection's own route, if it uses another: does it work again? A peer that may not
+ * know where our rail is now is told so by the present route, and probes it. */
+void btl_ib_failover_home(btl_ib_conn_t *conn);
+
+/* Is this ADDRESS of the peer, and of nobody who saw others? */
+bool btl_ib_failover_is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The peer tells where its rail is now: probe that. If it is news, devices execute no
+ * operations any more. */
+void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A valid datagram with time stamp `stamp` came by another route than the one in use. If it is not
+ * late, the peer's route is ours from now on. */
+void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
+                            uint32_t stamp);
+
+/* ---- rail ---- */
+
+/* Handles what transports say of peers, and of the device itself. Writes rail->health. */
+
+/* Handle an event that is neither a datagram nor the end of a send or operation. True if the device
+ * failed and btl_ib_rail_report_failure() is still to be called, because this is progress by the
+ * thread. */
+bool btl_ib_rail_event(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+/* Another transport is in the place of the one that failed: connections go by it again. Peers are
+ * told, by other rails, where it is. */
+void btl_ib_rail_replaced(btl_ib_rail_t *rail);
+
+/* Has a port been down for too long? Then the device counts as failed. Returns as above. */
+bool btl_ib_rail_check_down(btl_ib_rail_t *rail);
+
+/* A device failed: report it, and end the connections that could not go on. Not in progress by the
+ * thread. */
+void btl_ib_rail_report_failure(btl_ib_rail_t *rail);
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#ifndef BTL_IB_GUARD_H
+#define BTL_IB_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aead.h"
+#include "btl_ib_counters.h"
+
+/* ---- replay ---- */
+
+/*
+ * Replay protection: which numbered datagrams arrived already. A bitmap that slides with the
+ * highest number (RFC 4303, 3.4.3), in a ring of words, so that sliding clears only new words (RFC
+ * 6479). Numbers begin with 1. What is older than the window counts as received.
+ */
+
+/* One word is always partly ahead of the window. */
+#define BTL_IB_REPLAY_WORDS 33u
+/* More than a network reorders. What is older is treated as lost. */
+#define BTL_IB_REPLAY_WINDOW ((BTL_IB_REPLAY_WORDS - 1) * 64)
+
+typedef struct btl_ib_replay {
+    uint64_t highest; /* 0: none came */
+    uint64_t bits[BTL_IB_REPLAY_WORDS];
+} btl_ib_replay_t;
+
+static inline void btl_ib_replay_init(btl_ib_replay_t *replay)
+{
+    *replay = (btl_ib_replay_t){.highest = 0};
+}
+
+/* Is this number new? Changes nothing: the datagram is not known to be genuine yet. */
+static inline bool btl_ib_replay_fresh(const btl_ib_replay_t *replay, uint64_t number)
+{
+    if (number > replay->highest) {
+        return true;
+    }
+    return number != 0 && replay->highest - number < BTL_IB_REPLAY_WINDOW
+           && !(replay->bits[number / 64 % BTL_IB_REPLAY_WORDS] >> number % 64 & 1);
+}
+
+/* A new, genuine datagram arrived. */
+static inline void btl_ib_replay_mark(btl_ib_replay_t *replay, uint64_t number)
+{
+    if (number > replay->highest) {
+        uint64_t words = number / 64 - replay->highest / 64;
+        words = words < BTL_IB_REPLAY_WORDS ? words : BTL_IB_REPLAY_WORDS;
+        for (uint64_t i = 0; i < words; i++) {
+            replay->bits[(number / 64 - i) % BTL_IB_REPLAY_WORDS] = 0;
+        }
+        replay->highest = number;
+    }
+    replay->bits[number / 64 % BTL_IB_REPLAY_WORDS] |= UINT64_C(1) << number % 64;
+}
+
+/* ---- guard ---- */
+
+/*
+ * The guard: what protects datagrams on their way. Nothing, a checksum, or authentication with or
+ * without encryption. It is a trailer behind header and payload, made for each copy when it is sent
+ * and checked before anything in the datagram is believed:
+ *
+ *   header, ... payload | CRC-32C, 4 bytes little-endian              checksum
+ *   header, ... payload | number, 8 bytes little-endian | tag, 16     authentication
+ *
+ *    0               16                  (64 with CONNECT)
+ *   +---------------+------------------------------------+--------+-----+
+ *   | in the clear  | encrypted, if that is asked for    | number | tag |
+ *   +---------------+------------------------------------+--------+-----+
+ *    what finds the connection: up to the token, with CONNECT up to the end of its block
+ *
+ * The tag covers everything before it. A key belongs to one direction of one incarnation of a
+ * connection. Every datagram sent with it has a number of its own: a retransmission takes a new
+ * one, and the number of a datagram that the transport did not take is not used again. A key is
+ * used for 2^22 numbers: the upper bits of the number say which key of the series it is.
+ *
+ * All processes of a job use the same guard. It is published; a process with another one is
+ * unreachable.
+ */
+
+/* The numbers are part of the protocol (published in the modex). */
+typedef enum btl_ib_guard_kind {
+    BTL_IB_GUARD_NONE = 0,
+    BTL_IB_GUARD_CRC32C = 1,
+    BTL_IB_GUARD_INTEGRITY = 2, /* authenticated */
+    BTL_IB_GUARD_ENCRYPT = 3,   /* and encrypted */
+    BTL_IB_GUARD_KINDS,
+} btl_ib_guard_kind_t;
+
+/*
+ * How many numbers are used with one key: 2^22. That is below what GCM permits for the longest
+ * datagrams: RFC 9001, B.1.1, gives 2^23 of 64 KiB for an advantage of 2^-57.
+ */
+#define BTL_IB_GUARD_KEY_SHIFT 22
+
+/* Random, new for every start of a process, published like its secret. */
+typedef struct btl_ib_auth_key {
+    uint8_t bytes[32];
+} btl_ib_auth_key_t;
+
+/* Input from which the keys of one direction are derived. */
+typedef struct btl_ib_guard_path {
+    const btl_ib_auth_key_t *sender_key;
+    const btl_ib_auth_key_t *receiver_key;
+    uint64_t sender; /* names */
+    uint64_t receiver;
+    uint32_t epoch;     /* of the sender's incarnation */
+    uint32_t from_rail; /* the sender's */
+    uint32_t to_rail;
+} btl_ib_guard_path_t;
+
+/* The keys of one direction. */
+typedef struct btl_ib_guard_way {
+    bool begun;          /* the first key was made */
+    uint64_t generation; /* which key of the series `key` is */
+    btl_ib_aead_key_t key;
+    uint8_t secret[BTL_IB_AEAD_KEY_BYTES]; /* from which all keys of the series are derived */
+} btl_ib_guard_way_t;
+
+/* State of a connection, if the guard is keyed. */
+typedef struct btl_ib_guard_keys {
+    btl_ib_auth_key_t peer; /* what the peer published */
+    uint64_t number;        /* of the last datagram sealed */
+    btl_ib_guard_way_t tx;
+    btl_ib_guard_way_t rx;
+    btl_ib_replay_t replay;
+} btl_ib_guard_keys_t;
+
+typedef struct btl_ib_guard btl_ib_guard_t;
+
+typedef struct btl_ib_guard_ops {
+    const char *name; /* the value of the parameter that selects it */
+    uint32_t trailer; /* bytes, at most BTL_IB_TRAILER_MAX */
+    bool keyed;       /* opening needs the key of the sender, which must be found before */
+    bool apart;       /* sealed data differs from the original: needs a buffer of its own */
+
+    /* Neither of the two is called if there is no trailer.
+     *
+     * Seal the `size` bytes at `data` to `out`, trailer behind. `key` is NULL if not keyed; `out`
+     * equals `data` if not apart. False: it failed. */
+    bool (*seal)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                 const uint8_t *data, uint8_t *out, uint32_t size);
+
+    /* Is the trailer behind the `size` bytes at `data` correct? Decrypts in place; if not
+     * correct, the bytes are undefined. */
+    bool (*open)(const btl_ib_guard_t *guard, const btl_ib_aead_key_t *key, uint64_t number,
+                 uint8_t *data, uint32_t size);
+} btl_ib_guard_ops_t;
+
+struct btl_ib_guard {
+    const btl_ib_guard_ops_t *ops;
+    btl_ib_guard_kind_t kind;
+    bool crc_instruction; /* the processor has one for CRC-32C */
+    btl_ib_aead_t *aead;
+    btl_ib_counters_t *count;
+};
+
+/* The ops of a kind; NULL if there is no such kind. */
+const btl_ib_guard_ops_t *btl_ib_guard_ops(uint32_t kind);
+
+/*
+ * `kind` must be known to btl_ib_guard_ops(). `aead` may be NULL if it is not keyed. Drops are
+ * counted in *count.
+ */
+void btl_ib_guard_init(btl_ib_guard_t *guard, btl_ib_guard_kind_t kind, btl_ib_aead_t *aead,
+                       btl_ib_counters_t *count);
+
+/* The peer published `peer`; all else is zero. */
+static inline void btl_ib_guard_keys_init(btl_ib_guard_keys_t *keys, const btl_ib_auth_key_t *peer)
+{
+    keys->peer = *peer;
+}
+
+/* Another incarnation begins: it gets a new key for sending, so its numbers may start again, at the
+ * one after `number`. */
+static inline void btl_ib_guard_renew(btl_ib_guard_keys_t *keys, uint64_t number)
+{
+    keys->tx.begun = false;
+    keys->number = number;
+}
+
+/* An incarnation of the peer was accepted: its first datagram was opened by `way`, and has
+ * `number`. */
+void btl_ib_guard_accept(btl_ib_guard_keys_t *keys, const btl_ib_guard_way_t *way, uint64_t number);
+
+/* Make the first key of a direction. False: no memory; try again later. */
+bool btl_ib_guard_begin(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
+                        const btl_ib_guard_path_t *path);
+
+/* Seal the `size` bytes at `data` to `out` (see the ops). `keys` is NULL if the guard is not
+ * keyed, else keys->tx must have begun. False: no memory; the number is used up nevertheless. */
+bool btl_ib_guard_seal(const btl_ib_guard_t *guard, btl_ib_guard_keys_t *keys, const uint8_t *data,
+                       uint8_t *out, uint32_t size);
+
+/*
+ * Check the trailer behind the `size` bytes at `data` and decrypt them in place. `way` and `replay`
+ * are NULL if the guard is not keyed. For a first contact only `replay` is NULL; its number is
+ * marked later. False: not genuine or a replay (counted); nothing was changed but the bytes.
+ */
+bool btl_ib_guard_open(const btl_ib_guard_t *guard, btl_ib_guard_way_t *way,
+                       btl_ib_replay_t *replay, uint8_t *data, uint32_t size);
+
+/* The number in the trailer behind `size` bytes. Valid only after open(). */
+uint64_t btl_ib_guard_number(const uint8_t *data, uint32_t size);
+
+/* The smallest datagram that holds everything that cannot be split, trailer included. */
+uint32_t btl_ib_guard_datagram_min(btl_ib_guard_kind_t guard);
+
+#endif

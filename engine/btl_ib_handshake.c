@@ -1,0 +1,497 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_handshake.h"
+
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_transmit.h"
+#include "btl_ib_conn.h"
+#include "btl_ib_burst.h"
+#include "btl_ib_failover.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_input.h"
+#include "btl_ib_path.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_guard.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+
+#include <string.h>
+
+/* ---- first contact ---- */
+
+/*
+ * Finds the connection of a datagram: first contact, reopened connections, restarted processes.
+ *
+ * Every segment carries a CONNECT block until its sender knows that the peer has its id. So the
+ * first datagram can carry data, and the loss of any one of them loses nothing else. Both sides may
+ * begin at once: each finds the other's name in its table and takes the id from the block.
+ */
+
+/* Does it come from the peer's published address, as far as the transport can tell? Datagrams
+ * polled in one batch with a first contact came before its address was known. */
+static bool is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    const bool knows = rail->transport->attr.knows_source;
+
+    if (rail == conn->route.via && (from == conn->route.to || !knows)) {
+        return true;
+    }
+    if (rail == conn->rail && from == BTL_IB_ADDR_UNKNOWN
+        && conn->made_in == conn->engine->turn.batch) {
+        return true;
+    }
+    if ((knows && from == BTL_IB_ADDR_UNKNOWN) || !btl_ib_route_is_source(conn, rail, from)) {
+        conn->engine->count.dropped_source++;
+        return false;
+    }
+    return true;
+}
+
+/* Does this key open it? Only then can all of the datagram be parsed. True if no key is needed. */
+static bool opens(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival, btl_ib_guard_way_t *way,
+                  btl_ib_replay_t *replay)
+{
+    return btl_ib_guard_open(&engine->guard, way, replay, arrival->data, arrival->size)
+           && btl_ib_input_parse(engine, arrival);
+}
+
+/* Is this datagram, which has a good token, from the peer, and no replay? */
+static bool continues(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
+
+    return keys == NULL || opens(conn->engine, arrival, &keys->rx, &keys->replay);
+}
+
+/* Does it open with the key of an incarnation that is new to us, of a sender who published `key`?
+ * Changes nothing: bind_peer() keeps the key. */
+static bool introduces(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                       const btl_ib_auth_key_t *key)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_guard_path_t path = {
+        .sender_key = key,
+        .receiver_key = &engine->config.key,
+        .sender = view->connect.name,
+        .receiver = engine->config.name,
+        .epoch = view->connect.epoch,
+        .from_rail = view->connect.from_rail,
+        .to_rail = view->connect.to_rail,
+    };
+
+    if (!engine->guard.ops->keyed) {
+        return true;
+    }
+    if (!btl_ib_guard_begin(&engine->guard, &arrival->way, &path)) {
+        engine->count.refused_no_memory++;
+        return false;
+    }
+    return opens(engine, arrival, &arrival->way, NULL);
+}
+
+/* The same, of a peer that we have a connection with. */
+static bool introduces_peer(btl_ib_conn_t *conn, btl_ib_arrival_t *arrival)
+{
+    return conn->identity.keys == NULL
+           || introduces(conn->engine, arrival, &conn->identity.keys->peer);
+}
+
+/* From now on the peer is known by its id and token. If an earlier incarnation of the peer saw
+ * something of our present one, ours ends as well. */
+static btl_ib_conn_t *bind_peer(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (view->connect.floor != 0 && btl_ib_seq_before(conn->identity.epoch, view->connect.floor)) {
+        btl_ib_conn_reset(conn);
+    }
+    btl_ib_identity_bind(conn, arrival);
+    /* It may have had no room for data of an unknown sender: they go again without a long pause. */
+    btl_ib_recovery_begin_row(&conn->recovery);
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: connected, epoch %u here, %u there",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->identity.epoch,
+               conn->identity.peer_epoch);
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_bound, BTL_IB_CAUSE_none, 1);
+    return conn;
+}
+
+/* Ask the runtime who the sender is. True if token and key prove it, and this begins an
+ * incarnation; else it is counted. */
+static bool is_newcomer(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival,
+                        btl_ib_peer_info_t *info)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    memset(info, 0, sizeof(*info));
+    if (!engine->ops->lookup(engine->ops_context, view->connect.name, view->connect.to_rail,
+                             view->connect.from_rail, info)
+        || info->name != view->connect.name || info->rail != view->connect.from_rail) {
+        engine->count.dropped_unknown++;
+        return false;
+    }
+    if (!btl_ib_identity_proves(engine, view, &info->secret)) {
+        engine->count.dropped_token++;
+        return false;
+    }
+    if (btl_ib_identity_is_late(engine, view, &info->secret)
+        || btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return false;
+    }
+    return introduces(engine, arrival, &info->key);
+}
+
+/* May it come by this rail? If it names another one, only a sender that has a connection with us by
+ * this rail may. */
+static bool may_come_by(const btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (arrival->view.connect.to_rail == rail->index
+        || btl_ib_route_by_rail(rail, arrival->view.connect.name, arrival->from) != NULL) {
+        return true;
+    }
+    rail->engine->count.dropped_unknown++;
+    return false;
+}
+
+/* Say that it arrived, so that its sender waits and does not give us up: unless that incarnation
+ * ended here, which only our silence tells. */
+static void let_wait(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    if (!btl_ib_identity_has_ended(rail->engine, &arrival->view)) {
+        btl_ib_path_response_send(rail, arrival);
+    }
+}
+
+/* A connection that nobody here asked for, with the process of `info`. NULL: impossible. */
+static btl_ib_conn_t *make_passive(btl_ib_rail_t *home, const btl_ib_peer_info_t *info)
+{
+    btl_ib_engine_t *engine = home->engine;
+    btl_ib_conn_t *conn;
+
+    if (btl_ib_conn_make(engine, home, info, &conn) != 0) {
+        return NULL;
+    }
+    btl_ib_admission_passive(engine, 1);
+    engine->count.connections_passive++;
+    BTL_IB_LOG_DETAIL(engine, "peer %u.%u: passive: it came by itself, nobody has added it",
+                      BTL_IB_NAME_ARGS(conn->identity.name));
+    return conn;
+}
+
+/* A datagram with a peer's token came by rails by which there is no connection with that process:
+ * perhaps one that was given up here, which the peer does not know. All addresses that a process
+ * published are sources, and the answer must go by these rails as well: make such connections anew.
+ * The datagram is dropped, as its source was not known yet; it comes again. */
+static void make_path(const btl_ib_conn_t *conn, btl_ib_rail_t *rail)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const uint64_t name = conn->identity.name;
+    const btl_ib_secret_t secret = conn->identity.secret;
+    btl_ib_peer_info_t info;
+
+    /* the progress thread cannot ask the runtime */
+    if (engine->turn.async || !btl_ib_rail_usable(rail)) {
+        return;
+    }
+    for (uint32_t remote = 0; remote < engine->routes.remote; remote++) {
+        if (btl_ib_table_by_name(&engine->table, name, rail->index, remote) != NULL
+            || !btl_ib_admission_looks_for_path(engine)) {
+            continue;
+        }
+        memset(&info, 0, sizeof(info));
+        if (!engine->ops->lookup(engine->ops_context, name, rail->index, remote, &info)
+            || info.name != name || info.rail != remote
+            || memcmp(&info.secret, &secret, sizeof(secret)) != 0) {
+            continue;
+        }
+        btl_ib_conn_t *made = make_passive(rail, &info);
+        if (made != NULL) {
+            engine->ops->passive(engine->ops_context, made);
+        }
+    }
+}
+
+/* May this datagram, which has a good token, come from there? If not it is counted. */
+static bool comes_right(const btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                        const btl_ib_arrival_t *arrival)
+{
+    if (is_source(conn, rail, arrival->from)) {
+        return true;
+    }
+    make_path(conn, rail);
+    return false;
+}
+
+/* Look a sender up, and make the connection if it is who it says. It replaces `old`, whose process
+ * has ended then; NULL: none. */
+static btl_ib_conn_t *look_up(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival, btl_ib_conn_t *old)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    btl_ib_rail_t *home = engine->rails[arrival->view.connect.to_rail];
+    btl_ib_peer_info_t info;
+
+    /* the progress thread cannot ask the runtime */
+    if (engine->turn.async && !engine->admission.closed) {
+        if (btl_ib_admission_keep(rail, arrival)) {
+            let_wait(rail, arrival);
+        }
+        return NULL;
+    }
+    if (!btl_ib_admission_looks_up(engine, old != NULL)) {
+        engine->count.dropped_lookup++;
+        if (old == NULL && !engine->admission.closed && btl_ib_admission_responds(engine)) {
+            let_wait(rail, arrival);
+        }
+        return NULL;
+    }
+    if (!may_come_by(rail, arrival) || !is_newcomer(engine, arrival, &info)) {
+        return NULL;
+    }
+    if (old != NULL) {
+        btl_ib_conn_kill(old, BTL_IB_DEATH_RESTARTED);
+        if (btl_ib_table_by_name(&engine->table, info.name, home->index, info.rail) != NULL) {
+            /* made by the callback; the datagram will come again */
+            engine->count.dropped_stale++;
+            return NULL;
+        }
+    }
+    btl_ib_conn_t *conn = make_passive(home, &info);
+    if (conn == NULL) {
+        engine->count.dropped_lookup++;
+        return NULL;
+    }
+    bind_peer(conn, arrival);
+    btl_ib_failover_made(conn, rail, arrival->from);
+    engine->ops->passive(engine->ops_context, conn);
+    return conn;
+}
+
+/* The peer is heard for the first time; or its incarnation ended without our being told, and it
+ * begins a new one. */
+static btl_ib_conn_t *begin_anew(btl_ib_conn_t *conn, const btl_ib_arrival_t *arrival)
+{
+    if (conn->identity.bound) {
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: reopened", BTL_IB_NAME_ARGS(conn->identity.name));
+        if (conn->identity.peer_knows) { /* then it had data of this incarnation of ours */
+            btl_ib_conn_reset(conn);
+        } else {
+            btl_ib_conn_lose_peer(conn);
+        }
+    }
+    return bind_peer(conn, arrival);
+}
+
+/* A datagram that does not fit a connection as we know it must tell its sender. `named`: the
+ * connection that it names, NULL: none of ours. */
+static btl_ib_conn_t *by_connect(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival,
+                                 const btl_ib_conn_t *named)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (!(view->flags & BTL_IB_FLAG_CONNECT)) {
+        engine->count.dropped_token += named != NULL;
+        engine->count.dropped_unknown += named == NULL;
+        return NULL;
+    }
+    if (view->connect.to_rail >= engine->rail_count
+        || view->connect.from_rail >= BTL_IB_RAILS_MAX) {
+        engine->count.dropped_unknown++;
+        return NULL;
+    }
+    btl_ib_conn_t *conn = btl_ib_table_by_name(&engine->table, view->connect.name,
+                                               view->connect.to_rail, view->connect.from_rail);
+    if (conn == NULL) {
+        if (view->type == BTL_IB_TYPE_CLOSE) { /* it closes what was never opened here */
+            engine->count.dropped_unknown++;
+            return NULL;
+        }
+        return look_up(rail, arrival, NULL);
+    }
+    if (!btl_ib_identity_proves(engine, view, &conn->identity.secret)) {
+        return look_up(rail, arrival, conn);
+    }
+    if (!comes_right(conn, rail, arrival)) {
+        return NULL;
+    }
+    if (btl_ib_identity_is_impossible(engine, view)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    if (!conn->identity.bound && btl_ib_identity_is_late(engine, view, &conn->identity.secret)) {
+        /* Of an incarnation that ended here, and we have a new one: our CONNECT says so. */
+        if (introduces_peer(conn, arrival)) {
+            engine->count.dropped_stale++;
+            if (view->type != BTL_IB_TYPE_CLOSE) {
+                btl_ib_ack_send(conn, 0);
+            }
+        }
+        return NULL;
+    }
+    if (conn->identity.bound && view->connect.epoch == conn->identity.peer_epoch) {
+        return continues(conn, arrival) ? conn : NULL;
+    }
+    if (conn->identity.bound && btl_ib_seq_before(view->connect.epoch, conn->identity.peer_epoch)) {
+        engine->count.dropped_stale++;
+        return NULL;
+    }
+    return introduces_peer(conn, arrival) ? begin_anew(conn, arrival) : NULL;
+}
+
+/* Its sender has not heard of this incarnation of ours. What it acknowledges, and the stamp that it
+ * echoes, are of an earlier one, if any. Returns the connection if the datagram has more in it. */
+static btl_ib_conn_t *without_answers(btl_ib_conn_t *conn, btl_ib_rail_t *rail,
+                                      btl_ib_arrival_t *arrival)
+{
+    btl_ib_view_t *view = &arrival->view;
+
+    view->flags &= (uint8_t) ~(BTL_IB_FLAG_ACK | BTL_IB_FLAG_ECHO);
+    if (view->type != BTL_IB_TYPE_ACK) {
+        return conn;
+    }
+    conn->engine->count.dropped_stale++; /* its CONNECT was used, though */
+    btl_ib_recovery_heard(conn, view);
+    if (view->flags & BTL_IB_FLAG_ACK_NOW) { /* it asks whether we are there */
+        btl_ib_failover_follow(conn, rail, arrival->from, view->stamp);
+        btl_ib_ack_send(conn, 0);
+    }
+    return NULL;
+}
+
+/* A PATH_RESPONSE: a datagram of this connection got to the peer, which cannot find out now who
+ * sent it. */
+static void response(btl_ib_conn_t *conn, btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_counters_t *count = &rail->engine->count;
+
+    if (conn == NULL || !btl_ib_conn_alive(conn) || arrival->size != sizeof(btl_ib_wire_header_t)) {
+        count->dropped_unknown++;
+    } else if (!btl_ib_path_response_is_genuine(conn, &arrival->view)) {
+        count->dropped_token++;
+    } else if (conn->identity.peer_knows) { /* a late or repeated copy: the peer knows us by now */
+        count->dropped_stale++;
+    } else if (comes_right(conn, rail, arrival)) {
+        count->received_responses++;
+        btl_ib_validation_answered(conn);
+        btl_ib_recovery_responded(&conn->recovery, conn->engine->clock.awake);
+        if (btl_ib_route_owns(conn, rail, arrival->from) && btl_ib_validation_heard(conn)) {
+            btl_ib_failover_validated(conn);
+        }
+    }
+}
+
+/*
+ * The connection of a datagram. NULL (and counted) if it has none that we know, its token is wrong
+ * or its key does not open it. A valid first contact makes a passive connection. With a keyed guard
+ * the view has only what btl_ib_wire_peek() read, and is complete on return. What the datagram says
+ * of an earlier incarnation of ours is removed from the view.
+ */
+static btl_ib_conn_t *handshake_accept(btl_ib_rail_t *rail, btl_ib_arrival_t *arrival)
+{
+    const btl_ib_view_t *view = &arrival->view;
+    btl_ib_conn_t *conn =
+        view->connection == 0 ? NULL : btl_ib_table_by_id(&rail->engine->table, view->connection);
+
+    if (view->type == BTL_IB_TYPE_PATH_RESPONSE) {
+        response(conn, rail, arrival);
+        return NULL;
+    }
+    /* All datagrams name a connection of ours and have its token, but the first of an
+     * incarnation. */
+    if (conn == NULL || !btl_ib_conn_alive(conn) || !conn->identity.bound
+        || view->token != conn->identity.rx_token) {
+        conn = by_connect(rail, arrival, conn);
+    } else if (!comes_right(conn, rail, arrival) || !continues(conn, arrival)) {
+        conn = NULL;
+    }
+    if (conn == NULL) {
+        return NULL;
+    }
+    if (view->connection != conn->identity.id) {
+        return without_answers(conn, rail, arrival);
+    }
+    if (!conn->identity.peer_knows) {
+        btl_ib_identity_known(conn);
+        btl_ib_validation_answered(conn);
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_known, BTL_IB_CAUSE_none, 1);
+    }
+    return conn;
+}
+
+/* ---- arrival ---- */
+
+static bool is_told(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const bool genuine = btl_ib_failover_is_told(conn, view);
+
+    conn->engine->count.dropped_token += !genuine;
+    return genuine;
+}
+
+/* It was taken in, and ends something: the connection's incarnation, or an address of the peer. */
+static void end(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ADDRESS) {
+        btl_ib_failover_told(conn, view);
+        return;
+    }
+    /* It closed. What was acknowledged until now stays valid; this incarnation ends. */
+    conn->engine->count.connections_closed++;
+    BTL_IB_LOG(conn->engine, 10, "peer %u.%u: closed by the peer",
+               BTL_IB_NAME_ARGS(conn->identity.name));
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_peer_closed, BTL_IB_CAUSE_none, 1);
+    btl_ib_conn_reset(conn);
+}
+
+int btl_ib_recv(btl_ib_rail_t *rail, const btl_ib_event_t *event, int count)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    uint32_t trailer = engine->guard.ops->trailer;
+    btl_ib_arrival_t arrival;
+
+    engine->count.received_datagrams++;
+    rail->count.received_datagrams++;
+    if (event->size < trailer) {
+        engine->count.dropped_short++;
+        return 1;
+    }
+    arrival.data = event->data;
+    arrival.size = event->size - trailer;
+    arrival.from = event->from;
+    arrival.event = event;
+    btl_ib_burst_none(&arrival.view.more);
+    if (!btl_ib_input_look_at(engine, &arrival)) {
+        return 1;
+    }
+    btl_ib_conn_t *conn = handshake_accept(rail, &arrival);
+    btl_ib_view_t *view = &arrival.view;
+    if (conn == NULL) {
+        return 1;
+    }
+    const bool acks = btl_ib_ack_rx_is_new(conn, view);
+    const bool sequenced = btl_ib_type_is_sequenced(view->type);
+    if ((acks && !btl_ib_ack_rx_check(conn, view))
+        || (sequenced ? !btl_ib_input_check(conn, view, event->size)
+                      : view->type == BTL_IB_TYPE_ADDRESS && !is_told(conn, view))) {
+        return 1;
+    }
+    if (sequenced && count > 1) {
+        btl_ib_input_burst(conn, &arrival, (uint32_t) count - 1);
+    }
+    if (rail != conn->route.via
+        || (arrival.from != conn->route.to && arrival.from != BTL_IB_ADDR_UNKNOWN)) {
+        btl_ib_failover_follow(conn, rail, arrival.from, view->stamp);
+    }
+    if (btl_ib_route_owns(conn, rail, arrival.from) && btl_ib_validation_heard(conn)) {
+        btl_ib_failover_validated(conn);
+    }
+    if (btl_ib_input_take(conn, view, acks)) {
+        end(conn, view);
+    }
+    engine->count.received_datagrams += view->more.count;
+    rail->count.received_datagrams += view->more.count;
+    return 1 + (int) view->more.count;
+}

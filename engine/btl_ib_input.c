@@ -1,0 +1,485 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_input.h"
+
+#include "btl_ib_ack.h"
+#include "btl_ib_ack_rx.h"
+#include "btl_ib_burst.h"
+#include "btl_ib_initiator.h"
+#include "btl_ib_list.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_state.h"
+#include "btl_ib_target.h"
+#include "btl_ib_path.h"
+
+#include <string.h>
+
+/* Is it BTL_IB_WIRE_OK? Other results are counted. */
+static bool is_well_formed(btl_ib_counters_t *count, btl_ib_wire_error_t error)
+{
+    switch (error) {
+    case BTL_IB_WIRE_OK:
+        return true;
+    case BTL_IB_WIRE_SHORT:
+        count->dropped_short++;
+        break;
+    case BTL_IB_WIRE_VERSION_UNKNOWN:
+        count->dropped_version++;
+        break;
+    case BTL_IB_WIRE_TYPE_UNKNOWN:
+        count->dropped_type++;
+        break;
+    case BTL_IB_WIRE_CHUNK_WRONG:
+        count->dropped_chunk++;
+        break;
+    case BTL_IB_WIRE_ACK_WRONG:
+        count->dropped_ack++;
+        break;
+    case BTL_IB_WIRE_OP_WRONG:
+        count->dropped_op++;
+        break;
+    default:
+        count->dropped_length++;
+        break;
+    }
+    return false;
+}
+
+bool btl_ib_input_check(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint32_t datagram)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    const btl_ib_queue_table_t *queues = &conn->rail->queues;
+
+    if (view->space >= queues->count || datagram > queues->q[view->space].size) {
+        count->dropped_channel++;
+        return false;
+    }
+    if (view->tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+        return false;
+    }
+    const btl_ib_queue_t *queue = &queues->q[view->space];
+    const btl_ib_rx_space_t *rx = &conn->rx[view->space];
+    bool beyond =
+        queue->type == BTL_IB_QUEUE_PER_PEER && !btl_ib_seq_before(view->seq, rx->credit.limit);
+    if (beyond || btl_ib_rx_window_classify(&rx->window, view->seq) == BTL_IB_SEQ_OUTSIDE) {
+        count->dropped_sequence++;
+        return false;
+    }
+    return true;
+}
+
+/* What was retransmitted, introduces its sender or asks for an acknowledgement is looked at by
+ * itself. So is everything where a gap is open, a datagram has a trailer, or segments were refused
+ * or came in parts. */
+static bool is_plain(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const uint8_t unusual = BTL_IB_FLAG_CONNECT | BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN;
+    const btl_ib_rx_window_t *window = &conn->rx[view->space].window;
+
+    return (view->flags & unusual) == 0 && window->above == 0 && view->seq == window->next
+           && conn->engine->guard.ops->trailer == 0 && !conn->rnr.any
+           && btl_ib_list_empty(&conn->input.parts);
+}
+
+void btl_ib_input_burst(const btl_ib_conn_t *conn, btl_ib_arrival_t *arrival, uint32_t events)
+{
+    const btl_ib_view_t *view = &arrival->view;
+
+    if (!is_plain(conn, view)) {
+        return;
+    }
+    if (conn->rail->queues.q[view->space].type == BTL_IB_QUEUE_PER_PEER) {
+        events = btl_ib_min_u32(events, conn->rx[view->space].credit.limit - view->seq - 1);
+    }
+    btl_ib_burst_find(&arrival->view, arrival->event, events);
+}
+
+static void deliver(btl_ib_conn_t *conn, uint8_t tag, void *data, uint32_t size)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->draining) {
+        engine->count.refused_draining++;
+        return;
+    }
+    engine->count.received_messages++;
+    btl_ib_ack_tx_delivered(conn);
+    engine->ops->deliver(engine->ops_context, conn, tag, data, size);
+}
+
+/* Deliver the fragments that are complete and next in order. Returns how many. `busy` keeps
+ * calls made from within a callback from delivering others meanwhile. */
+static uint32_t deliver_fragments(btl_ib_conn_t *conn)
+{
+    btl_ib_reasm_t *whole;
+    uint32_t count = 0;
+
+    while ((whole = btl_ib_reasm_next(&conn->input.fragments)) != NULL) {
+        btl_ib_reasm_set_busy(&conn->input.fragments, true);
+        deliver(conn, whole->tag, whole->data, whole->total);
+        btl_ib_reasm_set_busy(&conn->input.fragments, false);
+        btl_ib_reasm_put(&conn->engine->reasm, whole);
+        count++;
+    }
+    return count;
+}
+
+/* The next progress call is to deliver its complete fragments. */
+static void deliver_later(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->input.whole)) {
+        btl_ib_list_push_tail(&conn->engine->whole, &conn->input.whole);
+    }
+}
+
+void btl_ib_input_init(btl_ib_conn_t *conn)
+{
+    btl_ib_reasm_peer_init(&conn->input.fragments);
+    btl_ib_list_init(&conn->input.parts);
+    btl_ib_list_init(&conn->input.whole);
+}
+
+void btl_ib_input_end(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_refragment_drop(&conn->input.parts, &engine->mem);
+    btl_ib_reasm_end(&engine->reasm, &conn->input.fragments);
+    if (!btl_ib_list_empty(&conn->input.fragments.left)) { /* acknowledged already */
+        deliver_later(conn);
+    }
+}
+
+void btl_ib_input_drop(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_backlog_drop(&engine->backlog, conn);
+    btl_ib_reasm_drop(&engine->reasm, &conn->input.fragments);
+    btl_ib_list_remove(&conn->input.whole);
+}
+
+void btl_ib_input_shrink(btl_ib_conn_t *conn)
+{
+    btl_ib_refragment_drop(&conn->input.parts, &conn->engine->mem);
+    btl_ib_rx_window_shrink(&conn->input.fragments.finished, &conn->engine->mem);
+}
+
+uint32_t btl_ib_input_stored(btl_ib_engine_t *engine)
+{
+    btl_ib_backlog_entry_t *stored;
+    btl_ib_conn_t *conn;
+    uint32_t count = 0;
+
+    while ((stored = btl_ib_backlog_pop(&engine->backlog)) != NULL) {
+        deliver(stored->conn, stored->tag, stored->data, stored->size);
+        btl_ib_backlog_put(&engine->backlog, stored);
+        count++;
+    }
+    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, &engine->whole, input.whole)) != NULL) {
+        count += deliver_fragments(conn);
+    }
+    return count;
+}
+
+/* Is a receiver registered for this tag? If not, the peer is told when there is one. */
+static bool has_receiver(btl_ib_conn_t *conn, const btl_ib_view_t *view, uint8_t tag)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (engine->ops->deliverable(engine->ops_context, conn, tag)) {
+        return true;
+    }
+    engine->count.refused_no_tag++;
+    btl_ib_ack_tx_no_tag(conn);
+    btl_ib_rnr_note(conn, view, tag, BTL_IB_REFUSAL_TAG);
+    BTL_IB_LOG(engine, 10, "peer %u.%u: nobody listens to tag %u yet",
+               BTL_IB_NAME_ARGS(conn->identity.name), tag);
+    return false;
+}
+
+/* Are receivers registered for all messages of a segment? */
+static bool all_have_receivers(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->draining) {
+        return true;
+    }
+    if (view->type == BTL_IB_TYPE_DATA || view->type == BTL_IB_TYPE_CHUNK) {
+        return has_receiver(conn, view, view->tag);
+    }
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        uint32_t before = UINT32_MAX; /* most messages have the same tag */
+        while (btl_ib_wire_next_message(view, &offset, &message)) {
+            if (message.tag != before && !has_receiver(conn, view, message.tag)) {
+                return false;
+            }
+            before = message.tag;
+        }
+    }
+    return true;
+}
+
+/* ---- one function for each kind of segment. False: it was refused, and comes again ---- */
+
+/* The only message of DATA, or the next of a BUNDLE. False at the end. */
+static bool next_message(const btl_ib_view_t *view, uint32_t *offset, btl_ib_bundled_t *message)
+{
+    if (view->type == BTL_IB_TYPE_BUNDLE) {
+        return btl_ib_wire_next_message(view, offset, message);
+    }
+    if (*offset > 0) {
+        return false;
+    }
+    *offset = 1;
+    *message = (btl_ib_bundled_t){.data = view->payload, .size = view->size, .tag = view->tag};
+    return true;
+}
+
+/* In asynchronous progress messages go to the backlog: all of a segment or none. */
+static bool keep_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_bundled_t message;
+    btl_ib_backlog_t kept;
+    uint32_t offset = 0;
+
+    btl_ib_backlog_init(&kept, &engine->mem, engine->backlog.bytes_max - engine->backlog.bytes);
+    while (next_message(view, &offset, &message)) {
+        btl_ib_backlog_entry_t *stored = btl_ib_backlog_get(&kept, conn, message.tag, message.size);
+        if (stored == NULL) {
+            btl_ib_backlog_fini(&kept);
+            engine->count.refused_no_backlog++;
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BACKLOG);
+            return false;
+        }
+        memcpy(stored->data, message.data, message.size);
+        btl_ib_backlog_add(&kept, stored);
+    }
+    btl_ib_accept(conn, view);
+    btl_ib_backlog_take_over(&engine->backlog, &kept);
+    return true;
+}
+
+/* DATA or a BUNDLE. All messages were checked. A callback may end the connection: then the rest is
+ * dropped. A CLOSE taken in by a callback ends only the incarnation that promised it. */
+static bool recv_messages(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_bundled_t message;
+    uint32_t offset = 0;
+
+    if (conn->engine->turn.async && !conn->draining) {
+        return keep_messages(conn, view);
+    }
+    btl_ib_accept(conn, view);
+    if (view->type == BTL_IB_TYPE_DATA) {
+        deliver(conn, view->tag, view->payload, view->size);
+        return true;
+    }
+    while (btl_ib_conn_alive(conn) && btl_ib_wire_next_message(view, &offset, &message)) {
+        deliver(conn, message.tag, message.data, message.size);
+    }
+    return true;
+}
+
+static bool recv_chunk(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_reasm_result_t result =
+        btl_ib_reasm_add(&engine->reasm, &conn->input.fragments, view);
+
+    if (result == BTL_IB_REASM_WRONG) {
+        engine->count.dropped_chunk += btl_ib_burst_count(view);
+        return true;
+    }
+    if (result == BTL_IB_REASM_REFUSED) {
+        engine->count.refused_no_reassembly++;
+        if (!btl_ib_reasm_room(&engine->reasm, &conn->input.fragments, view->chunk.fragment)) {
+            btl_ib_rnr_note(conn, view, view->tag, BTL_IB_REFUSAL_BUFFER);
+        }
+        return false;
+    }
+    engine->count.copied_in += btl_ib_burst_bytes(view);
+    btl_ib_accept(conn, view);
+    if (result == BTL_IB_REASM_COMPLETE) {
+        if (engine->turn.async) {
+            deliver_later(conn);
+        } else {
+            (void) deliver_fragments(conn);
+        }
+    }
+    return true;
+}
+
+static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view);
+
+/* All parts of a segment arrived; the last was `part`. Process its body. */
+static void recv_whole(btl_ib_conn_t *conn, const btl_ib_view_t *part, btl_ib_refragment_t *whole)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_view_t view = *part;
+
+    view.type = whole->type;
+    view.tag = whole->tag;
+    view.payload = whole->data;
+    view.size = whole->total;
+    if (!is_well_formed(count, btl_ib_wire_parse_whole(&view))) {
+        return;
+    }
+    if (view.tag > BTL_IB_TAG_MAX) {
+        count->dropped_type++;
+    } else {
+        recv_sequenced(conn, &view);
+    }
+}
+
+/* What is left to come counts as refused: a peer that asks must learn that we live. */
+static bool recv_part(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_mem_t *mem = &conn->engine->mem;
+    btl_ib_counters_t *count = &conn->engine->count;
+    btl_ib_refragment_t *whole;
+
+    if (view->part.total + sizeof(btl_ib_wire_header_t) > conn->rail->queues.q[view->space].size) {
+        count->dropped_channel++;
+        return true;
+    }
+    switch (btl_ib_refragment_add(&conn->input.parts, mem, view, &whole)) {
+    case BTL_IB_PARTS_COMPLETE:
+        recv_whole(conn, view, whole);
+        btl_ib_free(mem, whole);
+        return true;
+    case BTL_IB_PARTS_KEPT_IT:
+        /* If the rest is lost, the sender must not believe that this copy was refused. */
+        count->received_parts++;
+        if (conn->rnr.any) {
+            btl_ib_rnr_here(conn, view);
+        }
+        break;
+    case BTL_IB_PARTS_REFUSED:
+        count->refused_no_reassembly++;
+        break;
+    }
+    return false;
+}
+
+/* A segment of a type that needs memory or a receiver here. */
+static bool recv_body(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (conn->rnr.any) {
+        btl_ib_rnr_here(conn, view);
+    }
+    if (!all_have_receivers(conn, view) || !btl_ib_accept_room(conn, view)) {
+        return false;
+    }
+    switch (view->type) {
+    case BTL_IB_TYPE_DATA:
+    case BTL_IB_TYPE_BUNDLE:
+        return recv_messages(conn, view);
+    case BTL_IB_TYPE_CHUNK:
+        return recv_chunk(conn, view);
+    /* Requests for our regions are served while draining, too. */
+    case BTL_IB_TYPE_PUT:
+        return btl_ib_target_put(conn, view);
+    case BTL_IB_TYPE_GET:
+        return btl_ib_target_get(conn, view);
+    case BTL_IB_TYPE_ATOMIC:
+        return btl_ib_target_atomic(conn, view);
+    case BTL_IB_TYPE_SKIP:
+        btl_ib_accept_skip(conn, view);
+        break;
+    case BTL_IB_TYPE_GOT:
+        btl_ib_op_recv_got(conn, view);
+        break;
+    case BTL_IB_TYPE_REPLY:
+        btl_ib_op_recv_replies(conn, view);
+        break;
+    default: /* VOID */
+        btl_ib_pmtud_received(conn, view);
+        btl_ib_accept(conn, view);
+        break;
+    }
+    return true;
+}
+
+/* Of a burst that is refused only the first segment is: the others are looked at one by one. */
+static void recv_sequenced(btl_ib_conn_t *conn, btl_ib_view_t *view)
+{
+    if (btl_ib_rx_window_classify(&conn->rx[view->space].window, view->seq) != BTL_IB_SEQ_NEW) {
+        conn->engine->count.dropped_duplicate++;
+        conn->count.dropped_duplicate++;
+        btl_ib_ack_tx_duplicate(conn, view);
+        return;
+    }
+    const bool taken =
+        view->type == BTL_IB_TYPE_PART ? recv_part(conn, view) : recv_body(conn, view);
+    /* A refused segment is not acknowledged, but a peer that asks must learn that we live, and
+     * perhaps why. */
+    if (!taken) {
+        btl_ib_burst_none(&view->more);
+    }
+    if (!taken && (view->flags & BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_ack_tx_owe(conn, view->space, true);
+    }
+}
+
+bool btl_ib_input_parse(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+{
+    return is_well_formed(&engine->count,
+                          btl_ib_wire_parse(arrival->data, arrival->size, &arrival->view));
+}
+
+bool btl_ib_input_look_at(btl_ib_engine_t *engine, btl_ib_arrival_t *arrival)
+{
+    const btl_ib_guard_t *guard = &engine->guard;
+
+    if (!guard->ops->keyed) {
+        return (guard->ops->trailer == 0
+                || btl_ib_guard_open(guard, NULL, NULL, arrival->data, arrival->size))
+               && btl_ib_input_parse(engine, arrival);
+    }
+    return is_well_formed(&engine->count,
+                          btl_ib_wire_peek(arrival->data, arrival->size, &arrival->view));
+}
+
+bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
+{
+    if (conn->validation.refused_row != 0 || conn->validation.refused_at != 0) {
+        btl_ib_validation_echoed(conn, view);
+    }
+    btl_ib_ack_tx_heard(conn, view);
+    btl_ib_recovery_heard(conn, view);
+    if (new_acks) {
+        btl_ib_ack_rx_process(conn, view);
+    }
+    switch (view->type) {
+    case BTL_IB_TYPE_ACK:
+        conn->engine->count.received_acks++;
+        if (view->flags & BTL_IB_FLAG_ACK_NOW) {
+            for (uint32_t space = 0; space < conn->rail->queues.count; space++) {
+                btl_ib_ack_tx_owe(conn, space, true);
+            }
+        }
+        break;
+    case BTL_IB_TYPE_REFUSED:
+        btl_ib_op_recv_refused(conn, view);
+        break;
+    case BTL_IB_TYPE_ADDRESS:
+        conn->engine->count.received_addresses++;
+        return true;
+    case BTL_IB_TYPE_CLOSE:
+        return true;
+    default:
+        recv_sequenced(conn, view);
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,40 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_lifetime.h"
+
+#include "btl_ib_identity.h"
+#include "btl_ib_path.h"
+
+/* `count` connections more, or (-1) one less. */
+static void counted(btl_ib_engine_t *engine, int count)
+{
+    engine->lifetime.conns += (uint32_t) count;
+    for (uint32_t i = 0; i < engine->rail_count; i++) {
+        btl_ib_rail_t *rail = engine->rails[i];
+        btl_ib_pool_set_limit(
+            &rail->pool,
+            btl_ib_rail_segments(&engine->config, &rail->transport->attr, engine->lifetime.conns));
+    }
+}
+
+void btl_ib_lifetime_begin(btl_ib_engine_t *engine)
+{
+    counted(engine, 1);
+}
+
+void btl_ib_conn_free_all(btl_ib_list_t *conns)
+{
+    btl_ib_conn_t *conn;
+
+    while ((conn = BTL_IB_LIST_POP(btl_ib_conn_t, conns, all)) != NULL) {
+        btl_ib_engine_t *engine = conn->engine;
+        btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
+        btl_ib_route_fini(conn);
+        btl_ib_identity_fini(conn);
+        btl_ib_free(&engine->mem, conn);
+        counted(engine, -1);
+    }
+}

@@ -1,0 +1,252 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_limits.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_path.h"
+
+/* ---- limits ---- */
+
+/* The limits that may stop a new segment, and what is waited for then. */
+
+enum {
+    COMMAND_SHARE = 8,    /* that part of the window is added for it */
+    EXCESS_DEPTH = 48,    /* segments: most of the buffers beyond depth_total; ACKs need the rest */
+    SEGMENT_MOST = 65536, /* bytes */
+};
+
+/* The command channel may exceed the window, even if long messages fill it: it is little, and
+ * somebody waits for it. */
+static uint32_t window_of(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const uint32_t window = conn->cc.window;
+
+    return space == 0 && conn->peer_queues->count > 1 ? window + window / COMMAND_SHARE : window;
+}
+
+/* Segments of all connections that the limits count. */
+static inline uint32_t counted(const btl_ib_engine_t *engine)
+{
+    return engine->budget.unacked - engine->budget.apart;
+}
+
+bool btl_ib_limits_full(const btl_ib_engine_t *engine)
+{
+    return counted(engine) >= engine->config.depth_total
+           || engine->budget.bytes_unacked >= engine->config.depth_bytes;
+}
+
+/* All segments of the connection that are not acknowledged were refused. What is still to be sent
+ * may be what the peer needs to accept them, so it does not wait for room that only their
+ * acknowledgement would free. */
+static bool may_exceed_depth(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.deferred_count > 0 && conn->sentmap.in_flight == 0
+           && counted(conn->engine) < conn->engine->config.depth_total + EXCESS_DEPTH;
+}
+
+static inline uint32_t rest(uint32_t most, uint32_t used)
+{
+    return most > used ? most - used : 0;
+}
+
+/* How many segments the peer's buffers for a channel allow. */
+static inline uint32_t room_there(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_space_t *tx = &conn->tx[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
+    if (queue->type == BTL_IB_QUEUE_PER_PEER) {
+        return btl_ib_seq_before(tx->sentmap.window.next, tx->limit)
+                   ? tx->limit - tx->sentmap.window.next
+                   : 0;
+    }
+    return rest(queue->max_pending, tx->sentmap.in_flight);
+}
+
+/* How many segments the windows allow. A SKIP may stay in the ring for long and does not count;
+ * there is one at most. */
+static inline uint32_t room_in_windows(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+
+    return btl_ib_min_u32(rest(conn->engine->config.window_max + (conn->sentmap.skips > 0),
+                               window->next - window->first),
+                          rest(window_of(conn, space), conn->sentmap.in_flight));
+}
+
+uint32_t btl_ib_limits_way(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const uint32_t there = room_there(conn, space);
+
+    return there == 0 ? 0 : btl_ib_min_u32(there, room_in_windows(conn, space));
+}
+
+/* How many segments the limits on all connections allow. Their sizes are not known yet: each counts
+ * as the largest possible one, and the last may exceed the limit. Connections that wait for these
+ * limits go before any other, in their order. */
+static inline uint32_t room_in_depth(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+    const bool waits = !engine->turn.sending && !btl_ib_list_empty(&engine->starved);
+
+    if (waits || btl_ib_limits_full(engine)) {
+        const uint32_t apart = BTL_IB_DEPTH_APART - btl_ib_conn_depth_apart(conn);
+        return apart > 0 ? apart : may_exceed_depth(conn);
+    }
+    const uint64_t bytes = config->depth_bytes - engine->budget.bytes_unacked;
+    const uint64_t room = (bytes - 1) / SEGMENT_MOST + 1;
+    return btl_ib_clip_u32(room, config->depth_total - counted(engine));
+}
+
+uint32_t btl_ib_limits_room(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t *verdict)
+{
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        *verdict = BTL_IB_NO_ANSWER;
+        return 0;
+    }
+    const uint32_t there = room_there(conn, space);
+    const uint32_t windows = room_in_windows(conn, space);
+
+    if (there == 0 || windows == 0) {
+        const bool credits =
+            there == 0 && conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER;
+        *verdict = credits ? BTL_IB_NO_CREDIT : BTL_IB_NO_WINDOW;
+        return 0;
+    }
+    const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
+                                             btl_ib_is_behind(conn->engine));
+    if (paced == 0) {
+        *verdict = BTL_IB_TOO_SOON;
+        return 0;
+    }
+    const uint32_t depth = room_in_depth(conn);
+    *verdict = depth > 0 ? BTL_IB_GO : BTL_IB_NO_DEPTH;
+    return btl_ib_min_u32(btl_ib_min_u32(depth, paced), btl_ib_min_u32(there, windows));
+}
+
+/* New segments of the command channel go before what repeats those of data channels, and may keep
+ * the window full for long: then that has a share of its own. */
+bool btl_ib_limits_again(const btl_ib_conn_t *conn, uint32_t space, uint32_t count)
+{
+    const uint32_t in_flight = conn->sentmap.in_flight + count;
+    const uint32_t share = btl_ib_max_u32(conn->cc.window / COMMAND_SHARE, 1);
+
+    return in_flight < window_of(conn, space)
+           || (space != 0 && in_flight - conn->tx[0].sentmap.in_flight < share);
+}
+
+/* Nothing is in flight whose acknowledgement would free the connection: there is no credit; or a
+ * SKIP that is not acknowledged fills the window, and must not rest then; or all waits for
+ * validation. */
+static bool is_stuck(const btl_ib_conn_t *conn, btl_ib_verdict_t verdict)
+{
+    return conn->sentmap.in_flight == 0
+           && (verdict == BTL_IB_NO_CREDIT || verdict == BTL_IB_NO_ANSWER
+               || (verdict == BTL_IB_NO_WINDOW && btl_ib_conn_only_skips(conn)));
+}
+
+void btl_ib_limits_wait(btl_ib_conn_t *conn, btl_ib_verdict_t verdict, bool full)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    engine->count.blocked_credit += verdict == BTL_IB_NO_CREDIT;
+    engine->count.blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    engine->count.blocked_pace += verdict == BTL_IB_TOO_SOON;
+    if (full) {
+        btl_ib_conn_ready(conn);
+    } else if (verdict == BTL_IB_NO_DEPTH) {
+        btl_ib_conn_starve(conn);
+    } else if (verdict == BTL_IB_TOO_SOON) {
+        /* The timer is set for a whole burst, not for each segment. */
+        btl_ib_pacer_wait(&conn->pacer, &engine->hotel);
+    } else if (is_stuck(conn, verdict) && conn->recovery.blocked_since == 0) {
+        /* 0: ask at once */
+        btl_ib_recovery_blocked(conn, verdict == BTL_IB_NO_ANSWER ? 0 : engine->clock.now);
+    }
+}
+
+/* ---- latency mode ---- */
+
+enum {
+    TURN_BYTES = 1024, /* bytes of payload that a turn for short messages receives at most */
+    TURN_GAP = 1000,   /* us between two such turns, if they follow each other */
+    /* short messages of one-sided operations that are not counted in advance */
+    EXCUSED_MAX = 64,
+    TURNS_MIN = 8,       /* turns until latency mode begins, the first not counted */
+    BURSTS_WITHIN = 100, /* us since the last turn but one: bursts are short */
+    LANE_WITHIN = 1000,  /* us since the last turn but one: bulk has its own lane */
+};
+
+/* Does the transport have a lane for bulk, have enough turns with short messages followed each
+ * other, and were the last two within `time` us? A few short messages do not count: they announce
+ * bulk, or say that it is complete. */
+static bool is_within(const btl_ib_conn_t *conn, uint64_t time)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return conn->route.via->transport->attr.bulk_lane && engine->latency.row >= TURNS_MIN
+           && engine->clock.now - engine->latency.before < time;
+}
+
+bool btl_ib_latency_wants_lane(const btl_ib_conn_t *conn)
+{
+    return is_within(conn, LANE_WITHIN);
+}
+
+bool btl_ib_latency_wants_short_bursts(const btl_ib_conn_t *conn)
+{
+    return is_within(conn, BURSTS_WITHIN);
+}
+
+/* Of `messages` short ones, those that count. About one for each one-sided operation only announces
+ * the operation, or says that it is complete; such messages are excused. */
+static uint64_t counted_for(btl_ib_engine_t *engine, uint64_t messages)
+{
+    const btl_ib_counters_t *count = &engine->count;
+    const uint64_t ops = count->served_gets + count->started_gets + count->started_puts;
+    const uint64_t excused = engine->latency.excused + ops - engine->latency.ops;
+    const uint64_t now = messages < excused ? messages : excused;
+
+    engine->latency.ops = ops;
+    engine->latency.excused = excused - now < EXCUSED_MAX ? excused - now : EXCUSED_MAX;
+    return messages - now;
+}
+
+/* If this turn received only short messages, bulk waits for the next turn: the application has the
+ * messages first, because a burst of bulk takes as long as a short message's whole way. Bulk does
+ * not wait two turns in succession. btl_ib_transmit.c says what waits. */
+void btl_ib_latency_turn(btl_ib_engine_t *engine, uint64_t messages, uint64_t bytes)
+{
+    messages = engine->count.received_messages - messages;
+    const bool is_short = messages > 0 && engine->count.received_bytes - bytes <= TURN_BYTES;
+
+    engine->latency.hold_bulk = is_short && !engine->latency.hold_bulk;
+    if (is_short) {
+        const bool counts = counted_for(engine, messages) > 0;
+        engine->latency.row =
+            engine->clock.now - engine->latency.at > TURN_GAP ? 0 : engine->latency.row + counts;
+        engine->latency.before = engine->latency.at;
+        engine->latency.at = engine->clock.now;
+    }
+}
+
+bool btl_ib_latency_holds_bulk(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return engine->turn.sending && engine->latency.hold_bulk && is_within(conn, LANE_WITHIN);
+}
+
+void btl_ib_latency_release_bulk(btl_ib_engine_t *engine)
+{
+    engine->latency.hold_bulk = false;
+}

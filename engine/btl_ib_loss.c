@@ -1,0 +1,723 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_loss.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+
+/* ---- recovery ---- */
+
+/*
+ * Loss detection, probes and timeouts.
+ *
+ * Loss is found by time, not by counting: once a segment is known to have arrived, those that were
+ * sent clearly earlier should have arrived too (RACK, RFC 8985). If nothing comes back a probe is
+ * sent: the first one soon (a tail loss probe), the next ones after a timeout that doubles each
+ * time. Each probe is one segment only, because a peer that computes is silent without having lost
+ * anything. Where short segments may overtake bulk, bulk is judged only by bulk that arrived. A
+ * retransmission is a segment like any other: what is sent after it shows whether it was lost.
+ *
+ * A retransmission whose acknowledgement echoes a stamp from before it was sent was spurious
+ * (Eifel, RFC 3522): the reaction of the congestion control is undone at once. Not all are seen
+ * that way, because one acknowledgement echoes one stamp only. So the receiver counts duplicates
+ * (as DSACK does, RFC 2883): that count goes into the statistics, and adapts the time allowed for
+ * reordering.
+ */
+
+enum {
+    PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
+    REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
+    REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
+    REORDER_MOST = 500,     /* us, or one round trip if that is longer */
+    REORDER_SCALE_MAX = 64, /* quarters of the shortest round trip */
+    REORDER_CALM = 16,      /* real losses in a row after which no reordering is expected */
+    SKIP_PROBES = 5,
+    DOUBT_PROBES = 12,      /* after a connection of the transport ended: 0.6 s by default */
+    DEFERRED_TURN = 4,      /* while anything is deferred one probe in so many is for that, */
+    OLDEST_TURN = 3,        /* and one in so many for the oldest chunk */
+    RELIABLE_DOUBLINGS = 4, /* of rto_max, on a reliable transport */
+    DOUBLINGS_MAX = 20,     /* of a timeout elsewhere: more exceed rto_max anyway */
+};
+
+static void take_sample(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    conn->recovery.sample = 0;
+    if (!(view->flags & BTL_IB_FLAG_ECHO) || view->hold == BTL_IB_HOLD_UNKNOWN
+        || (conn->recovery.rtt.srtt8 != 0
+            && !btl_ib_seq_before(conn->recovery.sample_echo, view->echo)
+            && conn->engine->clock.now - conn->recovery.sample_at <= BTL_IB_STAMP_AGE)) {
+        return;
+    }
+    uint32_t elapsed = (uint32_t) conn->engine->clock.now - view->echo;
+    if (elapsed < view->hold || elapsed > INT32_MAX) {
+        return;
+    }
+    /* One answer that is very late says that the peer's process was away, not that the network is
+     * slow. If all answers are late the bound grows along. */
+    uint32_t bound = btl_ib_rtt_timeout(&conn->recovery.rtt, conn->engine->config.rto_initial);
+    bound = conn->recovery.rtt.srtt8 == 0 ? bound : 2 * bound;
+    uint32_t sample = elapsed - view->hold;
+    conn->recovery.sample_echo = view->echo;
+    conn->recovery.sample_at = conn->engine->clock.now;
+    btl_ib_rtt_sample(&conn->recovery.rtt, sample, bound);
+    conn->recovery.sample = sample == 0 ? 1 : sample;
+    /* How long a datagram waited at a host before it was polled is not known, but it was at most
+     * the time since the poll before. */
+    uint64_t hosts = (uint64_t) conn->engine->turn.away + view->away;
+    conn->recovery.sample_hosts = btl_ib_clip_u32(hosts, sample);
+    /* What waited for a host that was away is no standing queue, which a smaller window would make
+     * shorter. */
+    const uint64_t pauses =
+        (uint64_t) btl_ib_pause_of(conn->engine->turn.away) + btl_ib_pause_of(view->away);
+    conn->recovery.sample_pauses = btl_ib_clip_u32(pauses, sample);
+    btl_ib_pauses_note(&conn->recovery.pauses, view->away, conn->engine->clock.now);
+}
+
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->heard_at = conn->engine->clock.awake;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+    if (view->flags & BTL_IB_FLAG_NO_TAG) {
+        recovery->no_tag_at = conn->engine->clock.awake;
+    }
+    if ((view->flags & BTL_IB_FLAG_ECHO)
+        && !btl_ib_seq_before(view->echo, (uint32_t) recovery->asked_at)) {
+        recovery->unheard = 0;
+    }
+    take_sample(conn, view);
+}
+
+/* Reordering, or a late acknowledgement, looked like a loss: allow more time for it. But grow that
+ * time only once in a round trip, because all segments of one may have been late for one reason
+ * (RFC 8985, 6.2). */
+static void allow_more_time(btl_ib_conn_t *conn)
+{
+    uint64_t now = conn->engine->clock.now;
+
+    conn->recovery.reorder_calm = 0;
+    if (now >= conn->recovery.reorder_at + btl_ib_rtt_smoothed(&conn->recovery.rtt, 0)
+        && conn->recovery.reorder_scale < REORDER_SCALE_MAX) {
+        conn->recovery.reorder_scale =
+            conn->recovery.reorder_scale == 0 ? 1 : 2 * conn->recovery.reorder_scale;
+        conn->recovery.reorder_at = now;
+    }
+}
+
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+    uint32_t more = (uint16_t) (again - conn->tx[space].recovery.duplicates);
+
+    if (more == 0 || more > INT16_MAX) { /* an old acknowledgement that was overtaken */
+        return;
+    }
+    conn->tx[space].recovery.duplicates = again;
+    if (more > count->retransmits - count->retransmits_spurious) {
+        more = (uint32_t) (count->retransmits - count->retransmits_spurious);
+    }
+    count->retransmits_spurious += more;
+    conn->count.retransmits_spurious += more;
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_spurious, BTL_IB_CAUSE_none, more);
+    /* An unnecessary probe does not say that anything was late. */
+    uint32_t asked = more < conn->recovery.probed ? more : conn->recovery.probed;
+    conn->recovery.probed -= asked;
+    if (more > asked) {
+        allow_more_time(conn);
+    }
+}
+
+/* A segment that was sent again, or is about to be, was acknowledged. Did an earlier copy arrive?
+ * The echo shows it, or the last copy had no time to get there and be acknowledged (RFC 8985, 6.2,
+ * step 2). If the segment was wrongly found lost that is undone. */
+static bool earlier_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                            uint32_t echo)
+{
+    const bool earlier =
+        segment->copies > 1
+        && (conn->engine->clock.now - segment->last_sent < conn->recovery.rtt.min
+            || (echo_valid && btl_ib_seq_before(echo, (uint32_t) segment->last_sent)));
+    /* A segment that was made void waits for retransmission too, but was not taken for lost. */
+    const bool lost = segment->lost && segment->type != BTL_IB_TYPE_VOID;
+
+    if (lost) { /* and about to be sent again */
+        allow_more_time(conn);
+    }
+    if (lost || (earlier && !segment->probe)) {
+        conn->cc.ops->undo(&conn->cc);
+    }
+    return earlier;
+}
+
+static void note_arrival(btl_ib_conn_t *conn, int which, const btl_ib_segment_t *segment)
+{
+    btl_ib_rack_t *rack = &conn->recovery.rack[which];
+
+    if (segment->order > rack->order) {
+        rack->order = segment->order;
+        rack->sent = segment->last_sent;
+        rack->at = conn->engine->clock.now;
+    }
+}
+
+void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                             uint32_t echo)
+{
+    if ((segment->copies > 1 || segment->lost)
+        && earlier_arrived(conn, segment, echo_valid, echo)) {
+        return; /* which of the earlier copies it was is not known */
+    }
+    if (segment->order > conn->tx[segment->space].recovery.arrived) {
+        conn->tx[segment->space].recovery.arrived = segment->order;
+    }
+    note_arrival(conn, BTL_IB_RACK_ALL, segment);
+    if (btl_ib_segment_is_bulk(segment)) {
+        note_arrival(conn, BTL_IB_RACK_BULK, segment);
+    }
+}
+
+void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited)
+{
+    const uint32_t sample = conn->recovery.sample;
+    btl_ib_cc_ack_t ack = {
+        .now = conn->engine->clock.now,
+        .sent_at = conn->recovery.rack[BTL_IB_RACK_ALL].sent,
+        .count = count,
+        .rtt = sample,
+        .delay = sample == 0 ? 0 : sample - conn->recovery.sample_hosts,
+        .awake = sample == 0 ? 0 : sample - conn->recovery.sample_pauses,
+        .limited = limited,
+    };
+    conn->recovery.no_tag_at = 0;
+    conn->cc.ops->acked(&conn->cc, &ack);
+    btl_ib_pacer_forgive(&conn->pacer, &conn->cc, &conn->engine->hotel, conn->engine->clock.now);
+}
+
+static bool is_reliable(const btl_ib_conn_t *conn)
+{
+    return conn->route.via->transport->attr.reliable;
+}
+
+static uint64_t reorder_window(const btl_ib_conn_t *conn)
+{
+    if (is_reliable(conn)) {
+        return 0;
+    }
+    uint64_t window = (uint64_t) conn->recovery.rtt.min * conn->recovery.reorder_scale / 4;
+    uint64_t most = btl_ib_rtt_smoothed(&conn->recovery.rtt, 0);
+    most = most > REORDER_MOST ? most : REORDER_MOST;
+    window = window < most ? window : most;
+    return window < REORDER_MIN ? REORDER_MIN : window;
+}
+
+/*
+ * How long a peer that has acknowledged only a part may take to acknowledge the rest of what was
+ * overtaken. Its ACK is on its way, or its process waits for a processor: that shows in the
+ * variance.
+ */
+static uint64_t wait_for_rest(const btl_ib_conn_t *conn)
+{
+    return reorder_window(conn) + conn->identity.peer_ack_delay + conn->recovery.rtt.rttvar4;
+}
+
+/* What arrived that a segment in flight is compared with: where others overtake bulk, bulk is
+ * compared with bulk only. */
+static const btl_ib_rack_t *rack_for(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    const bool overtaken =
+        conn->route.via->transport->attr.bulk_lane && btl_ib_segment_is_bulk(segment);
+
+    return &conn->recovery.rack[overtaken ? BTL_IB_RACK_BULK : BTL_IB_RACK_ALL];
+}
+
+/* The oldest segment in flight of a kind (BTL_IB_RACK_), if something overtook it, else NULL. Each
+ * kind has its own list, so bulk that waits in a queue does not hide a lost short segment. On a
+ * reliable transport what later segments of the same channel passed was refused; channels may
+ * overtake each other. */
+static const btl_ib_segment_t *oldest_overtaken(const btl_ib_conn_t *conn, int kind)
+{
+    const btl_ib_segment_t *segment =
+        BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    const uint64_t newest = is_reliable(conn) ? conn->tx[segment->space].recovery.arrived
+                                              : rack_for(conn, segment)->order;
+    return segment->order < newest ? segment : NULL;
+}
+
+/* When the oldest segment of a kind in flight is to be taken for lost (us), given what arrived;
+ * UINT64_MAX: never for this reason. */
+static uint64_t lost_at(const btl_ib_conn_t *conn, int kind)
+{
+    const btl_ib_segment_t *segment = oldest_overtaken(conn, kind);
+
+    if (segment == NULL) {
+        return UINT64_MAX;
+    }
+    const btl_ib_rack_t *rack = rack_for(conn, segment);
+    if (conn->recovery.rack_partly) {
+        return segment->order < rack->mark_order ? rack->mark_at + wait_for_rest(conn) : UINT64_MAX;
+    }
+    /* It was sent `ahead` us before a segment that was known to have arrived at rack->at. */
+    uint64_t ahead = rack->sent - segment->last_sent;
+    uint64_t window = reorder_window(conn);
+    return rack->at + (window > ahead ? window - ahead : 0);
+}
+
+/* When to check for losses again (us): at lost_at(), or when a new mark is to be set for what
+ * arrived after the last one. */
+static uint64_t check_at(const btl_ib_conn_t *conn)
+{
+    uint64_t soonest = UINT64_MAX;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_segment_t *segment =
+            btl_ib_list_empty(&conn->sentmap.sent[kind]) ? NULL : oldest_overtaken(conn, kind);
+        if (segment == NULL) {
+            continue;
+        }
+        const uint64_t at = conn->recovery.rack_partly
+                                ? rack_for(conn, segment)->mark_at + wait_for_rest(conn)
+                                : lost_at(conn, kind);
+        soonest = at < soonest ? at : soonest;
+    }
+    return soonest;
+}
+
+/* If the peer lives its acknowledgements say what became of the segments in flight; if it does not,
+ * the probe is refused. */
+void btl_ib_recovery_broken(btl_ib_conn_t *conn)
+{
+    const uint32_t lost = btl_ib_sentmap_lose_all(conn);
+
+    conn->engine->count.losses += lost;
+    conn->count.losses += lost;
+    if (lost > 0) {
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, lost);
+    }
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    conn->recovery.doubtful = conn->identity.bound;
+    btl_ib_recovery_begin_row(&conn->recovery);
+    btl_ib_recovery_arm(conn);
+}
+
+static void mark_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!btl_ib_segment_is_mtu_probe(segment)) { /* no sign of congestion */
+        conn->cc.ops->lost(&conn->cc, segment->last_sent, engine->clock.now);
+    }
+    btl_ib_sentmap_lost(conn, segment);
+    engine->count.losses++;
+    conn->count.losses++;
+    btl_ib_trace_segment(conn, BTL_IB_TRACE_lost, BTL_IB_CAUSE_none, segment);
+    if (++conn->recovery.reorder_calm >= REORDER_CALM) {
+        conn->recovery.reorder_calm = 0;
+        conn->recovery.reorder_scale = 0;
+    }
+    if (btl_ib_pmtud_lost(conn, segment)) {
+        btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+    }
+}
+
+void btl_ib_recovery_detect(btl_ib_conn_t *conn)
+{
+    /* If nothing is in flight nothing can be lost that is not known to be. */
+    if (btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_ALL])
+        && btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+        && btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_recovery_arm(conn);
+        return;
+    }
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        while (!btl_ib_list_empty(&conn->sentmap.sent[kind])
+               && lost_at(conn, kind) <= conn->engine->clock.now) {
+            mark_lost(conn, BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.sent[kind], link));
+        }
+    }
+    const uint64_t rest = conn->recovery.rack_partly ? wait_for_rest(conn) : 0;
+    for (int i = 0; conn->recovery.rack_partly && i < BTL_IB_RACKS; i++) {
+        btl_ib_rack_t *rack = &conn->recovery.rack[i];
+        if (conn->engine->clock.now >= rack->mark_at + rest) {
+            rack->mark_order = rack->order;
+            rack->mark_at = conn->engine->clock.now;
+        }
+    }
+    if (!btl_ib_list_empty(&conn->sentmap.lost)) {
+        btl_ib_conn_ready(conn);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* Is everything acknowledged, so that only answers of the peer to operations are awaited? */
+static bool recovery_only_answers(const btl_ib_conn_t *conn)
+{
+    return btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0
+           && conn->ops.answers > 0;
+}
+
+/* The patience on a reliable transport. A peer that does not answer there computes or waits for a
+ * processor, maybe for long, and each probe is a copy that it polls in vain. A peer that does not
+ * know us yet may have had no room for an unknown sender, and have said nothing: it is asked at a
+ * fixed interval. */
+static uint64_t reliable_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+{
+    const uint64_t least = conn->engine->config.rto_max;
+    const uint64_t most = least << RELIABLE_DOUBLINGS;
+
+    if (!conn->identity.bound) {
+        return least;
+    }
+    uint64_t wait = timeout > least ? timeout : least;
+    wait <<=
+        conn->recovery.probes < RELIABLE_DOUBLINGS ? conn->recovery.probes : RELIABLE_DOUBLINGS;
+    return wait < most ? wait : most;
+}
+
+/* The patience on a lossy transport: a tail loss probe after two round trips, then timeouts that
+ * double, and are no shorter than the peer's own pauses. */
+static uint64_t lossy_patience(const btl_ib_conn_t *conn, uint64_t timeout)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    timeout = timeout < config->rto_min ? config->rto_min : timeout;
+    timeout = timeout > config->rto_max ? config->rto_max : timeout;
+    if (conn->recovery.probes == 0) {
+        uint64_t soon = 2 * (uint64_t) btl_ib_rtt_smoothed(&conn->recovery.rtt, config->rto_initial)
+                        + conn->identity.peer_ack_delay;
+        soon = soon < PROBE_MIN ? PROBE_MIN : soon;
+        return soon < timeout ? soon : timeout;
+    }
+    const uint32_t pause = btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now);
+    timeout = timeout > pause ? timeout : pause;
+    const uint32_t doublings = conn->recovery.probes - 1;
+    timeout <<= doublings < DOUBLINGS_MAX ? doublings : DOUBLINGS_MAX;
+    return timeout < config->rto_max ? timeout : config->rto_max;
+}
+
+/* How long to wait for an answer before the next probe (us). */
+static uint64_t patience(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+
+    if (conn->recovery.half_probed) {
+        return REST_AFTER;
+    }
+    const uint64_t timeout = (uint64_t) btl_ib_rtt_timeout(&conn->recovery.rtt, config->rto_initial)
+                             + conn->identity.peer_ack_delay;
+    if (conn->recovery.doubtful) {
+        return lossy_patience(conn, timeout);
+    }
+    if (recovery_only_answers(conn)) {
+        return config->rto_max; /* the peer repeats them itself; probes only ask whether it lives */
+    }
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.blocked_since == 0) {
+        return config->idle_after << conn->recovery.probes;
+    }
+    return is_reliable(conn) ? reliable_patience(conn, timeout) : lossy_patience(conn, timeout);
+}
+
+/* Does anything wait for an answer? Probes for SKIPs that are not acknowledged stop after a while:
+ * SKIPs are sent again with the next traffic. */
+static bool waits(const btl_ib_conn_t *conn)
+{
+    if (conn->recovery.doubtful && conn->recovery.probes < DOUBT_PROBES) {
+        return true;
+    }
+    if (btl_ib_conn_only_skips(conn) && conn->recovery.probes >= SKIP_PROBES) {
+        return conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+    }
+    return conn->sentmap.unacked > 0 || conn->recovery.blocked_since != 0 || conn->ops.answers > 0;
+}
+
+void btl_ib_recovery_arm(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_config_t *config = &conn->engine->config;
+    btl_ib_guest_t *guest = &conn->recovery.timer.guest;
+
+    if (!waits(conn)) { /* a timer that is set may expire */
+        return;
+    }
+    uint64_t check = check_at(conn);
+    /* patience() is at least the shortest of these three. */
+    uint64_t least = config->rto_min < PROBE_MIN ? config->rto_min : PROBE_MIN;
+    least = least < config->idle_after ? least : config->idle_after;
+    uint64_t soonest = conn->recovery.probe_base + least;
+    if (btl_ib_hotel_staying(guest) && guest->due <= (check < soonest ? check : soonest)) {
+        return; /* mostly: it was set for something that was sent earlier */
+    }
+    uint64_t due = conn->recovery.probe_base + patience(conn);
+    due = check < due ? check : due;
+    if (!btl_ib_hotel_staying(guest) || due < guest->due) {
+        btl_ib_hotel_check_in(&conn->engine->hotel, guest, due);
+    }
+}
+
+static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_segment_t, segment, segments, link) {
+        /* A peer is not given up because a credit limit that it does not need while idle was not
+         * acknowledged. */
+        if (segment->type != BTL_IB_TYPE_SKIP && segment->first_sent < since) {
+            since = segment->first_sent;
+        }
+    }
+    return since;
+}
+
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
+{
+    uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
+
+    if (conn->ops.answers > 0) {
+        /* A peer that accepted the request and lives will answer, when its other peers let it. */
+        uint64_t answer = conn->ops.answer_since > conn->recovery.heard_at
+                              ? conn->ops.answer_since
+                              : conn->recovery.heard_at;
+        since = answer < since ? answer : since;
+    }
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        since = oldest_of(&conn->sentmap.sent[kind], since);
+    }
+    since = oldest_of(&conn->sentmap.deferred, since);
+    return oldest_of(&conn->sentmap.lost, since);
+}
+
+/* The newest or the oldest segment in flight; NULL: there is none. */
+static btl_ib_segment_t *in_flight(const btl_ib_conn_t *conn, bool newest)
+{
+    btl_ib_segment_t *found = NULL;
+
+    for (int kind = 0; kind < BTL_IB_RACKS; kind++) {
+        const btl_ib_list_t *sent = &conn->sentmap.sent[kind];
+        btl_ib_segment_t *segment =
+            btl_ib_list_entry(newest ? btl_ib_list_last(sent) : btl_ib_list_first(sent),
+                              offsetof(btl_ib_segment_t, link));
+        if (segment != NULL && (found == NULL || (segment->order > found->order) == newest)) {
+            found = segment;
+        }
+    }
+    return found;
+}
+
+/* The lowest segment of a space that is not deferred, of each space in turn; NULL: there is none.
+ * Of segments that travel in parts the peer has room for the lowest sequences only, so that probes
+ * with others could be refused for ever. */
+static btl_ib_segment_t *lowest(const btl_ib_conn_t *conn)
+{
+    const uint32_t spaces = conn->peer_queues->count;
+
+    for (uint32_t i = 0; i < spaces; i++) {
+        const btl_ib_tx_window_t *window =
+            &conn->tx[(conn->recovery.probes / 2 + i) % spaces].sentmap.window;
+        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, window->first);
+        if (segment != NULL && !segment->deferred) {
+            return segment;
+        }
+    }
+    return NULL;
+}
+
+/* The oldest chunk that is not acknowledged; NULL: there is none. All chunks go in one space, in
+ * the order of their fragments. */
+static btl_ib_segment_t *oldest_chunk(const btl_ib_conn_t *conn)
+{
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+        for (uint32_t seq = window->first; seq != window->next; seq++) {
+            btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
+            if (segment != NULL && segment->type == BTL_IB_TYPE_CHUNK) {
+                return segment;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* First the newest segment in flight: its acknowledgement covers all before it. Then the oldest
+ * that waits, again and again, also if it is lost and cannot leave for want of window. A deferred
+ * one has its turn too, because the READY that names it may have been lost.
+ *
+ * The oldest chunk has a turn because a peer without free buffers accepts no other: it keeps one
+ * for the oldest fragment. Nothing else would bring that chunk soon. A copy of it may have been
+ * lost after an earlier one was refused, which the peer's ACKs still name: then it is deferred
+ * behind all others. Or the copy is in flight, and all that is found lost comes first. */
+btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment = in_flight(conn, true);
+
+    if (conn->recovery.probes > 0 || segment == NULL) {
+        segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.lost, link);
+        segment = segment != NULL ? segment : in_flight(conn, false);
+        if (conn->pmtud.parts) {
+            btl_ib_segment_t *first = lowest(conn);
+            segment = first != NULL ? first : segment;
+        }
+        btl_ib_segment_t *deferred =
+            BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link);
+        if (deferred != NULL
+            && (segment == NULL || conn->recovery.probes % DEFERRED_TURN == DEFERRED_TURN - 1)) {
+            segment = deferred;
+        }
+        if (deferred != NULL && conn->recovery.probes % OLDEST_TURN == OLDEST_TURN - 1) {
+            btl_ib_segment_t *oldest = oldest_chunk(conn);
+            segment = oldest != NULL ? oldest : segment;
+        }
+    }
+    return segment;
+}
+
+btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
+{
+    if (conn->recovery.blocked_since != 0 && !btl_ib_pending_any(conn)) {
+        conn->recovery.blocked_since = 0; /* what was stopped, or seemed to be, is over */
+    }
+    if (!waits(conn)) {
+        return BTL_IB_RECOVERY_NOTHING;
+    }
+    if (check_at(conn) <= conn->engine->clock.now) {
+        btl_ib_recovery_detect(conn);
+        return BTL_IB_RECOVERY_NOTHING;
+    }
+    if (conn->engine->clock.now >= conn->recovery.probe_base + patience(conn)) {
+        return BTL_IB_RECOVERY_PROBE;
+    }
+    btl_ib_recovery_arm(conn);
+    return BTL_IB_RECOVERY_NOTHING;
+}
+
+void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    if (recovery->probes == 0) {
+        btl_ib_pauses_judge(&recovery->pauses, recovery->probed > 0);
+        recovery->probed = 0;
+    }
+    if (recovery->unheard == 0) {
+        recovery->silent_since = conn->engine->clock.awake;
+        recovery->asked_at = conn->engine->clock.now;
+    }
+}
+
+void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn)
+{
+    conn->recovery.probed++;
+}
+
+/* Does the peer's process pause now and then? Then one timeout says that it may pause again. */
+static bool pauses(const btl_ib_conn_t *conn)
+{
+    return btl_ib_pauses_expected(&conn->recovery.pauses, conn->engine->clock.now) > 0;
+}
+
+void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole)
+{
+    btl_ib_recovery_t *recovery = &conn->recovery;
+
+    recovery->half_probed = !whole;
+    recovery->probe_base = conn->engine->clock.now;
+    if (!whole) {
+        return;
+    }
+    if (recovery->probes > 0 && !recovery_only_answers(conn)) {
+        conn->engine->count.timeouts++;
+        conn->count.timeouts++;
+        if (recovery->probes > 1 || !pauses(conn)) {
+            conn->cc.ops->restart(&conn->cc);
+        }
+        btl_ib_trace_conn(conn, BTL_IB_TRACE_timeout, BTL_IB_CAUSE_none, 1);
+    }
+    conn->engine->count.sent_probes++;
+    btl_ib_trace_conn(conn, BTL_IB_TRACE_probe, BTL_IB_CAUSE_none, 1);
+    recovery->probes++;
+    recovery->unheard++;
+}
+
+/* ---- deferred ---- */
+
+/*
+ * Segments that the peer refused (like an RNR NAK of InfiniBand): they arrived, but cannot be
+ * accepted now (no receiver for the tag, no buffer). Its ACKs say so. They are not lost, so they
+ * must neither shrink the window nor be retransmitted each round trip; and they are not in flight,
+ * so they must not fill the window. So they are deferred. They are sent again when the peer names
+ * them (READY); when another deferred segment was accepted, because the cause may have been the
+ * same; and all together now and then, because the peer names only some. While nothing else is sent
+ * probes do that, one segment at a time.
+ */
+
+enum {
+    DEFERRED_MAX = 256, /* segments: they count in the limits on all connections */
+};
+
+/* The echoed stamp shows which copy was refused, as for READY. */
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                         const btl_ib_view_t *view)
+{
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+
+    if (!(view->flags & BTL_IB_FLAG_ECHO)) {
+        return;
+    }
+    from = btl_ib_seq_before(from, window->first) ? window->first : from;
+    for (uint32_t seq = from; btl_ib_seq_before(seq, to); seq++) {
+        btl_ib_segment_t *segment = btl_ib_tx_window_at(window, seq);
+        if (segment == NULL || segment->refused == segment->copies /* known already */
+            || conn->sentmap.deferred_count == DEFERRED_MAX
+            || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+            continue;
+        }
+        if (conn->sentmap.deferred_count == 0) {
+            conn->deferred.at = conn->engine->clock.now;
+        }
+        btl_ib_sentmap_defer(conn, segment);
+        /* Others have its place in the window. If nothing is in flight they need not wait for the
+         * limits on all connections. */
+        btl_ib_conn_fed(conn);
+        btl_ib_conn_ready(conn);
+        conn->engine->count.deferred++;
+        btl_ib_trace_segment(conn, BTL_IB_TRACE_deferred, BTL_IB_CAUSE_refusal, segment);
+    }
+}
+
+/* Send all again, before anything new. */
+static void send_all_again(btl_ib_conn_t *conn)
+{
+    btl_ib_segment_t *segment;
+
+    while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, &conn->sentmap.deferred, link)) != NULL) {
+        btl_ib_sentmap_lost(conn, segment);
+    }
+    conn->deferred.at = conn->engine->clock.now;
+    btl_ib_conn_ready(conn);
+}
+
+void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    if (segment->refused > 0 && conn->sentmap.deferred_count > 0) {
+        send_all_again(conn);
+    }
+}
+
+void btl_ib_deferred_retry(btl_ib_conn_t *conn)
+{
+    if (conn->sentmap.deferred_count > 0
+        && conn->engine->clock.now >= conn->deferred.at + conn->engine->config.rto_max) {
+        send_all_again(conn);
+    }
+}

@@ -1,0 +1,228 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Loss: which segments are lost (RACK), when a probe asks (PTO), how long silence may last; and
+ * segments that the peer could not accept for now. */
+
+#ifndef BTL_IB_LOSS_H
+#define BTL_IB_LOSS_H
+
+#include "btl_ib_op_slots.h"
+#include "btl_ib_state.h"
+
+/* ---- recovery ---- */
+
+/* Loss detection and probes (RACK-TLP, RFC 8985): owns struct btl_ib_recovery. It uses the sent map
+ * and the path MTU search, which do not know it. */
+
+/* ---- a connection, its route and its peer begin and end ---- */
+
+/* Something new was learned of what was sent, or a new incarnation begins: the next probe is the
+ * first of a row. */
+static inline void btl_ib_recovery_begin_row(btl_ib_recovery_t *recovery)
+{
+    recovery->probes = 0;
+    recovery->unheard = 0;
+    recovery->half_probed = false;
+}
+
+/* An incarnation of the connection ended: nothing is in flight, nor stopped. */
+static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
+{
+    recovery->blocked_since = 0;
+    recovery->probed = 0;
+    btl_ib_recovery_begin_row(recovery);
+}
+
+/* A new one begins, with this space: the peer's count of duplicates restarts at 0. */
+static inline void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
+{
+    space->recovery.duplicates = 0;
+}
+
+/* Nothing is known of the present route: neither its length nor whether it reorders. */
+static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
+{
+    recovery->reorder_scale = 0;
+    recovery->reorder_calm = 0;
+    recovery->reorder_at = 0;
+}
+
+/* The route changed: the round-trip times of the old one say nothing of the new one. */
+static inline void btl_ib_recovery_moved(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    btl_ib_rtt_reset(&recovery->rtt);
+    recovery->probe_base = now;
+    btl_ib_recovery_begin_row(recovery);
+}
+
+/* The peer's incarnation ended: what it said no longer holds. */
+static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
+{
+    recovery->no_tag_at = 0;
+    recovery->refused_since = 0;
+    recovery->doubtful = false;
+}
+
+/* ---- what was sent ---- */
+
+/* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
+ * SKIPs waited for an acknowledgement the next probe is the first of a row. */
+static inline void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
+{
+    if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+    }
+}
+
+/* Segments have left again: the next probe is timed from now on. */
+static inline void btl_ib_recovery_sent_again(btl_ib_conn_t *conn)
+{
+    conn->recovery.probe_base = conn->engine->clock.now;
+}
+
+/* New segments have left. */
+static inline void btl_ib_recovery_sent(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_sent_again(conn);
+    conn->recovery.blocked_since = 0;
+}
+
+/* Segments are stopped by credit, window or validation, with nothing in flight whose
+ * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
+static inline void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
+{
+    conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
+    conn->recovery.probe_base = base;
+}
+
+/* What was stopped may go now, is given up, or waits for something else from now on. */
+static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
+{
+    recovery->blocked_since = 0;
+}
+
+/* ---- what the peer and its host say ---- */
+
+/* The peer's host refuses our datagrams. Refusals within BTL_IB_REFUSED_GAP of each other belong
+ * together. True if they have lasted for BTL_IB_REFUSED_LONG with nothing heard from the peer. */
+static inline bool btl_ib_recovery_refused(btl_ib_recovery_t *recovery, uint64_t now)
+{
+    if (recovery->refused_since == 0 || now - recovery->refused_at > BTL_IB_REFUSED_GAP) {
+        recovery->refused_since = now;
+    }
+    recovery->refused_at = now;
+    return now - recovery->refused_since >= BTL_IB_REFUSED_LONG;
+}
+
+/* The refusals ended: the route changed. */
+static inline void btl_ib_recovery_refusals_over(btl_ib_recovery_t *recovery)
+{
+    recovery->refused_since = 0;
+}
+
+/* The peer says that our datagrams arrive, but that it cannot accept the connection now. */
+static inline void btl_ib_recovery_responded(btl_ib_recovery_t *recovery, uint64_t awake)
+{
+    recovery->heard_at = awake;
+    recovery->refused_since = 0;
+    recovery->unheard = 0;
+}
+
+/* The peer has a receiver for the tag of what it had refused. */
+static inline void btl_ib_recovery_ready(btl_ib_recovery_t *recovery)
+{
+    recovery->no_tag_at = 0;
+}
+
+/* Acknowledgements were taken in. `partly`: the datagram acknowledged only a prefix of one space,
+ * so that more may have arrived than it says. */
+static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly)
+{
+    recovery->rack_partly = partly;
+}
+
+/* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
+ * and the next probe is timed from now on. */
+static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
+{
+    btl_ib_op_answered(conn);
+    if (btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_recovery_sent_again(conn);
+    }
+}
+
+/* The timer of a new connection. */
+static inline void btl_ib_recovery_init(btl_ib_conn_t *conn)
+{
+    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
+}
+
+/* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
+ * an answer, and a round-trip sample. */
+void btl_ib_recovery_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* A segment was acknowledged by a datagram that echoes `echo` (if `echo_valid`). */
+void btl_ib_recovery_arrived(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, bool echo_valid,
+                             uint32_t echo);
+
+/* The peer has counted `again` duplicates in a space so far. */
+void btl_ib_recovery_again(btl_ib_conn_t *conn, uint32_t space, uint16_t again);
+
+/* A datagram acknowledged `count` segments; `limited`: the window was what held the sender back.
+ * Informs the congestion control. */
+void btl_ib_recovery_acked(btl_ib_conn_t *conn, uint32_t count, bool limited);
+
+/* The transport's connection ended: all segments in flight may be lost, and the peer may be gone.
+ * */
+void btl_ib_recovery_broken(btl_ib_conn_t *conn);
+
+/* After acknowledgements were taken in: find what is lost, set the timer. */
+void btl_ib_recovery_detect(btl_ib_conn_t *conn);
+
+/* Set the timer for what is in flight now. */
+void btl_ib_recovery_arm(btl_ib_conn_t *conn);
+
+/* What the timer asks for when it goes off. */
+typedef enum btl_ib_recovery_action {
+    BTL_IB_RECOVERY_NOTHING, /* what there was to do was done */
+    BTL_IB_RECOVERY_PROBE,   /* probe, or give up; report by btl_ib_recovery_probed() */
+} btl_ib_recovery_action_t;
+
+btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);
+
+/* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
+ * all of it, else, for want of room in the transport, only some parts of a segment that travels in
+ * parts. */
+void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn);
+void btl_ib_recovery_probed_with_copy(btl_ib_conn_t *conn);
+void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole);
+
+/* The segment to probe with; NULL: there is none. */
+btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn);
+
+/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
+ * awake clock); UINT64_MAX: nothing waits. */
+uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
+
+/* ---- deferred ---- */
+
+/* Segments that the peer refused (RNR): neither lost nor in flight. */
+
+/* The sequences [from, to) of a space arrived and were refused, as an ACK says: those in flight are
+ * deferred. */
+void btl_ib_deferred_add(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                         const btl_ib_view_t *view);
+
+/* A segment was acknowledged. If it had been refused the cause is gone, perhaps that of others too.
+ * */
+void btl_ib_deferred_acked(btl_ib_conn_t *conn, const btl_ib_segment_t *segment);
+
+/* Acknowledgements were taken in: send the deferred segments again if they have waited long enough.
+ * */
+void btl_ib_deferred_retry(btl_ib_conn_t *conn);
+
+#endif

@@ -1,0 +1,158 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_op_slots.h"
+
+#include "btl_ib_sched.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#define SLOT_BITS 8
+static_assert(BTL_IB_OPS_MAX == 1u << SLOT_BITS, "an id names the slot of its operation");
+
+void btl_ib_op_slots_init(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->ops.waiting);
+}
+
+void btl_ib_op_begin(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    op->id = 0;
+    op->asked = false;
+    conn->ops.count++;
+    count->started_puts += op->kind == BTL_IB_OP_PUT;
+    count->started_gets += op->kind == BTL_IB_OP_GET;
+    count->started_atomics += op->kind == BTL_IB_OP_ATOMIC;
+}
+
+static int make_slots(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    uint32_t count = engine->config.ops_max;
+    btl_ib_op_slot_t *slots = btl_ib_zalloc(&engine->mem, count * sizeof(*slots));
+
+    if (slots == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        slots[i].next_free = i + 1;
+    }
+    conn->ops.slots = slots;
+    conn->ops.free = 0;
+    return 0;
+}
+
+btl_ib_op_t *btl_ib_op_find(const btl_ib_conn_t *conn, uint32_t id)
+{
+    uint32_t slot = id & (BTL_IB_OPS_MAX - 1);
+
+    if (conn->ops.slots == NULL || slot >= conn->engine->config.ops_max) {
+        return NULL;
+    }
+    btl_ib_op_t *op = conn->ops.slots[slot].op;
+    return op != NULL && op->id == id ? op : NULL;
+}
+
+/* Give it a slot, and an id that none of our operations had recently. */
+static void take_slot(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    btl_ib_op_ids_t *ids = &conn->engine->op_ids;
+    btl_ib_ops_t *ops = &conn->ops;
+    uint32_t slot = ops->free;
+
+    ops->free = ops->slots[slot].next_free;
+    ops->slots[slot].op = op;
+    ops->running++;
+    if (++ids->generation >> (32 - SLOT_BITS) != 0) {
+        ids->generation = 1; /* no id is 0 */
+    }
+    op->id = ids->generation << SLOT_BITS | slot;
+}
+
+void btl_ib_op_queue(btl_ib_conn_t *conn, btl_ib_op_t *op)
+{
+    const bool put = op->kind == BTL_IB_OP_PUT;
+    const uint64_t request =
+        op->kind == BTL_IB_OP_GET ? sizeof(btl_ib_wire_target_t) : sizeof(btl_ib_wire_atomic_t);
+
+    op->got = 0;
+    op->out = (btl_ib_out_t){
+        .conn = conn,
+        .size = put ? op->size : request,
+        .kind = put ? BTL_IB_OUT_PUT : BTL_IB_OUT_REQUEST,
+    };
+    btl_ib_list_init(&op->out.link);
+    btl_ib_list_push_tail(&conn->ops.waiting, &op->out.link);
+}
+
+void btl_ib_op_run(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ops_t *ops = &conn->ops;
+
+    while (!btl_ib_list_empty(&ops->waiting) && ops->running < engine->config.ops_max) {
+        if (ops->slots == NULL && make_slots(conn) != 0) {
+            engine->count.blocked_memory++;
+            btl_ib_conn_ready(conn);
+            return;
+        }
+        btl_ib_op_t *op = BTL_IB_LIST_POP(btl_ib_op_t, &ops->waiting, out.link);
+        bool put = op->out.kind == BTL_IB_OUT_PUT;
+        take_slot(conn, op);
+        btl_ib_pending_add(conn, &op->out, put ? sizeof(btl_ib_wire_target_t) : 0);
+    }
+}
+
+void btl_ib_op_asked(btl_ib_op_t *op)
+{
+    btl_ib_conn_t *conn = op->out.conn;
+
+    op->asked = true;
+    if (conn->ops.answers++ == 0) {
+        conn->ops.answer_since = btl_ib_clock_awake(&conn->engine->clock);
+    }
+}
+
+void btl_ib_op_not_asked(btl_ib_op_t *op)
+{
+    op->out.conn->ops.answers -= op->asked;
+    op->asked = false;
+}
+
+void btl_ib_op_leaves(btl_ib_op_t *op, int status)
+{
+    btl_ib_conn_t *conn = op->out.conn;
+    btl_ib_ops_t *ops = &conn->ops;
+
+    conn->engine->count.failed_ops += status != 0;
+    ops->count--;
+    btl_ib_op_not_asked(op);
+    if (op->id != 0) { /* it has a slot */
+        const uint32_t slot = op->id & (BTL_IB_OPS_MAX - 1);
+        ops->slots[slot] = (btl_ib_op_slot_t){.next_free = ops->free};
+        ops->free = slot;
+        ops->running--;
+        op->id = 0;
+        if (!btl_ib_list_empty(&ops->waiting)) {
+            btl_ib_conn_ready(conn);
+        }
+    }
+}
+
+void btl_ib_op_shrink(btl_ib_conn_t *conn)
+{
+    if (conn->ops.running == 0) {
+        btl_ib_free(&conn->engine->mem, conn->ops.slots);
+        conn->ops.slots = NULL;
+    }
+}
+
+void btl_ib_op_answered(btl_ib_conn_t *conn)
+{
+    conn->ops.answer_since = conn->engine->clock.awake;
+}

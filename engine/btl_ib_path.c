@@ -1,0 +1,603 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_path.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_trace.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- route ---- */
+
+static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_ADDR_BYTES, "an ADDRESS holds that of any transport");
+
+void btl_ib_route_by_own(btl_ib_conn_t *conn)
+{
+    conn->route.via = conn->rail;
+    conn->route.to = conn->route.address;
+    conn->route.queues = conn->peer_queues;
+}
+
+void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before)
+{
+    conn->route = *before;
+}
+
+/* Release the address on another rail. */
+static void leave(btl_ib_conn_t *conn)
+{
+    if (!btl_ib_route_is_own(conn)) {
+        conn->route.via->transport->ops->addr_remove(conn->route.via->transport, conn->route.to);
+        btl_ib_route_by_own(conn);
+    }
+}
+
+void btl_ib_route_fini(btl_ib_conn_t *conn)
+{
+    leave(conn);
+    if (conn->route.address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, conn->route.address);
+    }
+}
+
+/* The address on the own rail that was published or told last. Returns 0 or what the transport
+ * says. */
+static int add_own(btl_ib_conn_t *conn)
+{
+    btl_ib_transport_t *transport = conn->rail->transport;
+    btl_ib_route_t *route = &conn->route;
+    const int rc = transport->ops->addr_add(transport, route->published, route->published_len,
+                                            &route->address);
+
+    if (rc != 0) {
+        route->address = BTL_IB_ADDR_UNKNOWN;
+    }
+    return rc;
+}
+
+int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info)
+{
+    conn->engine->routes.remote = btl_ib_max_u32(conn->engine->routes.remote, info->rail + 1);
+    conn->route.published_len = info->address_len;
+    memcpy(conn->route.published, info->address, info->address_len);
+    const int rc = add_own(conn);
+    btl_ib_route_by_own(conn);
+    return conn->rail->health.failed ? 0 : rc;
+}
+
+void btl_ib_route_stand_by(btl_ib_rail_t *rail)
+{
+    rail->use.stands_by = true;
+}
+
+void btl_ib_route_used(btl_ib_conn_t *conn)
+{
+    conn->rail->use.stands_by = false;
+}
+
+void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail)
+{
+    if (conn->rail == rail) {
+        (void) add_own(conn);
+    }
+    if (conn->route.via == rail) {
+        btl_ib_route_by_own(conn);
+    }
+}
+
+void btl_ib_route_retry(btl_ib_conn_t *conn)
+{
+    if (conn->route.address == BTL_IB_ADDR_UNKNOWN && !conn->rail->health.failed
+        && add_own(conn) == 0 && conn->route.via == conn->rail) {
+        btl_ib_route_by_own(conn);
+    }
+}
+
+bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_route_t *route = &conn->route;
+    const btl_ib_route_t before = *route;
+    const bool own = btl_ib_route_is_own(conn);
+
+    route->published_len = view->size;
+    memcpy(route->published, view->payload, view->size);
+    const int rc = add_own(conn);
+    if (rc != 0 && !conn->rail->health.failed) {
+        *route = before;
+        return false;
+    }
+    route->generation = view->where.generation;
+    if (before.address != BTL_IB_ADDR_UNKNOWN) {
+        conn->rail->transport->ops->addr_remove(conn->rail->transport, before.address);
+    }
+    if (own) {
+        btl_ib_route_by_own(conn);
+    }
+    return true;
+}
+
+bool btl_ib_route_has_own(const btl_ib_conn_t *conn)
+{
+    return btl_ib_rail_usable(conn->rail) && conn->route.address != BTL_IB_ADDR_UNKNOWN;
+}
+
+static bool join(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    btl_ib_transport_t *transport = other->rail->transport;
+    btl_ib_addr_t to;
+
+    if (transport->ops->addr_add(transport, other->route.published, other->route.published_len, &to)
+        != 0) {
+        return false;
+    }
+    leave(conn);
+    other->rail->use.stands_by = false;
+    conn->route.via = other->rail;
+    conn->route.to = to;
+    conn->route.queues = other->peer_queues;
+    return true;
+}
+
+bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    if (other != NULL ? !join(conn, other) : !btl_ib_route_has_own(conn)) {
+        return false;
+    }
+    if (other == NULL) {
+        leave(conn);
+    }
+    conn->route.moved_at = conn->engine->clock.now;
+    return true;
+}
+
+btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from)
+{
+    const uint32_t remotes = btl_ib_rail_usable(rail) ? rail->engine->routes.remote : 0;
+
+    for (uint32_t remote = 0; remote < remotes; remote++) {
+        btl_ib_conn_t *conn = btl_ib_table_by_name(&rail->engine->table, name, rail->index, remote);
+        if (conn != NULL && btl_ib_conn_alive(conn)
+            && (from == BTL_IB_ADDR_UNKNOWN || conn->route.address == from)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const uint32_t remotes = engine->routes.remote;
+    uint32_t rail = other != NULL ? other->rail->index : 0;
+
+    for (uint32_t remote = other != NULL ? other->identity.remote_rail + 1 : 0;
+         rail < engine->rail_count; rail++, remote = 0) {
+        for (; remote < remotes && btl_ib_rail_usable(engine->rails[rail]); remote++) {
+            btl_ib_conn_t *next =
+                btl_ib_table_by_name(&engine->table, conn->identity.name, rail, remote);
+            if (next != NULL && btl_ib_conn_alive(next)) {
+                return next;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from)
+{
+    const btl_ib_route_t *route = &conn->route;
+    const bool any = from == BTL_IB_ADDR_UNKNOWN;
+
+    return (rail == conn->rail && (any || from == route->address))
+           || (rail == route->via && (any || from == route->to))
+           || btl_ib_route_by_rail(rail, conn->identity.name, from) != NULL;
+}
+
+btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn)
+{
+    return btl_ib_route_by_rail(conn->route.via, conn->identity.name, conn->route.to);
+}
+
+/* ---- path validation ---- */
+
+enum {
+    ASK_PAUSE = 100 * 1000, /* us between two questions */
+    SAID_LATELY = 2000,     /* ms: what the network said before that may be over */
+};
+
+void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised)
+{
+    conn->validation.promised = promised;
+}
+
+void btl_ib_validation_begin(btl_ib_conn_t *conn)
+{
+    conn->validation.asked_at = 0;
+    conn->validation.refused_row = 0;
+}
+
+/* Does `is_so` hold for `conn`, or for any connection with the same process whose rail is usable?
+ * */
+static bool any(const btl_ib_conn_t *conn, bool (*is_so)(const btl_ib_conn_t *))
+{
+    const btl_ib_conn_t *other = NULL;
+    bool found = is_so(conn);
+
+    while (!found && (other = btl_ib_route_next(conn, other)) != NULL) {
+        found = is_so(other);
+    }
+    return found;
+}
+
+static bool is_answered(const btl_ib_conn_t *conn)
+{
+    return conn->validation.answered;
+}
+
+static bool leads_there(const btl_ib_conn_t *conn)
+{
+    return conn->validation.valid && !btl_ib_validation_refuses(conn);
+}
+
+/* Is any of them validated, and not refused lately? */
+static bool any_valid(const btl_ib_conn_t *conn)
+{
+    return any(conn, leads_there);
+}
+
+bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn)
+{
+    return any(conn, btl_ib_validation_refuses);
+}
+
+bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn)
+{
+    const btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
+
+    return carries != NULL && carries->validation.valid;
+}
+
+void btl_ib_validation_probed(btl_ib_conn_t *conn)
+{
+    if (btl_ib_route_is_own(conn) && any_valid(conn)) {
+        conn->validation.questions++;
+    }
+}
+
+/* What arrives says nothing about the way out. An answer does: while the connection uses its own
+ * rails, to anything that was sent after they were refused; while it uses others, only to the
+ * question that its own rails carry now and then. */
+void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const bool home = btl_ib_route_is_own(conn);
+
+    if (!(view->flags & BTL_IB_FLAG_ECHO)) {
+        return;
+    }
+    if (!btl_ib_seq_before(view->echo, (uint32_t) validation->refused_row)) {
+        validation->refused_row = 0;
+    }
+    if (home ? !btl_ib_seq_before(view->echo, (uint32_t) validation->refused_at)
+             : validation->question_at > validation->refused_at
+                   && view->echo == (uint32_t) validation->question_at) {
+        validation->refused_at = 0;
+    }
+}
+
+void btl_ib_validation_refused(btl_ib_conn_t *conn)
+{
+    conn->validation.refused_at = conn->engine->clock.now;
+}
+
+bool btl_ib_validation_refused_again(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const uint64_t now = conn->engine->clock.now;
+
+    if (validation->refused_row == 0 || now - conn->recovery.refused_at > BTL_IB_REFUSED_GAP) {
+        validation->refused_row = now;
+    }
+    return now - validation->refused_row >= BTL_IB_REFUSED_LONG;
+}
+
+void btl_ib_validation_moved(btl_ib_conn_t *conn)
+{
+    conn->validation.refused_row = 0;
+    conn->validation.questions = 0;
+    btl_ib_validation_sent(conn); /* that was another rail */
+}
+
+void btl_ib_validation_renew(btl_ib_conn_t *conn)
+{
+    conn->validation.valid = false;
+    conn->validation.refused_at = 0;
+    conn->validation.question_at = 0;
+}
+
+void btl_ib_validation_asked(btl_ib_conn_t *conn)
+{
+    conn->validation.question_at = conn->engine->clock.now;
+}
+
+bool btl_ib_validation_refuses(const btl_ib_conn_t *conn)
+{
+    const btl_ib_validation_t *validation = &conn->validation;
+
+    return validation->refused_at != 0
+           && conn->engine->clock.now - validation->refused_at <= BTL_IB_REFUSED_GAP;
+}
+
+bool btl_ib_validation_waits(const btl_ib_conn_t *conn)
+{
+    return !conn->validation.valid && btl_ib_route_is_own(conn)
+           && !conn->rail->transport->attr.reliable && any_valid(conn);
+}
+
+bool btl_ib_validation_asks(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const uint64_t now = conn->engine->clock.now;
+
+    if (validation->question_at != 0 && now - validation->question_at < ASK_PAUSE) {
+        return false;
+    }
+    validation->question_at = now;
+    return true;
+}
+
+bool btl_ib_validation_tries(btl_ib_conn_t *conn)
+{
+    const bool first = !conn->validation.tried;
+
+    conn->validation.tried = true;
+    return first;
+}
+
+/* ---- errors ---- */
+
+void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error)
+{
+    if (conn->validation.unsent_since == 0) {
+        conn->validation.unsent_since = conn->engine->clock.awake;
+    }
+    conn->validation.unsent_error = (uint8_t) error; /* Linux has none above 133 */
+}
+
+void btl_ib_validation_check_unsent(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (validation->unsent_since == 0 || validation->unsent_told
+        || engine->clock.awake - validation->unsent_since < engine->config.unanswered_after) {
+        return;
+    }
+    validation->unsent_told = true;
+    BTL_IB_LOG(engine, 1, "peer %u.%u: %s refuses all that is sent to it: errno %d",
+               BTL_IB_NAME_ARGS(conn->identity.name), conn->route.via->transport->name,
+               validation->unsent_error);
+    if (engine->ops->unsent != NULL) {
+        engine->ops->unsent(engine->ops_context, conn, validation->unsent_error);
+    }
+}
+
+void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error)
+{
+    conn->validation.net_error = (uint8_t) error;
+    conn->validation.net_error_ms = (uint32_t) (conn->engine->clock.now / 1000);
+}
+
+btl_ib_trouble_t btl_ib_conn_trouble(const btl_ib_conn_t *conn)
+{
+    const btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_transport_t *transport = conn->route.via->transport;
+    btl_ib_trouble_t trouble = {
+        .answered = validation->answered,
+        .unsent = validation->unsent_since != 0 ? validation->unsent_error : 0,
+    };
+
+    if (validation->net_error != 0
+        && (int32_t) ((uint32_t) (conn->recovery.heard_at / 1000) - validation->net_error_ms)
+               <= SAID_LATELY) {
+        trouble.said = validation->net_error;
+        if (transport->ops->offender_text == NULL
+            || !transport->ops->offender_text(transport, conn->route.to, trouble.by,
+                                              sizeof(trouble.by))) {
+            trouble.by[0] = '\0';
+        }
+    }
+    return trouble;
+}
+
+/* ---- answers ---- */
+
+void btl_ib_validation_answered(btl_ib_conn_t *conn)
+{
+    conn->validation.answered = true;
+    conn->validation.asked_at = 0;
+}
+
+/* A process that is stopped cannot keep its promise, and is no sign of a firewall. */
+static bool is_stopped(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    return engine->ops->is_reachable != NULL
+           && engine->ops->is_reachable(engine->ops_context, conn);
+}
+
+bool btl_ib_validation_overdue(btl_ib_conn_t *conn)
+{
+    btl_ib_validation_t *validation = &conn->validation;
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_engine_config_t *config = &engine->config;
+
+    if (validation->asked_at == 0) {
+        validation->asked_at = engine->clock.awake;
+    }
+    const uint64_t waited = engine->clock.awake - validation->asked_at;
+    if (waited < config->unanswered_after) {
+        return false;
+    }
+    if (any(conn, is_answered)) {
+        validation->asked_at = engine->clock.awake; /* if that rail fails the wait begins again */
+        return false;
+    }
+    if (!validation->told) {
+        validation->told = true;
+        BTL_IB_LOG(engine, 1, "peer %u.%u: has not answered for %llu ms, %s",
+                   BTL_IB_NAME_ARGS(conn->identity.name), (unsigned long long) waited / 1000,
+                   conn->recovery.heard_at == 0 ? "and nothing of its came here"
+                                                : "although what it sends gets here");
+        if (engine->ops->unanswered != NULL) {
+            engine->ops->unanswered(engine->ops_context, conn, conn->recovery.heard_at != 0);
+        }
+    }
+    return !btl_ib_conn_alive(conn)
+           || (validation->promised && config->connect_timeout != 0
+               && waited >= config->connect_timeout && !is_stopped(conn));
+}
+
+/* ---- PATH_RESPONSE ---- */
+
+/* The response to a datagram, and its size. NULL: memory is short. */
+static btl_ib_segment_t *make_response(btl_ib_rail_t *rail, const btl_ib_view_t *view,
+                                       uint32_t *whole)
+{
+    const btl_ib_engine_t *engine = rail->engine;
+    const uint32_t size = (uint32_t) sizeof(btl_ib_wire_header_t);
+    const uint32_t id = view->connect.connection;
+    const btl_ib_wire_header_t header = {
+        .version_type = BTL_IB_WIRE_VERSION << 4 | BTL_IB_TYPE_PATH_RESPONSE,
+        .connection = BTL_IB_LE32(id),
+        .token = BTL_IB_LE64(btl_ib_token_of_response(&engine->config.secret, view->token, id)),
+    };
+
+    *whole = size + engine->guard.ops->trailer;
+    btl_ib_segment_t *segment = btl_ib_pool_get(&rail->pool, *whole);
+    if (segment == NULL) {
+        return NULL;
+    }
+    memcpy(segment->wire, &header, size);
+    if (engine->guard.ops->keyed) { /* an unknown sender has no key */
+        memset(segment->wire + size, 0, engine->guard.ops->trailer);
+    } else {
+        (void) btl_ib_guard_seal(&engine->guard, NULL, segment->wire, segment->wire, size);
+    }
+    return segment;
+}
+
+void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival)
+{
+    btl_ib_transport_t *transport = rail->transport;
+    uint8_t source[BTL_IB_ADDR_BYTES];
+    btl_ib_addr_t to = arrival->from;
+
+    if (to == BTL_IB_ADDR_UNKNOWN) {
+        const bool tells = transport->ops->source != NULL && arrival->event->buffer != NULL;
+        const uint32_t len = tells ? transport->ops->source(transport, arrival->event, source) : 0;
+        if (len == 0 || transport->ops->addr_add(transport, source, len, &to) != 0) {
+            return;
+        }
+    }
+    uint32_t size;
+    btl_ib_segment_t *segment = make_response(rail, &arrival->view, &size);
+    if (segment != NULL) {
+        const btl_ib_tx_t tx = {
+            .to = to,
+            .niov = 1,
+            .size = size,
+            .iov = {{.iov_base = segment->wire, .iov_len = size}},
+            .mem = segment->mem,
+            .context = segment,
+        };
+        int error;
+        if (transport->ops->send(transport, &tx, 1, &error) == 1) {
+            btl_ib_pool_given(segment, size > transport->attr.inline_size);
+            rail->engine->count.sent_datagrams++;
+            rail->count.sent_datagrams++;
+            rail->engine->count.sent_responses++;
+            btl_ib_trace_response(rail, arrival->view.connect.name, size);
+        }
+        btl_ib_pool_put(segment);
+    }
+    if (arrival->from == BTL_IB_ADDR_UNKNOWN) {
+        transport->ops->addr_remove(transport, to);
+    }
+}
+
+bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    return view->token
+           == btl_ib_token_of_response(&conn->identity.secret, conn->identity.tx_token,
+                                       conn->identity.id);
+}
+
+/* ---- what the network says ---- */
+
+/*
+ * What the network says of datagrams that we sent: nobody is there, or the path carries less.
+ * Anybody who knows two addresses and ports can send such a message (ICMP). So it counts only if it
+ * quotes what such a sender cannot know: the token of a connection that goes there, in its present
+ * incarnation. The token is in the clear with every guard. A message that quotes less is no
+ * evidence (RFC 792 requires only 8 bytes behind the IP header, which hold nothing of ours).
+ */
+
+enum { NEEDED = offsetof(btl_ib_wire_header_t, token) + sizeof(uint64_t) };
+
+static_assert(NEEDED <= BTL_IB_QUOTED_MAX, "a quotation may hold the token");
+
+/* Did a connection send the quoted datagram there, in its present incarnation? As long as it did
+ * not know the peer's id it wrote 0. */
+static bool was_sent(const btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_wire_header_t header;
+
+    memcpy(&header, event->quoted, NEEDED);
+    const uint32_t id = BTL_IB_LE32(header.connection);
+    BTL_IB_LIST_FOREACH (const btl_ib_conn_t, conn, &rail->engine->conns, all) {
+        if (BTL_IB_LE64(header.token) == conn->identity.tx_token
+            && header.version_type >> 4 == BTL_IB_WIRE_VERSION
+            && (id == 0 || id == conn->identity.peer_id)
+            && btl_ib_route_is_source(conn, rail, event->from)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event)
+{
+    btl_ib_engine_t *engine = rail->engine;
+    const char *claim = event->type == BTL_IB_EVENT_REFUSED ? "that a peer is not there"
+                        : event->type == BTL_IB_EVENT_UNREACHABLE
+                            ? "that a peer cannot be reached"
+                            : "that the path to a peer carries less";
+
+    if (event->origin == BTL_IB_ORIGIN_LOCAL) {
+        return true;
+    }
+    if (event->quoted_size < NEEDED) {
+        engine->count.rejected_icmp_short++;
+        BTL_IB_LOG(engine, 10,
+                   "%s: an ICMP message says %s, but quotes %u bytes of a datagram of ours; %u are "
+                   "needed to check it: not believed",
+                   rail->transport->name, claim, event->quoted_size, (unsigned) NEEDED);
+        return false;
+    }
+    if (event->from == BTL_IB_ADDR_UNKNOWN || !was_sent(rail, event)) {
+        engine->count.rejected_icmp++;
+        BTL_IB_LOG(engine, 10,
+                   "%s: an ICMP message says %s, but quotes no datagram that a present connection "
+                   "sent there: forged or late, not believed",
+                   rail->transport->name, claim);
+        return false;
+    }
+    return true;
+}

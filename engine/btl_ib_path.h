@@ -1,0 +1,210 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* The path of a connection: its rails and addresses, whether they lead to the peer, and what the
+ * network says of them. */
+
+#ifndef BTL_IB_PATH_H
+#define BTL_IB_PATH_H
+
+#include "btl_ib_state.h"
+
+/* ---- route ---- */
+
+/*
+ * By which rail and to which address a connection's datagrams go (conn->route), and which other
+ * connections there are with the same process: one for each pair of rails that reach each other.
+ */
+
+/* A new connection goes by its own rail, to the address that the peer published. Returns 0, or
+ * -errno of the transport. A failed device may not be able to add an address: then 0, and
+ * connections go by other rails only. */
+int btl_ib_route_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info);
+
+/* Release all addresses. */
+void btl_ib_route_fini(btl_ib_conn_t *conn);
+
+/* Another transport took the place of the one of `rail`, whose addresses are no longer valid. A
+ * connection of another rail that went by it goes by its own. */
+void btl_ib_route_renew(btl_ib_conn_t *conn, const btl_ib_rail_t *rail);
+
+/* The peer tells where its rail is now. False if that is no address of this transport: nothing
+ * changed. */
+bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
+ * transport did not take the peer's address. A port that is down takes and loses them. */
+static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
+{
+    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
+}
+
+/* If its rail did not take the peer's address, for want of memory perhaps: try again. */
+void btl_ib_route_retry(btl_ib_conn_t *conn);
+
+/* A rail stands by: no connection goes by it until one is used (btl_ib_route_used()). */
+void btl_ib_route_stand_by(btl_ib_rail_t *rail);
+
+/* Somebody sends by this connection, which goes by its own rail. */
+void btl_ib_route_used(btl_ib_conn_t *conn);
+
+/* Do its datagrams go by its own two rails? */
+static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
+{
+    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
+}
+
+/* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
+static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                                     btl_ib_addr_t from)
+{
+    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
+}
+
+/* Can its own two rails carry it? */
+bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
+
+/* Take the two rails that `other` joins, whatever its own present route; NULL: back to the
+ * connection's own. False, and nothing changed, if that is impossible. */
+bool btl_ib_route_take(btl_ib_conn_t *conn, const btl_ib_conn_t *other);
+
+/* For one datagram: switch to its own rails, and back to a copy of the route taken before. */
+void btl_ib_route_by_own(btl_ib_conn_t *conn);
+void btl_ib_route_restore(btl_ib_conn_t *conn, const btl_ib_route_t *before);
+
+/* An open connection with process `name` by our rail `rail`, if that is usable, to address
+ * `from` (BTL_IB_ADDR_UNKNOWN: any). NULL: none. */
+btl_ib_conn_t *btl_ib_route_by_rail(const btl_ib_rail_t *rail, uint64_t name, btl_ib_addr_t from);
+
+/* The open connection with the same process after `other`, whose rail is usable; NULL: the first,
+ * which may be `conn` itself. NULL if there is none. */
+btl_ib_conn_t *btl_ib_route_next(const btl_ib_conn_t *conn, const btl_ib_conn_t *other);
+
+/* May its datagrams come from `from` by that rail? BTL_IB_ADDR_UNKNOWN: any address. */
+bool btl_ib_route_is_source(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
+                            btl_ib_addr_t from);
+
+/* The connection whose own two rails carry this one now: itself, unless it was rerouted. NULL:
+ * that connection is gone. */
+btl_ib_conn_t *btl_ib_route_carrier(const btl_ib_conn_t *conn);
+
+/* ---- path validation ---- */
+
+/*
+ * Path validation: does a pair of rails lead to the peer (RFC 9000, 8.2)? Owns struct
+ * btl_ib_validation. An address that a peer published may also belong to another host, or be behind
+ * a bridge or a firewall that drops everything. So only what arrived under the peer's token
+ * validates a pair. Until then, if another pair of the same two processes is validated, this one
+ * carries no data, only the question. A refusal, or a few questions without an answer, close this
+ * pair only.
+ */
+
+/* A connection is made; `promised`: the peer answers a first contact even while its application
+ * computes. */
+void btl_ib_validation_init(btl_ib_conn_t *conn, bool promised);
+
+/* A new incarnation of the connection. What is known of its rails stays. */
+void btl_ib_validation_begin(btl_ib_conn_t *conn);
+
+/* Something from the peer arrived by the connection's own two rails. That datagrams get there by
+ * them it proves only if it is an answer. True if it is the first time. */
+static inline bool btl_ib_validation_heard(btl_ib_conn_t *conn)
+{
+    const bool first = !conn->validation.valid;
+
+    if (first) {
+        conn->validation.valid = true;
+    }
+    return first;
+}
+
+/* After refusals: does this datagram show that something gets there by the present route? */
+void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* The present route was refused once more. True if the connection should leave it, because nothing
+ * got there for BTL_IB_REFUSED_LONG. */
+bool btl_ib_validation_refused_again(btl_ib_conn_t *conn);
+
+/* The connection takes another route; and: a question is sent by its own two rails. */
+void btl_ib_validation_moved(btl_ib_conn_t *conn);
+void btl_ib_validation_asked(btl_ib_conn_t *conn);
+
+/* One of its own two rails is at another address now: nothing is known of that. */
+void btl_ib_validation_renew(btl_ib_conn_t *conn);
+
+/* Refusals by its own two rails are believed. And: were they believed lately, with nothing getting
+ * there since? */
+void btl_ib_validation_refused(btl_ib_conn_t *conn);
+bool btl_ib_validation_refuses(const btl_ib_conn_t *conn);
+
+/* Other pairs of rails that may lead to the peer are asked for now. True once. */
+bool btl_ib_validation_tries(btl_ib_conn_t *conn);
+
+/* An answer showed that what is sent gets there. */
+void btl_ib_validation_answered(btl_ib_conn_t *conn);
+
+/* A probe is due, in a call that may run callbacks. If the peer has not answered for long that is
+ * reported. True if the connection is to be given up. */
+bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
+
+/* The transport took a datagram for it; and: it refused one with that errno, which does not say
+ * "not now". */
+static inline void btl_ib_validation_sent(btl_ib_conn_t *conn)
+{
+    if (conn->validation.unsent_since != 0) {
+        conn->validation.unsent_since = 0;
+        conn->validation.unsent_told = false;
+    }
+}
+void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error);
+
+/* A probe is due, in a call that may run callbacks: if the transport has refused everything for
+ * long that is reported. */
+void btl_ib_validation_check_unsent(btl_ib_conn_t *conn);
+
+/* The network says, with that errno, that nothing gets there. */
+void btl_ib_validation_unreachable(btl_ib_conn_t *conn, int error);
+
+/* Something would be sent by its own two rails if they were validated. True if a question is to be
+ * sent now, which is then noted; questions are at least ASK_PAUSE apart. */
+bool btl_ib_validation_asks(btl_ib_conn_t *conn);
+
+/* A probe was sent by its own two rails, which are not validated. */
+void btl_ib_validation_probed(btl_ib_conn_t *conn);
+
+/* Must data wait until the peer has answered by its own two rails? Only if another connection with
+ * it is validated. */
+bool btl_ib_validation_waits(const btl_ib_conn_t *conn);
+
+/* Is the connection whose route it uses validated? */
+bool btl_ib_validation_is_valid(const btl_ib_conn_t *conn);
+
+/* Was any connection with the same process refused lately? */
+bool btl_ib_validation_any_refused(const btl_ib_conn_t *conn);
+
+/* ---- PATH_RESPONSE ---- */
+
+/*
+ * PATH_RESPONSE: tells the sender of a first contact that its datagram got here, while the sender
+ * cannot be looked up. (Named after QUIC's frame: RFC 9000, 8.2.)
+ */
+
+/* Send one to the sender of a datagram that names it. It goes to where the datagram came from,
+ * because the sender's address is not known before the lookup. A forged datagram makes us send no
+ * more bytes than it had itself. */
+void btl_ib_path_response_send(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
+
+/* Does it come from the peer, and is it of this incarnation of the connection? */
+bool btl_ib_path_response_is_genuine(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* ---- what the network says ---- */
+
+/* Checks what the network says of our datagrams (ICMP). */
+
+/* May a REFUSED, UNREACHABLE or PATH_MTU event be believed? If not, it is counted and logged.
+ * Changes nothing else. */
+bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event);
+
+#endif

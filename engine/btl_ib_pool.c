@@ -1,0 +1,287 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_pool.h"
+
+#include "btl_ib_list.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- pool ---- */
+
+/* Bytes: headers and short messages; a datagram of Ethernet's usual MTU of 1500. */
+#define BTL_IB_SEGMENT_MEDIUM 1536u
+
+enum {
+    SLAB_BYTES = 64 * 1024, /* size of a slab, about */
+    SLAB_MIN = 4,           /* segments, if they are large */
+    SLAB_MAX = 64,
+    ALIGN = 8,
+    CLEARED_FROM = offsetof(btl_ib_segment_t, conn), /* of a segment that is taken out */
+    CLEARED_TO = offsetof(btl_ib_segment_t, copies) + sizeof(uint32_t),
+};
+
+typedef struct slab {
+    btl_ib_list_t link;
+    void *handle;
+    void *next_handle; /* of the transport that is to follow */
+    uint8_t *base;     /* of the buffers */
+    size_t bytes;      /* of them */
+    uint32_t count;    /* of segments */
+    btl_ib_segment_t segments[];
+} slab_t;
+
+/* Bytes of a buffer. */
+static uint32_t size_of(const btl_ib_transport_attr_t *attr, int kind)
+{
+    static const uint32_t sizes[BTL_IB_SEGMENT_KINDS] = {BTL_IB_SEGMENT_SMALL,
+                                                         BTL_IB_SEGMENT_MEDIUM, UINT32_MAX};
+
+    return btl_ib_min_u32(attr->max_datagram, sizes[kind]);
+}
+
+void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
+                      uint32_t limit)
+{
+    *pool = (btl_ib_pool_t){.mem = mem, .transport = transport, .limit = limit};
+    for (int i = 0; i < BTL_IB_SEGMENT_KINDS; i++) {
+        pool->kind[i].size = size_of(&transport->attr, i);
+        btl_ib_list_init(&pool->kind[i].free);
+    }
+    btl_ib_list_init(&pool->slabs);
+}
+
+void btl_ib_pool_fini(btl_ib_pool_t *pool)
+{
+    slab_t *slab;
+
+    while ((slab = BTL_IB_LIST_POP(slab_t, &pool->slabs, link)) != NULL) {
+        if (slab->handle != NULL) {
+            pool->transport->ops->mem_deregister(pool->transport, slab->handle);
+        }
+        btl_ib_free(pool->mem, slab);
+    }
+}
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* The buffers of a slab, behind its segments. If they are registered, they begin on a page. */
+static uint8_t *buffers_of(slab_t *slab, uint32_t count, uint32_t page)
+{
+    uintptr_t end = (uintptr_t) &slab->segments[count];
+
+    return (uint8_t *) &slab->segments[count] + (round_up(end, page > 0 ? page : 1) - end);
+}
+
+static uint32_t headroom_of(const btl_ib_transport_attr_t *attr)
+{
+    return (uint32_t) round_up(attr->headroom, ALIGN);
+}
+
+/* Bytes from one buffer to the next. */
+static uint32_t stride_of(const btl_ib_transport_attr_t *attr, uint32_t size)
+{
+    return headroom_of(attr) + (uint32_t) round_up(size, ALIGN);
+}
+
+/* Segments of a slab, if no more than `left` may be made. */
+static uint32_t slab_count(uint32_t stride, uint32_t left)
+{
+    const uint32_t count = SLAB_BYTES / stride;
+
+    return btl_ib_min_u32(count < SLAB_MIN ? SLAB_MIN : count > SLAB_MAX ? SLAB_MAX : count, left);
+}
+
+/* Bytes of its buffers, and of all of it. */
+static size_t buffer_bytes(uint32_t count, uint32_t stride, uint32_t page)
+{
+    return round_up((size_t) count * stride, page > 0 ? page : 1);
+}
+
+static size_t slab_bytes(uint32_t count, uint32_t stride, uint32_t page)
+{
+    return sizeof(slab_t) + count * sizeof(btl_ib_segment_t) + page
+           + buffer_bytes(count, stride, page);
+}
+
+void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                           uint64_t *held, uint64_t *most)
+{
+    const uint32_t size = size_of(attr, kind);
+    const uint32_t stride = stride_of(attr, size);
+    const uint32_t count = slab_count(stride, limit);
+    /* All go to the first kind that is large enough. */
+    const bool used = kind == 0 || size > size_of(attr, kind - 1);
+
+    *held = used ? slab_bytes(count, stride, attr->registered_page) : 0;
+    *most = (limit + count - 1) / count * *held;
+}
+
+/* Add a slab of segments. False if there is no memory for it. Rarely called, hence not inlined:
+ * the common path then saves no registers. */
+__attribute__((noinline)) static bool grow(btl_ib_pool_t *pool, int kind)
+{
+    const btl_ib_transport_attr_t *attr = &pool->transport->attr;
+    const uint32_t page = attr->registered_page;
+    const uint32_t headroom = headroom_of(attr);
+    const uint32_t stride = stride_of(attr, pool->kind[kind].size);
+    const uint32_t count = slab_count(stride, pool->limit - pool->kind[kind].made);
+    const size_t buffers = buffer_bytes(count, stride, page);
+    slab_t *slab = btl_ib_zalloc(pool->mem, slab_bytes(count, stride, page));
+    if (slab == NULL) {
+        return false;
+    }
+    uint8_t *base = buffers_of(slab, count, page);
+    if (page > 0
+        && pool->transport->ops->mem_register(pool->transport, base, buffers, &slab->handle) != 0) {
+        btl_ib_free(pool->mem, slab);
+        return false;
+    }
+    slab->base = base;
+    slab->bytes = buffers;
+    slab->count = count;
+    btl_ib_list_init(&slab->link);
+    btl_ib_list_push_tail(&pool->slabs, &slab->link);
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = &slab->segments[i];
+        segment->pool = pool;
+        segment->mem = slab->handle;
+        segment->wire = base + (size_t) i * stride + headroom;
+        segment->kind = (uint8_t) kind;
+        btl_ib_list_init(&segment->link);
+        btl_ib_list_push_tail(&pool->kind[kind].free, &segment->link);
+    }
+    pool->kind[kind].made += count;
+    return true;
+}
+
+/* Of the smallest segments that hold `size` bytes. */
+static inline int kind_of(const btl_ib_pool_t *pool, uint32_t size)
+{
+    assert(size <= pool->kind[2].size);
+    return size <= pool->kind[0].size ? 0 : size <= pool->kind[1].size ? 1 : 2;
+}
+
+static inline btl_ib_segment_t *cleared(btl_ib_list_t *item)
+{
+    btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+
+    memset((uint8_t *) segment + CLEARED_FROM, 0, CLEARED_TO - CLEARED_FROM);
+    return segment;
+}
+
+btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size)
+{
+    const int kind = kind_of(pool, size);
+
+    if (btl_ib_list_empty(&pool->kind[kind].free)
+        && (pool->kind[kind].made >= pool->limit || !grow(pool, kind))) {
+        return NULL;
+    }
+    btl_ib_list_t *item = btl_ib_list_pop(&pool->kind[kind].free);
+    assert(item != NULL);
+    return cleared(item);
+}
+
+uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+                          uint32_t most)
+{
+    btl_ib_list_t *free = &pool->kind[kind_of(pool, size)].free;
+    btl_ib_list_t *item;
+    uint32_t count = 0;
+
+    while (count < most && (item = btl_ib_list_pop(free)) != NULL) {
+        segments[count++] = cleared(item);
+    }
+    return count;
+}
+
+static void release(btl_ib_segment_t *segment)
+{
+    /* The most recently used is the one whose memory is in the cache. */
+    btl_ib_list_push_head(&segment->pool->kind[segment->kind].free, &segment->link);
+}
+
+static inline void forget(btl_ib_segment_t *segment)
+{
+    assert(!segment->done);
+    segment->conn = NULL;
+    segment->out = NULL;
+    segment->done = true;
+}
+
+void btl_ib_pool_put(btl_ib_segment_t *segment)
+{
+    assert(btl_ib_list_empty(&segment->link));
+    forget(segment);
+    if (!segment->busy) {
+        release(segment);
+    }
+}
+
+void btl_ib_pool_put_all(btl_ib_list_t *segments)
+{
+    const btl_ib_segment_t *first = BTL_IB_LIST_FIRST(btl_ib_segment_t, segments, link);
+
+    if (first == NULL) {
+        return;
+    }
+    BTL_IB_LIST_FOREACH (btl_ib_segment_t, segment, segments, link) {
+        assert(!segment->busy && segment->pool == first->pool && segment->kind == first->kind);
+        forget(segment);
+    }
+    btl_ib_list_splice_head(&first->pool->kind[first->kind].free, segments);
+}
+
+void btl_ib_pool_sent(btl_ib_segment_t *segment)
+{
+    segment->busy = false;
+    if (segment->done) {
+        release(segment);
+    }
+}
+
+bool btl_ib_pool_prepare(btl_ib_pool_t *pool, btl_ib_transport_t *next)
+{
+    bool all = true;
+
+    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
+        slab->next_handle = NULL;
+        if (all && next->attr.registered_page > 0) {
+            all = next->ops->mem_register(next, slab->base, slab->bytes, &slab->next_handle) == 0;
+        }
+    }
+    if (all) {
+        return true;
+    }
+    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
+        if (slab->next_handle != NULL) {
+            next->ops->mem_deregister(next, slab->next_handle);
+        }
+    }
+    return false;
+}
+
+void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next)
+{
+    BTL_IB_LIST_FOREACH (slab_t, slab, &pool->slabs, link) {
+        if (slab->handle != NULL) {
+            pool->transport->ops->mem_deregister(pool->transport, slab->handle);
+        }
+        slab->handle = slab->next_handle;
+        for (uint32_t i = 0; i < slab->count; i++) {
+            slab->segments[i].mem = slab->handle;
+            if (slab->segments[i].busy) {
+                btl_ib_pool_sent(&slab->segments[i]);
+            }
+        }
+    }
+    pool->transport = next;
+}

@@ -1,0 +1,161 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#ifndef BTL_IB_POOL_H
+#define BTL_IB_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "btl_ib_list.h"
+#include "transport.h"
+
+/* ---- mem ---- */
+
+/* Memory from the engine's user. Any allocation may fail. */
+
+typedef struct btl_ib_mem {
+    void *(*zalloc)(void *context, size_t size); /* cleared; NULL if there is none */
+    void (*free)(void *context, void *memory);   /* NULL is allowed */
+    void *context;
+} btl_ib_mem_t;
+
+static inline void *btl_ib_zalloc(const btl_ib_mem_t *mem, size_t size)
+{
+    return mem->zalloc(mem->context, size);
+}
+
+static inline void btl_ib_free(const btl_ib_mem_t *mem, void *memory)
+{
+    if (memory != NULL) {
+        mem->free(mem->context, memory);
+    }
+}
+
+/* ---- pool ---- */
+
+/*
+ * Send buffers of one rail: small ones (headers, short messages, acknowledgements), medium ones
+ * (the MTU of most networks) and large ones (the largest datagram, if that is more). They come in
+ * slabs, registered with the transport if it asks for that. Slabs are freed with the rail.
+ */
+
+struct btl_ib_conn;
+struct btl_ib_out;
+struct btl_ib_pool;
+
+/* Bytes: headers and short messages; a datagram of Ethernet's usual MTU of 1500. */
+#define BTL_IB_SEGMENT_SMALL 256u
+
+enum { BTL_IB_SEGMENT_KINDS = 3 };
+
+/* A segment that was sent, or is about to be. It passes from module to module: each group of its
+ * members has one writer, beside the pool, which makes and clears it. */
+typedef struct btl_ib_segment {
+    btl_ib_list_t link;       /* free, in flight (by time of sending), lost or deferred */
+    struct btl_ib_pool *pool; /* whose it is */
+    void *mem;                /* the slab's registration */
+    uint8_t *wire;            /* the datagram, aligned to 8, with headroom before it */
+
+    /* From here to `copies`: cleared when taken out of the pool. */
+
+    /* What it holds and its header says: btl_ib_packet.h, which others call. */
+    struct btl_ib_conn *conn; /* NULL: it belongs to no connection */
+    struct btl_ib_out *out;   /* what it is a piece of, if that waits for its acknowledgement */
+    uint64_t region;          /* GOT: id of our region that iov[] is in; 0: none */
+    uint32_t seq;
+    uint32_t refused;  /* btl_ib_sentmap.c: the copy that the peer refused last; 0: none */
+    uint32_t size;     /* bytes from wire[] on: headers and copied payload */
+    uint32_t outside;  /* bytes of payload in iov[] */
+    uint32_t payload;  /* bytes of the message in it, wherever they are */
+    uint32_t parted;   /* bytes of parts of the last copy that were sent; 0: all or none */
+    uint32_t in_parts; /* copies of which all parts were sent */
+    uint32_t bundled;  /* btl_ib_packetize.c: messages in a BUNDLE; of other types 0 */
+    uint8_t type;
+    uint8_t flags; /* header flags that all copies have */
+    uint8_t tag;
+    uint8_t space;
+    bool last; /* btl_ib_packetize.c: the message ends with it */
+    /* The same: first sent behind the one before, of whose bytes it has as many that follow; all
+     * else is the same, but the flags. */
+    bool continues;
+
+    /* What became of its copies: btl_ib_sentmap.c. */
+    bool lost;       /* to be retransmitted, or deferred; not in flight */
+    bool deferred;   /* the peer refused the last copy */
+    bool probe;      /* the last copy was a probe, not a repair of a loss */
+    bool busy;       /* the pool's: the transport still reads it */
+    bool done;       /* the pool's: to be freed once it is not busy */
+    uint32_t copies; /* how often it was sent */
+
+    uint8_t kind;        /* of the pool's */
+    uint64_t first_sent; /* us of clock.awake */
+    uint64_t last_sent;  /* us */
+    uint64_t order;      /* place among all segments sent by the connection */
+    struct iovec iov[2]; /* btl_ib_packetize.c: payload sent from the user's memory (zero copy) */
+} btl_ib_segment_t;
+
+typedef struct btl_ib_pool {
+    const btl_ib_mem_t *mem;
+    btl_ib_transport_t *transport;
+    uint32_t limit; /* the most segments of each kind */
+    struct {
+        uint32_t size; /* bytes of a buffer */
+        uint32_t made;
+        btl_ib_list_t free;
+    } kind[BTL_IB_SEGMENT_KINDS]; /* small, medium, large */
+    btl_ib_list_t slabs;
+} btl_ib_pool_t;
+
+void btl_ib_pool_init(btl_ib_pool_t *pool, const btl_ib_mem_t *mem, btl_ib_transport_t *transport,
+                      uint32_t limit);
+
+/* Another limit. Segments beyond it stay. */
+static inline void btl_ib_pool_set_limit(btl_ib_pool_t *pool, uint32_t limit)
+{
+    pool->limit = limit;
+}
+
+/* Bytes of a pool's segments of one kind: once some were sent, and at most. */
+void btl_ib_pool_footprint(const btl_ib_transport_attr_t *attr, int kind, uint32_t limit,
+                           uint64_t *held, uint64_t *most);
+
+/* Free all slabs, whatever they hold. */
+void btl_ib_pool_fini(btl_ib_pool_t *pool);
+
+/* A cleared segment for `size` bytes, or NULL: no memory, or the limit is reached. */
+btl_ib_segment_t *btl_ib_pool_get(btl_ib_pool_t *pool, uint32_t size);
+
+/* As many of those as there are without new memory, at most `most`. Returns how many. */
+uint32_t btl_ib_pool_take(btl_ib_pool_t *pool, uint32_t size, btl_ib_segment_t **segments,
+                          uint32_t most);
+
+/* Give a segment back to its pool. If the transport still reads it, that is done with its SENT
+ * event. */
+void btl_ib_pool_put(btl_ib_segment_t *segment);
+
+/* Give back all that are on a list: acknowledged ones of one pool and one kind, which were sent
+ * once and which no transport reads. The list is empty afterwards. */
+void btl_ib_pool_put_all(btl_ib_list_t *segments);
+
+/* It was given to the transport, which reads it until its SENT event if `busy`. */
+static inline void btl_ib_pool_given(btl_ib_segment_t *segment, bool busy)
+{
+    segment->busy = busy;
+}
+
+/* The transport is done with the segment. */
+void btl_ib_pool_sent(btl_ib_segment_t *segment);
+
+/* Another transport is to take the place of the one that failed: register all buffers with it, too.
+ * False if it does not take them; then it knows none. */
+bool btl_ib_pool_prepare(btl_ib_pool_t *pool, btl_ib_transport_t *next);
+
+/* After that: the first one is stopped, so it reads no segment any more. It is used no longer. */
+void btl_ib_pool_move(btl_ib_pool_t *pool, btl_ib_transport_t *next);
+
+#endif

@@ -1,0 +1,336 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_reasm.h"
+
+#include "btl_ib_burst.h"
+
+#include <string.h>
+
+/* ---- reasm ---- */
+
+enum {
+    IDLE_MAX = 16, /* buffers kept: enough that streaming never allocates */
+    UNIT_MIN = 4,  /* bytes of the smallest chunk that the smallest queue makes */
+};
+
+/* Bytes of the bitmap behind the data of a buffer. */
+static uint32_t map_bytes(uint32_t total, uint32_t unit)
+{
+    return (total / unit + 64) / 64 * 8;
+}
+
+void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
+                            uint32_t extra_max)
+{
+    *pool = (btl_ib_reasm_pool_t){.mem = mem, .size = size, .extra_max = extra_max};
+    btl_ib_list_init(&pool->idle);
+}
+
+void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool)
+{
+    btl_ib_reasm_t *reasm;
+
+    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link)) != NULL) {
+        btl_ib_free(pool->mem, reasm);
+    }
+    pool->idle_count = 0;
+}
+
+static uint32_t data_bytes(uint32_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+uint64_t btl_ib_reasm_bytes(uint32_t size)
+{
+    return sizeof(btl_ib_reasm_t) + data_bytes(size) + map_bytes(size, UNIT_MIN);
+}
+
+static btl_ib_reasm_t *get(btl_ib_reasm_pool_t *pool)
+{
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &pool->idle, link);
+    const uint32_t data = data_bytes(pool->size);
+
+    if (reasm != NULL) {
+        pool->idle_count--;
+        return reasm;
+    }
+    reasm = btl_ib_zalloc(pool->mem, btl_ib_reasm_bytes(pool->size));
+    if (reasm != NULL) {
+        btl_ib_list_init(&reasm->link);
+        reasm->have = (uint64_t *) (void *) (reasm->data + data);
+    }
+    return reasm;
+}
+
+static btl_ib_reasm_t *find(const btl_ib_list_t *fragments, uint32_t fragment)
+{
+    BTL_IB_LIST_FOREACH (btl_ib_reasm_t, reasm, fragments, link) {
+        if (reasm->fragment == fragment) {
+            return reasm;
+        }
+    }
+    return NULL;
+}
+
+/* Does one of them use the peer's own buffer? */
+static bool has_own(const btl_ib_list_t *fragments)
+{
+    BTL_IB_LIST_FOREACH (const btl_ib_reasm_t, reasm, fragments, link) {
+        if (!reasm->extra) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* May this fragment have the peer's own buffer: is it free, and the fragment the oldest? */
+static bool may_have_own(const btl_ib_reasm_peer_t *peer, uint32_t fragment)
+{
+    return fragment == peer->finished.next && !has_own(&peer->fragments) && !has_own(&peer->left);
+}
+
+bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
+                       uint32_t fragment)
+{
+    return pool->extra < pool->extra_max || may_have_own(peer, fragment)
+           || find(&peer->fragments, fragment) != NULL;
+}
+
+static btl_ib_reasm_t *begin(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                             const btl_ib_view_t *view)
+{
+    bool own = may_have_own(peer, view->chunk.fragment);
+    btl_ib_reasm_t *reasm;
+
+    if ((!own && pool->extra >= pool->extra_max)
+        || btl_ib_rx_window_reserve(&peer->finished, view->chunk.fragment, pool->mem) != 0
+        || (reasm = get(pool)) == NULL) {
+        return NULL;
+    }
+    reasm->extra = !own;
+    pool->extra += reasm->extra;
+    reasm->fragment = view->chunk.fragment;
+    reasm->total = view->chunk.total;
+    reasm->unit = view->chunk.unit;
+    reasm->missing = (reasm->total - 1) / reasm->unit + 1;
+    memset(reasm->have, 0, map_bytes(reasm->total, reasm->unit));
+    btl_ib_list_push_tail(&peer->fragments, &reasm->link);
+    return reasm;
+}
+
+btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer)
+{
+    if (peer->busy) {
+        return NULL;
+    }
+    btl_ib_reasm_t *reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link);
+    if (reasm != NULL) {
+        return reasm;
+    }
+    reasm = find(&peer->fragments, peer->finished.next);
+    if (reasm == NULL || reasm->missing > 0) {
+        return NULL;
+    }
+    btl_ib_list_remove(&reasm->link);
+    btl_ib_rx_window_mark(&peer->finished, reasm->fragment);
+    return reasm;
+}
+
+/* ---- the bitmap of chunks that are there ---- */
+
+/* The bits of a word of it that are of chunks `first` to `last`. */
+static uint64_t bits_of(uint32_t word, uint32_t first, uint32_t last)
+{
+    const uint64_t above = word == first / 64 ? UINT64_MAX << (first % 64) : UINT64_MAX;
+    const uint64_t below = word == last / 64 ? UINT64_MAX >> (63 - last % 64) : UINT64_MAX;
+
+    return above & below;
+}
+
+static bool any_set(const btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
+{
+    for (uint32_t word = first / 64; word <= last / 64; word++) {
+        if (reasm->have[word] & bits_of(word, first, last)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set(btl_ib_reasm_t *reasm, uint32_t first, uint32_t last)
+{
+    for (uint32_t word = first / 64; word <= last / 64; word++) {
+        reasm->have[word] |= bits_of(word, first, last);
+    }
+}
+
+btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                                       const btl_ib_view_t *view)
+{
+    if (view->chunk.total > pool->size || view->chunk.unit < UNIT_MIN
+        || btl_ib_rx_window_classify(&peer->finished, view->chunk.fragment) != BTL_IB_SEQ_NEW) {
+        return BTL_IB_REASM_WRONG;
+    }
+    btl_ib_reasm_t *reasm = find(&peer->fragments, view->chunk.fragment);
+    if (reasm == NULL && (reasm = begin(pool, peer, view)) == NULL) {
+        return BTL_IB_REASM_REFUSED;
+    }
+    const uint32_t last = view->chunk.index + btl_ib_burst_count(view) - 1;
+    if (reasm->total != view->chunk.total || reasm->unit != view->chunk.unit
+        || any_set(reasm, view->chunk.index, last)) {
+        return BTL_IB_REASM_WRONG;
+    }
+    set(reasm, view->chunk.index, last);
+    (void) btl_ib_burst_place(view, reasm->data + view->chunk.offset);
+    reasm->missing -= btl_ib_burst_count(view);
+    if (reasm->missing > 0) {
+        return BTL_IB_REASM_STORED;
+    }
+    reasm->tag = view->tag;
+    return reasm->fragment == peer->finished.next ? BTL_IB_REASM_COMPLETE : BTL_IB_REASM_STORED;
+}
+
+void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm)
+{
+    pool->extra -= reasm->extra;
+    if (pool->idle_count >= IDLE_MAX) {
+        btl_ib_free(pool->mem, reasm);
+    } else {
+        btl_ib_list_push_head(&pool->idle, &reasm->link);
+        pool->idle_count++;
+    }
+}
+
+void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_list_init(&peer->fragments);
+    btl_ib_list_init(&peer->left);
+    btl_ib_rx_window_init(&peer->finished, 0);
+    peer->busy = false;
+}
+
+/* The oldest fragment; NULL if there is none. */
+static btl_ib_reasm_t *oldest(const btl_ib_list_t *fragments)
+{
+    btl_ib_reasm_t *first = NULL;
+
+    BTL_IB_LIST_FOREACH (btl_ib_reasm_t, reasm, fragments, link) {
+        if (first == NULL || btl_ib_seq_before(reasm->fragment, first->fragment)) {
+            first = reasm;
+        }
+    }
+    return first;
+}
+
+/* `busy` stays: the fragment that is being delivered was not returned yet. */
+void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_reasm_t *reasm;
+
+    while ((reasm = oldest(&peer->fragments)) != NULL) {
+        btl_ib_list_remove(&reasm->link);
+        if (reasm->missing > 0) {
+            btl_ib_reasm_put(pool, reasm);
+        } else {
+            btl_ib_list_push_tail(&peer->left, &reasm->link);
+        }
+    }
+    btl_ib_rx_window_drop(&peer->finished, pool->mem);
+    btl_ib_rx_window_init(&peer->finished, 0);
+}
+
+void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer)
+{
+    btl_ib_reasm_t *reasm;
+
+    btl_ib_reasm_end(pool, peer);
+    while ((reasm = BTL_IB_LIST_POP(btl_ib_reasm_t, &peer->left, link)) != NULL) {
+        btl_ib_reasm_put(pool, reasm);
+    }
+}
+
+/* ---- backlog ---- */
+
+void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uint64_t bytes_max)
+{
+    *backlog = (btl_ib_backlog_t){.mem = mem, .bytes_max = bytes_max};
+    btl_ib_list_init(&backlog->messages);
+}
+
+void btl_ib_backlog_fini(btl_ib_backlog_t *backlog)
+{
+    btl_ib_backlog_entry_t *entry;
+
+    while ((entry = btl_ib_backlog_pop(backlog)) != NULL) {
+        btl_ib_backlog_put(backlog, entry);
+    }
+}
+
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
+                                           uint8_t tag, uint32_t size)
+{
+    /* Rounded up to 16 bytes, as a receive buffer is: Open MPI's callbacks copy headers by vector
+     * instructions, which read beyond the end of a short one. */
+    uint64_t cost = sizeof(btl_ib_backlog_entry_t) + ((uint64_t) size + 15) / 16 * 16;
+
+    if (backlog->bytes + cost > backlog->bytes_max) {
+        return NULL;
+    }
+    btl_ib_backlog_entry_t *entry = btl_ib_zalloc(backlog->mem, cost);
+    if (entry != NULL) {
+        btl_ib_list_init(&entry->link);
+        entry->conn = conn;
+        entry->tag = tag;
+        entry->size = size;
+        entry->cost = (uint32_t) cost;
+    }
+    return entry;
+}
+
+void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
+{
+    backlog->bytes += entry->cost;
+    btl_ib_list_push_tail(&backlog->messages, &entry->link);
+}
+
+void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from)
+{
+    backlog->bytes += from->bytes;
+    from->bytes = 0;
+    btl_ib_list_splice_tail(&backlog->messages, &from->messages);
+}
+
+btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog)
+{
+    btl_ib_backlog_entry_t *entry =
+        BTL_IB_LIST_POP(btl_ib_backlog_entry_t, &backlog->messages, link);
+
+    if (entry != NULL) {
+        backlog->bytes -= entry->cost;
+    }
+    return entry;
+}
+
+void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry)
+{
+    btl_ib_free(backlog->mem, entry);
+}
+
+void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&backlog->messages);
+
+    while (item != NULL) {
+        btl_ib_backlog_entry_t *entry = BTL_IB_CONTAINER(item, btl_ib_backlog_entry_t, link);
+        item = btl_ib_list_next(&backlog->messages, item);
+        if (entry->conn == conn) {
+            btl_ib_list_remove(&entry->link);
+            backlog->bytes -= entry->cost;
+            btl_ib_backlog_put(backlog, entry);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What was received and is not delivered yet: fragments that are reassembled, and the backlog of
+ * messages. */
+
+#ifndef BTL_IB_REASM_H
+#define BTL_IB_REASM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_list.h"
+#include "btl_ib_pool.h"
+#include "btl_ib_window.h"
+#include "btl_ib_wire.h"
+
+/* ---- reasm ---- */
+
+/*
+ * Reassembly of fragments that arrive in chunks.
+ *
+ * Chunks come in any order. A buffer for the whole fragment is taken with its first chunk, so that
+ * a fragment that was begun can be finished. Memory is bounded: each peer has one buffer of its
+ * own, and all peers share a number of further ones.
+ *
+ * The peer's own buffer is reserved for the oldest of its fragments. If a younger one got it the
+ * older one's chunks could fill the window, refused again and again, and the rest of the younger
+ * one would never be sent. Fragments are numbered from 0 in the order of sending.
+ *
+ * They are delivered in that order, the next one after the last was returned: Open MPI's convertor
+ * (4.1) cannot unpack the pieces of one message in another order if one ends inside a basic
+ * datatype. A fragment that is complete before its turn waits in its buffer. It was acknowledged,
+ * so it outlives the incarnation of the connection: what is missing before it will never arrive
+ * then, and it is delivered without that.
+ */
+
+/* The buffers of one engine. */
+typedef struct btl_ib_reasm_pool {
+    const btl_ib_mem_t *mem;
+    uint32_t size;       /* bytes that a buffer holds: the longest message */
+    uint32_t extra_max;  /* buffers beyond the one of each peer */
+    uint32_t extra;      /* of them in use */
+    uint32_t idle_count; /* kept for the next fragment */
+    btl_ib_list_t idle;
+} btl_ib_reasm_pool_t;
+
+/* The unfinished fragments of one peer. */
+typedef struct btl_ib_reasm_peer {
+    btl_ib_list_t fragments;
+    btl_ib_list_t left;          /* complete, of ended incarnations, in the order of sending */
+    btl_ib_rx_window_t finished; /* by number; what is complete but waits is not among them */
+    bool busy;                   /* one is being handed up */
+} btl_ib_reasm_peer_t;
+
+typedef struct btl_ib_reasm {
+    btl_ib_list_t link; /* of the peer's list, or of the pool's idle ones */
+    uint32_t fragment;
+    uint32_t total;
+    uint32_t unit;
+    uint32_t missing; /* chunks that are still to come */
+    uint8_t tag;      /* once there are none */
+    bool extra;
+    uint64_t *have; /* a bit for each chunk, behind the data */
+    uint8_t data[] __attribute__((aligned(8)));
+} btl_ib_reasm_t;
+
+typedef enum btl_ib_reasm_result {
+    BTL_IB_REASM_STORED,   /* its fragment is not complete, or waits for its turn */
+    BTL_IB_REASM_COMPLETE, /* and its turn: btl_ib_reasm_next() */
+    BTL_IB_REASM_REFUSED,  /* no buffer or memory: the chunk must come again */
+    BTL_IB_REASM_WRONG,    /* contradicts its fragment, or longer than any message */
+} btl_ib_reasm_result_t;
+
+void btl_ib_reasm_pool_init(btl_ib_reasm_pool_t *pool, const btl_ib_mem_t *mem, uint32_t size,
+                            uint32_t extra_max);
+/* Free the idle buffers; the peers' were put back before. */
+/* Bytes of the buffer for a message of at most `size`. */
+uint64_t btl_ib_reasm_bytes(uint32_t size);
+
+void btl_ib_reasm_pool_fini(btl_ib_reasm_pool_t *pool);
+
+void btl_ib_reasm_peer_init(btl_ib_reasm_peer_t *peer);
+
+/* Does a fragment have a buffer, or could it get one, if there is memory? */
+bool btl_ib_reasm_room(const btl_ib_reasm_pool_t *pool, const btl_ib_reasm_peer_t *peer,
+                       uint32_t fragment);
+
+/* Add a chunk (as parsed) to the fragments of one peer. Nothing is changed on REFUSED and WRONG. */
+btl_ib_reasm_result_t btl_ib_reasm_add(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer,
+                                       const btl_ib_view_t *view);
+
+/* The fragment whose turn it is, if it is complete and none is being delivered, removed from its
+ * list (btl_ib_reasm_put() when it is no longer needed); else NULL. */
+btl_ib_reasm_t *btl_ib_reasm_next(btl_ib_reasm_peer_t *peer);
+
+/* Is one being handed up? No other of this peer is meanwhile. */
+static inline void btl_ib_reasm_set_busy(btl_ib_reasm_peer_t *peer, bool busy)
+{
+    peer->busy = busy;
+}
+
+/* Give a buffer back to the pool. */
+void btl_ib_reasm_put(btl_ib_reasm_pool_t *pool, btl_ib_reasm_t *reasm);
+
+/* An incarnation of the connection ended: give up what is not complete, and number from 0 again. */
+void btl_ib_reasm_end(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
+
+/* The same, and give up all else. */
+void btl_ib_reasm_drop(btl_ib_reasm_pool_t *pool, btl_ib_reasm_peer_t *peer);
+
+/* ---- backlog ---- */
+
+/*
+ * Messages of one segment that arrived in btl_ib_engine_async_progress(): acknowledged, but not
+ * delivered yet. The next progress call delivers them in the order of their arrival. Their memory
+ * is bounded by the configuration's backlog_max. Messages in chunks wait where they are
+ * reassembled.
+ */
+
+struct btl_ib_conn;
+
+/* One message. */
+typedef struct btl_ib_backlog_entry {
+    btl_ib_list_t link;
+    struct btl_ib_conn *conn;
+    uint32_t size;
+    uint32_t cost; /* bytes of memory */
+    uint8_t tag;
+    uint8_t data[] __attribute__((aligned(8)));
+} btl_ib_backlog_entry_t;
+
+typedef struct btl_ib_backlog {
+    const btl_ib_mem_t *mem;
+    uint64_t bytes_max;
+    uint64_t bytes; /* of memory that the messages in it take */
+    btl_ib_list_t messages;
+} btl_ib_backlog_t;
+
+void btl_ib_backlog_init(btl_ib_backlog_t *backlog, const btl_ib_mem_t *mem, uint64_t bytes_max);
+
+/* Free all that is in it. */
+void btl_ib_backlog_fini(btl_ib_backlog_t *backlog);
+
+/*
+ * An entry for a message of `size` bytes from `conn`; the caller copies it to `data`. NULL if there
+ * is no room or no memory: then the message must be sent again. It becomes part of the backlog by
+ * btl_ib_backlog_add().
+ */
+btl_ib_backlog_entry_t *btl_ib_backlog_get(btl_ib_backlog_t *backlog, struct btl_ib_conn *conn,
+                                           uint8_t tag, uint32_t size);
+
+void btl_ib_backlog_add(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
+
+/* Add all messages of `from`, which uses the same memory and is empty then. */
+void btl_ib_backlog_take_over(btl_ib_backlog_t *backlog, btl_ib_backlog_t *from);
+
+/* Remove the oldest message; NULL if there is none. */
+btl_ib_backlog_entry_t *btl_ib_backlog_pop(btl_ib_backlog_t *backlog);
+
+/* Free a message that is not part of the backlog, or no longer. */
+void btl_ib_backlog_put(btl_ib_backlog_t *backlog, btl_ib_backlog_entry_t *entry);
+
+/* Free all that came from `conn`. */
+void btl_ib_backlog_drop(btl_ib_backlog_t *backlog, const struct btl_ib_conn *conn);
+
+#endif

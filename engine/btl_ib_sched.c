@@ -1,0 +1,223 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_sched.h"
+
+#include "btl_ib_list.h"
+#include "btl_ib_packet.h"
+
+/* ---- connections that are ready, starved or idle ---- */
+
+void btl_ib_sched_init(btl_ib_conn_t *conn)
+{
+    btl_ib_list_init(&conn->ready);
+    btl_ib_timer_init(&conn->idle.timer, BTL_IB_TIMER_IDLE, conn);
+    conn->idle.shrunk = true;
+    conn->idle.active_at = conn->engine->clock.now;
+}
+
+void btl_ib_conn_starve(btl_ib_conn_t *conn)
+{
+    if (btl_ib_list_empty(&conn->ready)) {
+        btl_ib_list_push_tail(&conn->engine->starved, &conn->ready);
+        conn->sched.starved = true;
+    }
+}
+
+btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn)
+{
+    btl_ib_conn_t *conn = BTL_IB_LIST_POP(btl_ib_conn_t, turn, ready);
+
+    if (conn != NULL) {
+        conn->sched.starved = false;
+    }
+    return conn;
+}
+
+void btl_ib_conn_fed(btl_ib_conn_t *conn)
+{
+    if (conn->sched.starved) {
+        btl_ib_list_remove(&conn->ready);
+        conn->sched.starved = false;
+    }
+}
+
+void btl_ib_conn_ready(btl_ib_conn_t *conn)
+{
+    if (btl_ib_conn_depth_apart(conn) < BTL_IB_DEPTH_APART) {
+        btl_ib_conn_fed(conn);
+    }
+    if (btl_ib_list_empty(&conn->ready) && btl_ib_conn_alive(conn)) {
+        btl_ib_list_push_tail(&conn->engine->ready, &conn->ready);
+    }
+}
+
+void btl_ib_conn_active(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    conn->idle.active_at = engine->clock.now;
+    if (conn->idle.shrunk) {
+        conn->idle.shrunk = false;
+        engine->sched.lively++;
+        btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
+                              engine->clock.now + engine->config.idle_after);
+    }
+}
+
+bool btl_ib_conn_rests(btl_ib_conn_t *conn, bool drained)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint64_t now = engine->clock.now;
+    const uint64_t after = engine->config.idle_after;
+    const bool quiet = now >= conn->idle.active_at + after;
+
+    if (!quiet || !drained) {
+        btl_ib_hotel_check_in(&engine->hotel, &conn->idle.timer.guest,
+                              (quiet ? now : conn->idle.active_at) + after);
+        return false;
+    }
+    conn->idle.shrunk = true;
+    engine->sched.lively--;
+    return true;
+}
+
+void btl_ib_conn_unschedule(btl_ib_conn_t *conn)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_list_remove(&conn->ready);
+    conn->sched.starved = false;
+    btl_ib_hotel_check_out(&engine->hotel, &conn->recovery.timer.guest);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->idle.timer.guest);
+    btl_ib_hotel_check_out(&engine->hotel, &conn->pacer.timer.guest);
+    engine->sched.lively -= !conn->idle.shrunk;
+    conn->idle.shrunk = true;
+    conn->idle.active_at = engine->clock.now;
+}
+
+/* ---- what waits in a connection ---- */
+
+/* The channel of what fills more than one datagram: always the same, whatever the path carries now,
+ * because its pieces must stay in order. */
+static uint32_t home_channel(const btl_ib_conn_t *conn)
+{
+    return btl_ib_queues_channel(conn->peer_queues, conn->pmtud.home);
+}
+
+void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head)
+{
+    uint64_t rest = out->size - out->offset; /* any 64-bit number: adding to it might wrap */
+    uint32_t size = btl_ib_clip_u32(rest, conn->pmtud.datagram_max);
+
+    size += head + btl_ib_packet_overhead(conn);
+    uint32_t space = size < conn->pmtud.datagram_max
+                         ? btl_ib_queues_channel(conn->peer_queues, size)
+                         : home_channel(conn);
+    btl_ib_list_push_tail(&conn->tx[space].submit.pending, &out->link);
+}
+
+/* Is it a message that was to leave as a whole, and is too long for that now? */
+static bool outgrows(const btl_ib_conn_t *conn, btl_ib_out_t *out)
+{
+    return out->kind == BTL_IB_OUT_MESSAGE && out->size > btl_ib_conn_segment_max(conn);
+}
+
+void btl_ib_pending_shrunk(btl_ib_conn_t *conn)
+{
+    const uint32_t home = home_channel(conn);
+
+    for (uint32_t space = 0; space < home; space++) {
+        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+        btl_ib_list_t *item = btl_ib_list_first(pending);
+        while (item != NULL) {
+            btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+            item = btl_ib_list_next(pending, item);
+            if (outgrows(conn, out)) {
+                btl_ib_list_remove(&out->link);
+                btl_ib_list_push_tail(&conn->tx[home].submit.pending, &out->link);
+            }
+        }
+    }
+}
+
+bool btl_ib_pending_any(const btl_ib_conn_t *conn)
+{
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        if (!btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool btl_ib_pending_work(const btl_ib_conn_t *conn)
+{
+    return btl_ib_pending_any(conn) || !btl_ib_list_empty(&conn->sentmap.lost)
+           || !btl_ib_list_empty(&conn->ops.waiting);
+}
+
+bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn)
+{
+    return conn->engine->clock.now >= conn->pmtud.search_at;
+}
+
+void btl_ib_pending_wake(btl_ib_conn_t *conn)
+{
+    if (btl_ib_pending_work(conn) || !btl_ib_list_empty(&conn->offload.waiting)
+        || btl_ib_pending_mtu_search(conn)) {
+        btl_ib_conn_ready(conn);
+    }
+}
+
+/* ---- pacing ---- */
+
+void btl_ib_pacer_begin(btl_ib_pacer_t *pacer)
+{
+    pacer->at = 0;
+}
+
+void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count)
+{
+    if (cc->pace != 0) {
+        now *= 1000;
+        pacer->at = (pacer->at > now ? pacer->at : now) + (uint64_t) count * cc->pace;
+    }
+}
+
+void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc)
+{
+    pacer->at -= cc->pace;
+}
+
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                           bool behind)
+{
+    if (cc->pace == 0 || (behind && cc->burst > 1)) {
+        return UINT32_MAX;
+    }
+    now *= 1000;
+    const uint64_t ahead = pacer->at > now ? (pacer->at - now - 1) / cc->pace + 1 : 0;
+    return ahead < cc->burst ? cc->burst - (uint32_t) ahead : 0;
+}
+
+void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel)
+{
+    btl_ib_hotel_check_in(hotel, &pacer->timer.guest, pacer->at / 1000 + 1);
+}
+
+void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
+                          uint64_t now)
+{
+    const uint64_t most = now * 1000 + (uint64_t) cc->burst * cc->pace;
+
+    if (pacer->at <= most) {
+        return;
+    }
+    pacer->at = most;
+    if (btl_ib_hotel_staying(&pacer->timer.guest)) {
+        btl_ib_pacer_wait(pacer, hotel);
+    }
+}

@@ -1,0 +1,108 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Which connections have something to send, and when it may leave. */
+
+#ifndef BTL_IB_SCHED_H
+#define BTL_IB_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_cc.h"
+#include "btl_ib_engine.h"
+#include "btl_ib_outgoing.h"
+#include "btl_ib_clock.h"
+
+/* ---- connections that are ready, starved or idle ---- */
+
+/* Which connections may have something to send (engine->ready), and which have been idle for
+ * long. */
+
+/* A new connection: nothing to send, and idle. */
+void btl_ib_sched_init(btl_ib_conn_t *conn);
+
+/* Note that `conn` may have something to send. */
+void btl_ib_conn_ready(btl_ib_conn_t *conn);
+
+/* It waits for the limits on all connections. Until it has nothing unacknowledged it becomes ready
+ * only together with all that do. */
+void btl_ib_conn_starve(btl_ib_conn_t *conn);
+
+/* It need not wait for them any more: btl_ib_conn_ready() makes it ready. */
+void btl_ib_conn_fed(btl_ib_conn_t *conn);
+
+/* The next of a list of ready connections; NULL: there is none. */
+btl_ib_conn_t *btl_ib_sched_pop(btl_ib_list_t *turn);
+
+/* A sequenced segment was sent or received: the idle timer starts again. */
+void btl_ib_conn_active(btl_ib_conn_t *conn);
+
+/* The idle timer expired. True: nothing happened for config.idle_after and `drained` says that
+ * nothing is left to do, so the connection is idle now. False: the timer was set again. */
+bool btl_ib_conn_rests(btl_ib_conn_t *conn, bool drained);
+
+/* An incarnation of the connection ends: nothing to send, and no timer runs. */
+void btl_ib_conn_unschedule(btl_ib_conn_t *conn);
+
+/* ---- what waits in a connection ---- */
+
+/* What waits in channels to be sent: messages, operations and answers, in order. */
+
+/* Queue it on the smallest channel whose segment holds what is left of it behind `head` bytes,
+ * else on the channel of the largest datagram. */
+void btl_ib_pending_add(btl_ib_conn_t *conn, btl_ib_out_t *out, uint32_t head);
+
+/* Datagrams are smaller from now on: messages that must be split now move to that channel, too. */
+void btl_ib_pending_shrunk(btl_ib_conn_t *conn);
+
+/* Does something wait that was never sent, for whatever reason? */
+bool btl_ib_pending_any(const btl_ib_conn_t *conn);
+
+/* Acknowledgements or credits came: schedule the connection if something may be sendable now. */
+void btl_ib_pending_wake(btl_ib_conn_t *conn);
+
+/* Is there anything to send: never sent, lost, or an operation that waits for a slot? */
+bool btl_ib_pending_work(const btl_ib_conn_t *conn);
+
+/* Is it time to search for a larger path MTU? */
+bool btl_ib_pending_mtu_search(const btl_ib_conn_t *conn);
+
+/* ---- pacing ---- */
+
+/* Pacing: when the next segment may leave, if the congestion control sets a pace (cc.pace: ns
+ * between segments; cc.burst: segments that may leave at once). */
+
+typedef struct btl_ib_pacer {
+    btl_ib_timer_t timer; /* BTL_IB_TIMER_PACE */
+    uint64_t at;          /* ns: when the next segment would leave without bursts */
+} btl_ib_pacer_t;
+
+/* The timer of a new connection. */
+static inline void btl_ib_pacer_init(btl_ib_pacer_t *pacer, struct btl_ib_conn *conn)
+{
+    btl_ib_timer_init(&pacer->timer, BTL_IB_TIMER_PACE, conn);
+}
+
+/* A new route: nothing was sent by it yet. */
+void btl_ib_pacer_begin(btl_ib_pacer_t *pacer);
+
+/* `count` segments leave; or: the last one did not. `now` in us. */
+void btl_ib_pacer_spend(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now, int count);
+void btl_ib_pacer_take_back(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc);
+
+/* How many segments may leave now. `behind`: our process was away and may be again at once, so that
+ * nothing would leave later. Then only windows of less than one segment are paced. */
+uint32_t btl_ib_pacer_room(const btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, uint64_t now,
+                           bool behind);
+
+/* Set the timer for when a whole burst may leave. */
+void btl_ib_pacer_wait(btl_ib_pacer_t *pacer, btl_ib_hotel_t *hotel);
+
+/* The pace may have become faster: what waits by a slower one leaves at the present one. */
+void btl_ib_pacer_forgive(btl_ib_pacer_t *pacer, const btl_ib_cc_t *cc, btl_ib_hotel_t *hotel,
+                          uint64_t now);
+
+#endif

@@ -1,0 +1,644 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_sentmap.h"
+
+#include "btl_ib_answers.h"
+#include "btl_ib_list.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_rtt.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+
+#include <assert.h>
+
+/* ---- zcopy ---- */
+
+/* It is over. Returns whether its sender's memory was in use until now. */
+static inline bool zcopy_end(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
+{
+    const bool held = msg->zcopy.held;
+
+    if (held) {
+        btl_ib_zcopy_let_go(engine, msg);
+    }
+    return held;
+}
+
+void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
+{
+    btl_ib_list_init(&msg->zcopy.link);
+    msg->zcopy.held = msg->spare != NULL;
+    engine->zcopy.count += msg->zcopy.held;
+}
+
+void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg)
+{
+    btl_ib_list_remove(&msg->zcopy.link);
+    msg->zcopy.held = false;
+    engine->zcopy.count--;
+}
+
+/* Its last chunk was sent. Returns whether its sender's memory is still in use. */
+static bool zcopy_left(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (!msg->zcopy.held) {
+        return false;
+    }
+    if (!msg->refers) { /* all segments are copies */
+        btl_ib_zcopy_let_go(engine, msg);
+        return false;
+    }
+    msg->zcopy.until = engine->clock.now + conn->identity.peer_ack_delay
+                       + btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
+    btl_ib_list_push_tail(&engine->zcopy.sent, &msg->zcopy.link);
+    return true;
+}
+
+/* Copy the bytes of those of its segments that are on this list. `missing` of its segments are
+ * still to be found, on this list or another; returns how many after this. They follow each other,
+ * mostly at one of the two ends of the list: so these are gone through by turns. */
+static uint32_t copy_segments(const btl_ib_list_t *segments, const btl_ib_msg_t *msg,
+                              uint32_t missing)
+{
+    btl_ib_engine_t *engine = msg->out.conn->engine;
+    btl_ib_list_t *front = segments->next;
+    btl_ib_list_t *back = segments->prev;
+    bool forward = true;
+    bool last = front == segments;
+
+    while (!last && missing > 0) {
+        btl_ib_list_t *item = forward ? front : back;
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+
+        last = front == back;
+        if (forward) {
+            front = front->next;
+        } else {
+            back = back->prev;
+        }
+        if (segment->out == &msg->out) {
+            engine->count.copied_out += btl_ib_packet_move_bytes(segment, &msg->iov[1], msg->spare);
+            missing--; /* its neighbour is on the same side */
+        } else {
+            forward = !forward;
+        }
+    }
+    return missing;
+}
+
+btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine)
+{
+    btl_ib_list_t *first = btl_ib_list_first(&engine->zcopy.sent);
+
+    if (first == NULL || btl_ib_zcopy_due(engine) > engine->clock.now) {
+        return NULL;
+    }
+    btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
+    const btl_ib_sentmap_t *sentmap = &msg->out.conn->sentmap;
+    uint32_t missing = copy_segments(&sentmap->sent[BTL_IB_RACK_BULK], msg, msg->out.pending);
+    missing = copy_segments(&sentmap->lost, msg, missing);
+    missing = copy_segments(&sentmap->deferred, msg, missing);
+    assert(missing == 0);
+    btl_ib_zcopy_let_go(engine, msg);
+    engine->count.zcopy_kept++;
+    return msg;
+}
+
+/* Is so little in flight that the peer may wait before it acknowledges that? */
+static bool is_tail(const btl_ib_conn_t *conn)
+{
+    return conn->sentmap.in_flight
+           < btl_ib_max_u32(BTL_IB_ACK_EVERY_ANSWERED, btl_ib_cc_ack_every(&conn->cc));
+}
+
+uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine)
+{
+    const btl_ib_list_t *first = btl_ib_list_first(&engine->zcopy.sent);
+
+    if (first == NULL) {
+        return UINT64_MAX;
+    }
+    const btl_ib_msg_t *msg = BTL_IB_CONTAINER(first, btl_ib_msg_t, zcopy.link);
+    return engine->zcopy.count == 1 || is_tail(msg->out.conn) ? engine->clock.now
+                                                              : msg->zcopy.until;
+}
+
+/* ---- completion ---- */
+
+static inline btl_ib_msg_t *msg_of(btl_ib_out_t *out)
+{
+    return BTL_IB_CONTAINER(out, btl_ib_msg_t, out);
+}
+
+static void queue_event(btl_ib_out_t *out)
+{
+    if (btl_ib_list_empty(&out->link)) {
+        btl_ib_list_push_tail(&out->conn->engine->events, &out->link);
+    }
+}
+
+void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied)
+{
+    switch (out->kind) {
+    case BTL_IB_OUT_MESSAGE:
+        conn->engine->count.sent_messages++;
+        if (copied) {
+            out->sent_due = true;
+            btl_ib_completion_add(out, 0);
+        } else if (!zcopy_left(conn, msg_of(out))) {
+            btl_ib_completion_sent(out);
+        }
+        break;
+    case BTL_IB_OUT_REQUEST:
+        btl_ib_op_asked(BTL_IB_CONTAINER(out, btl_ib_op_t, out));
+        break;
+    case BTL_IB_OUT_STREAM:
+        btl_ib_completion_add(out, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+void btl_ib_completion_sent(btl_ib_out_t *out)
+{
+    out->sent_due = true;
+    queue_event(out);
+}
+
+void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    engine->count.sent_bundles++;
+    engine->count.sent_messages += count;
+    for (; count > 0; count--) {
+        btl_ib_list_t *item = btl_ib_list_pop(bundled);
+        btl_ib_out_t *out = BTL_IB_CONTAINER(item, btl_ib_out_t, link);
+        (void) zcopy_end(engine, msg_of(out));
+        out->sent_due = true;
+        out->done_due = true;
+        out->status = 0;
+        btl_ib_list_push_tail(&engine->events, item);
+    }
+}
+
+void btl_ib_completion_add(btl_ib_out_t *out, int status)
+{
+    btl_ib_list_remove(&out->link);
+    switch (out->kind) {
+    case BTL_IB_OUT_STREAM:
+    case BTL_IB_OUT_REPLIES:
+        btl_ib_answers_end(out);
+        return;
+    case BTL_IB_OUT_PUT:
+    case BTL_IB_OUT_REQUEST:
+    case BTL_IB_OUT_OFFLOAD:
+        btl_ib_op_leaves(BTL_IB_CONTAINER(out, btl_ib_op_t, out), status);
+        break;
+    case BTL_IB_OUT_MESSAGE:
+        if (zcopy_end(out->conn->engine, msg_of(out)) && status == 0) {
+            out->sent_due = true;
+        }
+        break;
+    }
+    out->status = status;
+    out->done_due = true;
+    queue_event(out);
+}
+
+static void call_back(btl_ib_engine_t *engine, btl_ib_out_t *out)
+{
+    const btl_ib_engine_ops_t *ops = engine->ops;
+    bool sent = out->sent_due;
+    bool done = out->done_due;
+
+    out->sent_due = false;
+    out->done_due = false;
+    if (out->kind != BTL_IB_OUT_MESSAGE) {
+        ops->op_done(engine->ops_context, BTL_IB_CONTAINER(out, btl_ib_op_t, out), out->status);
+        return;
+    }
+    btl_ib_msg_t *msg = msg_of(out);
+    if (sent) {
+        ops->on_sent(engine->ops_context, msg);
+    }
+    if (done) {
+        ops->on_done(engine->ops_context, msg, out->status);
+    }
+}
+
+void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
+{
+    btl_ib_out_t *out;
+
+    while ((out = BTL_IB_LIST_POP(btl_ib_out_t, &engine->events, link)) != NULL) {
+        engine->completion.finished++;
+        call_back(engine, out);
+    }
+}
+
+/* ---- sentmap ---- */
+
+/* The sent map: see btl_ib_sentmap.h. */
+
+enum {
+    WINDOW_SMALL = 32, /* segments, or two bursts: above, the receiver acknowledges soon enough */
+    /* us: processes compute between their messages; TCP's least timeout on Linux, after which it
+     * begins anew as well (RFC 5681, 4.1) */
+    SILENCE_LEAST = 200000,
+};
+
+/* `count` segments of that type in a space, more or (negative) fewer. */
+static inline void in_flight(btl_ib_conn_t *conn, uint8_t type, uint32_t space, int count)
+{
+    if (type == BTL_IB_TYPE_SKIP) { /* may rest for long; must not hold anything up */
+        return;
+    }
+    conn->sentmap.in_flight += (uint32_t) count;
+    conn->tx[space].sentmap.in_flight += (uint32_t) count;
+}
+
+/* The same, with `bytes` in all of them. A segment is kept until it is acknowledged, also while it
+ * is lost and waits to be sent again. That bounds memory, and leaves the pool segments for
+ * acknowledgements. */
+static inline void keep(btl_ib_conn_t *conn, uint8_t type, int count, uint64_t bytes)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    if (type == BTL_IB_TYPE_SKIP) {
+        conn->sentmap.unacked += (uint32_t) count;
+        conn->sentmap.skips += (uint32_t) count;
+        return;
+    }
+    const uint32_t before = btl_ib_conn_depth_apart(conn);
+    conn->sentmap.unacked += (uint32_t) count;
+    engine->budget.unacked += (uint32_t) count;
+    engine->budget.apart += btl_ib_conn_depth_apart(conn) - before;
+    engine->budget.bytes_unacked += count > 0 ? bytes : -bytes;
+}
+
+static inline uint64_t bytes_of(const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside;
+}
+
+static inline void keep_one(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    keep(conn, segment->type, sign, bytes_of(segment));
+}
+
+static inline void one_in_flight(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int sign)
+{
+    in_flight(conn, segment->type, segment->space, sign);
+}
+
+/* A batch is packetized before its first segment ends a silence; it must fit the window that
+ * remains then. */
+_Static_assert(BTL_IB_BATCH <= BTL_IB_CC_INIT, "a batch is longer than the window after a silence");
+
+/* After a silence longer than a timeout what is known of the path is out of date. */
+static void notice_silence(btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->sentmap.in_flight > 0) {
+        return;
+    }
+    uint64_t timeout = btl_ib_rtt_timeout(&conn->recovery.rtt, engine->config.rto_initial);
+    timeout = timeout > SILENCE_LEAST ? timeout : SILENCE_LEAST;
+    if (engine->clock.now > conn->recovery.probe_base + timeout) {
+        conn->cc.ops->restart(&conn->cc);
+    }
+}
+
+/* When to ask for an immediate acknowledgement. If nothing else is in flight the whole window is
+ * left, whatever was sent before. */
+typedef struct asking {
+    uint32_t window; /* segments: what fills it asks; UINT32_MAX: it is large, nothing asks */
+    uint32_t every;  /* and each so many */
+} asking_t;
+
+/* Where the window is so small that a delayed acknowledgement would leave it empty: once in each
+ * quarter, or in each burst where it holds one. */
+static asking_t asking_of(const btl_ib_conn_t *conn, uint32_t space)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    const uint32_t burst = btl_ib_max_u32(WINDOW_SMALL, conn->cc.gso_segments);
+    const uint32_t small = btl_ib_max_u32(WINDOW_SMALL, btl_ib_cc_ack_every(&conn->cc));
+    uint32_t window = conn->cc.window;
+
+    if (queue->type == BTL_IB_QUEUE_SHARED && queue->max_pending < small) {
+        window = btl_ib_min_u32(window, queue->max_pending);
+    }
+    if (window >= small) {
+        return (asking_t){.window = UINT32_MAX, .every = UINT32_MAX};
+    }
+    return (asking_t){.window = window, .every = window < burst ? (window + 3) / 4 : burst};
+}
+
+/* `in_flight` segments are when this one has left. */
+static void ask_for_ack(btl_ib_conn_t *conn, btl_ib_segment_t *segment, asking_t asking,
+                        uint32_t in_flight)
+{
+    conn->sentmap.unasked = in_flight <= 1 ? 1 : conn->sentmap.unasked + 1;
+    if (conn->sentmap.unasked >= asking.every || in_flight >= asking.window) {
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
+    }
+    if (segment->flags & BTL_IB_FLAG_ACK_NOW) {
+        conn->sentmap.unasked = 0;
+    }
+}
+
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t space)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+
+    conn->tx[space].sentmap.sent += (uint32_t) count;
+    notice_silence(conn);
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, count);
+    const asking_t asking = asking_of(conn, space); /* the window may be smaller after a silence */
+    const uint8_t type = segments[0]->type;
+    const uint32_t before = conn->sentmap.in_flight + (type != BTL_IB_TYPE_SKIP);
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        btl_ib_packet_number(segment, (uint8_t) space, btl_ib_tx_window_push(window, segment));
+        bytes += bytes_of(segment);
+        ask_for_ack(conn, segment, asking, before + (uint32_t) i);
+    }
+    keep(conn, type, count, bytes);
+    in_flight(conn, type, space, count);
+}
+
+/* The segment is not sent from a region any more. */
+static void return_region(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (segment->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, segment->region, 1);
+        btl_ib_packet_set_region(segment, 0);
+    }
+}
+
+void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return_region(conn, segment);
+    keep_one(conn, segment, -1);
+    one_in_flight(conn, segment, -1);
+    btl_ib_pacer_take_back(&conn->pacer, &conn->cc);
+    btl_ib_tx_window_unpush(&conn->tx[segment->space].sentmap.window);
+    conn->tx[segment->space].sentmap.sent--;
+    btl_ib_pool_put(segment);
+}
+
+void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const uint64_t awake = btl_ib_clock_awake(&engine->clock);
+    const uint64_t now = engine->clock.now;
+    btl_ib_list_t *sent = conn->sentmap.sent;
+
+    for (int i = 0; i < count; i++) {
+        btl_ib_segment_t *segment = segments[i];
+        if (!segment->continues) {
+            sent = &conn->sentmap.sent[btl_ib_segment_is_bulk(segment)];
+        }
+        segment->first_sent = awake;
+        segment->last_sent = now;
+        segment->order = ++conn->sentmap.order;
+        segment->copies = 1;
+        btl_ib_list_push_tail(sent, &segment->link);
+    }
+    engine->count.sent_segments += (uint32_t) count;
+}
+
+void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe)
+{
+    btl_ib_engine_t *engine = conn->engine;
+
+    btl_ib_trace_again(conn, segment, probe);
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.sent[btl_ib_segment_is_bulk(segment)], &segment->link);
+    if (segment->lost) {
+        segment->lost = false;
+        conn->sentmap.deferred_count -= segment->deferred;
+        segment->deferred = false;
+        one_in_flight(conn, segment, +1);
+    }
+    segment->last_sent = engine->clock.now;
+    segment->order = ++conn->sentmap.order;
+    segment->probe = probe;
+    segment->copies++;
+    btl_ib_pacer_spend(&conn->pacer, &conn->cc, conn->engine->clock.now, 1);
+    engine->count.retransmits++;
+    conn->count.retransmits++;
+}
+
+/* Before what does a segment go again? Those of the command channel go first, in their order. */
+static btl_ib_list_t *before_which(btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    btl_ib_list_t *lost = &conn->sentmap.lost;
+    const btl_ib_segment_t *last =
+        btl_ib_list_entry(btl_ib_list_last(lost), offsetof(btl_ib_segment_t, link));
+    btl_ib_segment_t *other;
+
+    if (segment->space != 0 || last == NULL || last->space == 0) {
+        return lost;
+    }
+    for (other = BTL_IB_LIST_FIRST(btl_ib_segment_t, lost, link); other->space == 0;
+         other = BTL_IB_CONTAINER(btl_ib_list_next(lost, &other->link), btl_ib_segment_t, link)) {
+    }
+    return &other->link;
+}
+
+void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    if (!segment->lost) {
+        one_in_flight(conn, segment, -1);
+        segment->lost = true;
+    }
+    conn->sentmap.deferred_count -= segment->deferred;
+    segment->deferred = false;
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_insert_before(before_which(conn, segment), &segment->link);
+}
+
+uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn)
+{
+    btl_ib_list_t *item;
+    uint32_t lost = 0;
+
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        while ((item = btl_ib_list_first(&conn->sentmap.sent[i])) != NULL) {
+            btl_ib_sentmap_lost(conn, BTL_IB_CONTAINER(item, btl_ib_segment_t, link));
+            lost++;
+        }
+    }
+    return lost;
+}
+
+void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_sentmap_lost(conn, segment);
+    btl_ib_list_remove(&segment->link);
+    btl_ib_list_push_tail(&conn->sentmap.deferred, &segment->link);
+    conn->sentmap.deferred_count++;
+    segment->deferred = true;
+    segment->refused = segment->copies;
+}
+
+/* So many pieces of `out`, if that is not NULL, are over. Returns it if it is finished now. */
+static inline btl_ib_out_t *end_pieces(btl_ib_out_t *out, int count)
+{
+    if (out == NULL) {
+        return NULL;
+    }
+    btl_ib_out_count(out, -count);
+    return out->pending > 0 || out->offset < out->size ? NULL : out;
+}
+
+static inline btl_ib_out_t *end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_out_t *out = segment->out;
+
+    keep_one(conn, segment, -1);
+    if (!segment->lost) {
+        one_in_flight(conn, segment, -1);
+    }
+    conn->sentmap.deferred_count -= segment->deferred;
+    btl_ib_list_remove(&segment->link);
+    return_region(conn, segment);
+    btl_ib_pool_put(segment);
+    return end_pieces(out, 1);
+}
+
+/* Was it sent once, so that nothing but its acknowledgement can be known of it? */
+static inline bool is_plain(const btl_ib_segment_t *segment)
+{
+    return segment->copies == 1 && !segment->lost && !segment->busy;
+}
+
+btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    return end(conn, segment);
+}
+
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    btl_ib_tx_window_clear(&conn->tx[segment->space].sentmap.window, segment->seq);
+    btl_ib_out_t *out = end(conn, segment);
+    if (out != NULL) {
+        btl_ib_completion_add(out, 0);
+    }
+}
+
+uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
+                            uint32_t most, btl_ib_segment_t **last)
+{
+    uint32_t run = 1;
+
+    *last = first;
+    if (!is_plain(first)) {
+        return 1;
+    }
+    for (; run < most; run++) {
+        btl_ib_segment_t *next = btl_ib_tx_window_at(window, first->seq + run);
+        if (next == NULL || !next->continues || !is_plain(next)) {
+            break;
+        }
+        assert((*last)->link.next == &next->link);
+        *last = next;
+    }
+    return run;
+}
+
+void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                              uint32_t count)
+{
+    btl_ib_out_t *out = first->out;
+    btl_ib_list_t segments;
+
+    btl_ib_tx_window_clear_run(&conn->tx[first->space].sentmap.window, first->seq, count);
+    keep(conn, first->type, -(int) count, count * bytes_of(first));
+    in_flight(conn, first->type, first->space, -(int) count);
+    if (first->region != 0) {
+        btl_ib_regions_return(&conn->engine->regions, first->region, count);
+    }
+    btl_ib_list_init(&segments);
+    btl_ib_list_move_tail(&segments, &first->link, &last->link);
+    btl_ib_pool_put_all(&segments);
+    out = end_pieces(out, (int) count);
+    if (out != NULL) {
+        btl_ib_completion_add(out, 0);
+    }
+}
+
+void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    keep_one(conn, segment, -1); /* what follows makes it shorter */
+    return_region(conn, segment);
+    btl_ib_packet_make_void(segment);
+    keep_one(conn, segment, +1);
+}
+
+/* Make void the segments that are pieces of `out`, or, if that is NULL, answers to operations. */
+static void void_some(btl_ib_conn_t *conn, btl_ib_list_t *segments, const btl_ib_out_t *out)
+{
+    btl_ib_list_t *next;
+
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL; item = next) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        bool answer = segment->type == BTL_IB_TYPE_GOT || segment->type == BTL_IB_TYPE_REPLY;
+        next = btl_ib_list_next(segments, item);
+        if (out != NULL ? segment->out == out : answer) {
+            if (!segment->lost || segment->deferred) {
+                btl_ib_sentmap_lost(conn, segment);
+            }
+            btl_ib_sentmap_cut_off(conn, segment);
+            conn->engine->count.voided++;
+        }
+    }
+}
+
+void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out)
+{
+    void_some(conn, &conn->sentmap.lost, out);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        void_some(conn, &conn->sentmap.sent[i], out);
+    }
+    void_some(conn, &conn->sentmap.deferred, out);
+    btl_ib_conn_ready(conn);
+}
+
+static void copy_bytes_of(btl_ib_engine_t *engine, btl_ib_list_t *segments, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(segments); item != NULL;
+         item = btl_ib_list_next(segments, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (segment->region == region) {
+            engine->count.copied_out += segment->outside;
+            btl_ib_packet_own_bytes(segment);
+        }
+    }
+}
+
+void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region)
+{
+    for (btl_ib_list_t *item = btl_ib_list_first(&engine->conns); item != NULL;
+         item = btl_ib_list_next(&engine->conns, item)) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, all);
+        for (int i = 0; i < BTL_IB_RACKS; i++) {
+            copy_bytes_of(engine, &conn->sentmap.sent[i], region);
+        }
+        copy_bytes_of(engine, &conn->sentmap.lost, region);
+        copy_bytes_of(engine, &conn->sentmap.deferred, region);
+    }
+}

@@ -1,0 +1,128 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Segments in flight, until they are acknowledged, and what completes with them. */
+
+#ifndef BTL_IB_SENTMAP_H
+#define BTL_IB_SENTMAP_H
+
+#include "btl_ib_state.h"
+
+/* ---- sentmap ---- */
+
+/* The sent map: segments from the moment they get a sequence until they are acknowledged, and the
+ * counts of them. Owns struct btl_ib_sentmap, and the engine's budget of unacknowledged segments.
+ * */
+
+/* A new connection has sent nothing. */
+static inline void btl_ib_sentmap_init(btl_ib_sentmap_t *sentmap)
+{
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        btl_ib_list_init(&sentmap->sent[i]);
+    }
+    btl_ib_list_init(&sentmap->lost);
+    btl_ib_list_init(&sentmap->deferred);
+}
+
+/* Give new segments, at least one, their sequences, for which there are places, and count them. A
+ * SKIP enters alone. */
+void btl_ib_sentmap_enter(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                          uint32_t space);
+
+/* A segment cannot leave: undo its entry and free it. The last that entered must be withdrawn
+ * first. */
+void btl_ib_sentmap_withdraw(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* New segments have left, in this order. */
+void btl_ib_sentmap_left(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+
+/* A later copy of a segment has left; `probe`: as a probe, not because it seemed lost. */
+void btl_ib_sentmap_left_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, bool probe);
+
+/* Only the sequence of a segment still has to arrive: it becomes a VOID. */
+void btl_ib_sentmap_cut_off(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* The peer refused the last copy of a segment: it is not in flight, but deferred. */
+void btl_ib_sentmap_defer(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* Remove a segment from all counts. Returns the message that it was a piece of, if that is finished
+ * now. */
+btl_ib_out_t *btl_ib_sentmap_end(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* A segment was lost: it waits to be sent again. */
+void btl_ib_sentmap_lost(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* All segments in flight were lost. Returns how many. */
+uint32_t btl_ib_sentmap_lose_all(btl_ib_conn_t *conn);
+
+/* A segment was acknowledged: remove it from all counts and free it. */
+void btl_ib_sentmap_acked(btl_ib_conn_t *conn, btl_ib_segment_t *segment);
+
+/* How many segments from `first` on, at most `most`, continue it and are in flight since they were
+ * first sent: one acknowledgement serves all. `*last` is the last of them, perhaps `first`. */
+uint32_t btl_ib_sentmap_run(const btl_ib_tx_window_t *window, btl_ib_segment_t *first,
+                            uint32_t most, btl_ib_segment_t **last);
+
+/* Those were acknowledged. */
+void btl_ib_sentmap_acked_run(btl_ib_conn_t *conn, btl_ib_segment_t *first, btl_ib_segment_t *last,
+                              uint32_t count);
+
+/* The unacknowledged segments of `out`, or if it is NULL all answers to operations of the peer,
+ * carry no contents from now on. */
+void btl_ib_sentmap_void(btl_ib_conn_t *conn, const btl_ib_out_t *out);
+
+/* A region is about to be removed: unacknowledged segments that are sent from it get a copy of
+ * their bytes. */
+void btl_ib_sentmap_own(btl_ib_engine_t *engine, uint64_t region);
+
+/* ---- completion ---- */
+
+/* Completion of messages, operations and answers: when their last piece was sent or
+ * acknowledged. Callbacks are queued (engine->events) and called later. */
+
+/* The last piece was sent. `copied`: the engine holds a copy of all of it, so a message is
+ * complete. */
+void btl_ib_out_left(btl_ib_conn_t *conn, btl_ib_out_t *out, bool copied);
+
+/* The memory of a message that left before is free: on_sent is due. */
+void btl_ib_completion_sent(btl_ib_out_t *out);
+
+/* The first `count` messages of the list were sent in a BUNDLE, which is a copy of them. Takes
+ * them off the list. */
+void btl_ib_out_left_bundled(btl_ib_conn_t *conn, btl_ib_list_t *bundled, uint32_t count);
+
+/* It is over, with `status` (0 or -errno). Callbacks come later; a stream is freed. */
+void btl_ib_completion_add(btl_ib_out_t *out, int status);
+
+/* Call the callbacks that are due. */
+void btl_ib_completion_callbacks(btl_ib_engine_t *engine);
+
+/* ---- zcopy ---- */
+
+/*
+ * Zero copy for messages whose sender may wait for their memory (msg->spare). They leave from the
+ * sender's memory. If they are acknowledged soon nothing is ever copied; if not, what is missing is
+ * copied to the spare memory, and the sender's is free (on_sent). Writes msg->zcopy and
+ * engine->zcopy.
+ *
+ * Who sends many messages before it waits, waits for acknowledgements, which take one round trip
+ * for all of them. Who waits for a single one would stand still for a round trip after each; who
+ * waits for so little that the peer lets its next message carry the acknowledgement, for the ACK
+ * delay. These are copied in the next turn, while their datagrams travel.
+ */
+
+/* A message was submitted. */
+void btl_ib_zcopy_begin(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
+
+/* Its sender's memory is free. */
+void btl_ib_zcopy_let_go(btl_ib_engine_t *engine, btl_ib_msg_t *msg);
+
+/* A message that waits no longer: its bytes were copied, and its sender may be told. Or NULL. */
+btl_ib_msg_t *btl_ib_zcopy_release(btl_ib_engine_t *engine);
+
+/* When that has something to do: a time, or UINT64_MAX. */
+uint64_t btl_ib_zcopy_due(const btl_ib_engine_t *engine);
+
+#endif

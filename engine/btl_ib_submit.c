@@ -1,0 +1,514 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_submit.h"
+
+#include "btl_ib_transmit.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_initiator.h"
+#include "btl_ib_lifetime.h"
+#include "btl_ib_limits.h"
+#include "btl_ib_list.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_op_slots.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+#include "btl_ib_path.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- coalescing ---- */
+
+/* Is something that is submitted now to be held until the next turn? */
+static inline bool coalesce_waits(btl_ib_coalesce_t *coalesce, uint32_t turn)
+{
+    if (coalesce->turn != turn) {
+        coalesce->turn = turn;
+        coalesce->left = 0;
+    }
+    return coalesce->left >= coalesce->alone_max;
+}
+
+/* Something leaves at once. */
+static inline void coalesce_left(btl_ib_coalesce_t *coalesce, uint64_t now)
+{
+    coalesce->left++;
+    coalesce->left_at = now;
+}
+
+/* Something that would be held leaves, together with what is held. */
+static inline void coalesce_joins(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->held++;
+}
+
+enum {
+    AT_ONCE_FIRST =
+        2, /* before anything is learned: the application may send two and then compute */
+    AT_ONCE_MOST = 16,
+    /* us for each message held, since the last that left at once: longer than making one takes */
+    AWAY = 20,
+    /* The most messages and full datagrams held (or one GSO burst, if that is more), so that the
+     * receiver has work while further ones are made. */
+    HELD_MOST = 128,
+    HELD_DATAGRAMS = 16,
+};
+
+void btl_ib_coalesce_begin(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->alone_max = AT_ONCE_FIRST;
+    btl_ib_coalesce_forget(coalesce);
+}
+
+void btl_ib_coalesce_forget(btl_ib_coalesce_t *coalesce)
+{
+    coalesce->held = 0;
+    coalesce->held_bytes = 0;
+}
+
+/* Hold `size` bytes more. False: there are many now, and all are to leave. */
+static bool coalesce_hold(btl_ib_conn_t *conn, uint64_t size)
+{
+    btl_ib_coalesce_t *coalesce = &conn->coalesce;
+    const uint64_t most =
+        (uint64_t) btl_ib_max_u32(HELD_DATAGRAMS, conn->cc.gso_segments) * conn->pmtud.datagram_max;
+
+    if (coalesce->held + 1 >= HELD_MOST || size >= most || coalesce->held_bytes + size >= most) {
+        return false;
+    }
+    coalesce->held++;
+    coalesce->held_bytes += size;
+    btl_ib_conn_ready(conn);
+    return true;
+}
+
+/* Do those held, with `size` bytes more, fill a GSO burst? */
+static bool coalesce_fills_burst(const btl_ib_conn_t *conn, uint64_t size)
+{
+    const uint32_t burst = conn->cc.gso_segments;
+
+    return burst > 1
+           && conn->coalesce.held_bytes + size >= (uint64_t) burst * conn->pmtud.datagram_max;
+}
+
+/* Of these, `left` bytes left in full bursts; the rest leaves with the next turn. */
+static void coalesce_bursts_left(btl_ib_conn_t *conn, uint64_t size, uint64_t left)
+{
+    btl_ib_coalesce_t *coalesce = &conn->coalesce;
+    const uint64_t held = coalesce->held_bytes + size;
+
+    coalesce->held_bytes = held > left ? held - left : 0;
+    coalesce->held = 2; /* the last burst is not full: not "one message only" */
+    coalesce->left_at = conn->engine->clock.now;
+    btl_ib_conn_ready(conn);
+}
+
+/* All that is held leaves now. */
+static void coalesce_release(btl_ib_coalesce_t *coalesce, uint64_t now)
+{
+    if (coalesce->held == 0) {
+        return;
+    }
+    if (coalesce->held > 1 && now - coalesce->left_at <= (uint64_t) AWAY * coalesce->held) {
+        coalesce->alone_max = 1;
+    } else if (coalesce->alone_max < AT_ONCE_MOST) {
+        coalesce->alone_max *= 2;
+    }
+    btl_ib_coalesce_forget(coalesce);
+}
+
+/* ---- submit ---- */
+
+/* What the component sends: at once where nothing prevents it, else when its turn has come. */
+
+/* Note for the trace what stops a channel. */
+static void note_stop(const btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict)
+{
+    static const btl_ib_trace_cause_t causes[] = {
+        [BTL_IB_GO] = BTL_IB_CAUSE_full,          [BTL_IB_NO_CREDIT] = BTL_IB_CAUSE_credit,
+        [BTL_IB_NO_WINDOW] = BTL_IB_CAUSE_window, [BTL_IB_NO_DEPTH] = BTL_IB_CAUSE_depth,
+        [BTL_IB_TOO_SOON] = BTL_IB_CAUSE_pace,    [BTL_IB_NO_ANSWER] = BTL_IB_CAUSE_answer,
+    };
+
+    btl_ib_trace_blocked(conn, space, causes[verdict]);
+}
+
+/* May anything else leave now? What stopped the last, if anything, is waited for. */
+static bool goes_on(btl_ib_conn_t *conn, uint32_t space, btl_ib_verdict_t verdict, bool full)
+{
+    if (verdict != BTL_IB_GO || full) {
+        note_stop(conn, space, verdict);
+        btl_ib_limits_wait(conn, verdict, full);
+    }
+    return !full && verdict != BTL_IB_TOO_SOON;
+}
+
+/* Send again what was lost on the command channel, or on the others. Returns as goes_on(). */
+static bool push_lost(btl_ib_conn_t *conn, bool command)
+{
+    bool full = false;
+
+    if (btl_ib_list_empty(&conn->sentmap.lost)) {
+        return true;
+    }
+    const btl_ib_verdict_t verdict = btl_ib_batch_lost(conn, command, &full);
+    return goes_on(conn, command ? 0 : BTL_IB_TRACE_NO_CHANNEL, verdict, full);
+}
+
+/* Send what waits in a channel. Returns as goes_on(). *depth: the limits on all connections allow
+ * no new segment. */
+static bool push_new(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *depth)
+{
+    bool full = false;
+
+    if (*depth || btl_ib_list_empty(&conn->tx[space].submit.pending)) {
+        return true;
+    }
+    const btl_ib_verdict_t verdict = btl_ib_batch_push(conn, space, bursts, &full);
+    *depth = verdict == BTL_IB_NO_DEPTH;
+    if (verdict != BTL_IB_GO) {
+        btl_ib_channel_counters_t *count = &conn->rail->channels[space];
+        count->blocked_credit += verdict == BTL_IB_NO_CREDIT;
+        count->blocked_window += verdict == BTL_IB_NO_WINDOW || verdict == BTL_IB_NO_DEPTH;
+    }
+    return goes_on(conn, space, verdict, full);
+}
+
+/* Send what the limits allow; with `bursts`, of what was never sent only whole GSO bursts. The
+ * command channel, which is the first, goes before all others: what repeats bulk must not delay
+ * it. */
+static void push(btl_ib_conn_t *conn, bool bursts)
+{
+    bool depth = false;
+
+    btl_ib_op_run(conn);
+    bool more =
+        push_lost(conn, true) && push_new(conn, 0, bursts, &depth) && push_lost(conn, false);
+    for (uint32_t space = 1; space < conn->peer_queues->count && more; space++) {
+        more = push_new(conn, space, bursts, &depth);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* Send a new segment by itself. False if it cannot leave now: then it is taken back. */
+static inline bool send_new(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint32_t space)
+{
+    btl_ib_recovery_sending(conn, segment);
+    btl_ib_sentmap_enter(conn, &segment, 1, space);
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        btl_ib_sentmap_withdraw(conn, segment);
+        return false;
+    }
+    btl_ib_sentmap_left(conn, &segment, 1);
+    btl_ib_recovery_sent(conn);
+    return true;
+}
+
+/* Send a probe of the path MTU: a VOID of `size` bytes as a datagram, zeros behind its header. If
+ * it cannot leave now, it is made again later; that of a check, which no traffic may follow, waits
+ * for what stopped it. */
+static void send_mtu_probe(btl_ib_conn_t *conn, uint32_t size)
+{
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, size);
+    uint32_t pad = size - btl_ib_packet_overhead(conn);
+    const btl_ib_verdict_t verdict = btl_ib_limits_check(conn, space);
+
+    if (verdict != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&conn->tx[space].sentmap.window, 1, &conn->engine->mem) != 0) {
+        if (conn->pmtud.checking) {
+            btl_ib_limits_wait(conn, verdict, false);
+            btl_ib_recovery_arm(conn);
+        }
+        return;
+    }
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_VOID, pad);
+    if (segment == NULL) {
+        return;
+    }
+    memset(btl_ib_packet_body(segment), 0, pad);
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_ACK_NOW);
+    if (send_new(conn, segment, space)) {
+        btl_ib_recovery_arm(conn);
+        if (pad > 0) {
+            btl_ib_pmtud_probe_left(conn, segment);
+        }
+    } else if (conn->pmtud.checking) {
+        btl_ib_conn_ready(conn);
+    }
+}
+
+void btl_ib_conn_check_path(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_clock_set(&conn->engine->clock, now);
+    btl_ib_pmtud_check(conn);
+    btl_ib_conn_active(conn);
+}
+
+void btl_ib_send_push(btl_ib_conn_t *conn)
+{
+    if (!btl_ib_list_empty(&conn->offload.waiting)) {
+        btl_ib_offload_push(conn);
+    }
+    if (btl_ib_pending_mtu_search(conn)) {
+        const uint32_t size = btl_ib_pmtud_next_probe(conn);
+        if (size > 0) {
+            send_mtu_probe(conn, size);
+        }
+    }
+    /* also if all of it left in full bursts already: who waits for the rest waits no longer */
+    coalesce_release(&conn->coalesce, conn->engine->clock.now);
+    /* else this was called for acknowledgements, and nothing follows from them */
+    if (btl_ib_pending_work(conn)) {
+        push(conn, false);
+    }
+}
+
+void btl_ib_send_skip(btl_ib_conn_t *conn, uint32_t space)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+    uint32_t keep = btl_ib_credit_initial(queue, queue->init);
+    uint32_t spare = tx->limit - tx->sentmap.window.next;
+
+    if (!btl_ib_seq_before(tx->sentmap.window.next, tx->limit) || spare <= keep) {
+        return;
+    }
+    uint32_t count = spare - keep;
+    count = count < BTL_IB_SKIP_MAX ? count : BTL_IB_SKIP_MAX;
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_SKIP, sizeof(count));
+    if (segment == NULL) {
+        return;
+    }
+    if (btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
+        btl_ib_pool_put(segment);
+        return;
+    }
+    uint32_t wire = BTL_IB_LE32(count);
+    memcpy(btl_ib_packet_body(segment), &wire, sizeof(wire));
+    btl_ib_tx_window_jump(&tx->sentmap.window, (int32_t) count - 1);
+    if (!send_new(conn, segment, space)) {
+        btl_ib_tx_window_jump(&tx->sentmap.window, 1 - (int32_t) count);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
+/* Where to write the payload of a message that leaves at once, or NULL if it cannot. */
+static void *reserve_segment(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+{
+    if (size > btl_ib_conn_segment_max(conn)) {
+        return NULL;
+    }
+    uint32_t space = btl_ib_queues_channel(conn->peer_queues, btl_ib_packet_overhead(conn) + size);
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    if (!conn->validation.valid && btl_ib_validation_waits(conn)) {
+        /* A message that is declined goes by another rail; nothing may ever be queued here that
+         * would ask the peer. */
+        if (btl_ib_validation_asks(conn)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        }
+        return NULL;
+    }
+    if (!btl_ib_list_empty(&tx->submit.pending) || btl_ib_limits_check(conn, space) != BTL_IB_GO
+        || btl_ib_tx_window_reserve(&tx->sentmap.window, 1, &conn->engine->mem) != 0) {
+        return NULL;
+    }
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_DATA, size);
+    if (segment == NULL) {
+        return NULL;
+    }
+    btl_ib_packet_set_tag(segment, tag);
+    btl_ib_packet_number(segment, (uint8_t) space, 0); /* it gets a sequence when it is sent */
+    btl_ib_packet_set_payload(segment, size);
+    conn->engine->reserved.segment = segment;
+    return btl_ib_packet_body(segment);
+}
+
+void *btl_ib_sendi_begin(btl_ib_conn_t *conn, uint8_t tag, uint32_t size)
+{
+    if (coalesce_waits(&conn->coalesce, conn->engine->clock.turns) || !btl_ib_conn_alive(conn)
+        || conn->draining || size > conn->engine->config.eager_max) {
+        return NULL;
+    }
+    return reserve_segment(conn, tag, size);
+}
+
+void btl_ib_sendi_abort(btl_ib_conn_t *conn)
+{
+    btl_ib_pool_put(conn->engine->reserved.segment);
+    conn->engine->reserved.segment = NULL;
+}
+
+int btl_ib_sendi_commit(btl_ib_conn_t *conn, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_segment_t *segment = engine->reserved.segment;
+
+    engine->reserved.segment = NULL;
+    btl_ib_clock_set(&engine->clock, now);
+    if (!send_new(conn, segment, segment->space)) {
+        return -EAGAIN;
+    }
+    engine->count.sent_messages++;
+    engine->count.sent_bytes += segment->payload;
+    conn->count.sent_bytes += segment->payload;
+    coalesce_left(&conn->coalesce, engine->clock.now);
+    btl_ib_conn_active(conn);
+    btl_ib_recovery_arm(conn);
+    return 0;
+}
+
+/* Let it wait in its channel. All of its chunks use one channel: that of the largest. */
+static void queue_message(btl_ib_conn_t *conn, btl_ib_msg_t *msg, size_t size)
+{
+    msg->out = (btl_ib_out_t){.conn = conn, .size = size, .kind = BTL_IB_OUT_MESSAGE};
+    msg->unit = 0;
+    msg->refers = false;
+    btl_ib_zcopy_begin(conn->engine, msg);
+    msg->ordered = msg->ordered && size > 0; /* a chunk has at least one byte */
+    btl_ib_list_init(&msg->out.link);
+    btl_ib_pending_add(conn, &msg->out, msg->ordered ? conn->pmtud.datagram_max : 0);
+}
+
+static size_t size_of(const btl_ib_msg_t *msg)
+{
+    return msg->iov[0].iov_len + msg->iov[1].iov_len;
+}
+
+bool btl_ib_engine_join(btl_ib_conn_t *conn, btl_ib_msg_t *msg)
+{
+    const size_t size = size_of(msg);
+
+    if (!coalesce_waits(&conn->coalesce, conn->engine->clock.turns) || !btl_ib_conn_alive(conn)
+        || conn->draining || size > conn->engine->config.eager_max || !coalesce_hold(conn, size)) {
+        return false;
+    }
+    queue_message(conn, msg, size);
+    return true;
+}
+
+/* A call that sends ends. Within a callback the call further out calls those that are due: if each
+ * sends the next of a long queue, the stack must not grow with all of them. */
+static void end_call(btl_ib_engine_t *engine)
+{
+    if (engine->lifetime.depth == 1) {
+        btl_ib_completion_callbacks(engine);
+    }
+    btl_ib_engine_leave(engine);
+}
+
+int btl_ib_engine_send(btl_ib_conn_t *conn, btl_ib_msg_t *msg, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const size_t size = size_of(msg);
+
+    if (!btl_ib_conn_alive(conn) || conn->draining) {
+        return -EPIPE;
+    }
+    if (size > engine->config.eager_max) {
+        return -EMSGSIZE;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    bool bursts = false; /* send only what fills whole GSO bursts */
+    if (coalesce_waits(&conn->coalesce, conn->engine->clock.turns)) {
+        if (btl_ib_engine_join(conn, msg)) {
+            return 0;
+        }
+        coalesce_joins(&conn->coalesce);
+        bursts = coalesce_fills_burst(conn, size);
+    } else {
+        uint8_t *body =
+            msg->ordered && size > 0 ? NULL : reserve_segment(conn, msg->tag, (uint32_t) size);
+        if (body != NULL) {
+            btl_ib_packet_copy_message(msg, body);
+            if (btl_ib_sendi_commit(conn, now) == 0) {
+                return 1;
+            }
+        }
+        coalesce_left(&conn->coalesce, engine->clock.now);
+    }
+    queue_message(conn, msg, size);
+    btl_ib_engine_enter(engine);
+    if (bursts) {
+        const uint64_t before = engine->count.sent_bytes;
+        push(conn, true);
+        coalesce_bursts_left(conn, size, engine->count.sent_bytes - before);
+    } else {
+        btl_ib_send_push(conn);
+    }
+    end_call(engine);
+    return 0;
+}
+
+int btl_ib_op_start(btl_ib_conn_t *conn, btl_ib_op_t *op, uint64_t now)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    const bool offload = btl_ib_offload_wanted(conn, op);
+    const int rc = btl_ib_op_admit(conn, op, offload);
+
+    if (rc != 0) {
+        return rc;
+    }
+    btl_ib_clock_set(&engine->clock, now);
+    btl_ib_op_begin(conn, op);
+    if (!offload) {
+        btl_ib_op_queue(conn, op);
+        if (!coalesce_waits(&conn->coalesce, engine->clock.turns)) {
+            coalesce_left(&conn->coalesce, engine->clock.now);
+        } else if (coalesce_hold(conn, op->out.size)) {
+            return 0;
+        } else {
+            coalesce_joins(&conn->coalesce);
+        }
+    }
+    btl_ib_engine_enter(engine);
+    if (offload) {
+        btl_ib_offload_begin(conn, op);
+    } else {
+        btl_ib_send_push(conn);
+    }
+    end_call(engine);
+    return 0;
+}
+
+/* A message that left may count as sent. Of a PUT only an acknowledgement says that it is
+ * placed. */
+static void give_back_segments(btl_ib_conn_t *conn, btl_ib_list_t *segments, int left_status,
+                               int status)
+{
+    btl_ib_segment_t *segment;
+
+    while ((segment = BTL_IB_LIST_FIRST(btl_ib_segment_t, segments, link)) != NULL) {
+        btl_ib_out_t *out = btl_ib_sentmap_end(conn, segment);
+        if (out != NULL) {
+            btl_ib_completion_add(out, out->kind == BTL_IB_OUT_MESSAGE ? left_status : status);
+        }
+    }
+}
+
+void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
+{
+    btl_ib_out_t *out;
+
+    btl_ib_offload_give_up(conn, status);
+    /* first: else they would take the places that become free */
+    btl_ib_op_give_up(conn, status);
+    for (int i = 0; i < BTL_IB_RACKS; i++) {
+        give_back_segments(conn, &conn->sentmap.sent[i], left_status, status);
+    }
+    give_back_segments(conn, &conn->sentmap.lost, left_status, status);
+    give_back_segments(conn, &conn->sentmap.deferred, left_status, status);
+    for (uint32_t space = 0; space < conn->peer_queues->count; space++) {
+        btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+        while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, pending, link)) != NULL) {
+            btl_ib_completion_add(out, status);
+        }
+    }
+    btl_ib_op_give_up_answers(conn, status);
+}

@@ -1,0 +1,924 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "btl_ib_transmit.h"
+
+#include "btl_ib_ack.h"
+#include "btl_ib_answers.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_identity.h"
+#include "btl_ib_limits.h"
+#include "btl_ib_list.h"
+#include "btl_ib_packet.h"
+#include "btl_ib_packetize.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_path.h"
+#include "btl_ib_state.h"
+#include "btl_ib_trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- datagrams ---- */
+
+/* Segments -> datagrams -> transport. Headers are written, and datagrams protected, anew for each
+ * copy. */
+
+/* Segments worth handing to the transport in one call: a multiple of a GSO burst. */
+static inline int transmit_max(const btl_ib_conn_t *conn)
+{
+    const uint32_t most = btl_ib_min_u32(conn->route.via->transport->attr.max_batch, BTL_IB_BATCH);
+    const uint32_t burst = btl_ib_min_u32(conn->cc.gso_segments, most);
+
+    return (int) (most - most % burst);
+}
+
+enum {
+    NO_BUFFERS_LONG = 20000,  /* us: longer than a queue that others fill refuses a datagram */
+    NO_BUFFERS_OLD = 5000000, /* us: then it is another matter */
+};
+
+/* ---- headers ---- */
+
+/* What the headers of a batch have in common, whether of first or later copies: all that depends on
+ * the present moment. `acks`: they acknowledge `ack_space`. */
+static btl_ib_wire_header_t common_header(const btl_ib_conn_t *conn, bool acks, uint32_t ack_space)
+{
+    const btl_ib_rx_space_t *rx = &conn->rx[ack_space];
+    uint64_t now = conn->engine->clock.now;
+    btl_ib_wire_header_t header = {
+        .version_type = BTL_IB_WIRE_VERSION << 4,
+        .connection = BTL_IB_LE32(conn->identity.peer_id),
+        .token = BTL_IB_LE64(conn->identity.tx_token),
+        .stamp = BTL_IB_LE32((uint32_t) now),
+    };
+
+    if (acks) {
+        header.flags |= BTL_IB_FLAG_ACK;
+        header.spaces |= (uint8_t) (ack_space << 4);
+        header.ack = BTL_IB_LE32(rx->window.next);
+        if (conn->rail->queues.q[ack_space].type == BTL_IB_QUEUE_PER_PEER) {
+            uint32_t credits = rx->credit.limit - rx->window.next;
+            header.credits = BTL_IB_LE16(credits < UINT16_MAX ? credits : UINT16_MAX);
+        }
+    }
+    if (conn->ack.no_tag) {
+        header.flags |= BTL_IB_FLAG_NO_TAG;
+    }
+    if (conn->ack.echo_valid) {
+        uint64_t hold = now - conn->ack.echo_at;
+        header.flags |= BTL_IB_FLAG_ECHO;
+        header.echo = BTL_IB_LE32(conn->ack.echo);
+        header.hold = BTL_IB_LE16(hold < BTL_IB_HOLD_UNKNOWN ? hold : BTL_IB_HOLD_UNKNOWN);
+        header.away =
+            BTL_IB_LE16(conn->ack.echo_away < UINT16_MAX ? conn->ack.echo_away : UINT16_MAX);
+    }
+    return header;
+}
+
+static void stamp(const btl_ib_wire_header_t *common, btl_ib_segment_t *segment)
+{
+    btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+
+    *header = *common;
+    header->version_type = common->version_type | segment->type;
+    header->flags = common->flags | segment->flags;
+    header->spaces = common->spaces | segment->space;
+    header->tag = segment->tag;
+    header->seq = BTL_IB_LE32(segment->seq);
+    header->length = BTL_IB_LE16(segment->size + segment->outside - sizeof(*header));
+}
+
+/* ---- sending them ---- */
+
+/* Protect a segment whose header is written. Returns what is sent, or NULL if memory is short.
+ * Encrypted data get a buffer of their own, because the segment is kept and may be sent again. */
+static btl_ib_segment_t *protect(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const btl_ib_guard_t *guard = &conn->engine->guard;
+    btl_ib_segment_t *wire = segment;
+
+    if (guard->ops->trailer == 0) {
+        return segment;
+    }
+    btl_ib_guard_keys_t *keys = conn->identity.keys;
+    if (keys != NULL && !keys->tx.begun) { /* of this incarnation, or memory was short before */
+        const btl_ib_guard_path_t path = {
+            .sender_key = &conn->engine->config.key,
+            .receiver_key = &keys->peer,
+            .sender = conn->engine->config.name,
+            .receiver = conn->identity.name,
+            .epoch = conn->identity.epoch,
+            .from_rail = conn->rail->index,
+            .to_rail = conn->identity.remote_rail,
+        };
+        if (!btl_ib_guard_begin(guard, &keys->tx, &path)) {
+            return NULL;
+        }
+    }
+    if (guard->ops->apart) {
+        wire = btl_ib_pool_get(&conn->route.via->pool, segment->size + guard->ops->trailer);
+        if (wire == NULL) {
+            return NULL;
+        }
+    }
+    if (!btl_ib_guard_seal(guard, keys, segment->wire, wire->wire, segment->size)) {
+        if (wire != segment) {
+            btl_ib_pool_put(wire);
+        }
+        return NULL;
+    }
+    return wire;
+}
+
+static void fill_tx(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                    btl_ib_segment_t *wire, btl_ib_tx_t *tx)
+{
+    uint32_t size = segment->size + conn->engine->guard.ops->trailer;
+
+    tx->to = conn->route.to;
+    tx->niov = 1;
+    tx->size = size + segment->outside;
+    tx->iov[0] = (struct iovec){.iov_base = wire->wire, .iov_len = size};
+    tx->mem = wire->mem;
+    tx->context = wire;
+    tx->channel = segment->type == BTL_IB_TYPE_ACK ? 0 : segment->space;
+    tx->bulk = conn->transmit.bulk_lane && btl_ib_segment_is_bulk(segment);
+    if (!btl_ib_route_is_own(conn)) {
+        tx->channel = (uint8_t) btl_ib_queues_channel(conn->route.queues, tx->size);
+    }
+    if (segment->outside > 0) {
+        tx->iov[tx->niov++] = segment->iov[0];
+        if (segment->iov[1].iov_len > 0) {
+            tx->iov[tx->niov++] = segment->iov[1];
+        }
+    }
+}
+
+/* Returns what is sent, which may be the segment itself; NULL: memory is short. It is a copy where
+ * the transport still reads the memory of an earlier one, and may not say for long that it is
+ * finished, or where the segment was made for another rail than the present one. */
+static btl_ib_segment_t *make_datagram(btl_ib_conn_t *conn, btl_ib_segment_t *segment,
+                                       const btl_ib_wire_header_t *common, btl_ib_tx_t *tx)
+{
+    bool apart = segment->busy || segment->pool != &conn->route.via->pool;
+    btl_ib_segment_t *plain = apart ? btl_ib_packet_duplicate(conn, segment) : segment;
+
+    if (plain == NULL) {
+        return NULL;
+    }
+    stamp(common, plain);
+    btl_ib_segment_t *wire = protect(conn, plain);
+    if (wire != NULL) {
+        fill_tx(conn, plain, wire, tx);
+    }
+    if (apart && wire != plain) {
+        btl_ib_pool_put(plain);
+    }
+    return wire;
+}
+
+/* Make the datagrams of those that continue the last one made, if that is the first copy of its
+ * segment and no copy of that itself. Apart, as short messages do not come here. */
+__attribute__((noinline)) static void make_run(btl_ib_segment_t *const *segments, int count,
+                                               btl_ib_datagrams_t *batch)
+{
+    const btl_ib_tx_t *before = &batch->tx[batch->count - 1];
+    const btl_ib_segment_t *first = segments[batch->count - 1];
+
+    if (batch->wire[batch->count - 1] != first || first->copies > 0) {
+        return;
+    }
+    for (; batch->count < count && segments[batch->count]->continues; batch->count++) {
+        btl_ib_segment_t *segment = segments[batch->count];
+        btl_ib_tx_t *tx = &batch->tx[batch->count];
+        btl_ib_wire_header_t *header = (btl_ib_wire_header_t *) (void *) segment->wire;
+        *header = *(const btl_ib_wire_header_t *) (const void *) first->wire;
+        header->flags = batch->common->flags | segment->flags;
+        header->seq = BTL_IB_LE32(segment->seq);
+        *tx = *before;
+        tx->iov[0].iov_base = segment->wire;
+        tx->iov[1].iov_base = segment->iov[0].iov_base;
+        tx->mem = segment->mem;
+        tx->context = segment;
+        batch->wire[batch->count] = segment;
+    }
+}
+
+/* Make as many datagrams as memory allows, at most `count`. */
+static void make_datagrams(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count,
+                           const btl_ib_wire_header_t *common, btl_ib_datagrams_t *batch)
+{
+    batch->common = common;
+    batch->count = 0;
+    while (batch->count < count) {
+        btl_ib_segment_t *segment = segments[batch->count];
+        btl_ib_segment_t *wire = make_datagram(conn, segment, common, &batch->tx[batch->count]);
+        if (wire == NULL) {
+            conn->engine->count.blocked_memory++;
+            return;
+        }
+        batch->wire[batch->count++] = wire;
+        if (batch->count < count && segments[batch->count]->continues) {
+            make_run(segments, count, batch);
+        }
+    }
+}
+
+/* Datagram `i` has left: the transport took it (`taken`), or failed to, which counts as a loss. */
+static void left(const btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch, int i,
+                 btl_ib_segment_t *segment, bool taken)
+{
+    btl_ib_engine_t *engine = conn->engine;
+    btl_ib_segment_t *wire = batch->wire[i];
+
+    engine->count.sent_connects += (segment->flags & BTL_IB_FLAG_CONNECT) != 0;
+    btl_ib_pool_given(wire,
+                      taken && batch->tx[i].size > conn->route.via->transport->attr.inline_size);
+    if (wire != segment) {
+        btl_ib_pool_put(wire);
+    }
+}
+
+/* Does the error say "not now"? Linux says ENOBUFS if the queue of an interface is full, but also
+ * if what is behind it never takes a datagram of that size: a veth whose other end has a smaller
+ * MTU. So a segment that is refused for that reason again and again counts as lost, and the search
+ * for the path's size finds out. */
+static bool is_for_now(btl_ib_conn_t *conn, const btl_ib_segment_t *segment, int error)
+{
+    const uint64_t now = conn->engine->clock.now;
+    const uint64_t since = conn->transmit.no_buffers_since;
+
+    if (error != ENOBUFS) {
+        return error == EAGAIN || error == EWOULDBLOCK || error == ENOMEM;
+    }
+    if (segment->seq == conn->transmit.no_buffers_seq
+        && segment->space == conn->transmit.no_buffers_space && now - since < NO_BUFFERS_OLD) {
+        return now - since < NO_BUFFERS_LONG;
+    }
+    if (now - since >= NO_BUFFERS_LONG) { /* about another one, or long ago */
+        conn->transmit.no_buffers_seq = segment->seq;
+        conn->transmit.no_buffers_space = segment->space;
+        conn->transmit.no_buffers_since = now;
+    }
+    return true;
+}
+
+/* Hand a batch to the transport. Returns how many datagrams left, and in *taken how many of them
+ * the transport took. An error that does not say "not now" counts as a loss: the segment is sent
+ * again, and if that never helps, the silence limit applies. */
+static int send_datagrams(btl_ib_conn_t *conn, const btl_ib_datagrams_t *batch,
+                          btl_ib_segment_t *const *segments, int *taken)
+{
+    btl_ib_transport_t *transport = conn->route.via->transport;
+    int done = 0;
+
+    *taken = 0;
+    while (done < batch->count) {
+        int error = ENETDOWN;
+        int now = btl_ib_route_leads(conn) ? transport->ops->send(transport, batch->tx + done,
+                                                                  batch->count - done, &error)
+                                           : 0;
+        conn->engine->count.sent_datagrams += (uint64_t) now;
+        conn->route.via->count.sent_datagrams += (uint64_t) now;
+        btl_ib_trace_sent(conn, batch->common, segments + done, batch->tx + done, now);
+        for (*taken += now; now > 0; now--, done++) {
+            left(conn, batch, done, segments[done], true);
+        }
+        if (done == batch->count) {
+            break;
+        }
+        if (is_for_now(conn, segments[done], error)) {
+            conn->engine->count.blocked_transport++;
+            break;
+        }
+        BTL_IB_LOG(conn->engine, 10, "peer %u.%u: %s cannot send %u bytes: %s",
+                   BTL_IB_NAME_ARGS(conn->identity.name), transport->name, batch->tx[done].size,
+                   strerror(error));
+        if (error != EMSGSIZE && btl_ib_rail_usable(conn->route.via)) {
+            btl_ib_validation_unsent(conn, error);
+        }
+        left(conn, batch, done, segments[done], false);
+        done++;
+    }
+    return done;
+}
+
+static int transmit_batch(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    uint32_t ack_space = btl_ib_ack_tx_pick(conn);
+    bool acks = segments[0]->type != BTL_IB_TYPE_ACK && conn->identity.bound;
+    btl_ib_wire_header_t common = common_header(conn, acks, ack_space);
+    btl_ib_datagrams_t *batch = &conn->engine->datagrams;
+    int taken;
+
+    /* Bulk leaves by its own lane only in latency mode: without it the common lane is faster,
+     * because it is polled anyway. It changes back when all bulk has arrived, so that none
+     * overtakes what was sent before it. */
+    if (count > 1 || btl_ib_segment_is_bulk(segments[0])) {
+        const bool on_its_way = !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]);
+        conn->transmit.bulk_lane =
+            (conn->transmit.bulk_lane && on_its_way) || btl_ib_latency_wants_lane(conn);
+    }
+    make_datagrams(conn, segments, count, &common, batch);
+    int done = send_datagrams(conn, batch, segments, &taken);
+    for (int i = done; i < batch->count; i++) { /* copies made for what did not leave */
+        if (batch->wire[i] != segments[i]) {
+            btl_ib_pool_put(batch->wire[i]);
+        }
+    }
+    if (done > 0) {
+        btl_ib_identity_contacted(conn);
+    }
+    if (taken > 0) {
+        btl_ib_validation_sent(conn);
+        btl_ib_ack_tx_no_tag_told(conn);
+        if (acks) {
+            btl_ib_ack_tx_left(conn, ack_space);
+        }
+    }
+    return done;
+}
+
+/* ---- refragmenting: segments that are too large for the path leave in parts ---- */
+
+/* Was it made when the path MTU was larger? */
+static bool is_too_large(const btl_ib_conn_t *conn, const btl_ib_segment_t *segment)
+{
+    return segment->size + segment->outside + conn->engine->guard.ops->trailer
+               > conn->pmtud.datagram_max
+           && !btl_ib_segment_is_mtu_probe(segment);
+}
+
+/* The next part of a segment whose body has `total` bytes, `unit` of them in a part. Each copy
+ * begins at another part: if only so many parts arrive as the peer has room for at a time, they
+ * must not always be the same ones. NULL: no memory. */
+static btl_ib_segment_t *make_part(btl_ib_conn_t *conn, const btl_ib_segment_t *segment,
+                                   uint32_t total, uint32_t unit)
+{
+    const uint32_t turn = (segment->in_parts * UINT32_C(0x9E3779B1)) >> 16;
+    const uint32_t offset = (segment->parted / unit + turn) % ((total + unit - 1) / unit) * unit;
+    const uint32_t size = btl_ib_min_u32(unit, total - offset);
+    const uint8_t *body = btl_ib_packet_body(segment);
+    const struct iovec iov[3] = {
+        {.iov_base = (void *) (uintptr_t) body,
+         .iov_len = (size_t) (segment->wire + segment->size - body)},
+        segment->iov[0],
+        segment->iov[1],
+    };
+    btl_ib_wire_part_t part = {
+        .offset = BTL_IB_LE16(offset),
+        .total = BTL_IB_LE16(total),
+        .type = segment->type,
+        .tag = segment->tag,
+    };
+
+    btl_ib_segment_t *made =
+        btl_ib_packet_make(conn, BTL_IB_TYPE_PART, (uint32_t) sizeof(part) + size);
+    if (made == NULL) {
+        return NULL;
+    }
+    uint8_t *to = btl_ib_packet_body(made);
+    memcpy(to, &part, sizeof(part));
+    btl_ib_packet_copy(iov, segment->outside > 0 ? 3 : 1, offset, size, to + sizeof(part));
+    btl_ib_packet_flag(made, segment->flags & (BTL_IB_FLAG_ACK_NOW | BTL_IB_FLAG_AGAIN));
+    btl_ib_packet_number(made, segment->space, segment->seq);
+    return made;
+}
+
+/*
+ * Send one segment in parts. False if the transport or memory stopped it; the next call continues
+ * from there. A new segment of which some parts have left counts as sent, because its sequence
+ * cannot be withdrawn any more; the rest follows as if it had been lost.
+ */
+static bool send_parts(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const uint32_t total =
+        segment->size + segment->outside - (uint32_t) (btl_ib_packet_body(segment) - segment->wire);
+    const uint32_t head = btl_ib_packet_overhead(conn) + (uint32_t) sizeof(btl_ib_wire_part_t);
+    const uint32_t unit = (conn->pmtud.datagram_max - head) & ~(BTL_IB_PART_UNIT - 1);
+
+    while (segment->parted < total) {
+        btl_ib_segment_t *part = make_part(conn, segment, total, unit);
+        bool left = part != NULL && transmit_batch(conn, &part, 1) == 1;
+        if (part != NULL) {
+            btl_ib_pool_put(part);
+        } else {
+            conn->engine->count.blocked_memory++;
+        }
+        if (!left) {
+            return segment->copies == 0 && segment->parted > 0;
+        }
+        btl_ib_packet_part_left(segment, unit);
+        conn->engine->count.sent_parts++;
+    }
+    btl_ib_packet_parts_left(segment);
+    return true;
+}
+
+int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count)
+{
+    int done = 0;
+
+    if (!conn->pmtud.parts) {
+        return transmit_batch(conn, segments, count);
+    }
+    while (done < count) {
+        int batch = 0;
+        while (done + batch < count && !is_too_large(conn, segments[done + batch])) {
+            batch++;
+        }
+        int left = batch > 0 ? transmit_batch(conn, segments + done, batch) : 0;
+        done += left;
+        if (left < batch || (batch == 0 && !send_parts(conn, segments[done]))) {
+            break;
+        }
+        done += batch == 0;
+    }
+    return done;
+}
+
+/* ---- batches ---- */
+
+/* Sends what waits in a channel, in batches: plans, packetizes, transmits. Also sends again what
+ * was lost. */
+
+enum {
+    SHORT_BURSTS = 2, /* a GSO burst is this part of a full one in latency mode */
+};
+
+/* Segments about to be sent, in order. */
+typedef struct batch {
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    int count;
+    btl_ib_list_t bundled; /* the messages in those that are BUNDLEs */
+} batch_t;
+
+/* The last segment of a batch could not leave: undo what made it. */
+static void take_back(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending)
+{
+    btl_ib_segment_t *segment = batch->segments[--batch->count];
+    btl_ib_out_t *out = segment->out;
+
+    btl_ib_packetize_unbundle(segment, &batch->bundled, pending);
+    if (out != NULL) {
+        btl_ib_packetize_undo(segment);
+        if (btl_ib_list_empty(&out->link)) {
+            btl_ib_list_push_head(pending, &out->link);
+        }
+    }
+    btl_ib_sentmap_withdraw(conn, segment);
+}
+
+/* The first that may be sent of what waits in a channel, or NULL. What a GET asked for is left out
+ * if its region is gone. */
+static btl_ib_out_t *next_out(const btl_ib_tx_space_t *tx)
+{
+    btl_ib_out_t *out;
+
+    while ((out = BTL_IB_LIST_FIRST(btl_ib_out_t, &tx->submit.pending, link)) != NULL
+           && out->kind == BTL_IB_OUT_STREAM
+           && !btl_ib_answers_find(BTL_IB_CONTAINER(out, btl_ib_stream_t, out))) {
+    }
+    return out;
+}
+
+static bool bulk_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    const btl_ib_out_t *out = next_out(tx);
+
+    return out != NULL
+           && (out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM
+               || out->size > btl_ib_conn_segment_max(conn));
+}
+
+/* Does bulk wait in a channel, or is any on its way? */
+static bool has_bulk(const btl_ib_conn_t *conn, uint32_t space)
+{
+    return !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK])
+           || bulk_is_next(conn, &conn->tx[space]);
+}
+
+/* What to packetize next of what waits in a channel. */
+typedef struct plan {
+    uint32_t space; /* the channel that it uses */
+    uint32_t count; /* messages to bundle; 1: none, the next segments of the first are made */
+    uint32_t size;  /* bytes of the bundle */
+    /* if none are bundled: segments that may leave before the limits are checked again */
+    uint32_t room;
+} plan_t;
+
+/* Short messages are bundled on the smallest channel that holds all of them. If that is blocked, or
+ * bulk uses it, as many are bundled as their own channel holds: what fits the command channel does
+ * not go behind bulk. */
+static btl_ib_verdict_t make_plan(const btl_ib_conn_t *conn, uint32_t space, plan_t *plan)
+{
+    const btl_ib_list_t *pending = &conn->tx[space].submit.pending;
+    uint32_t overhead = btl_ib_packet_overhead(conn);
+    uint32_t room = conn->peer_queues->q[space].size;
+    btl_ib_verdict_t verdict;
+
+    plan->count = btl_ib_list_first(pending) == btl_ib_list_last(pending)
+                      ? 1
+                      : btl_ib_packetize_bundle_count(pending, conn->pmtud.datagram_max - overhead,
+                                                      &plan->size);
+    if (plan->count > 1) {
+        plan->space = btl_ib_queues_channel(conn->peer_queues, plan->size + overhead);
+        if (plan->space == space
+            || (!has_bulk(conn, plan->space)
+                && btl_ib_limits_check(conn, plan->space) == BTL_IB_GO)) {
+            return btl_ib_limits_check(conn, plan->space);
+        }
+        room = room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max;
+        plan->count = btl_ib_packetize_bundle_count(pending, room - overhead, &plan->size);
+    }
+    plan->space = space;
+    plan->room = btl_ib_limits_room(conn, space, &verdict);
+    return verdict;
+}
+
+/* Make a BUNDLE, or segments of `out` for the rest of the batch. False: memory is too short for all
+ * of that. */
+static bool make_segments(btl_ib_conn_t *conn, btl_ib_tx_space_t *tx, btl_ib_out_t *out,
+                          const plan_t *plan, batch_t *batch, int most)
+{
+    btl_ib_segment_t **segments = &batch->segments[batch->count];
+    int count;
+
+    if (plan->count > 1) {
+        most = 1;
+        segments[0] = btl_ib_packetize_bundle(conn, &tx->submit.pending, plan->count, plan->size,
+                                              plan->space, &batch->bundled);
+        count = segments[0] != NULL;
+    } else {
+        most = (int) btl_ib_min_u32(plan->room, (uint32_t) (most - batch->count));
+        count = btl_ib_packetize(conn, out, plan->space, segments, most);
+    }
+    if (count == 0) {
+        return false;
+    }
+    btl_ib_recovery_sending(conn, segments[0]);
+    btl_ib_sentmap_enter(conn, segments, count, plan->space);
+    batch->count += count;
+    if (segments[count - 1]->last) {
+        btl_ib_list_remove(&out->link);
+        return true;
+    }
+    return count == most;
+}
+
+/* Make a batch of what waits in a channel. Returns what stopped it; *full: memory did. */
+static btl_ib_verdict_t make_batch(btl_ib_conn_t *conn, uint32_t space, batch_t *batch, bool *full)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    const int largest = transmit_max(conn);
+    const int most = btl_ib_latency_wants_short_bursts(conn)
+                         ? (largest + SHORT_BURSTS - 1) / SHORT_BURSTS
+                         : largest;
+    btl_ib_out_t *out;
+    plan_t plan;
+
+    batch->count = 0;
+    while (batch->count < most && (out = next_out(tx)) != NULL) {
+        btl_ib_verdict_t verdict = make_plan(conn, space, &plan);
+        if (verdict != BTL_IB_GO) {
+            return verdict;
+        }
+        if (!make_segments(conn, tx, out, &plan, batch, most)) {
+            conn->engine->count.blocked_memory++;
+            *full = true;
+            return BTL_IB_GO;
+        }
+    }
+    return BTL_IB_GO;
+}
+
+/* One-sided operations may be very long: after each batch the next one in the channel has its turn.
+ * The chunks of a message stay together, because the receiver's reassembly needs that. */
+static void take_turns(btl_ib_tx_space_t *tx)
+{
+    btl_ib_list_t *first = btl_ib_list_first(&tx->submit.pending);
+
+    if (first != NULL && first != btl_ib_list_last(&tx->submit.pending)) {
+        const btl_ib_out_t *out = BTL_IB_CONTAINER(first, btl_ib_out_t, link);
+        if ((out->kind == BTL_IB_OUT_PUT || out->kind == BTL_IB_OUT_STREAM) && out->offset > 0) {
+            btl_ib_list_remove(first);
+            btl_ib_list_push_tail(&tx->submit.pending, first);
+        }
+    }
+}
+
+/* Does enough wait to fill a GSO burst? */
+static bool fills_burst(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    const uint64_t burst = (uint64_t) conn->cc.gso_segments * btl_ib_conn_segment_max(conn);
+    uint64_t bytes = 0;
+
+    BTL_IB_LIST_FOREACH (const btl_ib_out_t, out, &tx->submit.pending, link) {
+        bytes += out->size - out->offset;
+        if (bytes >= burst) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does what waits first fill a GSO burst, with what waits behind it? */
+static bool burst_is_next(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx)
+{
+    return bulk_is_next(conn, tx) && fills_burst(conn, tx);
+}
+
+/*
+ * Does the rest of the window wait until a whole GSO burst fits (as in RFC 1122, 4.2.3.4: a short
+ * burst costs nearly as much as a full one)? Not if it is large beside what is in flight on its
+ * channel, because both hosts should have something to do; nor if less than a burst is in flight
+ * there, which may not be acknowledged soon.
+ */
+static bool waits_for_room(const btl_ib_conn_t *conn, const btl_ib_tx_space_t *tx, uint32_t space)
+{
+    const uint32_t burst = conn->cc.gso_segments;
+
+    if (burst == 1 || tx->sentmap.in_flight < burst) {
+        return false;
+    }
+    if (btl_ib_limits_way(conn, space) >= btl_ib_min_u32(burst, tx->sentmap.in_flight / 3)) {
+        return false;
+    }
+    return burst_is_next(conn, tx);
+}
+
+/* Is no acknowledgement to be expected soon of what is in flight? */
+static bool needs_ack(const btl_ib_conn_t *conn)
+{
+    const uint32_t every = btl_ib_cc_ack_every(&conn->cc);
+
+    return conn->sentmap.unasked >= every || conn->sentmap.in_flight < every;
+}
+
+/* Send a batch; what does not leave waits again. Returns how many segments left. */
+static int send_batch(btl_ib_conn_t *conn, batch_t *batch, btl_ib_list_t *pending, bool *full)
+{
+    if (batch->count == 0) {
+        return 0;
+    }
+    const int sent = btl_ib_transmit(conn, batch->segments, batch->count);
+    while (batch->count > sent) {
+        take_back(conn, batch, pending);
+        *full = true;
+    }
+    if (sent > 0) {
+        btl_ib_sentmap_left(conn, batch->segments, sent);
+        btl_ib_recovery_sent(conn);
+    }
+    uint64_t bytes = 0;
+    for (int i = 0; i < sent; i++) {
+        btl_ib_segment_t *segment = batch->segments[i];
+        btl_ib_out_t *out = segment->out;
+        bytes += segment->payload;
+        if (segment->bundled > 0) {
+            btl_ib_out_left_bundled(conn, &batch->bundled, segment->bundled);
+            continue;
+        }
+        btl_ib_packetize_left(segment);
+        if (segment->last) {
+            btl_ib_out_left(conn, out, segment->out == NULL);
+        }
+    }
+    conn->engine->count.sent_bytes += bytes;
+    conn->count.sent_bytes += bytes;
+    return sent;
+}
+
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full)
+{
+    btl_ib_tx_space_t *tx = &conn->tx[space];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+    batch_t batch;
+
+    /* In latency mode the application gets a short message received in this turn before a burst of
+     * bulk leaves. A single short message holds nothing up: its receiver may compute now, and not
+     * call again for long. What is less than a burst, what was lost and short messages do not wait:
+     * they cost little. */
+    if (btl_ib_latency_holds_bulk(conn) && burst_is_next(conn, tx)) {
+        btl_ib_conn_ready(conn);
+        return BTL_IB_GO;
+    }
+    btl_ib_list_init(&batch.bundled);
+    while (verdict == BTL_IB_GO && !*full && !btl_ib_list_empty(&tx->submit.pending)
+           && (!bursts || fills_burst(conn, tx))) {
+        if (waits_for_room(conn, tx, space)) {
+            return BTL_IB_NO_WINDOW;
+        }
+        verdict = make_batch(conn, space, &batch, full);
+        if (batch.count > 0 && needs_ack(conn) && waits_for_room(conn, tx, space)) {
+            /* The next batch waits for the acknowledgement of this one. */
+            btl_ib_packet_flag(batch.segments[batch.count - 1], BTL_IB_FLAG_ACK_NOW);
+        }
+        if (send_batch(conn, &batch, &tx->submit.pending, full) > 0) {
+            btl_ib_conn_active(conn);
+            take_turns(tx);
+            /* In latency mode short messages are polled for between any two bursts of bulk. */
+            if (conn->engine->turn.sending && btl_ib_latency_wants_short_bursts(conn)
+                && btl_ib_segment_is_bulk(batch.segments[0])) {
+                btl_ib_conn_ready(conn);
+                break;
+            }
+        }
+    }
+    return verdict;
+}
+
+/* ---- what leaves again: btl_ib_loss.c says which ---- */
+
+/* The next batch of what was lost, as far as the limits allow. Returns what stopped it. What the
+ * command channel lost is first in the list. */
+static btl_ib_verdict_t gather_lost(btl_ib_conn_t *conn, bool command, btl_ib_segment_t **segments,
+                                    int *count)
+{
+    btl_ib_list_t *item = btl_ib_list_first(&conn->sentmap.lost);
+    const uint32_t paced = btl_ib_pacer_room(&conn->pacer, &conn->cc, conn->engine->clock.now,
+                                             btl_ib_is_behind(conn->engine));
+    const int batch = transmit_max(conn);
+
+    for (; item != NULL && *count < batch; item = btl_ib_list_next(&conn->sentmap.lost, item)) {
+        btl_ib_segment_t *segment = BTL_IB_CONTAINER(item, btl_ib_segment_t, link);
+        if (command != (segment->space == 0)) {
+            if (command) {
+                break;
+            }
+            continue;
+        }
+        if (!btl_ib_limits_again(conn, segment->space, (uint32_t) *count)) {
+            return BTL_IB_NO_WINDOW;
+        }
+        if ((uint32_t) *count >= paced) {
+            return BTL_IB_TOO_SOON;
+        }
+        btl_ib_pmtud_again(conn, segment);
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN);
+        segments[(*count)++] = segment;
+    }
+    return BTL_IB_GO;
+}
+
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full)
+{
+    btl_ib_segment_t *segments[BTL_IB_BATCH];
+    btl_ib_verdict_t verdict = BTL_IB_GO;
+    int count = 1;
+
+    while (verdict == BTL_IB_GO && !*full && count > 0) {
+        count = 0;
+        verdict = gather_lost(conn, command, segments, &count);
+        int taken = count == 0 ? 0 : btl_ib_transmit(conn, segments, count);
+        for (int i = 0; i < taken; i++) {
+            btl_ib_sentmap_left_again(conn, segments[i], false);
+            btl_ib_recovery_sent_again(conn);
+        }
+        *full = taken < count;
+    }
+    return verdict;
+}
+
+bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+{
+    btl_ib_pmtud_again(conn, segment);
+    btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN | flags);
+    if (btl_ib_transmit(conn, &segment, 1) != 1) {
+        return false;
+    }
+    btl_ib_sentmap_left_again(conn, segment, flags & BTL_IB_FLAG_ACK_NOW);
+    btl_ib_recovery_sent_again(conn);
+    return true;
+}
+
+/* ---- ACK segments ---- */
+
+enum {
+    /* Progress calls in a row that received nothing. After so many, no data segment is likely to
+     * come soon that the acknowledgement could ride on. A smaller number costs throughput: a
+     * receiver that is faster than its sender is idle between any two segments (after 2 calls, a
+     * tenth of it). */
+    IDLE_CALLS = 32,
+    ACK_SEGMENTS = 4, /* ACK segments sent at once, at most, to tell all spaces */
+};
+
+/* Send one ACK segment with what is due of *spaces, and remove from *spaces what it told. False if
+ * memory or the transport did not allow it; *all: nothing is left to tell. A segment that
+ * was deferred here, and may be sent again, is named in each ACK until it is there. */
+static bool send_one(btl_ib_conn_t *conn, uint8_t flags, uint32_t room, uint32_t *spaces, bool *all)
+{
+    btl_ib_segment_t *segment = btl_ib_packet_make(conn, BTL_IB_TYPE_ACK, room);
+
+    if (segment == NULL) {
+        conn->engine->count.blocked_memory++;
+        return false;
+    }
+    btl_ib_refusal_t *refusal = conn->rnr.any ? btl_ib_rnr_pick(conn) : NULL;
+    btl_ib_packet_flag(segment, flags);
+    if (refusal != NULL) {
+        btl_ib_packet_flag(segment, BTL_IB_FLAG_READY);
+        btl_ib_packet_number(segment, refusal->space, refusal->seq);
+    }
+    const btl_ib_ack_filled_t filled = btl_ib_ack_tx_fill(conn, segment, room, *spaces);
+    bool taken = btl_ib_transmit(conn, &segment, 1) == 1;
+    btl_ib_pool_put(segment);
+    if (!taken) {
+        return false;
+    }
+    if (refusal != NULL) {
+        btl_ib_rnr_told(conn, refusal);
+    }
+    conn->engine->count.sent_acks++;
+    btl_ib_ack_tx_told(conn, &filled);
+    *spaces &= ~filled.told;
+    *all = filled.all;
+    return true;
+}
+
+bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags)
+{
+    uint32_t headers = (uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t))
+                       + conn->engine->guard.ops->trailer;
+    uint32_t room = conn->peer_queues->q[0].size;
+    uint32_t spaces = btl_ib_ack_tx_spaces_to_tell(conn);
+    bool all = false;
+    int sent = 0;
+
+    /* An ACK travels on the first channel, in a small buffer. */
+    room = room < BTL_IB_SEGMENT_SMALL ? room : BTL_IB_SEGMENT_SMALL;
+    room = (room < conn->pmtud.datagram_max ? room : conn->pmtud.datagram_max) - headers;
+    const bool deferred_apart =
+        spaces != 0 && btl_ib_ack_tx_is_refusing(conn) && !btl_ib_ack_tx_has_room_for_both(room);
+    while (sent < ACK_SEGMENTS && !all && send_one(conn, flags, room, &spaces, &all)) {
+        sent++;
+    }
+    if (sent == 0) {
+        return false;
+    }
+    if (deferred_apart) {
+        spaces = 0;
+        (void) send_one(conn, flags, room, &spaces, &all);
+    }
+    btl_ib_ack_tx_put_off(conn);
+    return true;
+}
+
+/*
+ * Is an acknowledgement better put off until the next turn? It is if bulk of ours waits for one of
+ * the peer's, as long as there is something to receive: that may be among it, and the burst that it
+ * lets go carries ours. An ACK costs both sides together a quarter of a burst. It is not if two
+ * bursts are unacknowledged, as the peer may have nothing else on its way, nor if something was
+ * lost.
+ */
+static bool may_ride_on_bulk(const btl_ib_conn_t *conn)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    const btl_ib_rx_space_t *rx = &conn->rx[conn->ack.space];
+
+    return engine->turn.idle_calls == 0 && engine->clock.now < conn->ack.at
+           && conn->ack.count < 2 * conn->cc.gso_segments
+           && !btl_ib_list_empty(&conn->sentmap.sent[BTL_IB_RACK_BULK]) && btl_ib_pending_any(conn)
+           && rx->window.above == 0 && rx->ack.duplicates == rx->ack.duplicates_told;
+}
+
+/* Those of a list. *full has a bit for each rail that takes nothing now; connections of other rails
+ * go on. */
+static void turn_of(btl_ib_engine_t *engine, btl_ib_list_t *acks, bool all, uint32_t *full)
+{
+    /* An acknowledgement that is put off moves behind this one, and waits for the next turn. */
+    const btl_ib_list_t *last = btl_ib_list_last(acks);
+    btl_ib_list_t *item = btl_ib_list_first(acks);
+
+    while (item != NULL) {
+        btl_ib_conn_t *conn = BTL_IB_CONTAINER(item, btl_ib_conn_t, ack.link);
+        uint32_t rail = 1u << conn->route.via->index;
+
+        item = item == last ? NULL : btl_ib_list_next(acks, item);
+        if (!all && !conn->ack.now && engine->clock.now < conn->ack.at
+            && engine->turn.idle_calls < IDLE_CALLS) {
+            return;
+        }
+        if (!all && may_ride_on_bulk(conn)) {
+            continue;
+        }
+        if (!(*full & rail) && !btl_ib_ack_send(conn, 0)) {
+            *full |= rail;
+        }
+    }
+}
+
+void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all)
+{
+    uint32_t full = 0;
+
+    turn_of(engine, &engine->acks, all, &full);
+    /* These ride on answers, also of an application that calls seldom. */
+    turn_of(engine, &engine->acks_answered, false, &full);
+}

@@ -1,0 +1,52 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What leaves: new segments in batches, lost ones again, and ACKs. */
+
+#ifndef BTL_IB_TRANSMIT_H
+#define BTL_IB_TRANSMIT_H
+
+#include "btl_ib_limits.h"
+#include "btl_ib_list.h"
+#include "btl_ib_state.h"
+
+/* ---- datagrams ---- */
+
+/* Makes datagrams of segments and hands them to the transport. Headers are written, and datagrams
+ * protected, anew for each copy. Writes conn->transmit. */
+
+/* Send `count` segments: sequenced ones (new or again), or a single one that has no sequence.
+ * Returns how many left. */
+int btl_ib_transmit(btl_ib_conn_t *conn, btl_ib_segment_t *const *segments, int count);
+
+/* ---- batches ---- */
+
+/* Sends what waits in a channel, in batches, and what was lost again. */
+
+/* Send what waits in a channel; with `bursts` only as much as fills whole GSO bursts. Returns what
+ * stopped it, BTL_IB_GO if all left or *full is set: the transport or memory stopped it. */
+btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bursts, bool *full);
+
+/* Send again what was lost on the command channel, or on the others, within the limits. It goes
+ * before anything new of theirs. Returns as above. */
+btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full);
+
+/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
+ * cannot take it now. */
+bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
+
+/* ---- ACK segments ---- */
+
+/* Sends explicit acknowledgements: ACK segments. */
+
+/* Acknowledge all that is due, with `flags` (BTL_IB_FLAG_) added. False if the transport or memory
+ * did not allow it. */
+bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
+
+/* Send the acknowledgements that are due in this turn; `all`: also those that would wait for
+ * company, as there may be no other turn soon. */
+void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
+
+#endif

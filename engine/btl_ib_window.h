@@ -1,0 +1,162 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The two ends of a sequence space. Sequences are 32 bits and wrap; comparisons hold as long as the
+ * numbers compared are less than 2^31 apart (RFC 1982), which the window limit guarantees.
+ */
+
+#ifndef BTL_IB_WINDOW_H
+#define BTL_IB_WINDOW_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_ib_pool.h"
+
+static inline bool btl_ib_seq_before(uint32_t a, uint32_t b)
+{
+    return (int32_t) (a - b) < 0;
+}
+
+/* ---- the sending side: what is in flight, by sequence ---- */
+
+typedef struct btl_ib_tx_window {
+    uint32_t first; /* the oldest sequence not acknowledged */
+    uint32_t next;  /* the next new one */
+    uint32_t size;  /* places in the ring: 0 or a power of two */
+    void **ring;
+} btl_ib_tx_window_t;
+
+void btl_ib_tx_window_init(btl_ib_tx_window_t *window, uint32_t first);
+
+/* The part of btl_ib_tx_window_reserve() that needs memory. */
+int btl_ib_tx_window_grow(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
+
+/* Reserve places for the next `count` sequences, all but the last of which have one already.
+ * Returns 0 or -ENOMEM. */
+static inline int btl_ib_tx_window_reserve(btl_ib_tx_window_t *window, uint32_t count,
+                                           const btl_ib_mem_t *mem)
+{
+    return window->next - window->first + count <= window->size
+               ? 0
+               : btl_ib_tx_window_grow(window, mem);
+}
+
+/* Sequences for which there are places. */
+static inline uint32_t btl_ib_tx_window_room(const btl_ib_tx_window_t *window)
+{
+    return window->size - (window->next - window->first);
+}
+
+/* Give window->next to `segment` (not NULL); a place was reserved. Returns the sequence. */
+static inline uint32_t btl_ib_tx_window_push(btl_ib_tx_window_t *window, void *segment)
+{
+    assert(window->next - window->first < window->size && segment != NULL);
+    window->ring[window->next & (window->size - 1)] = segment;
+    return window->next++;
+}
+
+/* Take the newest sequence back: it was never sent. */
+void btl_ib_tx_window_unpush(btl_ib_tx_window_t *window);
+
+/* Skip `count` sequences for good (negative: take that back). Only while nothing is in flight. */
+static inline void btl_ib_tx_window_jump(btl_ib_tx_window_t *window, int32_t count)
+{
+    assert(window->first == window->next);
+    window->first += (uint32_t) count;
+    window->next += (uint32_t) count;
+}
+
+/* The segment that is in flight under `seq`, or NULL (acknowledged, or never sent). */
+static inline void *btl_ib_tx_window_at(const btl_ib_tx_window_t *window, uint32_t seq)
+{
+    return seq - window->first < window->next - window->first
+               ? window->ring[seq & (window->size - 1)]
+               : NULL;
+}
+
+/* `seq` was acknowledged, selectively or not: remove its segment. */
+static inline void btl_ib_tx_window_clear(btl_ib_tx_window_t *window, uint32_t seq)
+{
+    void **ring = window->ring;
+    uint32_t mask = window->size - 1, first = window->first;
+
+    ring[seq & mask] = NULL;
+    while (first != window->next && ring[first & mask] == NULL) {
+        first++;
+    }
+    window->first = first;
+}
+
+/* The same of the `count` sequences from `seq` on, all of which have segments. */
+static inline void btl_ib_tx_window_clear_run(btl_ib_tx_window_t *window, uint32_t seq,
+                                              uint32_t count)
+{
+    const uint32_t mask = window->size - 1;
+
+    for (uint32_t i = 1; i < count; i++) {
+        window->ring[(seq + i) & mask] = NULL;
+    }
+    btl_ib_tx_window_clear(window, seq);
+}
+
+/* Free the ring if nothing is in flight. */
+void btl_ib_tx_window_shrink(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
+
+/* Free the ring in any case: its segments are freed elsewhere. */
+void btl_ib_tx_window_drop(btl_ib_tx_window_t *window, const btl_ib_mem_t *mem);
+
+/* ---- the receiving side: what arrived ahead of a gap, as a ring of bits ---- */
+
+typedef struct btl_ib_rx_window {
+    uint32_t next;  /* the oldest sequence still missing */
+    uint32_t top;   /* one above the highest received; `next` if nothing is ahead of a gap */
+    uint32_t above; /* how many arrived ahead of a gap */
+    uint32_t bits;  /* size of the map: 64 or a larger power of two */
+    uint64_t small; /* the map while 64 bits are enough */
+    uint64_t *map;
+} btl_ib_rx_window_t;
+
+typedef enum btl_ib_seq_class {
+    BTL_IB_SEQ_NEW,
+    BTL_IB_SEQ_DUPLICATE,
+    BTL_IB_SEQ_OUTSIDE, /* further away than BTL_IB_WINDOW_LIMIT in either direction */
+} btl_ib_seq_class_t;
+
+void btl_ib_rx_window_init(btl_ib_rx_window_t *window, uint32_t first);
+
+btl_ib_seq_class_t btl_ib_rx_window_classify(const btl_ib_rx_window_t *window, uint32_t seq);
+
+/* Reserve a place for a NEW `seq`. Returns 0 or -ENOMEM (the segment must then be refused). */
+int btl_ib_rx_window_reserve(btl_ib_rx_window_t *window, uint32_t seq, const btl_ib_mem_t *mem);
+
+/* Mark a NEW `seq`, for which a place was reserved, as received. */
+void btl_ib_rx_window_mark(btl_ib_rx_window_t *window, uint32_t seq);
+
+/* The next `count` sequences, too, were received. If there are any, nothing is ahead of a gap. */
+static inline void btl_ib_rx_window_advance(btl_ib_rx_window_t *window, uint32_t count)
+{
+    assert(count == 0 || window->above == 0);
+    if (count > 0) {
+        window->next += count;
+        window->top = window->next;
+    }
+}
+
+/*
+ * The first run of received sequences [*from, *to) that starts at or after `*from`, which must not
+ * be before window->next. False if there is none.
+ */
+bool btl_ib_rx_window_range(const btl_ib_rx_window_t *window, uint32_t *from, uint32_t *to);
+
+/* Free a large map if nothing is ahead of a gap. */
+void btl_ib_rx_window_shrink(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
+
+/* Free a large map in any case. */
+void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
+
+#endif

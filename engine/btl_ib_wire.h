@@ -1,0 +1,548 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * What travels. All integers are little-endian. Every datagram is a header, then by type:
+ *
+ *   DATA   [CONNECT] payload                a whole message
+ *   CHUNK  [CONNECT] chunk header, payload  a piece of a message (a "fragment" of the PML)
+ *   SKIP   [CONNECT] count                  gives back unused credits: the `count` sequences that
+ *                                           end with `seq` will never be used
+ *   ACK    [CONNECT] blocks                 what arrived and may be sent, for one or more spaces
+ *   CLOSE  [CONNECT]                        the sender leaves; acknowledges everything
+ *   PUT    [CONNECT] target, bytes          to be placed in a region of the receiver
+ *   GET    [CONNECT] target                 asks for bytes of a region of the receiver
+ *   ATOMIC [CONNECT] atomic                 asks for an operation on a word of a region
+ *   GOT    [CONNECT] got, bytes             what a GET asked for, or a piece of it
+ *   REPLY  [CONNECT] replies                how operations of the receiver ended
+ *   VOID   [CONNECT] zeros                  a segment whose contents are no longer to be sent, or
+ *                                           a probe: does a datagram of this size get through?
+ *   REFUSED [CONNECT] operation             segments of this PUT are rejected
+ *   BUNDLE [CONNECT] entries                several whole messages
+ *   PART   [CONNECT] part, bytes            a part of the body of a segment with this sequence
+ *   ADDRESS where, address                  the sender's rail of this connection is there now
+ *   PATH_RESPONSE                           a datagram with CONNECT arrived, but its sender cannot
+ *                                           be looked up now; `token` proves that, all else but
+ *                                           `connection` and `length` is 0
+ *
+ * ACK, CLOSE, REFUSED, ADDRESS and PATH_RESPONSE are not sequenced, not retransmitted and need no
+ * credit.
+ * All others are numbered within their space (the channel they were first sent on), retransmitted,
+ * and accepted once.
+ *
+ *    0      1      2      3      4      5      6      7
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |ver|ty|flags |as|sp |  tag |     connection (dest.)    |  as, sp: 4-bit space that is
+ *   +------+------+------+------+------+------+------+------+  acknowledged / sequenced in
+ * 8 |                         token                         |
+ *   +------+------+------+------+------+------+------+------+
+ * 16|          seq              |           ack             |  ack: next sequence expected in `as`
+ *   +------+------+------+------+------+------+------+------+
+ * 24|  credits    |   length    |          stamp            |  credits: limit of `as` minus ack
+ *   +------+------+------+------+------+------+------+------+  length: bytes after this header
+ * 32|          echo             |    hold     |    away     |  us: stamp, echo, hold, away
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * CONNECT block (flag CONNECT), directly after the header:
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                 name of the sender                    |
+ *   +------+------+------+------+------+------+------+------+  sender's connection: to be used as
+ * 8 |    sender's connection    |          epoch            |  `connection` from now on; epoch
+ * grows
+ *   +------+------+------+------+------+------+------+------+  with each; from, to: rails of sender
+ * 16| from |  to  |  reserved   |          floor            |  and receiver; the receiver's epochs
+ *   +------+------+------+------+------+------+------+------+  below `floor` ended: begin a new one
+ *
+ * chunk header: a fragment of `total` bytes is split into units, all but the last of the same size
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |        fragment           |         total             |   index     |    unit     |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
+ * ACK block: `ranges` pairs follow it; blocks ascend by space
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |space |ranges|    again    |           ack             |          limit            |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |  offset     |   count     |  received: ack + offset ... ack + offset + count - 1
+ *   +------+------+------+------+  again: retransmissions that were duplicates, since the
+ *                                  connection began, modulo 65536
+ * With 0x80 in `space` the segments in the ranges arrived and were refused: neither accepted nor
+ * lost. again: 1 if there are more than are named (else 0); limit is 0.
+ *
+ * target (PUT, GET): names memory by key and offset. `end` is where the whole operation ends, so
+ * that none of a PUT that goes beyond all regions is placed. Both are in two's complement
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         region                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |                         secret                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 16|                         offset                        |  of the first byte of this segment
+ *   +------+------+------+------+------+------+------+------+
+ * 24|                          end                          |
+ *   +------+------+------+------+------+------+------+------+  operation: the sender's name for
+ * 32|         operation         |         reserved          |  it, comes back in GOT and REPLY
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * atomic: code and type as in btl_ib_rma.h
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         region                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |                         secret                        |
+ *   +------+------+------+------+------+------+------+------+
+ * 16|                         offset                        |
+ *   +------+------+------+------+------+------+------+------+  as in target
+ * 24|                         operand                       |
+ *   +------+------+------+------+------+------+------+------+
+ * 32|                         compare                       |
+ *   +------+------+------+------+------+------+------+------+
+ * 40|         operation         | code | type |  reserved   |
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * got: where in the operation the bytes belong
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |                         offset                        |         operation         |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
+ * reply: one or more
+ *   +------+------+------+------+------+------+------+------+
+ * 0 |                         result                        |  ATOMIC: the word as it was before
+ *   +------+------+------+------+------+------+------+------+
+ * 8 |         operation         |          status           |  0: done, 1: refused
+ *   +------+------+------+------+------+------+------+------+
+ *
+ * entry: one or more; `size` bytes of a message follow, and zeros up to a multiple of 4
+ *   +------+------+------+------+
+ *   |    size     | tag  | zero |
+ *   +------+------+------+------+
+ *
+ * where: 1 to BTL_IB_ADDRESS_MAX bytes of address follow; generation grows with each of that rail;
+ * proof (btl_ib_token_of_address()): whoever only sees datagrams cannot make it
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *   |                         proof                         |        generation         |
+ *   +------+------+------+------+------+------+------+------+------+------+------+------+
+ *
+ * part: of a body of `total` bytes those from `offset` on; type and tag of the segment as a whole
+ *   +------+------+------+------+------+------+------+------+
+ *   |   offset    |    total    | type | tag  |    zero     |
+ *   +------+------+------+------+------+------+------+------+
+ */
+
+#ifndef BTL_IB_WIRE_H
+#define BTL_IB_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aead.h"
+#include "btl_ib_queues.h"
+#include "btl_ib_rma.h"
+
+/* The longest trailer of a guard (btl_ib_guard.h): a number and a tag. */
+#define BTL_IB_TRAILER_MAX (8u + BTL_IB_AEAD_TAG_BYTES)
+
+#define BTL_IB_WIRE_VERSION 1
+
+/* Bytes of the address in an ADDRESS. */
+#define BTL_IB_ADDRESS_MAX 64u
+
+typedef enum btl_ib_type {
+    BTL_IB_TYPE_ADDRESS = 0,
+    BTL_IB_TYPE_DATA = 1,
+    BTL_IB_TYPE_CHUNK = 2,
+    BTL_IB_TYPE_SKIP = 3,
+    BTL_IB_TYPE_ACK = 4,
+    BTL_IB_TYPE_CLOSE = 5,
+    BTL_IB_TYPE_PUT = 6,
+    BTL_IB_TYPE_GET = 7,
+    BTL_IB_TYPE_ATOMIC = 8,
+    BTL_IB_TYPE_GOT = 9,
+    BTL_IB_TYPE_REPLY = 10,
+    BTL_IB_TYPE_VOID = 11,
+    BTL_IB_TYPE_REFUSED = 12,
+    BTL_IB_TYPE_BUNDLE = 13,
+    BTL_IB_TYPE_PART = 14,
+    BTL_IB_TYPE_PATH_RESPONSE = 15,
+} btl_ib_type_t;
+
+enum {
+    BTL_IB_FLAG_CONNECT = 0x01, /* a CONNECT block follows the header */
+    BTL_IB_FLAG_ACK_NOW = 0x02, /* acknowledge this at once */
+    BTL_IB_FLAG_ACK = 0x04,     /* ack, credits and the space acknowledged are valid */
+    BTL_IB_FLAG_ECHO = 0x08,    /* echo and hold are valid */
+    BTL_IB_FLAG_AGAIN = 0x10,   /* a retransmission */
+    BTL_IB_FLAG_NO_TAG = 0x20,  /* a segment of yours has a tag without a receiver here, yet */
+    BTL_IB_FLAG_READY = 0x40,   /* ACK only: what was refused, `seq` in `sp`, may come again now */
+    BTL_IB_FLAGS_ALL = 0x7f,
+};
+
+typedef struct btl_ib_wire_header {
+    uint8_t version_type;
+    uint8_t flags;
+    uint8_t spaces;
+    uint8_t tag;
+    uint32_t connection;
+    uint64_t token;
+    uint32_t seq;
+    uint32_t ack;
+    uint16_t credits;
+    uint16_t length;
+    uint32_t stamp;
+    uint32_t echo;
+    uint16_t hold;
+    uint16_t away;
+} btl_ib_wire_header_t;
+
+typedef struct btl_ib_wire_connect {
+    uint64_t name;
+    uint32_t connection;
+    uint32_t epoch;
+    uint8_t from_rail;
+    uint8_t to_rail;
+    uint16_t reserved;
+    uint32_t floor;
+} btl_ib_wire_connect_t;
+
+/* Zeros that may follow the last chunk of a message, to make it as long as the others. */
+#define BTL_IB_PAD_MAX 128u
+
+typedef struct btl_ib_wire_chunk {
+    uint32_t fragment;
+    uint32_t total;
+    uint16_t index;
+    uint16_t unit;
+} btl_ib_wire_chunk_t;
+
+typedef struct btl_ib_wire_ack {
+    uint8_t space;
+    uint8_t ranges;
+    uint16_t again;
+    uint32_t ack;
+    uint32_t limit;
+} btl_ib_wire_ack_t;
+
+/* In `space` of an ACK block: its ranges are refused. */
+#define BTL_IB_SPACE_REFUSED 0x80u
+
+typedef struct btl_ib_wire_range {
+    uint16_t offset;
+    uint16_t count;
+} btl_ib_wire_range_t;
+
+typedef struct btl_ib_wire_target {
+    uint64_t region;
+    uint64_t secret;
+    uint64_t offset;
+    uint64_t end;
+    uint32_t operation;
+    uint32_t reserved;
+} btl_ib_wire_target_t;
+
+typedef struct btl_ib_wire_atomic {
+    uint64_t region;
+    uint64_t secret;
+    uint64_t offset;
+    uint64_t operand;
+    uint64_t compare;
+    uint32_t operation;
+    uint8_t code;
+    uint8_t type;
+    uint16_t reserved;
+} btl_ib_wire_atomic_t;
+
+/* The offset in two halves: a structure with a 64-bit member would have 16 bytes. */
+typedef struct btl_ib_wire_got {
+    uint32_t offset_low;
+    uint32_t offset_high;
+    uint32_t operation;
+} btl_ib_wire_got_t;
+
+typedef struct btl_ib_wire_reply {
+    uint64_t result;
+    uint32_t operation;
+    uint32_t status;
+} btl_ib_wire_reply_t;
+
+typedef struct btl_ib_wire_entry {
+    uint16_t size;
+    uint8_t tag;
+    uint8_t zero;
+} btl_ib_wire_entry_t;
+
+typedef struct btl_ib_wire_part {
+    uint16_t offset;
+    uint16_t total;
+    uint8_t type;
+    uint8_t tag;
+    uint16_t zero;
+} btl_ib_wire_part_t;
+
+/* The proof in two halves, as in GOT. */
+typedef struct btl_ib_wire_where {
+    uint32_t proof_low;
+    uint32_t proof_high;
+    uint32_t generation;
+} btl_ib_wire_where_t;
+
+/* Parts begin at multiples of so many bytes, and all but the last have as many. */
+#define BTL_IB_PART_UNIT 8u
+
+/* Status of a reply. */
+enum {
+    BTL_IB_REPLY_DONE = 0,
+    BTL_IB_REPLY_REFUSED = 1,
+};
+
+#define BTL_IB_WIRE_AT(type, field, at)                                                            \
+    static_assert(offsetof(type, field) == (at), #type "." #field " moved")
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, connection, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, token, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, seq, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, ack, 20);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, credits, 24);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, length, 26);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, stamp, 28);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, echo, 32);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, hold, 36);
+BTL_IB_WIRE_AT(btl_ib_wire_header_t, away, 38);
+BTL_IB_WIRE_AT(btl_ib_wire_connect_t, connection, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_connect_t, epoch, 12);
+BTL_IB_WIRE_AT(btl_ib_wire_connect_t, from_rail, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_connect_t, floor, 20);
+BTL_IB_WIRE_AT(btl_ib_wire_chunk_t, total, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_chunk_t, index, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_ack_t, ack, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_ack_t, limit, 8);
+static_assert(sizeof(btl_ib_wire_header_t) == 40, "header");
+static_assert(sizeof(btl_ib_wire_connect_t) == 24, "CONNECT block");
+static_assert(sizeof(btl_ib_wire_chunk_t) == 12, "chunk header");
+static_assert(sizeof(btl_ib_wire_ack_t) == 12, "ACK block");
+static_assert(sizeof(btl_ib_wire_range_t) == 4, "ACK range");
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, secret, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, offset, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, end, 24);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, operation, 32);
+BTL_IB_WIRE_AT(btl_ib_wire_target_t, reserved, 36);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, secret, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, offset, 16);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, operand, 24);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, compare, 32);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, operation, 40);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, code, 44);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, type, 45);
+BTL_IB_WIRE_AT(btl_ib_wire_atomic_t, reserved, 46);
+BTL_IB_WIRE_AT(btl_ib_wire_got_t, offset_high, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_got_t, operation, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_reply_t, operation, 8);
+BTL_IB_WIRE_AT(btl_ib_wire_reply_t, status, 12);
+BTL_IB_WIRE_AT(btl_ib_wire_entry_t, tag, 2);
+BTL_IB_WIRE_AT(btl_ib_wire_entry_t, zero, 3);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, total, 2);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, type, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, tag, 5);
+BTL_IB_WIRE_AT(btl_ib_wire_part_t, zero, 6);
+static_assert(sizeof(btl_ib_wire_part_t) == 8, "PART");
+BTL_IB_WIRE_AT(btl_ib_wire_where_t, proof_high, 4);
+BTL_IB_WIRE_AT(btl_ib_wire_where_t, generation, 8);
+static_assert(sizeof(btl_ib_wire_where_t) == 12, "ADDRESS");
+static_assert(sizeof(btl_ib_wire_target_t) == 40, "target of a PUT or GET");
+static_assert(sizeof(btl_ib_wire_atomic_t) == 48, "ATOMIC");
+static_assert(sizeof(btl_ib_wire_got_t) == 12, "GOT");
+static_assert(sizeof(btl_ib_wire_reply_t) == 16, "REPLY");
+static_assert(sizeof(btl_ib_wire_entry_t) == 4, "entry of a BUNDLE");
+static_assert(BTL_IB_QUEUE_SIZE_MIN >= sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)
+                                           + sizeof(btl_ib_wire_ack_t) + sizeof(btl_ib_wire_range_t)
+                                           + BTL_IB_TRAILER_MAX,
+              "the smallest queue holds a CONNECT with one acknowledgement");
+/* The largest datagram between two processes must hold every kind of segment, besides the
+ * guard's trailer. */
+#define BTL_IB_DATAGRAM_MIN                                                                        \
+    ((uint32_t) (sizeof(btl_ib_wire_header_t) + sizeof(btl_ib_wire_connect_t)                      \
+                 + sizeof(btl_ib_wire_atomic_t)))
+
+/* The length field has 16 bits. */
+#define BTL_IB_DATAGRAM_MAX (sizeof(btl_ib_wire_header_t) + UINT16_MAX)
+/* `hold`: the sender held the echoed stamp for longer than the field can say: do not use it.
+ * `away`: for how long that process had not polled when it read the echoed datagram, at most
+ * UINT16_MAX. The datagram may have waited there for as long. */
+#define BTL_IB_HOLD_UNKNOWN UINT16_MAX
+/* How far ahead of the oldest missing sequence a receiver accepts: part of the protocol. */
+#define BTL_IB_WINDOW_LIMIT 65536u
+/* The most that a SKIP covers: its sender keeps its own window below the rest. */
+#define BTL_IB_SKIP_MAX (BTL_IB_WINDOW_LIMIT / 4)
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define BTL_IB_LE16(x) __builtin_bswap16(x)
+#define BTL_IB_LE32(x) __builtin_bswap32(x)
+#define BTL_IB_LE64(x) __builtin_bswap64(x)
+#else
+#define BTL_IB_LE16(x) ((uint16_t) (x))
+#define BTL_IB_LE32(x) ((uint32_t) (x))
+#define BTL_IB_LE64(x) ((uint64_t) (x))
+#endif
+
+/* A parsed datagram, in our byte order. Only fields that its type and flags call for are set. */
+/* Of the transport: btl_ib_event_t. */
+struct btl_ib_event;
+
+/* Segments that are taken in with another: btl_ib_burst.h. */
+typedef struct btl_ib_burst {
+    const struct btl_ib_event *events; /* their datagrams */
+    uint32_t count;                    /* 0: it is alone */
+    uint32_t head;                     /* bytes of headers in each */
+} btl_ib_burst_t;
+
+typedef struct btl_ib_view {
+    uint8_t type; /* btl_ib_type_t */
+    uint8_t flags;
+    uint8_t space;
+    uint8_t ack_space;
+    uint8_t tag; /* BUNDLE: the highest of its messages */
+    uint16_t hold;
+    uint16_t away;
+    uint32_t connection;
+    uint64_t token;
+    uint32_t seq;
+    uint32_t ack;
+    uint32_t limit;
+    uint32_t stamp;
+    uint32_t echo;
+
+    struct {
+        uint64_t name;
+        uint32_t connection;
+        uint32_t epoch;
+        uint8_t from_rail;
+        uint8_t to_rail;
+        uint32_t floor;
+    } connect;
+
+    struct {
+        uint32_t fragment;
+        uint32_t total;
+        uint32_t offset;
+        uint32_t index;
+        uint32_t unit;
+    } chunk;
+
+    struct {
+        btl_ib_region_key_t key; /* PUT, GET, ATOMIC */
+        uint64_t offset;         /* the same, and GOT */
+        uint64_t end;            /* PUT, GET */
+        uint64_t operand;        /* ATOMIC */
+        uint64_t compare;        /* ATOMIC */
+        uint32_t id;             /* all but REPLY, also REFUSED */
+        uint32_t code;           /* ATOMIC */
+        uint32_t type;           /* ATOMIC */
+    } op;
+
+    struct {
+        uint32_t offset;
+        uint32_t total;
+        uint8_t type;
+        uint8_t tag;
+    } part;
+
+    uint32_t skip; /* SKIP: how many sequences */
+
+    struct {
+        uint64_t proof;
+        uint32_t generation;
+    } where; /* ADDRESS */
+
+    uint32_t bytes; /* BUNDLE: of all its messages; VOID: its zeros */
+
+    /* DATA, CHUNK, PUT, GOT: user data; ACK, REPLY, BUNDLE: their lists; PART: its bytes; ADDRESS:
+     * the address. */
+    uint8_t *payload;
+    uint32_t size;
+
+    btl_ib_burst_t more;
+} btl_ib_view_t;
+
+/* Results of btl_ib_wire_parse(). */
+typedef enum btl_ib_wire_error {
+    BTL_IB_WIRE_OK = 0,
+    BTL_IB_WIRE_SHORT, /* shorter than its headers */
+    BTL_IB_WIRE_VERSION_UNKNOWN,
+    BTL_IB_WIRE_TYPE_UNKNOWN, /* or unknown flags, or reserved bits that are not zero */
+    BTL_IB_WIRE_LENGTH,       /* the length field disagrees with the datagram, or with the type */
+    BTL_IB_WIRE_CHUNK_WRONG,  /* a chunk outside its fragment, or of the wrong size */
+    BTL_IB_WIRE_ACK_WRONG,    /* ACK blocks that are cut off or contradict themselves */
+    BTL_IB_WIRE_OP_WRONG,     /* a one-sided operation that contradicts itself */
+} btl_ib_wire_error_t;
+
+/*
+ * Parse a datagram, and check all that can be checked without knowing the connection. Writes only
+ * to *view. `data` is aligned to 8.
+ */
+btl_ib_wire_error_t btl_ib_wire_parse(uint8_t *data, uint32_t size, btl_ib_view_t *view);
+
+/* The same for the body of a segment of which all parts arrived. Type, tag, payload and size in
+ * *view are those of the whole. */
+btl_ib_wire_error_t btl_ib_wire_parse_whole(btl_ib_view_t *view);
+
+/*
+ * Only what finds the connection: type, flags, connection, token and the CONNECT block. The rest
+ * may still be encrypted. Checks and sets no more than that (and payload and size, behind the
+ * block).
+ */
+btl_ib_wire_error_t btl_ib_wire_peek(uint8_t *data, uint32_t size, btl_ib_view_t *view);
+
+/* One block of an ACK. */
+typedef struct btl_ib_ack_block {
+    uint32_t space;
+    bool refused; /* the ranges were refused; again and limit are not valid */
+    uint32_t ack;
+    uint32_t limit;
+    uint16_t again;
+    uint32_t ranges;
+    const uint8_t *range; /* for btl_ib_wire_range() */
+} btl_ib_ack_block_t;
+
+/* Step through the blocks of a parsed ACK: *offset starts with 0. False at the end. */
+bool btl_ib_wire_next_block(const btl_ib_view_t *view, uint32_t *offset, btl_ib_ack_block_t *block);
+
+/* One reply of a REPLY. */
+typedef struct btl_ib_reply {
+    uint64_t result;
+    uint32_t id;
+    uint32_t status; /* BTL_IB_REPLY_* */
+} btl_ib_reply_t;
+
+/* Step through the replies of a parsed REPLY: *offset starts with 0. False at the end. */
+bool btl_ib_wire_next_reply(const btl_ib_view_t *view, uint32_t *offset, btl_ib_reply_t *reply);
+
+/* One message of a BUNDLE. */
+typedef struct btl_ib_bundled {
+    uint8_t *data; /* aligned to 4 */
+    uint32_t size;
+    uint8_t tag;
+} btl_ib_bundled_t;
+
+/* Bytes that a message of `size` bytes takes in a BUNDLE. */
+static inline uint64_t btl_ib_wire_bundled_size(uint64_t size)
+{
+    return sizeof(btl_ib_wire_entry_t) + (size + 3) / 4 * 4;
+}
+
+/* Step through the messages of a parsed BUNDLE: *offset starts with 0. False at the end. */
+bool btl_ib_wire_next_message(const btl_ib_view_t *view, uint32_t *offset,
+                              btl_ib_bundled_t *message);
+
+/* Write a message's entry, and the zeros that follow it. Returns where its `size` bytes go. */
+uint8_t *btl_ib_wire_put_entry(uint8_t *to, uint32_t size, uint8_t tag);
+
+/* Is a segment of this type numbered, acknowledged and accepted once? */
+static inline bool btl_ib_type_is_sequenced(uint32_t type)
+{
+    return type != BTL_IB_TYPE_ACK && type != BTL_IB_TYPE_CLOSE && type != BTL_IB_TYPE_REFUSED
+           && type != BTL_IB_TYPE_PATH_RESPONSE && type != BTL_IB_TYPE_ADDRESS;
+}
+
+/* Range `i` of a block: sequences [*from, *to). */
+void btl_ib_wire_range(const btl_ib_ack_block_t *block, uint32_t i, uint32_t *from, uint32_t *to);
+
+#endif

@@ -20,7 +20,7 @@
 #include "btl_ib_near_devices.h"
 #include "btl_ib_verbose.h"
 #include "btl_ib_wire_choice.h"
-#include "host_only_interfaces.h"
+#include "net_interfaces.h"
 #include "rdma_present.h"
 
 /* Mbit/s of a device that does not say. */
@@ -35,8 +35,8 @@ typedef struct search {
     btl_ib_device_wishes_t wishes;
     btl_ib_near_devices_t near;
     btl_ib_device_plan_t plan; /* of the device in hand */
-    uint64_t memory; /* bytes that each device may take; 0: no limit */
-    uint32_t sized;  /* devices must have connections for so many processes; 0: they need not */
+    uint64_t memory;           /* bytes that each device may take; 0: no limit */
+    uint32_t sized; /* devices must have connections for so many processes; 0: they need not */
     bool told_clamped;
     bool told_limit;
     bool ports_taken;                    /* of those that may be used: nothing else is tried */

@@ -20,7 +20,7 @@
 #include "btl_ib_queues.h"
 #include "btl_ib_rejected_devices.h"
 #include "device_info.h"
-#include "host_only_interfaces.h"
+#include "net_interfaces.h"
 
 /* What a job would do, and what is looked at by the way. */
 typedef struct survey {
@@ -55,8 +55,7 @@ static void release(void *context, void *memory)
 static const btl_ib_engine_ops_t memory_only = {.zalloc = zalloc, .free = release};
 
 /* Open what a job would, and close it. */
-static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes,
-                          uint32_t processes)
+static void open_as_a_job(survey_t *survey, const btl_ib_process_sizes_t *sizes, uint32_t processes)
 {
     btl_ib_engine_config_t config;
     btl_ib_open_request_t request = {

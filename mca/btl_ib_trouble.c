@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "net_addresses.h"
 #include "net_interfaces.h"
 
 /* ---- what is known ---- */

@@ -5,14 +5,22 @@
 
 #include "net_interfaces.h"
 
+#include <errno.h>
 #include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+/* ---- interfaces ---- */
 
 enum { LINK_MODES_MAX = 127 }; /* words of each bitmap; the kernel tells how many it has */
 
@@ -125,4 +133,534 @@ uint32_t btl_ib_interface_speed(const char *interface)
     }
     free(link);
     return speed;
+}
+
+/* ---- addresses ---- */
+
+enum {
+    ROOM_FIRST = 64,       /* addresses that SIOCGIFCONF is asked for; then twice as many, */
+    ROOM_MAX = 64 * 1024,  /* at most */
+    ADDRESS_DIGITS = 32,   /* of an address in /proc/self/net/if_inet6 */
+    INET6_LINE_FIELDS = 5, /* that are used of a line of it */
+};
+
+typedef union ip {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} ip_t;
+
+/* One that getifaddrs() did not list. */
+typedef struct btl_ib_own_address {
+    struct ifaddrs entry;
+    ip_t address;
+    ip_t mask;
+    char name[IF_NAMESIZE];
+} btl_ib_own_address_t;
+
+/* A list in the making. */
+typedef struct list {
+    btl_ib_own_address_t *own;
+    size_t count;
+} list_t;
+
+static int append(list_t *list, const char *name, const ip_t *address, const ip_t *mask)
+{
+    struct ifreq request = {.ifr_flags = 0};
+    btl_ib_own_address_t *own = realloc(list->own, (list->count + 1) * sizeof(*own));
+
+    if (own == NULL) {
+        return -ENOMEM;
+    }
+    list->own = own;
+    own += list->count++;
+    memset(own, 0, sizeof(*own));
+    snprintf(own->name, sizeof(own->name), "%s", name);
+    own->address = *address;
+    own->mask = *mask;
+    /* Who cannot be asked is gone meanwhile, and counts as down. */
+    own->entry.ifa_flags = btl_ib_interface_ask(name, SIOCGIFFLAGS, &request) == 0
+                               ? (unsigned short) request.ifr_flags
+                               : 0;
+    return 0;
+}
+
+/* ---- IPv4 ---- */
+
+/* An interface may have several addresses: its mask is asked for with the one in question, which
+ * the kernel compares (devinet_ioctl). */
+static int append_v4(list_t *list, const struct ifreq *found)
+{
+    struct ifreq request = *found;
+    ip_t address;
+    ip_t mask;
+
+    if (found->ifr_addr.sa_family != AF_INET) {
+        return 0;
+    }
+    memset(&address, 0, sizeof(address));
+    memset(&mask, 0, sizeof(mask));
+    memcpy(&address.v4, &found->ifr_addr, sizeof(address.v4));
+    memset(mask.v4.sin_zero, 0, sizeof(mask.v4.sin_zero));
+    if (btl_ib_interface_ask(found->ifr_name, SIOCGIFNETMASK, &request) == 0) {
+        memcpy(&mask.v4, &request.ifr_netmask, sizeof(mask.v4));
+    }
+    mask.v4.sin_family = AF_INET;
+    return append(list, found->ifr_name, &address, &mask);
+}
+
+/* Addresses beyond what there is room for are left out in silence: so there is to be room for one
+ * more than there are. */
+static int list_v4(list_t *list)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifconf answer = {.ifc_req = NULL};
+    int rc = fd < 0 ? -errno : -EAGAIN;
+
+    for (size_t room = ROOM_FIRST; rc == -EAGAIN; room *= 2) {
+        struct ifreq *more = realloc(answer.ifc_req, room * sizeof(*more));
+
+        if (more == NULL || room > ROOM_MAX) {
+            rc = -ENOMEM;
+            break;
+        }
+        answer.ifc_req = more;
+        answer.ifc_len = (int) (room * sizeof(*more));
+        rc = ioctl(fd, SIOCGIFCONF, &answer) != 0 ? -errno : 0;
+        if (rc == 0 && (size_t) answer.ifc_len / sizeof(*more) == room) {
+            rc = -EAGAIN;
+        }
+    }
+    for (size_t i = 0; rc == 0 && i < (size_t) answer.ifc_len / sizeof(*answer.ifc_req); i++) {
+        rc = append_v4(list, &answer.ifc_req[i]);
+    }
+    free(answer.ifc_req);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    return rc;
+}
+
+/* ---- IPv6 ---- */
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A line has, in hexadecimal digits, the address, the index of its interface, the bits of its
+ * prefix, its scope and flags, then the interface's name. False if it is none. */
+static bool read_inet6(const char *line, btl_ib_inet6_t *inet6)
+{
+    char digits[ADDRESS_DIGITS + 1];
+
+    if (sscanf(line, "%32[0-9a-f] %x %x %*x %x %15s", digits, &inet6->index, &inet6->prefix_bits,
+               &inet6->flags, inet6->name)
+            != INET6_LINE_FIELDS
+        || strlen(digits) != ADDRESS_DIGITS || inet6->prefix_bits > 128) {
+        return false;
+    }
+    for (unsigned i = 0; i < sizeof(struct in6_addr); i++) {
+        inet6->ip.s6_addr[i] = (uint8_t) (digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]));
+    }
+    return true;
+}
+
+/* "self": that of this process' own namespace. A kernel without IPv6 has no such file. */
+int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count)
+{
+    FILE *file = fopen("/proc/self/net/if_inet6", "re");
+    char line[128];
+    int rc = 0;
+
+    *list = NULL;
+    *count = 0;
+    while (file != NULL && rc == 0 && fgets(line, sizeof(line), file) != NULL) {
+        btl_ib_inet6_t inet6;
+        btl_ib_inet6_t *more;
+
+        if (!read_inet6(line, &inet6)) {
+            continue;
+        }
+        more = realloc(*list, (*count + 1) * sizeof(*more));
+        if (more == NULL) {
+            rc = -ENOMEM;
+        } else {
+            *list = more;
+            more[(*count)++] = inet6;
+        }
+    }
+    if (file != NULL) {
+        (void) fclose(file);
+    }
+    return rc;
+}
+
+static int append_v6(list_t *list, const btl_ib_inet6_t *inet6)
+{
+    ip_t address;
+    ip_t mask;
+
+    memset(&address, 0, sizeof(address));
+    memset(&mask, 0, sizeof(mask));
+    address.v6.sin6_family = mask.v6.sin6_family = AF_INET6;
+    address.v6.sin6_addr = inet6->ip;
+    for (unsigned i = 0; i < inet6->prefix_bits; i++) {
+        mask.v6.sin6_addr.s6_addr[i / 8] |= (uint8_t) (0x80 >> i % 8);
+    }
+    if (btl_ib_ip_link_local(&address.any)) {
+        address.v6.sin6_scope_id = inet6->index;
+    }
+    return append(list, inet6->name, &address, &mask);
+}
+
+static int list_v6(list_t *list)
+{
+    btl_ib_inet6_t *found;
+    size_t count;
+    int rc = btl_ib_net_inet6_get(&found, &count);
+
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        rc = append_v6(list, &found[i]);
+    }
+    free(found);
+    return rc;
+}
+
+/* ---- both ---- */
+
+int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log)
+{
+    list_t list = {.count = 0};
+
+    memset(all, 0, sizeof(*all));
+    if (getifaddrs(&all->first) == 0) {
+        return 0;
+    }
+    const int error = errno;
+    if (list_v4(&list) != 0 || list_v6(&list) != 0) {
+        free(list.own);
+        return -error;
+    }
+    if (log != NULL && log->print != NULL) {
+        log->print(log->context, 10,
+                   "interfaces cannot be listed by netlink (%s): by SIOCGIFCONF and if_inet6",
+                   strerror(error));
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        btl_ib_own_address_t *own = &list.own[i];
+
+        own->entry.ifa_next = i + 1 < list.count ? &own[1].entry : NULL;
+        own->entry.ifa_name = own->name;
+        own->entry.ifa_addr = &own->address.any;
+        own->entry.ifa_netmask = &own->mask.any;
+    }
+    all->own = list.own;
+    all->first = list.count > 0 ? &list.own->entry : NULL;
+    return 0;
+}
+
+void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all)
+{
+    if (all->own != NULL) {
+        free(all->own);
+    } else if (all->first != NULL) {
+        freeifaddrs(all->first);
+    }
+    memset(all, 0, sizeof(*all));
+}
+
+/* ---- interfaces that cannot lead off this host ---- */
+
+enum {
+    ANSWER = 32 * 1024, /* bytes of the kernel's longest datagram (rtnetlink dumps) */
+};
+
+/* ---- what they are ---- */
+
+static btl_ib_link_t *by_index(const btl_ib_links_t *links, uint32_t index)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        if (index != 0 && links->link[i].index == index) {
+            return &links->link[i];
+        }
+    }
+    return NULL;
+}
+
+/* `kinds` has a space before and after each kind. */
+static bool is_one_of(const btl_ib_link_t *link, const char *kinds)
+{
+    char kind[sizeof(link->kind) + 2];
+
+    snprintf(kind, sizeof(kind), " %s ", link->kind);
+    return link->kind[0] != '\0' && strstr(kinds, kind) != NULL;
+}
+
+static bool is_pair(const btl_ib_link_t *link)
+{
+    return is_one_of(link, " veth netkit ");
+}
+
+static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link);
+
+/* A pair with both ends here leads off the host if the other end is a member of a bridge that
+ * does. */
+static const char *why_host_only_pair(const btl_ib_links_t *links, const btl_ib_link_t *link)
+{
+    const btl_ib_link_t *peer = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    btl_ib_link_t *master = peer == NULL ? NULL : by_index(links, peer->master);
+
+    return peer == NULL || (master != NULL && why_host_only(links, master) == NULL)
+               ? NULL
+               : "both of its ends (veth) are on this host";
+}
+
+/* Does a bridge lead off this host by that member? Taps, and veths with an end in another
+ * namespace, belong to guests and containers. */
+static bool leads_out_of_bridge(const btl_ib_links_t *links, btl_ib_link_t *member)
+{
+    if (strcmp(member->kind, "tun") == 0 || (is_pair(member) && member->lower_elsewhere)) {
+        return false;
+    }
+    return why_host_only(links, member) == NULL;
+}
+
+static const char *why_host_only_bridge(const btl_ib_links_t *links, const btl_ib_link_t *bridge)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        btl_ib_link_t *member = &links->link[i];
+
+        if (member->master == bridge->index && leads_out_of_bridge(links, member)) {
+            return NULL;
+        }
+    }
+    return "it is a bridge of containers or virtual machines: no member leads off this host";
+}
+
+/* Drivers of virtual machines whose interfaces have no kind, and always these names. */
+static bool is_vm_network(const btl_ib_link_t *link)
+{
+    return link->kind[0] == '\0'
+           && (strncmp(link->name, "vboxnet", 7) == 0 || strncmp(link->name, "vmnet", 5) == 0);
+}
+
+static const char *why_host_only(const btl_ib_links_t *links, btl_ib_link_t *link)
+{
+    if (link->seen) {
+        return "it leads back to itself";
+    }
+    link->seen = true;
+    if (strcmp(link->kind, "bridge") == 0) {
+        return why_host_only_bridge(links, link);
+    }
+    if (is_pair(link)) {
+        return why_host_only_pair(links, link);
+    }
+    if (is_one_of(link, " dummy ifb ")) {
+        return "it is a dummy interface";
+    }
+    /* Virtual machines have taps with virtio's header. VPNs have taps without it, or tuns with
+     * it. */
+    if ((link->tap && link->vnet_hdr) || is_vm_network(link)) {
+        return "it is a network of virtual machines on this host";
+    }
+    btl_ib_link_t *lower = link->lower_elsewhere ? NULL : by_index(links, link->lower);
+    return is_one_of(link, " vlan macvlan macvtap ipvlan ipvtap ") && lower != NULL
+                   && why_host_only(links, lower) != NULL
+               ? "it is on an interface that does not lead off this host"
+               : NULL;
+}
+
+const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name)
+{
+    for (size_t i = 0; i < links->count; i++) {
+        links->link[i].seen = false;
+    }
+    for (size_t i = 0; i < links->count; i++) {
+        if (strcmp(links->link[i].name, name) == 0) {
+            return why_host_only(links, &links->link[i]);
+        }
+    }
+    return NULL;
+}
+
+/* ---- what the kernel says ---- */
+
+/* An attribute of that type, NULL if there is none. The getters take that for 0 and "". */
+static const struct rtattr *find(const void *first, size_t len, int type)
+{
+    const struct rtattr *a = first;
+    int left = (int) len;
+
+    while (RTA_OK(a, left) && (a->rta_type & NLA_TYPE_MASK) != type) {
+        a = RTA_NEXT(a, left);
+    }
+    return RTA_OK(a, left) ? a : NULL;
+}
+
+static const struct rtattr *find_nested(const struct rtattr *nest, int type)
+{
+    return nest == NULL ? NULL : find(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
+}
+
+static uint32_t get_u32(const struct rtattr *attribute)
+{
+    uint32_t value = 0;
+
+    if (attribute != NULL && RTA_PAYLOAD(attribute) >= sizeof(value)) {
+        memcpy(&value, RTA_DATA(attribute), sizeof(value));
+    }
+    return value;
+}
+
+static uint8_t get_u8(const struct rtattr *attribute)
+{
+    return attribute != NULL && RTA_PAYLOAD(attribute) >= 1 ? *(const uint8_t *) RTA_DATA(attribute)
+                                                            : 0;
+}
+
+/* `out` is all zero. */
+static void get_text(const struct rtattr *attribute, char *out, size_t size)
+{
+    if (attribute != NULL) {
+        const size_t len = strnlen(RTA_DATA(attribute), RTA_PAYLOAD(attribute));
+        memcpy(out, RTA_DATA(attribute), len < size ? len : size - 1);
+    }
+}
+
+static void parse_link(btl_ib_link_t *link, const void *first, size_t len)
+{
+    const struct rtattr *info = find(first, len, IFLA_LINKINFO);
+    const struct rtattr *data = find_nested(info, IFLA_INFO_DATA);
+
+    get_text(find(first, len, IFLA_IFNAME), link->name, sizeof(link->name));
+    get_text(find_nested(info, IFLA_INFO_KIND), link->kind, sizeof(link->kind));
+    link->master = get_u32(find(first, len, IFLA_MASTER));
+    link->lower = get_u32(find(first, len, IFLA_LINK));
+    link->lower_elsewhere = find(first, len, IFLA_LINK_NETNSID) != NULL;
+    if (strcmp(link->kind, "tun") == 0) { /* what these types mean depends on the kind */
+        link->vnet_hdr = get_u8(find_nested(data, IFLA_TUN_VNET_HDR)) != 0;
+        link->tap = get_u8(find_nested(data, IFLA_TUN_TYPE)) == IFF_TAP;
+    }
+}
+
+static int append_request(btl_ib_links_t *links, const struct nlmsghdr *message)
+{
+    const struct ifinfomsg *info = NLMSG_DATA(message);
+    btl_ib_link_t *all = realloc(links->link, (links->count + 1) * sizeof(*all));
+
+    if (all == NULL) {
+        return -ENOMEM;
+    }
+    links->link = all;
+    btl_ib_link_t *link = &all[links->count++];
+    memset(link, 0, sizeof(*link));
+    link->index = (uint32_t) info->ifi_index;
+    parse_link(link, IFLA_RTA(info), IFLA_PAYLOAD(message));
+    return 0;
+}
+
+/* As NLMSG_OK(), which compares signed and unsigned numbers. */
+static bool is_whole(const struct nlmsghdr *m, int left)
+{
+    return left >= (int) sizeof(*m) && m->nlmsg_len >= sizeof(*m)
+           && m->nlmsg_len <= (uint32_t) left;
+}
+
+/* Of one datagram. Returns 1 if more follow, 0 after the last one, or a negative errno. */
+static int append_all(btl_ib_links_t *links, const void *answer, size_t size)
+{
+    int left = (int) size;
+    int rc = 1;
+
+    for (const struct nlmsghdr *m = answer; is_whole(m, left) && rc == 1; m = NLMSG_NEXT(m, left)) {
+        if (m->nlmsg_type == NLMSG_DONE) {
+            return 0;
+        }
+        if (m->nlmsg_type == NLMSG_ERROR) {
+            const struct nlmsgerr *error = NLMSG_DATA(m);
+
+            return error->error < 0 ? error->error : -EPROTO;
+        }
+        if (m->nlmsg_type == RTM_NEWLINK && m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))
+            && append_request(links, m) != 0) {
+            rc = -ENOMEM;
+        }
+    }
+    return rc;
+}
+
+static int ask(int fd)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct ifinfomsg info;
+    } request = {
+        .head = {.nlmsg_len = sizeof(request),
+                 .nlmsg_type = RTM_GETLINK,
+                 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .info = {.ifi_family = AF_UNSPEC},
+    };
+
+    return send(fd, &request, sizeof(request), 0) == (ssize_t) sizeof(request) ? 1 : -errno;
+}
+
+int btl_ib_links_read(btl_ib_links_t *links)
+{
+    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    void *answer = malloc(ANSWER);
+    int rc = fd < 0 ? -errno : answer == NULL ? -ENOMEM : ask(fd);
+
+    memset(links, 0, sizeof(*links));
+    while (rc == 1) {
+        const ssize_t size = recv(fd, answer, ANSWER, 0);
+
+        if (size > 0) {
+            rc = append_all(links, answer, (size_t) size);
+        } else if (size == 0 || errno != EINTR) {
+            rc = size == 0 ? -EPROTO : -errno;
+        }
+    }
+    free(answer);
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    if (rc != 0) {
+        btl_ib_links_free(links);
+    }
+    return rc;
+}
+
+void btl_ib_links_free(btl_ib_links_t *links)
+{
+    free(links->link);
+    memset(links, 0, sizeof(*links));
+}
+
+/* ---- devices ---- */
+
+void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log)
+{
+    btl_ib_links_t links;
+    const int rc = btl_ib_links_read(&links);
+
+    if (rc != 0 && log->print != NULL) {
+        log->print(log->context, 10,
+                   "what the network interfaces are cannot be asked, so all may lead off this host:"
+                   " %s",
+                   strerror(-rc));
+    }
+    for (int i = 0; i < count; i++) {
+        btl_ib_device_t *device = &list[i];
+
+        if (device->last_resort == NULL) {
+            device->last_resort = btl_ib_links_host_only(&links, device->interface);
+        }
+        if (device->last_resort == NULL
+            && btl_ib_ip_link_local4((const struct sockaddr *) (const void *) &device->ip)) {
+            device->last_resort = "its address is link-local";
+        }
+    }
+    btl_ib_links_free(&links);
 }

@@ -3,16 +3,25 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What all transports over network interfaces ask of those and of their addresses. */
+/* This host's network interfaces: what they are, their addresses, and which of them cannot lead
+ * off this host. */
 
 #ifndef BTL_IB_INTERFACES_H
 #define BTL_IB_INTERFACES_H
 
+#include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+
+#include "transport.h"
+
+/* ---- interfaces ---- */
+
+/* What all transports over network interfaces ask of those and of their addresses. */
 
 /* The bytes of an IP address, in network order, and how many there are; NULL and 0 if it is
  * none. */
@@ -43,5 +52,89 @@ int btl_ib_interface_ask(const char *interface, unsigned long question, struct i
 
 /* Mbit/s, 0 if the driver does not know. */
 uint32_t btl_ib_interface_speed(const char *interface);
+
+/* ---- addresses ---- */
+
+/*
+ * The addresses of this host's network interfaces, also where netlink is denied: getifaddrs(3) has
+ * no other source, and systemd's RestrictAddressFamilies= or a filter of system calls may leave a
+ * service AF_INET and AF_INET6 only.
+ */
+
+struct btl_ib_own_address;
+
+/* All zero: none. */
+typedef struct btl_ib_net_addresses {
+    struct ifaddrs *first;          /* NULL: there are none */
+    struct btl_ib_own_address *own; /* malloced, if they do not come from getifaddrs() */
+} btl_ib_net_addresses_t;
+
+/*
+ * List them as getifaddrs() does, or, if it fails, those of IPv4 by SIOCGIFCONF (netdevice(7)) and
+ * those of IPv6 by /proc/self/net/if_inet6 (proc(5)); then interfaces without an IP address and
+ * hardware addresses are missing, and `log` (NULL: nobody) hears of it (level 10). Returns 0, or a
+ * negative errno and none: that of getifaddrs() if the others fail as well.
+ * btl_ib_net_addresses_free() follows.
+ */
+int btl_ib_net_addresses_get(btl_ib_net_addresses_t *all, const btl_ib_log_t *log);
+void btl_ib_net_addresses_free(btl_ib_net_addresses_t *all);
+
+/* An IPv6 address of this host. */
+typedef struct btl_ib_inet6 {
+    struct in6_addr ip;
+    unsigned index; /* of its interface */
+    unsigned prefix_bits;
+    unsigned flags; /* the low 8 bits of IFA_FLAGS (linux/if_addr.h), which getifaddrs() does not
+                     * tell */
+    char name[IF_NAMESIZE];
+} btl_ib_inet6_t;
+
+/* Those that /proc/self/net/if_inet6 has (proc(5)), in *list, to be freed; none without IPv6 or
+ * that file. Returns 0 or -ENOMEM, with those that there was memory for. */
+int btl_ib_net_inet6_get(btl_ib_inet6_t **list, size_t *count);
+
+/* ---- interfaces that cannot lead off this host ---- */
+
+/*
+ * Which network interfaces cannot lead off this host: bridges of containers and of virtual
+ * machines, the latter's taps, veth pairs with both ends here, dummies. What they are is asked of
+ * the kernel (rtnetlink(7)), not told from their names. Not of /sys either: that shows the
+ * namespace it was mounted in, which need not be the process' own.
+ */
+
+/* A network interface of this namespace. Indexes are those of the kernel; 0: none. */
+typedef struct btl_ib_link {
+    uint32_t index;
+    uint32_t master; /* the bridge, bond... that it is a member of */
+    uint32_t lower;  /* of a veth the other end; of others what it is on (vlan, macvlan...) */
+    bool
+        lower_elsewhere; /* that is in another network namespace, so its index means nothing here */
+    bool tap;            /* kind "tun": Ethernet frames, not IP packets */
+    bool vnet_hdr;       /* kind "tun": with virtio's header, as virtual machines have it */
+    char name[IF_NAMESIZE];
+    char kind[16]; /* "bridge", "veth"...; "": hardware, mostly */
+    bool seen;     /* visited by the search for a path off the host */
+} btl_ib_link_t;
+
+/* All zero: none. */
+typedef struct btl_ib_links {
+    btl_ib_link_t *link; /* malloced */
+    size_t count;
+} btl_ib_links_t;
+
+/* Read those of this process' namespace. Returns 0, or a negative errno and none.
+ * btl_ib_links_free() follows. */
+int btl_ib_links_read(btl_ib_links_t *links);
+void btl_ib_links_free(btl_ib_links_t *links);
+
+/*
+ * Why the interface `name` cannot lead off this host, in words that end a sentence about it (a
+ * literal); NULL if it may, as does every one that is not known.
+ */
+const char *btl_ib_links_host_only(const btl_ib_links_t *links, const char *name);
+
+/* Set `last_resort` of devices on such interfaces, or with an IPv4 address that is link-local,
+ * which have none yet. If the kernel tells nothing of interfaces `log` hears of it (level 10). */
+void btl_ib_links_mark_host_only(btl_ib_device_t *list, int count, const btl_ib_log_t *log);
 
 #endif

@@ -16,12 +16,12 @@
 #undef stop /* cmocka 2.0 has a macro of that name */
 
 #include "verbs.h"
-#include "verbs_devices.h"
+#include "verbs_device.h"
 #include "verbs_rc_rail.h"
 
 _Static_assert((int) RC_BATCH == BTL_IB_RC_BATCH, "as in verbs_rc_port.h");
 _Static_assert((int) RC_LINE == BTL_IB_VERBS_LINE, "as in verbs_port.h");
-_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_credit.h");
+_Static_assert((int) RC_WORD == BTL_IB_RC_CREDIT_BYTES, "as in verbs_rc_sq.h");
 
 static const btl_ib_rc_t *of(const btl_ib_transport_t *t)
 {

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host_only_interfaces.h"
+#include "net_interfaces.h"
 #include "own_network.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "verbs_devices.h"
+#include "verbs_device.h"
 
 /* Mbit/s of a lane by the code of its speed, and lanes by the code of the width
  * (ibv_query_port(3)). */

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "fake_verbs.h"
-#include "verbs_gid.h"
+#include "verbs_device.h"
 
 static unsigned rank_of(const char *ip, uint32_t gid_type)
 {

@@ -13,7 +13,7 @@
 #include "udp_inside.h"
 #include "udp_rail.h"
 
-_Static_assert((int) UDP_CONNECT_AFTER == BTL_IB_UDP_CONNECT_AFTER, "as in udp_connected.h");
+_Static_assert((int) UDP_CONNECT_AFTER == BTL_IB_UDP_CONNECT_AFTER, "as in udp_peers.h");
 _Static_assert((int) UDP_CONNECTED_MAX == BTL_IB_UDP_CONNECTED_MAX, "as in udp_sockets.h");
 _Static_assert((int) UDP_RECV_BATCH == BTL_IB_UDP_RECV_BATCH, "as in udp_recv.h");
 _Static_assert((int) UDP_BUFFERS_MAX == BTL_IB_UDP_BUFFERS_MAX, "as in udp_recv.h");

@@ -16,7 +16,6 @@
 
 #include "device_filter.h"
 #include "device_info.h"
-#include "net_addresses.h"
 #include "net_interfaces.h"
 
 /* Hardware first. Of several providers only the best is offered: they share the same wires. */

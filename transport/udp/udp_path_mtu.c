@@ -21,7 +21,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "udp_socket.h"
+#include "udp_sockets.h"
 
 enum {
     IP4_HEADERS = 20 + 8,

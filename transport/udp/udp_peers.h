@@ -3,16 +3,19 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * The peers of a rail: from handle to address, and from the address of what arrives to handle.
- * A handle is an index into `peer`; a free place has no users.
- */
-
 #ifndef BTL_IB_UDP_PEERS_H
 #define BTL_IB_UDP_PEERS_H
 
 #include "transport.h"
 #include "udp_name.h"
+#include "udp_sockets.h"
+
+/* ---- peers ---- */
+
+/*
+ * The peers of a rail: from handle to address, and from the address of what arrives to handle.
+ * A handle is an index into `peer`; a free place has no users.
+ */
 
 typedef struct btl_ib_udp_peer {
     btl_ib_udp_name_t name;
@@ -51,10 +54,42 @@ static inline uint32_t btl_ib_udp_peer_count_sent(btl_ib_udp_peers_t *peers, btl
     return ++peers->peer[addr].sent;
 }
 
-static inline void btl_ib_udp_peer_set_socket(btl_ib_udp_peers_t *peers, btl_ib_addr_t addr,
-                                              uint32_t socket)
+/* ---- connected sockets ---- */
+
+/*
+ * Which peers have a connected socket, which saves the look-up of the route for each message
+ * (udp(7)). It also has a buffer that nobody else fills, and hears of nobody else's errors.
+ *
+ * The first peers that were sent BTL_IB_UDP_CONNECT_AFTER short messages each have one, and keep it
+ * until they are removed. It carries what is not bulk where bulk has a lane of its own.
+ */
+
+enum { BTL_IB_UDP_CONNECT_AFTER = 512 };
+
+typedef struct btl_ib_udp_connected {
+    btl_ib_udp_sockets_t *sockets;
+    btl_ib_udp_peers_t *peers;
+    btl_ib_addr_t peer[BTL_IB_UDP_SOCKETS_MAX]; /* of each socket; BTL_IB_ADDR_UNKNOWN: none */
+    uint32_t vacant; /* sockets that a peer could have: not made yet, or without a peer */
+} btl_ib_udp_connected_t;
+
+/* After the shared ones were opened; at most `max` are to be connected. */
+void btl_ib_udp_connected_init(btl_ib_udp_connected_t *connected, btl_ib_udp_sockets_t *sockets,
+                               btl_ib_udp_peers_t *peers, uint32_t max);
+
+/* The peer has got the number of messages from which on it has a socket: connect one to it. */
+void btl_ib_udp_connected_promote(btl_ib_udp_connected_t *connected, btl_ib_addr_t to);
+
+/* A message goes to that peer: may it have a socket now? */
+static inline void btl_ib_udp_connected_count(btl_ib_udp_connected_t *connected, btl_ib_addr_t to)
 {
-    peers->peer[addr].socket = socket;
+    if (connected->vacant > 0
+        && btl_ib_udp_peer_count_sent(connected->peers, to) == BTL_IB_UDP_CONNECT_AFTER) {
+        btl_ib_udp_connected_promote(connected, to);
+    }
 }
+
+/* A handle is gone: its socket is free for another peer. */
+void btl_ib_udp_connected_forget(btl_ib_udp_connected_t *connected, btl_ib_addr_t addr);
 
 #endif

@@ -8,11 +8,9 @@
 #ifndef BTL_IB_UDP_RAIL_H
 #define BTL_IB_UDP_RAIL_H
 
-#include "udp_connected.h"
+#include "udp_peers.h"
 #include "udp_errors.h"
 #include "udp_log.h"
-#include "udp_peers.h"
-#include "udp_poll.h"
 #include "udp_recv.h"
 #include "udp_send.h"
 #include "udp_sockets.h"

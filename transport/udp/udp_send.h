@@ -17,7 +17,7 @@
 #ifndef BTL_IB_UDP_SEND_H
 #define BTL_IB_UDP_SEND_H
 
-#include "udp_connected.h"
+#include "udp_peers.h"
 #include "udp_errors.h"
 #include "udp_log.h"
 

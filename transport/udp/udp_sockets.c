@@ -13,7 +13,143 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "udp_socket.h"
+/* ---- one socket ---- */
+
+enum {
+    ECN_OFF = 0xfc, /* nobody here reads what switches mark, so they are to drop instead */
+    BUFFER_WANTED = 4 * 1024 * 1024,
+    BUFFER_NEEDED =
+        212992, /* what a stock kernel grants; with less, bursts of a few peers overflow it */
+};
+
+/* Set a socket option to a number. Returns 0, or -1 with errno. */
+static int udp_set_option(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+/*
+ * Errors of the path are to be told (IP_RECVERR), fragments never made. How much the path carries
+ * is the engine's business, hence IP_PMTUDISC_PROBE: with IP_PMTUDISC_DO the kernel would refuse
+ * what is larger than an ICMP message said, of which it compares addresses and ports only.
+ * Returns NULL, or the option that failed, with errno.
+ */
+static const char *set_options(int fd, sa_family_t family)
+{
+    const bool v4 = family == AF_INET;
+
+    if (udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, 1) != 0) {
+        return "setsockopt IP_RECVERR";
+    }
+    if (!v4 && udp_set_option(fd, SOL_IPV6, IPV6_V6ONLY, 1) != 0) {
+        return "setsockopt IPV6_V6ONLY";
+    }
+    (void) udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
+                          v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
+    (void) udp_set_option(fd, SOL_UDP, UDP_GRO, 1); /* Linux 5.0 and later */
+    /* What comes says how many others found no room, once some did (socket(7)). */
+    (void) udp_set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    return NULL;
+}
+
+uint32_t btl_ib_udp_socket_wanted(uint32_t buffer)
+{
+    return buffer != 0 ? buffer : BUFFER_WANTED;
+}
+
+/* A socket with our options, whose buffers have `buffer` bytes (0: what is good for us), or what
+ * the system grants. Returns its descriptor, or a negative errno after saying why at `level`. */
+static int udp_socket_new(const btl_ib_udp_log_t *log, int level, sa_family_t family,
+                          uint32_t buffer)
+{
+    const int bytes = (int) btl_ib_udp_socket_wanted(buffer);
+    const int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const char *failed = fd < 0 ? "socket" : set_options(fd, family);
+    const int error = errno;
+
+    if (failed != NULL) {
+        BTL_IB_UDP_LOG(log, level, "%s: %s", failed, strerror(error));
+        if (fd >= 0) {
+            (void) close(fd);
+        }
+        return -error;
+    }
+    (void) udp_set_option(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+    (void) udp_set_option(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+    return fd;
+}
+
+/* Mark what it sends: `traffic_class` (four times the DSCP; the two bits for ECN are ignored) in
+ * the IP header, and `priority` for queueing disciplines and VLANs of this host (socket(7),
+ * SO_PRIORITY; above 6 it needs CAP_NET_ADMIN). 0: the default. If the system refuses the log says
+ * so at `level`. */
+static void udp_socket_mark(const btl_ib_udp_log_t *log, int level, int fd, sa_family_t family,
+                            uint8_t traffic_class, uint8_t priority)
+{
+    const bool v4 = family == AF_INET;
+
+    traffic_class &= ECN_OFF;
+    if (traffic_class != 0
+        && udp_set_option(fd, v4 ? SOL_IP : SOL_IPV6, v4 ? IP_TOS : IPV6_TCLASS, traffic_class)
+               != 0) {
+        BTL_IB_UDP_LOG(log, level, "traffic class %u (btl_ib_traffic_class): %s", traffic_class,
+                       strerror(errno));
+    }
+    /* comes last: the kernel derives one from the traffic class */
+    if (priority != 0 && udp_set_option(fd, SOL_SOCKET, SO_PRIORITY, priority) != 0) {
+        BTL_IB_UDP_LOG(log, level, "priority %u (btl_ib_service_level): %s", priority,
+                       strerror(errno));
+    }
+}
+
+/* Bytes of its SO_RCVBUF or SO_SNDBUF, as setsockopt() counts them. */
+/* The kernel doubles what setsockopt() asks for. */
+static uint32_t udp_socket_buffer(int fd, int option)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    (void) getsockopt(fd, SOL_SOCKET, option, &value, &len);
+    return value < 0 ? 0 : (uint32_t) value / 2;
+}
+
+/* Bind it to any port, if `first` is 0, or to the first free one from there to `last` in steps of
+ * `step`. Returns 0 and the name that it has then, or a negative errno. */
+static int udp_socket_bind(int fd, btl_ib_udp_name_t *name, uint32_t first, uint32_t last,
+                           uint32_t step)
+{
+    for (uint32_t port = first; port <= last; port += step) {
+        btl_ib_udp_name_set_port(name, (uint16_t) port);
+        if (bind(fd, &name->any, btl_ib_udp_name_len(name)) == 0) {
+            socklen_t len = sizeof(*name);
+            return getsockname(fd, &name->any, &len) == 0 ? 0 : -errno;
+        }
+        if (errno != EADDRINUSE) {
+            return -errno;
+        }
+    }
+    return -EADDRINUSE;
+}
+
+/* Returns the limit of the system that makes a socket's buffers smaller than `buffer` bytes, or
+ * than a burst of a few peers needs if that is 0. */
+static btl_ib_limit_t udp_socket_limit(const btl_ib_udp_log_t *log, int fd, uint32_t buffer)
+{
+    const uint32_t needed = buffer != 0 ? buffer : BUFFER_NEEDED;
+    const uint32_t rx = udp_socket_buffer(fd, SO_RCVBUF);
+    const uint32_t tx = udp_socket_buffer(fd, SO_SNDBUF);
+
+    BTL_IB_UDP_LOG(log, 10, "socket buffers: %u bytes to receive, %u to send", rx, tx);
+    return (btl_ib_limit_t){
+        .sysctl = rx < needed   ? "net.core.rmem_max"
+                  : tx < needed ? "net.core.wmem_max"
+                                : NULL,
+        .is = rx < needed ? rx : tx,
+        .needed = needed,
+    };
+}
+
+/* ---- the sockets of a rail ---- */
 
 enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
 
@@ -21,14 +157,14 @@ enum { PAIRS_MAX = 64 }; /* tries to find two ports in a row */
  * `level`. */
 static int open_one(btl_ib_udp_sockets_t *sockets, bool latency, int level)
 {
-    const int fd = btl_ib_udp_socket_new(sockets->log, level, sockets->own.any.sa_family,
-                                         sockets->buffer_wanted);
+    const int fd =
+        udp_socket_new(sockets->log, level, sockets->own.any.sa_family, sockets->buffer_wanted);
 
     if (fd < 0) {
         return fd;
     }
-    btl_ib_udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd,
-                           sockets->own.any.sa_family, sockets->traffic_class, sockets->priority);
+    udp_socket_mark(sockets->log, sockets->count == 0 ? 1 : 10, fd, sockets->own.any.sa_family,
+                    sockets->traffic_class, sockets->priority);
     sockets->socket[sockets->count++] = (btl_ib_udp_socket_t){.fd = fd, .latency = latency};
     return 0;
 }
@@ -55,8 +191,7 @@ static int open_bound(btl_ib_udp_sockets_t *sockets, btl_ib_udp_name_t *name, ui
     const uint32_t index = sockets->count;
     const int rc = open_one(sockets, index > 0, 1);
 
-    return rc != 0 ? rc
-                   : btl_ib_udp_socket_bind(sockets->socket[index].fd, name, first, last, step);
+    return rc != 0 ? rc : udp_socket_bind(sockets->socket[index].fd, name, first, last, step);
 }
 
 static int open_single(btl_ib_udp_sockets_t *sockets, const btl_ib_open_params_t *params)
@@ -135,14 +270,14 @@ int btl_ib_udp_sockets_open(btl_ib_udp_sockets_t *sockets, const btl_ib_device_t
     }
     const int fd = sockets->socket[0].fd;
     sockets->shared = sockets->count;
-    sockets->limit = btl_ib_udp_socket_limit(sockets->log, fd, params->socket_buffer);
-    sockets->buffer_bytes = 2 * btl_ib_udp_socket_buffer(fd, SO_RCVBUF);
+    sockets->limit = udp_socket_limit(sockets->log, fd, params->socket_buffer);
+    sockets->buffer_bytes = 2 * udp_socket_buffer(fd, SO_RCVBUF);
     /* An option that is refused is one that the kernel does not know (it does from 4.18 on). */
-    sockets->gso = btl_ib_udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+    sockets->gso = udp_set_option(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
     BTL_IB_UDP_LOG(sockets->log, 10,
                    "the kernel %s datagrams to send (UDP_SEGMENT), %s received ones (UDP_GRO)",
                    sockets->gso ? "joins" : "does not join",
-                   btl_ib_udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
+                   udp_set_option(fd, SOL_UDP, UDP_GRO, 1) == 0 ? "joins" : "does not join");
     return 0;
 }
 
@@ -154,7 +289,7 @@ static int share_ports(const btl_ib_udp_sockets_t *sockets, int value)
     int rc = 0;
 
     for (uint32_t i = 0; i < sockets->count && rc == 0; i++) {
-        rc = btl_ib_udp_set_option(sockets->socket[i].fd, SOL_SOCKET, SO_REUSEPORT, value);
+        rc = udp_set_option(sockets->socket[i].fd, SOL_SOCKET, SO_REUSEPORT, value);
     }
     return rc;
 }
@@ -192,8 +327,7 @@ int btl_ib_udp_sockets_add(btl_ib_udp_sockets_t *sockets)
         return rc;
     }
     /* A smaller buffer would not hold what the peers were promised. */
-    if (2 * btl_ib_udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF)
-        < sockets->buffer_bytes) {
+    if (2 * udp_socket_buffer(sockets->socket[index].fd, SO_RCVBUF) < sockets->buffer_bytes) {
         rc = -ENOBUFS;
     } else if (sockets->epoll_fd >= 0 && watch(sockets, index) != 0) {
         rc = -errno;

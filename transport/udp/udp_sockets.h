@@ -3,6 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#ifndef BTL_IB_UDP_SOCKETS_H
+#define BTL_IB_UDP_SOCKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "udp_log.h"
+#include "udp_name.h"
+
+/* ---- the sockets of a rail ---- */
+
 /*
  * The sockets of a rail.
  *
@@ -13,12 +24,6 @@
  * More can be added, bound to the port of the last of those, to be connected to one peer each:
  * the kernel looks up no route for each message of a connected socket.
  */
-
-#ifndef BTL_IB_UDP_SOCKETS_H
-#define BTL_IB_UDP_SOCKETS_H
-
-#include "udp_log.h"
-#include "udp_name.h"
 
 enum {
     BTL_IB_UDP_CONNECTED_MAX = 16,
@@ -76,5 +81,20 @@ static inline btl_ib_udp_name_t btl_ib_udp_name_known(const btl_ib_udp_socket_t 
 {
     return btl_ib_udp_name_shift(name, socket->latency ? -1 : 0);
 }
+
+/* ---- one socket ---- */
+
+/* One UDP socket: its options, its buffers, its port (ip(7), ipv6(7), udp(7)). */
+
+enum {
+    /* How the kernel counts a datagram in a receive buffer: its bytes, headers and trailer, rounded
+     * up to a power of two of at least so much, and a descriptor. */
+    BTL_IB_UDP_COUNTED_MORE = 448,
+    BTL_IB_UDP_COUNTED_LEAST = 576,
+    BTL_IB_UDP_COUNTED_DESCRIPTOR = 256,
+};
+
+/* Bytes of a buffer that the system is asked for: `buffer`; 0: what is good for us. */
+uint32_t btl_ib_udp_socket_wanted(uint32_t buffer);
 
 #endif

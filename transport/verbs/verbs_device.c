@@ -1,0 +1,576 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_device.h"
+
+#include "device_filter.h"
+#include "device_info.h"
+#include "net_interfaces.h"
+#include "rdma_present.h"
+#include "verbs_cm_library.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- GIDs ---- */
+
+enum {
+    IB_PREFIX = 64, /* bits of a GID that name the subnet, on InfiniBand */
+    IPOIB_GID = 4,  /* where in the hardware address of IPoIB the GID begins (RFC 4391, 9.1.1) */
+    IPOIB_BYTES = 20,
+    INDEX_MAX = 255, /* an address handle names its source by a byte (struct ibv_global_route) */
+};
+
+static const struct in6_addr *as_ip(const union ibv_gid *gid)
+{
+    return (const struct in6_addr *) (const void *) gid->raw;
+}
+
+bool btl_ib_verbs_gid_is_v4(const union ibv_gid *gid)
+{
+    return IN6_IS_ADDR_V4MAPPED(as_ip(gid));
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+    return IN6_IS_ADDR_LINKLOCAL(as_ip(gid));
+}
+
+unsigned btl_ib_verbs_gid_rank(const struct ibv_gid_entry *entry)
+{
+    const unsigned local = is_link_local(&entry->gid);
+    const unsigned v6 = !btl_ib_verbs_gid_is_v4(&entry->gid);
+
+    if (entry->gid_type == IBV_GID_TYPE_IB) { /* one is as good as another: the first */
+        return 0;
+    }
+    return (entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 0u : 4u) + 2 * local + v6;
+}
+
+static void set_ip(btl_ib_verbs_gid_t *gid)
+{
+    if (btl_ib_verbs_gid_is_v4(&gid->gid)) {
+        struct sockaddr_in *in4 = (struct sockaddr_in *) &gid->ip;
+        in4->sin_family = AF_INET;
+        memcpy(&in4->sin_addr, gid->gid.raw + BTL_IB_VERBS_GID_IPV4, sizeof(in4->sin_addr));
+    } else {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *) &gid->ip;
+        in6->sin6_family = AF_INET6;
+        memcpy(&in6->sin6_addr, gid->gid.raw, sizeof(in6->sin6_addr));
+    }
+}
+
+/* How long the prefix of an interface's address is; that of a host alone if no interface has it. */
+static uint8_t prefix_of(const struct ifaddrs *all, const struct sockaddr *ip)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        if (i->ifa_addr != NULL && i->ifa_netmask != NULL && btl_ib_ip_same(i->ifa_addr, ip)) {
+            return btl_ib_ip_prefix(i->ifa_netmask);
+        }
+    }
+    return ip->sa_family == AF_INET ? 32 : 128;
+}
+
+/* On InfiniBand the table names no interface. That of IPoIB has the port's GID in its hardware
+ * address, of which getifaddrs() tells all bytes although struct sockaddr_ll has but 8. */
+static void set_ipoib(const struct ifaddrs *all, btl_ib_verbs_gid_t *gid)
+{
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        const struct sockaddr_ll *hardware = (const void *) i->ifa_addr;
+        const size_t at = offsetof(struct sockaddr_ll, sll_addr) + IPOIB_GID;
+
+        if (hardware != NULL && hardware->sll_family == AF_PACKET
+            && hardware->sll_hatype == ARPHRD_INFINIBAND && hardware->sll_halen == IPOIB_BYTES
+            && memcmp((const uint8_t *) hardware + at, gid->gid.raw, sizeof(gid->gid.raw)) == 0) {
+            strncpy(gid->interface, i->ifa_name, sizeof(gid->interface) - 1);
+            return;
+        }
+    }
+}
+
+static void describe(const struct ibv_gid_entry *entry, const struct ifaddrs *all,
+                     btl_ib_verbs_gid_t *gid)
+{
+    char name[IF_NAMESIZE] = "";
+
+    memset(gid, 0, sizeof(*gid));
+    gid->gid = entry->gid;
+    gid->index = entry->gid_index;
+    gid->type = entry->gid_type;
+    if (entry->ndev_ifindex != 0 && if_indextoname(entry->ndev_ifindex, name) != NULL) {
+        memcpy(gid->interface, name, sizeof(name));
+    }
+    if (entry->gid_type == IBV_GID_TYPE_IB) {
+        set_ipoib(all, gid);
+    }
+    set_ip(gid);
+    gid->prefix_bits = entry->gid_type == IBV_GID_TYPE_IB
+                           ? IB_PREFIX
+                           : prefix_of(all, (const struct sockaddr *) &gid->ip);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ibv_gid_entry *x = a;
+    const struct ibv_gid_entry *y = b;
+    const unsigned rank_x = btl_ib_verbs_gid_rank(x);
+    const unsigned rank_y = btl_ib_verbs_gid_rank(y);
+
+    if (rank_x != rank_y) {
+        return rank_x < rank_y ? -1 : 1;
+    }
+    return x->gid_index < y->gid_index ? -1 : 1;
+}
+
+/* The addresses of all ports, all that the device has. Returns how many, or a negative errno. */
+static int read_table(struct ibv_context *context, uint8_t port, struct ibv_gid_entry **entries)
+{
+    struct ibv_device_attr device;
+    struct ibv_port_attr attr;
+    size_t room = 0;
+
+    *entries = NULL;
+    if (ibv_query_device(context, &device) != 0) {
+        return -EIO;
+    }
+    for (unsigned p = 1; p <= device.phys_port_cnt; p++) {
+        if (ibv_query_port(context, (uint8_t) p, &attr) != 0) {
+            return -EIO;
+        }
+        room += attr.gid_tbl_len > 0 ? (size_t) attr.gid_tbl_len : 0;
+    }
+    *entries = calloc(room + 1, sizeof(**entries));
+    if (*entries == NULL) {
+        return -ENOMEM;
+    }
+    const ssize_t found = ibv_query_gid_table(context, *entries, room, 0);
+    int count = 0;
+    for (ssize_t i = 0; i < found; i++) {
+        if ((*entries)[i].port_num == port) {
+            (*entries)[count++] = (*entries)[i];
+        }
+    }
+    return found < 0 ? (int) found : count;
+}
+
+/* Keep those that are wanted and can be used, the best first. Returns how many. */
+static int choose(struct ibv_gid_entry *entries, int count, int index)
+{
+    int wanted = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (entries[i].gid_index <= INDEX_MAX
+            && (index < 0 || entries[i].gid_index == (uint32_t) index)) {
+            entries[wanted++] = entries[i];
+        }
+    }
+    qsort(entries, (size_t) wanted, sizeof(*entries), by_rank);
+    return wanted > 0 && entries[0].gid_type == IBV_GID_TYPE_IB ? 1 : wanted;
+}
+
+int btl_ib_verbs_gids(struct ibv_context *context, uint8_t port, int index,
+                      btl_ib_verbs_gid_t **list)
+{
+    struct ibv_gid_entry *entries;
+    btl_ib_net_addresses_t all;
+    int count = read_table(context, port, &entries);
+
+    *list = NULL;
+    if (count > 0) {
+        (void) btl_ib_net_addresses_get(&all, NULL); /* without it prefixes are those of hosts */
+        count = choose(entries, count, index);
+        count = count < BTL_IB_VERBS_GIDS_MAX ? count : BTL_IB_VERBS_GIDS_MAX;
+        *list = calloc(count > 0 ? (size_t) count : 1, sizeof(**list));
+        count = *list != NULL ? count : -ENOMEM;
+        for (int i = 0; i < count; i++) {
+            describe(&entries[i], all.first, &(*list)[i]);
+        }
+        btl_ib_net_addresses_free(&all);
+    }
+    free(entries);
+    return count;
+}
+
+/* Do they begin with the same bits? */
+static bool same_prefix(const union ibv_gid *a, const union ibv_gid *b, unsigned bits)
+{
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+
+    return memcmp(a->raw, b->raw, whole) == 0
+           && (rest == 0 || (a->raw[whole] ^ b->raw[whole]) >> (8 - rest) == 0);
+}
+
+/*
+ * No packet has an IPv4 address on one end and IPv6 on the other. RoCE v2 goes wherever IP goes,
+ * which ibv_create_ah(3) finds out. RoCE v1 stays on its link (IBA annex 16). On InfiniBand routers
+ * join subnets, but none that has the default prefix (IBA 4.1.1, fe80::). A prefix of all bits
+ * means that the netmask is not known.
+ */
+bool btl_ib_verbs_gid_reaches(const btl_ib_verbs_gid_t *own, const union ibv_gid *gid)
+{
+    const bool v4 = btl_ib_verbs_gid_is_v4(gid);
+    const unsigned bits = own->prefix_bits + (v4 ? BTL_IB_VERBS_GID_IPV4 * 8u : 0u);
+
+    if (v4 != btl_ib_verbs_gid_is_v4(&own->gid)) {
+        return false;
+    }
+    if (own->type == IBV_GID_TYPE_ROCE_V2 || bits >= 8 * sizeof(gid->raw)
+        || same_prefix(gid, &own->gid, bits)) {
+        return true;
+    }
+    return own->type == IBV_GID_TYPE_IB && !is_link_local(gid) && !is_link_local(&own->gid);
+}
+
+const char *btl_ib_verbs_gid_format(const union ibv_gid *gid, char *out, size_t len)
+{
+    const bool v4 = btl_ib_verbs_gid_is_v4(gid);
+
+    snprintf(out, len, "?");
+    (void) inet_ntop(v4 ? AF_INET : AF_INET6, gid->raw + (v4 ? BTL_IB_VERBS_GID_IPV4 : 0), out,
+                     (socklen_t) len);
+    return out;
+}
+
+/* ---- diagnostics ---- */
+
+void btl_ib_verbs_diag(const btl_ib_log_t *log, btl_ib_diagnostic_t what, const char *device,
+                       const char *detail)
+{
+    if (log->diagnostic != NULL) {
+        log->diagnostic(log->context, what, device, detail);
+    }
+}
+
+/* Queues are locked memory as well, so any call may fail for the limit. */
+static void check_memory_limit(const btl_ib_verbs_t *verbs, int error)
+{
+    struct rlimit limit;
+    char text[32];
+
+    if ((error == ENOMEM || error == EAGAIN) && getrlimit(RLIMIT_MEMLOCK, &limit) == 0
+        && limit.rlim_cur != RLIM_INFINITY) {
+        snprintf(text, sizeof(text), "%llu KiB", (unsigned long long) limit.rlim_cur / 1024);
+        btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_LOCKED_MEMORY, verbs->base.name, text);
+    }
+}
+
+int btl_ib_verbs_failed(const btl_ib_verbs_t *verbs, const char *call, int error)
+{
+    error = error != 0 ? error : EIO;
+    BTL_IB_VERBS_LOG(verbs, 1, "%s: %s: %s", verbs->base.name, call, strerror(error));
+    check_memory_limit(verbs, error);
+    return -error;
+}
+
+void btl_ib_verbs_diag_open(const btl_ib_log_t *log, const char *device, const char *file,
+                            int error)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/dev/infiniband/%.40s", file);
+    const bool missing = error == ENOENT || error == ENXIO || error == ENODEV;
+    /* If libibverbs may not open the file it looks elsewhere, and returns the error of that. */
+    if (missing && access(path, F_OK) != 0) {
+        btl_ib_verbs_diag(log, BTL_IB_DIAG_NO_FILES, device, path);
+    } else if (missing || error == EACCES || error == EPERM) {
+        btl_ib_verbs_diag(log, BTL_IB_DIAG_NO_PERMISSION, device, path);
+    }
+}
+
+void btl_ib_verbs_diag_gid(const btl_ib_verbs_t *verbs, btl_ib_diagnostic_t what,
+                           const union ibv_gid *gid)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    btl_ib_verbs_diag(&verbs->log, what, verbs->base.name,
+                      btl_ib_verbs_gid_format(gid, text, sizeof(text)));
+}
+
+void btl_ib_verbs_check_mtu(const btl_ib_verbs_t *verbs, uint8_t theirs, const char *peer)
+{
+    const uint8_t ours = verbs->mtu;
+    char text[96];
+
+    if (theirs == 0 || theirs == ours) {
+        return;
+    }
+    snprintf(text, sizeof(text), "%s: %u bytes, here %u", peer, btl_ib_verbs_mtu_bytes(theirs),
+             btl_ib_verbs_mtu_bytes(ours));
+    BTL_IB_VERBS_LOG(verbs, 1, "%s: the MTU of a peer is another: %s", verbs->base.name, text);
+    btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_MTU, verbs->base.name, text);
+}
+
+/* ---- the list ---- */
+
+/* Why there is nothing to list. */
+#define BTL_IB_VERBS_NO_DEVICE "no RDMA device is in /sys/class/infiniband"
+
+/* The entry of a table for a code with one bit set, 0 for others. */
+static uint32_t by_bit(uint8_t code, const uint32_t *table, int count)
+{
+    const int bit = __builtin_ctz(code | 0x100u);
+
+    return bit < count && code == 1u << bit ? table[bit] : 0;
+}
+
+/* The codes are those of InfiniBand's PortInfo (IBA volume 1, 14.2.5.6). */
+uint32_t btl_ib_verbs_bandwidth(const struct ibv_port_attr *attr)
+{
+    /* Of a lane: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR. */
+    static const uint32_t speed[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+    static const uint32_t lanes[] = {1, 4, 8, 12, 2};
+
+    return by_bit(attr->active_speed, speed, 8) * by_bit(attr->active_width, lanes, 5);
+}
+
+void btl_ib_verbs_device_text(const char *name, unsigned ports, unsigned port, char *out,
+                              size_t len)
+{
+    if (ports == 1) {
+        snprintf(out, len, "%s", name);
+    } else {
+        snprintf(out, len, "%.58s:%u", name, port);
+    }
+}
+
+btl_ib_device_t *btl_ib_verbs_list_append(btl_ib_verbs_list_t *list, const char *provider,
+                                          struct ibv_context *context, uint8_t port,
+                                          const struct ibv_device_attr *device_attr,
+                                          const struct ibv_port_attr *port_attr,
+                                          const btl_ib_verbs_gid_t *gid)
+{
+    const char *name = ibv_get_device_name(context->device);
+    btl_ib_device_t *all = realloc(list->device, (size_t) (list->count + 1) * sizeof(*all));
+
+    if (all == NULL) {
+        return NULL;
+    }
+    list->device = all;
+    btl_ib_verbs_device_t *handle = calloc(1, sizeof(*handle));
+    if (handle == NULL) {
+        return NULL;
+    }
+    snprintf(handle->name, sizeof(handle->name), "%s", name);
+    handle->port = port;
+    handle->mtu = port_attr->active_mtu;
+    handle->max_qp = (uint32_t) device_attr->max_qp;
+    handle->max_qp_wr = (uint32_t) device_attr->max_qp_wr;
+    /* an iWARP connection ends when no buffer is left */
+    handle->max_srq_wr =
+        context->device->transport_type == IBV_TRANSPORT_IWARP || device_attr->max_srq <= 0
+            ? 0
+            : (uint32_t) device_attr->max_srq_wr;
+    snprintf(handle->firmware, sizeof(handle->firmware), "%s", device_attr->fw_ver);
+    btl_ib_device_t *device = &all[list->count++];
+    *device = (btl_ib_device_t){.port = port,
+                                .bandwidth = btl_ib_verbs_bandwidth(port_attr),
+                                .vendor_id = device_attr->vendor_id,
+                                .part_id = device_attr->vendor_part_id,
+                                .handle = handle};
+    snprintf(device->transport, sizeof(device->transport), "verbs");
+    snprintf(device->provider, sizeof(device->provider), "%s", provider);
+    btl_ib_verbs_device_text(name, device_attr->phys_port_cnt, port, device->name,
+                             sizeof(device->name));
+    if (gid != NULL) {
+        handle->gid = *gid;
+        memcpy(device->interface, gid->interface, sizeof(device->interface));
+        device->ip = gid->ip;
+        device->prefix_bits = gid->prefix_bits;
+    }
+    return device;
+}
+
+bool btl_ib_verbs_ready(const btl_ib_search_t *search, bool cm)
+{
+    char why[128];
+
+    if (search->provider != NULL && search->provider[0] != '\0') {
+        return false; /* of libfabric's one was asked for */
+    }
+    if (!btl_ib_rdma_present()) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "", BTL_IB_VERBS_NO_DEVICE);
+        return false;
+    }
+    if (!btl_ib_verbs_load(why, sizeof(why)) || (cm && !btl_ib_verbs_cm_load(why, sizeof(why)))) {
+        btl_ib_devices_turn_down(&search->log, "verbs", "", why);
+        btl_ib_verbs_diag(&search->log, BTL_IB_DIAG_NO_LIBRARY, cm ? "verbs/rc" : "verbs/ud", why);
+        return false;
+    }
+    return true;
+}
+
+/* A software device (rxe, siw) has no driver of its own: the network interface below says more. */
+void btl_ib_verbs_facts(const btl_ib_device_t *device, btl_ib_facts_t *facts)
+{
+    const btl_ib_verbs_device_t *handle = device->handle;
+
+    *facts = (btl_ib_facts_t){
+        .speed = device->bandwidth,
+        .mtu = btl_ib_verbs_mtu_bytes((uint8_t) handle->mtu),
+    };
+    btl_ib_facts_driver("infiniband", handle->name, facts->driver, sizeof(facts->driver));
+    snprintf(facts->firmware, sizeof(facts->firmware), "%s", handle->firmware);
+}
+
+void btl_ib_verbs_describe(const btl_ib_device_t *device, char *out, size_t len)
+{
+    btl_ib_facts_t facts;
+    btl_ib_facts_t below = {.speed = 0};
+    char text[192];
+
+    btl_ib_verbs_facts(device, &facts);
+    btl_ib_facts_format(&facts, text, sizeof(text));
+    if (device->interface[0] == '\0') {
+        snprintf(out, len, "%s", text);
+        return;
+    }
+    btl_ib_facts_interface(device->interface, &below);
+    snprintf(out, len, "%s, interface %s (driver %s, MTU %u)", text, device->interface,
+             below.driver[0] != '\0' ? below.driver : "unknown", below.mtu);
+}
+
+void btl_ib_verbs_devices_free(btl_ib_device_t *list, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(list[i].handle);
+    }
+    free(list);
+}
+
+/* ---- memory ---- */
+
+void btl_ib_verbs_prepare_fork(const btl_ib_search_t *search)
+{
+    int rc;
+
+    if (search->fork_safe && ibv_is_fork_initialized() == IBV_FORK_DISABLED
+        && (rc = ibv_fork_init()) != 0 && search->log.print != NULL) {
+        search->log.print(search->log.context, 1,
+                          "verbs: a child of fork() may spoil what devices send: ibv_fork_init: %s",
+                          strerror(rc));
+    }
+}
+
+uint32_t btl_ib_verbs_page(void)
+{
+    return (uint32_t) sysconf(_SC_PAGESIZE);
+}
+
+int btl_ib_verbs_mem_register(btl_ib_transport_t *t, void *base, size_t size, void **handle)
+{
+    const btl_ib_verbs_t *verbs = (const btl_ib_verbs_t *) t;
+
+    *handle = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE);
+    return *handle != NULL ? 0 : btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
+}
+
+void btl_ib_verbs_mem_deregister(btl_ib_transport_t *t, void *handle)
+{
+    (void) t;
+    if (handle != NULL) {
+        (void) ibv_dereg_mr(handle);
+    }
+}
+
+void *btl_ib_verbs_slab_alloc(const btl_ib_verbs_t *verbs, size_t size, int access,
+                              struct ibv_mr **mr)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED) {
+        (void) btl_ib_verbs_failed(verbs, "mmap", errno);
+        return NULL;
+    }
+    *mr = ibv_reg_mr(verbs->pd, base, size, IBV_ACCESS_LOCAL_WRITE | access);
+    if (*mr == NULL) {
+        (void) btl_ib_verbs_failed(verbs, "ibv_reg_mr", errno);
+        (void) munmap(base, size);
+        return NULL;
+    }
+    return base;
+}
+
+void btl_ib_verbs_slab_free(void *base, struct ibv_mr *mr)
+{
+    const size_t size = mr->length;
+
+    (void) ibv_dereg_mr(mr);
+    (void) munmap(base, size);
+}
+
+/* ---- messages without a receive buffer ---- */
+
+/* What drivers of Linux call them: mlx5, mlx4, bnxt_re, soft-RoCE. */
+static const char *const refused_here[] = {
+    "out_of_buffer",
+    "rq_num_rnr",
+    "rx_out_of_buffer",
+    "send_rnr_err",
+};
+static const char *const refused_there[] = {
+    "rnr_nak_retry_err",
+    "sq_num_rnr",
+    "rnr_naks_rcvd",
+    "rcvd_rnr_err",
+};
+
+enum { NAMES = sizeof(refused_here) / sizeof(refused_here[0]) };
+
+static bool read_count(const btl_ib_verbs_t *verbs, const char *name, uint64_t *count)
+{
+    char path[sizeof(verbs->context->device->ibdev_path) + 64];
+
+    snprintf(path, sizeof(path), "%s/ports/%u/hw_counters/%s", verbs->context->device->ibdev_path,
+             verbs->port, name);
+    FILE *file = fopen(path, "re");
+    const bool there = file != NULL && fscanf(file, "%" SCNu64, count) == 1;
+    if (file != NULL) {
+        (void) fclose(file);
+    }
+    return there;
+}
+
+/* The first of the names that the port has: no driver has two. */
+btl_ib_verbs_refusals_t btl_ib_verbs_refusals_read(const btl_ib_verbs_t *verbs)
+{
+    btl_ib_verbs_refusals_t counts = {.known = false};
+
+    for (int i = 0; i < NAMES && !counts.known; i++) {
+        counts.known = read_count(verbs, refused_here[i], &counts.here)
+                       && read_count(verbs, refused_there[i], &counts.there);
+    }
+    return counts;
+}
+
+void btl_ib_verbs_refusals_tell(const btl_ib_verbs_t *verbs)
+{
+    if (!verbs->refusals.known) {
+        return;
+    }
+    const btl_ib_verbs_refusals_t now = btl_ib_verbs_refusals_read(verbs);
+    const uint64_t here = now.here - verbs->refusals.here;
+    const uint64_t there = now.there - verbs->refusals.there;
+    if (now.known) {
+        const char *help =
+            here > 0 ? ": more buffers (num in btl_ib_receive_queues) would help" : "";
+        BTL_IB_VERBS_LOG(verbs, here + there > 0 ? 1 : 10,
+                         "%s: its port refused %" PRIu64 " messages for want of a receive buffer, "
+                         "and %" PRIu64 " that it sent were, of all processes%s",
+                         verbs->base.name, here, there, help);
+    }
+}

@@ -1,0 +1,790 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc.h"
+
+#include "addr_table.h"
+#include "device_filter.h"
+#include "footprint.h"
+#include "net_interfaces.h"
+#include "verbs.h"
+#include "verbs_cm_library.h"
+#include "verbs_device.h"
+#include "verbs_open.h"
+#include "verbs_rc_async_events.h"
+#include "verbs_rc_cm.h"
+#include "verbs_rc_poll.h"
+#include "verbs_rc_rail.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- devices ---- */
+
+/*
+ * Which RDMA devices can be reached by rdma_cm. It alone knows which device an IP address belongs
+ * to (IPoIB, RoCE and iWARP each find out in their own way), so it is asked about each address of
+ * this host.
+ */
+
+static void turn_down(const btl_ib_search_t *search, const char *name, const char *why)
+{
+    char reason[128];
+
+    snprintf(reason, sizeof(reason), "for RC: %s", why);
+    btl_ib_devices_turn_down(&search->log, "verbs", name, reason);
+}
+
+static bool gids_are_addresses(const struct rdma_cm_id *id, const struct ibv_port_attr *port)
+{
+    return port->link_layer == IBV_LINK_LAYER_ETHERNET
+           && id->verbs->device->transport_type != IBV_TRANSPORT_IWARP;
+}
+
+/* Does the user want the GID that is this address? Where ports are on Ethernet their GIDs are the
+ * addresses of interfaces. */
+static bool gid_wanted(const btl_ib_search_t *search, const struct ifaddrs *i,
+                       const struct rdma_cm_id *id, const struct ibv_port_attr *port)
+{
+    btl_ib_verbs_gid_t *gid;
+
+    if (search->gid_index < 0 || !gids_are_addresses(id, port)) {
+        return true;
+    }
+    const bool wanted = btl_ib_verbs_gids(id->verbs, id->port_num, search->gid_index, &gid) == 1
+                        && btl_ib_ip_same((const struct sockaddr *) &gid->ip, i->ifa_addr);
+    free(gid);
+    return wanted;
+}
+
+/* List the device that an address belongs to, if any. Returns 0 or -ENOMEM. */
+static int add(btl_ib_verbs_list_t *list, const btl_ib_search_t *search, const struct ifaddrs *i,
+               const struct rdma_cm_id *id)
+{
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+    size_t len;
+
+    if (id->verbs == NULL) {
+        return 0;
+    }
+    const char *name = ibv_get_device_name(id->verbs->device);
+    if (ibv_query_device(id->verbs, &attr) != 0
+        || ibv_query_port(id->verbs, id->port_num, &port) != 0) {
+        turn_down(search, name, "it cannot be queried");
+        return 0;
+    }
+    if (port.state != IBV_PORT_ACTIVE) {
+        turn_down(search, name, ibv_port_state_str(port.state));
+        return 0;
+    }
+    if (!gid_wanted(search, i, id, &port)) {
+        turn_down(search, i->ifa_name, "its address is not the GID at btl_ib_gid_index");
+        return 0;
+    }
+    if (search->gid_index >= 0 && !gids_are_addresses(id, &port) && search->log.print != NULL) {
+        search->log.print(
+            search->log.context, 1,
+            "%s: btl_ib_gid_index %d means nothing over rc: the address is that of an "
+            "interface (btl_ib_if_include chooses; btl_ib_wire ud heeds it)",
+            name, search->gid_index);
+    }
+    btl_ib_device_t *device =
+        btl_ib_verbs_list_append(list, "rc", id->verbs, id->port_num, &attr, &port, NULL);
+    if (device == NULL) {
+        return -ENOMEM;
+    }
+    snprintf(device->interface, sizeof(device->interface), "%s", i->ifa_name);
+    memcpy(&device->ip, i->ifa_addr,
+           i->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                             : sizeof(struct sockaddr_in6));
+    device->prefix_bits = i->ifa_netmask != NULL ? btl_ib_ip_prefix(i->ifa_netmask) : 0;
+    if (device->prefix_bits == 0) { /* the host alone */
+        (void) btl_ib_ip_bytes(i->ifa_addr, &len);
+        device->prefix_bits = (uint8_t) (8 * len);
+    }
+    return 0;
+}
+
+/* Ask about one address. Returns 0 or -ENOMEM. */
+static int ask(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+               struct rdma_event_channel *events, const struct ifaddrs *i)
+{
+    struct rdma_cm_id *id;
+    int rc = 0;
+
+    if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) != 0) {
+        turn_down(search, i->ifa_name, strerror(errno));
+        return 0;
+    }
+    if (rdma_bind_addr(id, i->ifa_addr) == 0) {
+        rc = add(list, search, i, id);
+    }
+    (void) rdma_destroy_id(id);
+    return rc;
+}
+
+/* Ask about all usable addresses of a family. Returns 0 or -ENOMEM. */
+static int ask_family(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                      struct rdma_event_channel *events, const struct ifaddrs *all,
+                      sa_family_t family)
+{
+    int rc = 0;
+
+    for (const struct ifaddrs *i = all; i != NULL && rc == 0; i = i->ifa_next) {
+        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == family && (i->ifa_flags & IFF_UP) != 0
+            && (i->ifa_flags & IFF_LOOPBACK) == 0 && !btl_ib_ip_link_local(i->ifa_addr)) {
+            rc = ask(list, search, events, i);
+        }
+    }
+    return rc;
+}
+
+/* devices() of btl_ib_transport_type_t. */
+static int rc_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
+{
+    btl_ib_verbs_list_t found = {.count = 0};
+    btl_ib_net_addresses_t all;
+    int rc = 0;
+
+    *list = NULL;
+    if (!btl_ib_verbs_ready(search, true)) {
+        return 0;
+    }
+    btl_ib_verbs_prepare_fork(search);
+    struct rdma_event_channel *events = rdma_create_event_channel();
+    if (events == NULL) {
+        rc = -errno;
+        btl_ib_verbs_diag_open(&search->log, "all", "rdma_cm", -rc);
+        return rc;
+    }
+    rc = btl_ib_net_addresses_get(&all, &search->log);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET);
+    rc = rc != 0 ? rc : ask_family(&found, search, events, all.first, AF_INET6);
+    btl_ib_net_addresses_free(&all);
+    rdma_destroy_event_channel(events);
+    if (rc != 0) {
+        btl_ib_verbs_devices_free(found.device, found.count);
+        return rc;
+    }
+    if (found.count == 0) {
+        turn_down(search, "",
+                  "no interface that is up and has an IP address belongs to an RDMA device");
+    }
+    *list = found.device;
+    return found.count;
+}
+
+/* ---- memory ---- */
+
+/* footprint() of btl_ib_transport_type_t, of transport "verbs", wire RC. */
+
+/* What each peer's connection for one queue takes. */
+static void add_own(const btl_ib_open_queue_t *queue, const btl_ib_rc_eagers_t *eagers,
+                    uint32_t number, uint32_t depth, uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    const uint32_t count = queue->shared ? 0 : (uint32_t) btl_ib_rc_rx_own(queue);
+    const uint64_t mapped = btl_ib_footprint_pages(
+        btl_ib_rc_conn_mapped(eagers, (uint8_t) number, count, queue->size), btl_ib_verbs_page());
+    const uint64_t each = mapped + btl_ib_rc_conn_heap(depth, count);
+
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, peers * each, 0,
+                         "queue %u: connections, %u buffers of %u bytes", number + 1, count,
+                         queue->size);
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE,
+                         2 * (uint64_t) BTL_IB_VERBS_LINE * peers * (depth + count), 0,
+                         "queue %u: queue pairs, completions", number + 1);
+}
+
+/* What a queue that all peers share takes. */
+static void add_shared(const btl_ib_open_queue_t *queue, uint32_t number,
+                       btl_ib_footprint_t *footprint)
+{
+    const bool grows = queue->init > 0 && queue->init < queue->num && queue->limit > 0;
+    const uint64_t stride = btl_ib_rc_rx_stride(queue->size);
+    const uint64_t requests = queue->num * sizeof(btl_ib_verbs_rx_buffer_t);
+
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
+                         requests + (grows ? queue->init : queue->num) * stride,
+                         requests + queue->num * stride, "queue %u: shared buffers of %u bytes",
+                         number + 1, queue->size);
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE,
+                         2 * (uint64_t) BTL_IB_VERBS_LINE * queue->num, 0,
+                         "queue %u: shared receive queue", number + 1);
+}
+
+static void rc_footprint(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
+                         uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    struct {
+        btl_ib_rc_port_t port;
+        btl_ib_rc_eagers_t eagers;
+    } *rc = calloc(1, sizeof(*rc)); /* not on a stack that may be short */
+    const btl_ib_rc_rxq_t first = {.size = open->queue[0].size, .shared = open->queue[0].shared};
+    const uint64_t channels = (uint64_t) peers * open->queue_count;
+
+    if (rc == NULL) {
+        return;
+    }
+    rc->port.verbs.base.attr.inline_size = btl_ib_verbs_inline_wanted(open);
+    rc->port.tx_depth =
+        btl_ib_rc_send_depth(open, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &first, &open->rc);
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_rc_t), 0, "transport");
+    for (uint32_t i = 0; i < open->queue_count; i++) {
+        if (open->queue[i].shared) {
+            add_shared(&open->queue[i], i, footprint);
+        }
+        add_own(&open->queue[i], &rc->eagers, i, rc->port.tx_depth, peers, footprint);
+    }
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
+                         peers * sizeof(btl_ib_rc_peer_t)
+                             + btl_ib_addr_table_places(peers) * 2 * sizeof(void *)
+                             + btl_ib_rc_conns_slots(channels),
+                         0, "peers");
+    if (attr->rdma) {
+        btl_ib_footprint_add(
+            footprint, BTL_IB_FOOTPRINT_PROCESS, 0,
+            peers * btl_ib_rc_conn_rdma_bytes(rc->port.tx_depth, open->rc.bounce_size),
+            "connections for operations on memory");
+    }
+    free(rc);
+}
+
+/* ---- sending ---- */
+
+/* Datagrams to work requests. All of one send() that go to one queue of one peer are posted by one
+ * call. */
+
+/* Post datagrams that there is room for, by send or eager RDMA. Returns how many were taken; *error
+ * is 0 or an errno. */
+static int post(btl_ib_rc_t *rc, btl_ib_rc_conn_t *conn, const btl_ib_tx_t *batch, int n,
+                int *error)
+{
+    bool by_eager[BTL_IB_RC_EAGER_BATCH] = {false};
+    uint32_t eager = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct ibv_send_wr *wr = btl_ib_rc_sq_fill(&conn->sq, i, &batch[i]);
+        if (n <= BTL_IB_RC_EAGER_BATCH
+            && btl_ib_rc_eager_fits(&conn->eager_tx, &conn->credit, batch[i].size, eager)) {
+            btl_ib_rc_eager_fill(&conn->eager_tx, &batch[i], conn->eager_tx.used + eager,
+                                 conn->credit.used + (uint32_t) i - eager, rc->sending.staged[i],
+                                 wr);
+            by_eager[i] = true;
+            eager++;
+        }
+    }
+    const int taken = btl_ib_rc_sq_post_batch(&conn->sq, batch, n, error);
+    if (taken < n) {
+        eager = 0;
+        for (int i = 0; i < taken && i < BTL_IB_RC_EAGER_BATCH; i++) {
+            eager += by_eager[i];
+        }
+    }
+    btl_ib_rc_eager_tx_use(&conn->eager_tx, eager);
+    btl_ib_rc_credit_use(&conn->credit, (uint32_t) taken - eager);
+    return taken;
+}
+
+/* Send what goes to one queue of one peer. Returns how many were taken; *error says why not
+ * more. */
+static int send_run(btl_ib_rc_t *rc, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, batch->to, batch->channel, error);
+
+    if (conn == NULL) {
+        return 0;
+    }
+    const uint32_t most =
+        btl_ib_verbs_min(btl_ib_rc_credit_available(&conn->credit), BTL_IB_RC_BATCH);
+    const int wanted = (int) btl_ib_verbs_min(most, (uint32_t) n);
+    int failed = 0;
+    const int taken = wanted > 0 ? post(rc, conn, batch, wanted, &failed) : 0;
+    if (failed != 0 && failed != ENOMEM && failed != EAGAIN) { /* ENOMEM: the queue is full */
+        btl_ib_rc_cm_broke(rc, conn, strerror(failed));
+    }
+    *error = EAGAIN;
+    return taken;
+}
+
+/* send() of btl_ib_transport_ops_t. */
+static int rc_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_rc_t *rc = btl_ib_rc_of(t);
+    int done = 0;
+
+    if (rc->state.error != 0 || rc->state.down) {
+        *error = ENETDOWN;
+        return 0;
+    }
+    while (done < n) {
+        const btl_ib_tx_t *first = &batch[done];
+        int run = 1;
+        while (done + run < n && first[run].to == first->to
+               && first[run].channel == first->channel) {
+            run++;
+        }
+        const int taken = send_run(rc, first, run, error);
+        done += taken;
+        if (taken < run) {
+            break;
+        }
+    }
+    return done;
+}
+
+/* ---- the transport ---- */
+
+/* Transport "verbs", wire RC: reliable connections, made by rdma_cm when there is something to
+ * send. */
+
+enum {
+    DATAGRAM_MAX = 1 << 20, /* queues may be as large; a message of RC may be of 2^31 bytes */
+    RNR_TIMER = 8,          /* 0.16 ms */
+    UNKNOWN_MAX = 1024,     /* peers */
+    DEFAULT_PKEY = 0xffff,  /* the partition that all ports are in, */
+    PKEY_NUMBER = 0x7fff,   /* and the bits that name one */
+    READS = 64,             /* of each peer served at once */
+    RDMA_MAX = 1 << 30,     /* bytes; devices have 2^31 or less */
+};
+
+/* ---- peers ---- */
+
+static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    btl_ib_rc_t *rc = btl_ib_rc_of(t);
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    btl_ib_rc_address_t theirs;
+    char text[BTL_IB_RC_ADDRESS_TEXT];
+    const int error = btl_ib_rc_address_unpack(bytes, len, &theirs);
+
+    if (error != 0) {
+        return error;
+    }
+    if (theirs.cookie == rc->self.cookie && rc->port.iwarp) { /* need not reach itself */
+        return -EHOSTUNREACH;
+    }
+    (void) btl_ib_rc_address_format(&theirs, text, sizeof(text));
+    if (theirs.any.sa_family != rc->self.any.sa_family) {
+        btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_SUBNET, verbs->base.name, text);
+        return -EHOSTUNREACH;
+    }
+    const btl_ib_rc_peer_t *peer = btl_ib_rc_peer_add(&rc->peers, &theirs);
+    if (peer == NULL) {
+        return -ENOMEM;
+    }
+    if (!rc->port.iwarp) { /* which has TCP's segments */
+        btl_ib_verbs_check_mtu(verbs, theirs.mtu, text);
+    }
+    *addr = peer->index;
+    return 0;
+}
+
+static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_rc_peers_t *peers = &btl_ib_rc_of(t)->peers;
+
+    btl_ib_rc_peer_remove(peers, peers->peer[addr]);
+}
+
+static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+{
+    return btl_ib_rc_rxqs_depth(&((const btl_ib_rc_t *) t)->rxqs, size);
+}
+
+/* ---- end ---- */
+
+static void stop(btl_ib_transport_t *t)
+{
+    btl_ib_rc_t *rc = btl_ib_rc_of(t);
+
+    btl_ib_verbs_state_fail(&rc->state, ENODEV);
+    btl_ib_rc_peers_close_all(&rc->peers, false);
+    btl_ib_rc_conns_release(&rc->conns);
+    btl_ib_rc_rxqs_stop(&rc->rxqs, &rc->port.verbs);
+    btl_ib_rc_eagers_stop(&rc->eagers);
+}
+
+static void close_rc(btl_ib_transport_t *t)
+{
+    btl_ib_rc_t *rc = btl_ib_rc_of(t);
+
+    stop(t);
+    btl_ib_rc_rxqs_free(&rc->rxqs);
+    btl_ib_rc_conns_free(&rc->conns);
+    btl_ib_rc_peers_free(&rc->peers);
+    btl_ib_rc_cqs_close(&rc->cqs);
+    btl_ib_verbs_close(&rc->port.verbs);
+    btl_ib_rc_events_leave(rc);
+    btl_ib_rc_cm_close(rc);
+    free(rc);
+}
+
+static const btl_ib_transport_ops_t rc_ops = {
+    .send = rc_send,
+    .poll = btl_ib_rc_poll,
+    .repost = btl_ib_rc_repost,
+    .addr_add = addr_add,
+    .addr_remove = addr_remove,
+    .address_text = btl_ib_rc_address_text,
+    .mem_register = btl_ib_verbs_mem_register,
+    .mem_deregister = btl_ib_verbs_mem_deregister,
+    .rx_depth = rx_depth,
+    .wait_fd = btl_ib_rc_wait_fd,
+    .stop = stop,
+    .close = close_rc,
+    .rdma = &btl_ib_rc_rdma_ops,
+};
+
+/* ---- opening ---- */
+
+static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
+{
+    const btl_ib_verbs_device_t *handle = device->handle;
+
+    (void) mtu; /* the device makes packets of its messages */
+    *attr = (btl_ib_transport_attr_t){
+        .max_datagram = DATAGRAM_MAX,
+        .max_iov = 1, /* all of it is in the engine's registered memory */
+        .max_batch = BTL_IB_RC_BATCH,
+        .tx_depth = BTL_IB_RC_TX_DEPTH,
+        .bandwidth = device->bandwidth,
+        .registered_page = btl_ib_verbs_page(),
+        .reliable = true,
+        .knows_source = true,
+        .rdma = true,
+        .connections_max = handle->max_qp,
+        .shared_max = handle->max_srq_wr,
+        .queue_max = handle->max_qp_wr,
+    };
+    return 0;
+}
+
+/* How much of a send the device takes out of the work request itself, up to `wanted`: found by
+ * trying. */
+static uint32_t find_inline_size(const btl_ib_rc_t *rc, struct ibv_cq *cq, uint32_t wanted)
+{
+    for (uint32_t size = wanted; size > 0; size /= 2) {
+        struct ibv_qp_init_attr attr = {
+            .send_cq = cq,
+            .recv_cq = cq,
+            .qp_type = IBV_QPT_RC,
+            .cap = {.max_send_wr = rc->port.tx_depth,
+                    .max_recv_wr = 1,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = size},
+        };
+        struct ibv_qp *qp = ibv_create_qp(rc->port.verbs.pd, &attr);
+        if (qp != NULL) {
+            (void) ibv_destroy_qp(qp);
+            return btl_ib_verbs_min(attr.cap.max_inline_data, wanted);
+        }
+    }
+    return 0;
+}
+
+static int open_queues(btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
+{
+    btl_ib_transport_attr_t *attr = &rc->port.verbs.base.attr;
+    const int error = btl_ib_rc_rxqs_open(&rc->rxqs, &rc->port, params);
+
+    if (error != 0) {
+        return error;
+    }
+    btl_ib_rc_cqs_set_shared(&rc->cqs, btl_ib_rc_rxqs_shared(&rc->rxqs));
+    const btl_ib_rc_cq_t *cq = btl_ib_rc_cq_reserve(&rc->cqs, 0);
+    if (cq == NULL) {
+        return -ENOMEM;
+    }
+    attr->inline_size = find_inline_size(rc, cq->cq, btl_ib_verbs_inline_wanted(params));
+    attr->max_datagram = rc->rxqs.queue[rc->rxqs.count - 1].size;
+    attr->rx_depth = btl_ib_rc_rxqs_depth(&rc->rxqs, attr->max_datagram);
+    return 0;
+}
+
+/* With kernels before 5.12 children of fork() do not get registered pages, whatever else lies on
+ * them. So they must not be the user's, whose child would crash. */
+static bool keeps_from_children(const btl_ib_rc_t *rc)
+{
+    const bool keeps = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
+
+    if (keeps) {
+        BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
+                         "%s: processors move memory: for the sake of fork() this kernel takes "
+                         "registered pages from children (btl_ib_fork_safe)",
+                         rc->port.verbs.base.name);
+    }
+    return keeps;
+}
+
+/* What operations on memory the device does; of each peer `wanted` reads at once at most. iWARP has
+ * no atomics that all devices have alike. */
+static void plan_rdma(btl_ib_rc_t *rc, int wanted)
+{
+    const struct ibv_device_attr *device = &rc->port.verbs.device;
+    btl_ib_transport_attr_t *attr = &rc->port.verbs.base.attr;
+    const int reads = device->max_qp_rd_atom < device->max_qp_init_rd_atom
+                          ? device->max_qp_rd_atom
+                          : device->max_qp_init_rd_atom;
+
+    attr->rdma = !keeps_from_children(rc);
+    rc->port.reads = (uint8_t) (reads < 0 ? 0 : reads > wanted ? wanted : reads);
+    attr->rdma_max = btl_ib_verbs_min(rc->port.verbs.port_attr.max_msg_sz, RDMA_MAX);
+    attr->rdma_copied = rc->port.bounce_size;
+    attr->rdma_region_max = device->max_mr_size;
+    if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_GLOB) {
+        attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_GLOBAL;
+    } else if (!rc->port.iwarp && device->atomic_cap == IBV_ATOMIC_HCA) {
+        attr->rdma_atomics = BTL_IB_RDMA_ATOMICS_DEVICE;
+    }
+}
+
+/* The partition is that of the interface whose address is used: is it the one that was asked for?
+ * Ethernet has only the default one, iWARP none. Returns 0 or a negative errno. */
+static int check_partition(const btl_ib_rc_t *rc, uint16_t wanted)
+{
+    const btl_ib_verbs_t *verbs = &rc->port.verbs;
+    const uint16_t pkey = btl_ib_verbs_ethernet(verbs)
+                              ? DEFAULT_PKEY
+                              : be16toh(rc->cm.listener->route.addr.addr.ibaddr.pkey);
+    char text[16];
+
+    if (wanted == 0 || rc->port.iwarp || ((pkey ^ wanted) & PKEY_NUMBER) == 0) {
+        return 0;
+    }
+    BTL_IB_VERBS_LOG(verbs, 1,
+                     "%s: its interface is in partition 0x%04x, not in 0x%04x (btl_ib_pkey)",
+                     verbs->base.name, pkey, wanted);
+    snprintf(text, sizeof(text), "0x%04x", wanted);
+    btl_ib_verbs_diag(&verbs->log, BTL_IB_DIAG_PARTITION, verbs->base.name, text);
+    return -ENOENT;
+}
+
+/* Who sets these meant something by it, be it only that jobs are kept apart. */
+static void log_ignored(const btl_ib_rc_t *rc, const btl_ib_open_params_t *params)
+{
+    if (rc->port.iwarp && (params->pkey != 0 || params->service_level != 0 || params->mtu != 0)) {
+        BTL_IB_VERBS_LOG(&rc->port.verbs, 1,
+                         "%s: btl_ib_pkey, btl_ib_service_level and btl_ib_mtu mean nothing over "
+                         "iWARP",
+                         rc->port.verbs.base.name);
+    }
+}
+
+static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
+                     const btl_ib_open_params_t *params)
+{
+    const btl_ib_verbs_device_t *handle = device->handle;
+    btl_ib_verbs_t *verbs = &rc->port.verbs;
+    int error;
+
+    if (device->ip.ss_family != AF_INET && device->ip.ss_family != AF_INET6) {
+        return btl_ib_verbs_failed(verbs, "it has no IP address, which rdma_cm needs",
+                                   EADDRNOTAVAIL);
+    }
+    memcpy(&rc->self, &device->ip,
+           device->ip.ss_family == AF_INET ? sizeof(rc->self.v4) : sizeof(rc->self.v6));
+    if (getrandom(&rc->self.cookie, sizeof(rc->self.cookie), 0) != sizeof(rc->self.cookie)) {
+        return btl_ib_verbs_failed(verbs, "getrandom", errno);
+    }
+    error = btl_ib_rc_cm_open(rc, handle->name, params);
+    if (error != 0) {
+        return error;
+    }
+    struct ibv_context *context = rc->cm.listener->verbs;
+    rc->port.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
+    error = btl_ib_verbs_open(verbs, context, rc->cm.listener->port_num, params->mtu);
+    if (error != 0) {
+        return error;
+    }
+    rc->port.tx_depth = btl_ib_rc_send_depth(params, (uint32_t) verbs->device.max_qp_wr);
+    verbs->base.attr.tx_depth = rc->port.tx_depth;
+    error = check_partition(rc, params->pkey);
+    if (error != 0) {
+        return error;
+    }
+    btl_ib_rc_events_join(rc);
+    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, params->cq_depth, rc->cm.events->fd);
+}
+
+/* Set all that needs no call that can fail. */
+static void init(btl_ib_rc_t *rc, const btl_ib_device_t *device, const btl_ib_open_params_t *params)
+{
+    btl_ib_rc_port_t *port = &rc->port;
+
+    btl_ib_verbs_init(&port->verbs, &rc_ops, &params->log, "rc", device->name);
+    port->unknown_max = UNKNOWN_MAX;
+    port->ack_timeout = params->rc.timeout;
+    port->retry = params->rc.retry;
+    port->rnr_retry = params->rc.rnr_retry;
+    port->rnr_timer = params->rc.rnr_timer != 0 ? params->rc.rnr_timer : RNR_TIMER;
+    port->tos = params->traffic_class;
+    port->level = params->service_level;
+    port->relaxed = params->rc.relaxed;
+    port->bounce_size = btl_ib_verbs_min(params->rc.bounce_size, BTL_IB_BOUNCE_MAX);
+    btl_ib_rc_conns_init(&rc->conns, port, &rc->state, &rc->self, &rc->rxqs, &rc->cqs, &rc->eagers);
+    btl_ib_rc_peers_init(&rc->peers, &rc->conns);
+}
+
+static int open_rc(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
+                   btl_ib_transport_t **out)
+{
+    btl_ib_rc_t *rc = calloc(1, sizeof(*rc));
+
+    if (rc == NULL) {
+        return -ENOMEM;
+    }
+    btl_ib_verbs_t *verbs = &rc->port.verbs;
+    init(rc, device, params);
+    int error = query(device, params->mtu, &verbs->base.attr);
+    error = error == 0 ? open_port(rc, device, params) : error;
+    error = error == 0 ? open_queues(rc, params) : error;
+    if (error != 0) {
+        close_rc(&verbs->base);
+        return error;
+    }
+    plan_rdma(rc, params->rc.reads != 0 ? params->rc.reads : READS);
+    btl_ib_rc_eagers_plan(&rc->eagers, &rc->port, &rc->rxqs.queue[0], &params->rc);
+    log_ignored(rc, params);
+    rc->self.mtu = verbs->mtu;
+    btl_ib_rc_address_pack(&rc->self, verbs->base.address);
+    verbs->base.address_len = BTL_IB_RC_ADDRESS_BYTES;
+    *out = &verbs->base;
+    return 0;
+}
+
+const btl_ib_transport_type_t btl_ib_verbs_rc_type = {
+    .name = "verbs",
+    .wire = "rc",
+    .default_queues = "P,256,128:P,8192,64:P,65536,16",
+    /* What is in flight to each peer is as much. Twenty busy ones fill them: more wait (RNR). */
+    .shared_queues = "P,256,128:S,8192,1024,512,64:S,65536,256,128,16",
+    .devices = rc_devices,
+    .devices_free = btl_ib_verbs_devices_free,
+    .query = query,
+    .open = open_rc,
+    .footprint = rc_footprint,
+    .facts = btl_ib_verbs_facts,
+    .describe = btl_ib_verbs_describe,
+    .library = btl_ib_verbs_library,
+};
+
+/* ---- operations on memory ---- */
+
+enum {
+    ATOMIC = 8, /* bytes */
+    /* Bytes that Linux's soft-iWARP may copy into the packet's header, at most (32), and some more;
+     * its smallest page. */
+    SHORT_READ = 64,
+    PAGE = 4096,
+};
+
+static int expose(btl_ib_transport_t *t, void *base, size_t size, unsigned access, void **handle,
+                  uint32_t *key)
+{
+    const btl_ib_rc_port_t *port = &btl_ib_rc_of(t)->port;
+    /* Memory that the process itself may only read can be a source, and be read by peers. Rights of
+     * peers to change it demand that of the device (ibv_reg_mr(3)). */
+    const unsigned changes = BTL_IB_RDMA_READ_INTO | BTL_IB_RDMA_MAY_WRITE | BTL_IB_RDMA_MAY_ATOMIC;
+    unsigned flags = access == 0 || (access & changes) != 0 ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+    if ((access & BTL_IB_RDMA_MAY_ATOMIC) != 0
+        && t->attr.rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE) {
+        return -EOPNOTSUPP;
+    }
+    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
+    const bool sink = port->iwarp && (access == 0 || (access & BTL_IB_RDMA_READ_INTO) != 0);
+    if ((access & BTL_IB_RDMA_MAY_WRITE) != 0 || sink) {
+        flags |= IBV_ACCESS_REMOTE_WRITE;
+    }
+    if ((access & BTL_IB_RDMA_MAY_READ) != 0) {
+        flags |= IBV_ACCESS_REMOTE_READ;
+    }
+    if ((access & BTL_IB_RDMA_MAY_ATOMIC) != 0) {
+        flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    } else if (port->relaxed) {
+        flags |= IBV_ACCESS_RELAXED_ORDERING;
+    }
+    struct ibv_mr *mr = ibv_reg_mr(port->verbs.pd, base, size, flags);
+    if (mr == NULL) { /* the engine has another way, so there is no help text for it */
+        const int error = errno;
+        BTL_IB_VERBS_LOG(&port->verbs, 10, "%s: %zu bytes cannot be registered: %s", t->name, size,
+                         strerror(error));
+        return -error;
+    }
+    *handle = mr;
+    *key = mr->rkey;
+    return 0;
+}
+
+static void cancel(btl_ib_transport_t *t, btl_ib_addr_t to)
+{
+    btl_ib_rc_peers_t *peers = &btl_ib_rc_of(t)->peers;
+
+    btl_ib_rc_peer_cancel_rdma(peers, peers->peer[to]);
+}
+
+/* Soft-iWARP answers a short read of what lies on two pages with wrong bytes: its siw_try_1seg()
+ * takes what lies on the second for the length of what lies on the first (Linux 6.1). Few reads are
+ * such, so no other iWARP device is told from it. */
+static bool is_corrupted(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
+{
+    return port->iwarp && work->kind == BTL_IB_RDMA_READ && work->size <= SHORT_READ
+           && work->remote % PAGE + work->size > PAGE;
+}
+
+static int check(const btl_ib_rc_port_t *port, const btl_ib_rdma_work_t *work)
+{
+    const btl_ib_transport_attr_t *attr = &port->verbs.base.attr;
+
+    if (work->kind == BTL_IB_RDMA_ADD || work->kind == BTL_IB_RDMA_CSWAP) {
+        if (attr->rdma_atomics == BTL_IB_RDMA_ATOMICS_NONE) {
+            return -EOPNOTSUPP;
+        }
+        return work->size == ATOMIC && work->remote % ATOMIC == 0 ? 0 : -EINVAL;
+    }
+    const uint64_t most = work->mem != NULL ? attr->rdma_max : attr->rdma_copied;
+    return work->size > 0 && work->size <= most ? 0 : -EINVAL;
+}
+
+static int start(btl_ib_transport_t *t, const btl_ib_rdma_work_t *work)
+{
+    btl_ib_rc_t *rc = btl_ib_rc_of(t);
+    int error = check(&rc->port, work);
+    int broken;
+
+    if (error != 0) {
+        return error;
+    }
+    if (rc->state.error != 0 || rc->state.down) {
+        return -ENETDOWN;
+    }
+    if (is_corrupted(&rc->port, work)) {
+        return -EOPNOTSUPP;
+    }
+    btl_ib_rc_conn_t *conn = btl_ib_rc_cm_conn(rc, work->to, BTL_IB_RC_RDMA_CHANNEL, &error);
+    if (conn == NULL) {
+        return -error;
+    }
+    error = btl_ib_rc_rdma_post(conn->rdma, work, &broken);
+    if (broken != 0) {
+        btl_ib_rc_cm_broke(rc, conn, strerror(broken));
+    }
+    return error;
+}
+
+const btl_ib_rdma_ops_t btl_ib_rc_rdma_ops = {
+    .expose = expose,
+    .withdraw = btl_ib_verbs_mem_deregister,
+    .start = start,
+    .cancel = cancel,
+};

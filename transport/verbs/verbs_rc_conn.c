@@ -1,0 +1,720 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc_conn.h"
+
+#include "footprint.h"
+#include "verbs_device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- queue pairs ---- */
+
+/* Of the masks of old kernels: attributes of RoCE, which are none of InfiniBand's. */
+enum { ROCE_BITS = 0xe00000 };
+
+/* 0: the default. */
+static int set_option(struct rdma_cm_id *id, int option, uint8_t value)
+{
+    const int level = RDMA_OPTION_ID;
+
+    return value == 0 || rdma_set_option(id, level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return set_option(id, RDMA_OPTION_ID_TOS, port->tos);
+}
+
+int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id)
+{
+    return port->iwarp ? 0 : set_option(id, RDMA_OPTION_ID_ACK_TIMEOUT, port->ack_timeout);
+}
+
+/* Create id->qp with `tx_depth` send requests and `rx_depth` receive buffers of its own, or those
+ * of `srq` (then rx_depth is 0). Returns 0 or a negative errno after logging why. */
+static int rc_qp_create(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_cq *cq,
+                        struct ibv_srq *srq, uint32_t tx_depth, uint32_t rx_depth)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    struct ibv_qp_init_attr attr = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .srq = srq,
+        .qp_type = IBV_QPT_RC,
+        .cap =
+            {
+                .max_send_wr = tx_depth,
+                .max_recv_wr = rx_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = rx_depth > 0,
+                .max_inline_data = verbs->base.attr.inline_size,
+            },
+    };
+
+    if (rdma_create_qp(id, verbs->pd, &attr) != 0) {
+        return btl_ib_verbs_failed(verbs, "rdma_create_qp", errno);
+    }
+    return 0;
+}
+
+/* What a request or reply says of the queue pair: retries, and how many reads and atomics are
+ * outstanding, `asked` by this side and `served` for the other. No private data. */
+static struct rdma_conn_param rc_qp_conn_param(const btl_ib_rc_port_t *port, uint8_t asked,
+                                               uint8_t served)
+{
+    return (struct rdma_conn_param){
+        .initiator_depth = asked,
+        .responder_resources = served,
+        .retry_count = port->retry,
+        .rnr_retry_count = port->rnr_retry,
+    };
+}
+
+/* ---- connecting ---- */
+
+/* The largest MTU that both ends want. */
+static uint8_t mtu_limit(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    const uint8_t ours = port->verbs.mtu;
+
+    return theirs != 0 && theirs < ours ? theirs : ours;
+}
+
+static bool is_hidden(const btl_ib_rc_port_t *port, uint8_t theirs)
+{
+    return !port->iwarp
+           && (port->level != 0 || mtu_limit(port, theirs) < port->verbs.port_attr.active_mtu);
+}
+
+/* Hide id->qp from librdmacm, which then takes from `param` what it tells the peer of it. */
+static struct ibv_qp *hide(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    struct ibv_qp *qp = id->qp;
+
+    param->qp_num = qp->qp_num;
+    param->srq = qp->srq != NULL;
+    id->qp = NULL;
+    return qp;
+}
+
+/* What librdmacm would do, but for the service level and the MTU. Who accepts says in `param` how
+ * many reads there are, of who asked the kernel knows (NULL). Returns 0 or an errno. */
+static int enter_state(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                       enum ibv_qp_state state, uint8_t theirs, const struct rdma_conn_param *param)
+{
+    struct ibv_qp_attr attr = {.qp_state = state};
+    int mask;
+
+    if (rdma_init_qp_attr(id, &attr, &mask) != 0) {
+        return errno;
+    }
+    if (state == IBV_QPS_RTR) {
+        const uint8_t most = mtu_limit(port, theirs);
+        attr.ah_attr.sl = port->level != 0 ? port->level : attr.ah_attr.sl;
+        attr.path_mtu = attr.path_mtu < most ? attr.path_mtu : (enum ibv_mtu) most;
+        mask &= ~(btl_ib_verbs_ethernet(&port->verbs) ? 0 : ROCE_BITS);
+    }
+    if (param != NULL) {
+        attr.max_dest_rd_atomic = param->responder_resources;
+        attr.max_rd_atomic = param->initiator_depth;
+    }
+    return ibv_modify_qp(qp, &attr, mask);
+}
+
+static int make_ready(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, struct ibv_qp *qp,
+                      uint8_t theirs, const struct rdma_conn_param *param)
+{
+    /* Again: rights may have changed. */
+    int error = enter_state(port, id, qp, IBV_QPS_INIT, theirs, NULL);
+
+    error = error == 0 ? enter_state(port, id, qp, IBV_QPS_RTR, theirs, param) : error;
+    return error == 0 ? enter_state(port, id, qp, IBV_QPS_RTS, theirs, param) : error;
+}
+
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                         struct rdma_conn_param *param)
+{
+    if (is_hidden(port, theirs)) {
+        (void) hide(id, param);
+    }
+    return rdma_connect(id, param) == 0 ? 0 : errno;
+}
+
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                        struct rdma_conn_param *param)
+{
+    if (!is_hidden(port, theirs)) {
+        return rdma_accept(id, param) == 0 ? 0 : errno;
+    }
+    struct ibv_qp *qp = hide(id, param);
+    int error = make_ready(port, id, qp, theirs, param);
+    error = error == 0 && rdma_accept(id, param) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp)
+{
+    int error = make_ready(port, id, qp, theirs, NULL);
+
+    error = error == 0 && rdma_establish(id) != 0 ? errno : error;
+    id->qp = qp;
+    return error;
+}
+
+static void rc_qp_destroy(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+    id->qp = qp;
+    rdma_destroy_qp(id);
+}
+
+/* It is connected: set the RNR timer, for which rdma_cm has no parameter and leaves 655 ms. Only a
+ * queue pair with shared buffers can run out of them. */
+static void rc_qp_set_rnr_timer(const btl_ib_rc_port_t *port, struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.min_rnr_timer = port->rnr_timer};
+
+    if (!port->iwarp && ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER) != 0) {
+        (void) btl_ib_verbs_failed(&port->verbs, "ibv_modify_qp", errno);
+    }
+}
+
+/* ---- connections ---- */
+
+enum {
+    FIRST_SLOTS = 16,
+    SLOTS_MAX = 1 << BTL_IB_RC_SLOT_BITS,
+    DRAIN_US = 200 * 1000, /* for devices that never say that they are done */
+    SUSPECT_US =
+        200 * 1000, /* from a failed send to the event that the port is down, on slow hosts */
+    FIRST_ONLY = 8, /* bytes of a buffer where the peer only sends the message that opens */
+};
+
+/* ---- finding connections ---- */
+
+static int grow_slots(btl_ib_rc_conns_t *conns)
+{
+    const uint32_t slots = conns->slots == 0 ? FIRST_SLOTS : 2 * conns->slots;
+    btl_ib_rc_slot_t *slot = slots > SLOTS_MAX ? NULL : realloc(conns->slot, slots * sizeof(*slot));
+
+    if (slot == NULL) {
+        return -ENOMEM;
+    }
+    conns->slot = slot;
+    for (uint32_t i = slots; i-- > conns->slots;) {
+        slot[i] = (btl_ib_rc_slot_t){.next_free = conns->free_slot};
+        conns->free_slot = i + 1;
+    }
+    conns->slots = slots;
+    return 0;
+}
+
+static void free_slot(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_slot_t *slot = &conn->all->slot[conn->slot];
+
+    slot->conn = NULL;
+    slot->epoch = (slot->epoch + 1) % BTL_IB_RC_SHARED_EPOCH;
+    slot->next_free = conn->all->free_slot;
+    conn->all->free_slot = conn->slot + 1;
+}
+
+/* Completions of shared buffers name nothing but the queue pair. */
+static btl_ib_rc_conn_t **qp_bucket(btl_ib_rc_conns_t *conns, uint32_t number)
+{
+    return &conns->qp_bucket[number % BTL_IB_RC_QP_BUCKETS];
+}
+
+static void enter_bucket(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conn_t **first = qp_bucket(conn->all, conn->qp->qp_num);
+
+    conn->number = conn->qp->qp_num;
+    conn->next_qp = *first;
+    *first = conn;
+}
+
+static void leave_bucket(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conn_t **at = qp_bucket(conn->all, conn->number);
+
+    while (*at != conn) {
+        at = &(*at)->next_qp;
+    }
+    *at = conn->next_qp;
+}
+
+btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc)
+{
+    const uint32_t slot = btl_ib_rc_wr_id_slot(wc->wr_id);
+
+    if (!btl_ib_rc_wr_id_is_shared(wc->wr_id)) {
+        return slot < conns->slots && conns->slot[slot].epoch == btl_ib_rc_wr_id_epoch(wc->wr_id)
+                   ? conns->slot[slot].conn
+                   : NULL;
+    }
+    btl_ib_rc_conn_t *conn = *qp_bucket(conns, wc->qp_num);
+    while (conn != NULL && conn->number != wc->qp_num) {
+        conn = conn->next_qp;
+    }
+    return conn;
+}
+
+/* ---- making one ---- */
+
+static void free_conn(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_rdma_free(conn->rdma);
+    btl_ib_rc_eager_free(conn->eager);
+    free(conn->rx.buffer);
+    btl_ib_verbs_send_ring_free(&conn->sq.ring);
+    if (conn->memory != NULL) {
+        (void) munmap(conn->memory, conn->memory_size);
+    }
+    free(conn);
+}
+
+btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
+                                     uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id)
+{
+    const uint32_t depth = conns->port->tx_depth;
+    btl_ib_rc_conn_t *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL || (conns->free_slot == 0 && grow_slots(conns) != 0)) {
+        free(conn);
+        return NULL;
+    }
+    const uint32_t slot = conns->free_slot - 1;
+    const uint64_t wr_id = btl_ib_rc_wr_id_base(conns->slot[slot].epoch, slot);
+    if (!btl_ib_rc_sq_init(&conn->sq, &conns->sqs, depth, wr_id)
+        || (channel == BTL_IB_RC_RDMA_CHANNEL
+            && (conn->rdma = btl_ib_rc_rdma_new(&conn->sq, &conn->credit, depth)) == NULL)) {
+        free_conn(conn);
+        return NULL;
+    }
+    conn->all = conns;
+    conn->peer = peer;
+    conn->peer_cookie = peer_cookie;
+    conn->channel = channel;
+    conn->initiator = id == NULL;
+    conn->stage = id == NULL ? BTL_IB_RC_RESOLVING : BTL_IB_RC_ACCEPTED;
+    conn->begun_at = btl_ib_rc_now_us();
+    conn->slot = slot;
+    conns->free_slot = conns->slot[slot].next_free;
+    conns->slot[slot].conn = conn;
+    conns->pending++;
+    conns->attempts += conn->initiator;
+    if (id != NULL) {
+        conn->id = id;
+        id->context = conn;
+    }
+    return conn;
+}
+
+int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *events)
+{
+    if (rdma_create_id(events, &conn->id, conn, RDMA_PS_TCP) != 0) {
+        conn->id = NULL;
+        return errno;
+    }
+    return 0;
+}
+
+/* ---- what it takes ---- */
+
+size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
+                             uint32_t size)
+{
+    return BTL_IB_VERBS_LINE + btl_ib_rc_eager_bytes(eagers, channel)
+           + (size_t) count * btl_ib_rc_rx_stride(size);
+}
+
+uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count)
+{
+    return sizeof(btl_ib_rc_conn_t) + depth * sizeof(void *)
+           + count * sizeof(btl_ib_verbs_rx_buffer_t);
+}
+
+uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size)
+{
+    const size_t mapped = BTL_IB_VERBS_LINE + btl_ib_rc_rx_stride(FIRST_ONLY)
+                          + btl_ib_rc_rdma_bounce_bytes(bounce_size);
+
+    return btl_ib_footprint_pages(mapped, btl_ib_verbs_page()) + btl_ib_rc_conn_heap(depth, 1)
+           + sizeof(btl_ib_rc_rdma_t) + depth * sizeof(btl_ib_rc_op_t);
+}
+
+uint64_t btl_ib_rc_conns_slots(uint64_t connections)
+{
+    return btl_ib_footprint_doubled(FIRST_SLOTS, connections) * sizeof(btl_ib_rc_slot_t);
+}
+
+/* ---- its memory ---- */
+
+/* Map and register the memory of a connection, and make its buffers. Returns 0 or a negative
+ * errno. */
+static int make_memory(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
+{
+    const btl_ib_rc_conns_t *conns = conn->all;
+    const btl_ib_verbs_t *verbs = &conns->port->verbs;
+    const bool rdma = conn->rdma != NULL;
+    uint32_t count = 1;
+    uint32_t size = FIRST_ONLY;
+    uint32_t low = 0;
+    uint32_t window = 1;
+
+    if (conn->channel < conns->rxqs->count) { /* else the peer has more queues than we */
+        const btl_ib_rc_rxq_t *queue = &conns->rxqs->queue[conn->channel];
+        count = queue->shared ? 0 : queue->num;
+        size = queue->shared ? 0 : queue->size;
+        low = queue->low;
+        window = queue->window;
+    }
+    const size_t ring = btl_ib_rc_eager_bytes(conns->eagers, conn->channel);
+    const size_t before = BTL_IB_VERBS_LINE + ring;
+    const size_t buffers = btl_ib_rc_conn_mapped(conns->eagers, conn->channel, count, size);
+    /* What iWARP reads is written by the other side, as far as rights go (RFC 5040, 3.2). */
+    const int access = rdma && conns->port->iwarp ? IBV_ACCESS_REMOTE_WRITE : 0;
+    const uint32_t bounce = rdma ? btl_ib_rc_rdma_bounce_bytes(conns->port->bounce_size) : 0;
+    conn->memory_size = buffers + bounce;
+    conn->memory = btl_ib_verbs_slab_alloc(verbs, conn->memory_size, access, &conn->mr);
+    if (conn->memory == NULL) {
+        return -ENOMEM;
+    }
+    const uint32_t key = conn->mr->lkey;
+    if (rdma) {
+        btl_ib_rc_rdma_attach(conn->rdma, conn->memory + buffers, bounce, key);
+    }
+    const int error = btl_ib_rc_credit_init(&conn->credit, &conn->sq, verbs, conn->memory, key,
+                                            count, window, rdma);
+    if (error != 0) {
+        return error;
+    }
+    if (ring > 0) {
+        conn->eager = btl_ib_rc_eager_new(conns->eagers, conn, &conn->credit, peer,
+                                          conn->memory + BTL_IB_VERBS_LINE);
+    }
+    return count == 0 ? 0
+                      : btl_ib_rc_rx_make(&conn->rx, conn, count, size, low, conn->memory + before,
+                                          key, btl_ib_rc_sq_id(&conn->sq, 0) | BTL_IB_RC_RECV);
+}
+
+static int make_qp(btl_ib_rc_conn_t *conn)
+{
+    const btl_ib_verbs_t *verbs = &conn->all->port->verbs;
+    const bool shared = conn->rx.count == 0;
+    struct ibv_srq *srq = shared ? conn->all->rxqs->queue[conn->channel].rx.pool.srq : NULL;
+    const int made = rc_qp_create(conn->all->port, conn->id, conn->cq->cq, srq, conn->sq.ring.depth,
+                                  conn->rx.count);
+
+    if (made != 0) {
+        return made;
+    }
+    conn->qp = conn->id->qp;
+    btl_ib_rc_sq_attach(&conn->sq, conn->qp, verbs->base.attr.inline_size);
+    if (shared) {
+        enter_bucket(conn);
+        return 0;
+    }
+    btl_ib_verbs_rx_pool_attach(&conn->rx.pool, conn->qp, NULL);
+    const int error = btl_ib_verbs_rx_pool_post(&conn->rx.pool);
+    return error == 0 ? 0 : btl_ib_verbs_failed(verbs, "posting receive buffers", error);
+}
+
+int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer)
+{
+    const int error = make_memory(conn, peer);
+
+    if (error != 0) {
+        return error;
+    }
+    conn->cq_entries = conn->sq.ring.depth + conn->rx.count;
+    conn->cq = btl_ib_rc_cq_reserve(conn->all->cqs, conn->cq_entries);
+    return conn->cq != NULL ? make_qp(conn) : -ENOSPC;
+}
+
+struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
+                                            uint8_t *bytes)
+{
+    const btl_ib_rc_port_t *port = conn->all->port;
+    const uint8_t reads = conn->rdma != NULL ? port->reads : 0;
+    /* Who accepts knows how many the other side serves. */
+    const bool known = conn->rdma != NULL && !conn->initiator;
+    btl_ib_rc_params_t params = {
+        .channel = conn->channel,
+        .to = to,
+        .from = conn->all->self->cookie,
+        .attempt = conn->all->attempts,
+        .depth = conn->rx.count,
+        .word = (uintptr_t) conn->memory,
+        .word_key = conn->credit.mr->rkey,
+        .reads = port->reads,
+        .relaxed = port->relaxed,
+        .mtu = port->verbs.mtu,
+    };
+
+    if (conn->eager != NULL) {
+        params.eager_key = conn->eager->mr->rkey;
+        params.eager_slots = (uint16_t) conn->all->eagers->slots;
+        params.eager_slot = (uint16_t) conn->all->eagers->slot;
+    }
+    btl_ib_rc_params_pack(&params, bytes);
+    struct rdma_conn_param offer =
+        rc_qp_conn_param(port, known ? (uint8_t) conn->rdma->reads_max : reads, reads);
+    offer.private_data = bytes;
+    offer.private_data_len = BTL_IB_RC_PRIVATE_MAX;
+    return offer;
+}
+
+void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params)
+{
+    const btl_ib_rc_port_t *port = conn->all->port;
+
+    btl_ib_rc_credit_join(&conn->credit, params->depth, params->word, params->word_key);
+    btl_ib_rc_eager_tx_join(&conn->eager_tx, params->word + BTL_IB_VERBS_LINE, params->eager_key,
+                            params->eager_slots, params->eager_slot);
+    if (conn->rdma != NULL) {
+        btl_ib_rc_rdma_join(conn->rdma, btl_ib_verbs_min(params->reads, port->reads),
+                            port->iwarp || params->relaxed);
+    }
+}
+
+void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn)
+{
+    if (conn->rx.count == 0) {
+        rc_qp_set_rnr_timer(conn->all->port, conn->qp);
+    }
+    conn->stage = BTL_IB_RC_OPEN;
+    conn->opened_at = btl_ib_rc_now_us();
+    conn->all->pending--;
+    btl_ib_rc_credit_set_open(&conn->credit, conn->rdma == NULL);
+}
+
+int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+    btl_ib_rc_credit_use(&conn->credit, 1);
+    return btl_ib_rc_sq_post_own(&conn->sq, &wr);
+}
+
+/* ---- closing one ---- */
+
+/* Free it if it is closed and nothing of it is in use any more. */
+static void free_unused(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conn_t **at = &conn->all->closed;
+
+    if (conn->stage != BTL_IB_RC_CLOSED || conn->id != NULL || conn->held > 0 || conn->reporting) {
+        return;
+    }
+    while (*at != conn) {
+        at = &(*at)->next_closed;
+    }
+    *at = conn->next_closed;
+    free_conn(conn);
+}
+
+/* Give back all that the device has of it. */
+static void release(btl_ib_rc_conn_t *conn)
+{
+    conn->all->draining -= conn->draining;
+    conn->draining = false;
+    if (conn->qp != NULL) {
+        rc_qp_destroy(conn->id, conn->qp);
+        conn->qp = NULL;
+    }
+    if (conn->id != NULL) {
+        (void) rdma_destroy_id(conn->id);
+        conn->id = NULL;
+    }
+    if (conn->cq != NULL) {
+        btl_ib_rc_cq_release(conn->cq, conn->cq_entries);
+        conn->cq = NULL;
+    }
+    btl_ib_rc_eager_release(conn->eager);
+    btl_ib_rc_credit_release(&conn->credit);
+    if (conn->mr != NULL) {
+        (void) ibv_dereg_mr(conn->mr);
+        conn->mr = NULL;
+    }
+    btl_ib_rc_conn_sent(conn, conn->sq.ring.posted, EPIPE);
+}
+
+/* A queue pair that is destroyed takes along the shared buffers that it has and whose completions
+ * were not read: all peers would be short of them for good. So it is made to fail first, and stays
+ * until they have come back (IBTA 10.3.1, "Last WQE Reached"). Returns whether it has to stay. */
+static bool drain(btl_ib_rc_conn_t *conn)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (conn->qp == NULL || conn->qp->srq == NULL || conn->all->state->error != 0
+        || conn->stage < BTL_IB_RC_ACCEPTED
+        || (rdma_disconnect(conn->id) != 0 && ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE) != 0)) {
+        return false;
+    }
+    conn->drain_until = btl_ib_rc_now_us() + DRAIN_US;
+    conn->all->draining++;
+    return true;
+}
+
+void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conns_t *conns = conn->all;
+
+    conn->draining = drain(conn);
+    if (conn->qp != NULL && conn->rx.count == 0) {
+        leave_bucket(conn);
+    }
+    conns->owing = conns->owing != conn ? conns->owing : NULL;
+    btl_ib_rc_eager_close(conns->eagers, conn->eager);
+    btl_ib_rc_credit_set_open(&conn->credit, false);
+    btl_ib_rc_sq_close(&conn->sq);
+    conns->pending -= conn->stage != BTL_IB_RC_OPEN;
+    conns->suspected -= conn->suspect_until != 0;
+    free_slot(conn);
+    conn->stage = BTL_IB_RC_CLOSED;
+    conn->peer = NULL;
+    conn->next_closed = conns->closed;
+    conns->closed = conn;
+    if (!conn->answer_due) {
+        btl_ib_rc_conn_answered(conn);
+    }
+}
+
+void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn)
+{
+    conn->answer_due = false;
+    if (conn->stage == BTL_IB_RC_CLOSED && !conn->draining) {
+        release(conn);
+        free_unused(conn);
+    }
+}
+
+void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn)
+{
+    if (conn->suspect_until == 0) {
+        conn->suspect_until = btl_ib_rc_now_us() + SUSPECT_US;
+        conn->all->suspected++;
+    }
+}
+
+void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp)
+{
+    btl_ib_rc_conn_t *conn = *qp_bucket(conns, qp->qp_num);
+
+    for (; conn != NULL; conn = conn->next_qp) {
+        conn->last_wqe = conn->last_wqe || conn->qp == qp;
+    }
+    for (conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        conn->last_wqe = conn->last_wqe || conn->qp == qp;
+    }
+}
+
+void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq)
+{
+    const uint64_t now = btl_ib_rc_now_us();
+
+    for (btl_ib_rc_conn_t *conn = conns->closed, *next; conn != NULL; conn = next) {
+        next = conn->next_closed;
+        if (conn->draining && conn->cq == cq && (conn->last_wqe || now >= conn->drain_until)) {
+            release(conn);
+            free_unused(conn);
+        }
+    }
+}
+
+void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns)
+{
+    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        release(conn);
+    }
+}
+
+void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns)
+{
+    while (conns->closed != NULL) {
+        btl_ib_rc_conn_t *conn = conns->closed;
+        conns->closed = conn->next_closed;
+        free_conn(conn);
+    }
+    free(conns->slot);
+}
+
+/* ---- traffic ---- */
+
+static void report(btl_ib_rc_conn_t *conn)
+{
+    if (!conn->reporting) {
+        conn->reporting = true;
+        conn->next_reporting = conn->all->reporting;
+        conn->all->reporting = conn;
+    }
+}
+
+void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error)
+{
+    if (conn->rdma != NULL) {
+        btl_ib_rc_rdma_complete(conn->rdma, completed, error);
+    }
+    if (btl_ib_verbs_send_ring_complete(&conn->sq.ring, completed)) {
+        report(conn);
+    }
+}
+
+static btl_ib_event_t event_of(const btl_ib_rc_conn_t *conn, void *context)
+{
+    const btl_ib_rc_op_t *op = context;
+
+    if (conn->rdma == NULL) {
+        return (btl_ib_event_t){.type = BTL_IB_EVENT_SENT, .context = context};
+    }
+    return (btl_ib_event_t){.type = BTL_IB_EVENT_RDMA,
+                            .error = op->error,
+                            .from = BTL_IB_ADDR_UNKNOWN,
+                            .context = op->context};
+}
+
+int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max)
+{
+    int count = 0;
+
+    while (conns->reporting != NULL && count < max) {
+        btl_ib_rc_conn_t *conn = conns->reporting;
+        void *context = btl_ib_verbs_send_ring_next(&conn->sq.ring);
+        if (context != NULL) {
+            events[count++] = event_of(conn, context);
+            continue;
+        }
+        conns->reporting = conn->next_reporting;
+        conn->reporting = false;
+        btl_ib_rc_credit_update(&conn->credit); /* there may be room for it now */
+        free_unused(conn);
+    }
+    return count;
+}
+
+void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie)
+{
+    for (btl_ib_rc_conn_t *conn = conns->closed; conn != NULL; conn = conn->next_closed) {
+        if (conn->rdma != NULL && conn->peer_cookie == peer_cookie) {
+            btl_ib_verbs_send_ring_forget(&conn->sq.ring);
+        }
+    }
+}
+
+bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers)
+{
+    conn->held -= (uint32_t) buffers;
+    if (conn->stage == BTL_IB_RC_CLOSED) {
+        free_unused(conn);
+        return false;
+    }
+    return true;
+}

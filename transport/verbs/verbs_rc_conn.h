@@ -1,0 +1,277 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* RC connections, and their queue pairs. */
+
+#ifndef BTL_IB_VERBS_RC_CONN_H
+#define BTL_IB_VERBS_RC_CONN_H
+
+#include <stdint.h>
+
+#include "verbs_open.h"
+#include "verbs_cm_library.h"
+#include "verbs_rc_wire.h"
+#include "verbs_rc_queue.h"
+#include "verbs_rc_sq.h"
+#include "verbs_rc_eager.h"
+#include "verbs_rc_port.h"
+#include "verbs_rc_rdma.h"
+
+/* ---- connections ---- */
+
+/*
+ * RC connections: a queue pair with its buffers and rings, made when there is something to send or
+ * when the peer asks, and gone when it breaks. The next one of the same channel begins anew, with
+ * nothing of the last.
+ *
+ *      peer --- channel[0] --- connection  QP  <----------------------------->  QP
+ *           |                  send queue, receive buffers, credit word; on the first channel
+ *           |                  perhaps an eager ring
+ *           +-- channel[1]     (not connected)
+ *           +-- channel[BTL_IB_RC_RDMA_CHANNEL]   operations on memory, in both directions
+ *
+ *      memory of a connection:  credit line | eager ring | receive buffers | bounce buffers
+ *
+ * Stages, and who moves a connection from one to the next: verbs_rc_cm.h.
+ */
+
+enum { BTL_IB_RC_QP_BUCKETS = 1024 };
+
+struct btl_ib_rc_peer;
+
+typedef enum btl_ib_rc_stage {
+    BTL_IB_RC_RESOLVING, /* the peer's address, */
+    BTL_IB_RC_ROUTING,   /* the route to it */
+    BTL_IB_RC_ASKING,    /* our request is on its way */
+    BTL_IB_RC_ACCEPTED,  /* the peer's is; its first message opens the connection */
+    BTL_IB_RC_OPEN,
+    BTL_IB_RC_CLOSED, /* the queue pair is gone or going; what it held is being given back */
+} btl_ib_rc_stage_t;
+
+typedef struct btl_ib_rc_conn {
+    struct btl_ib_rc_conns *all;
+    struct btl_ib_rc_peer *peer; /* NULL once it is closed */
+    uint64_t peer_cookie;
+    uint8_t channel;
+    bool initiator; /* we asked, not the peer */
+    btl_ib_rc_stage_t stage;
+    uint64_t begun_at; /* us */
+    uint64_t opened_at;
+    uint64_t suspect_until; /* us; a send failed, perhaps because the port goes down; 0: none did */
+
+    struct rdma_cm_id *id;
+    bool answer_due; /* iWARP: until the peer has answered destroying the id would wait for that */
+    struct ibv_qp *qp;
+    btl_ib_rc_cq_t *cq;
+    uint32_t cq_entries; /* of it, that are ours */
+    uint8_t *memory;     /* of memory_size bytes */
+    size_t memory_size;
+    struct ibv_mr *mr;
+
+    btl_ib_rc_sq_t sq;
+    btl_ib_rc_credit_t credit;
+    btl_ib_rc_rx_t rx; /* count 0: shared buffers */
+    btl_ib_rc_eager_tx_t eager_tx;
+    btl_ib_rc_eager_t *eager; /* NULL: there is no ring */
+    btl_ib_rc_rdma_t *rdma;   /* NULL: it carries messages */
+    uint32_t held;            /* buffers handed up, not given back */
+    bool reporting;           /* in all->reporting */
+
+    bool draining;        /* closed; the queue pair goes when its shared buffers have come back, */
+    uint64_t drain_until; /* us; or then */
+    bool last_wqe;        /* the device takes no more shared buffers for it */
+
+    uint32_t slot;   /* in all->slot */
+    uint32_t number; /* of the queue pair, while it is in a bucket */
+    struct btl_ib_rc_conn *next_qp;
+    struct btl_ib_rc_conn *next_closed;
+    struct btl_ib_rc_conn *next_reporting;
+} btl_ib_rc_conn_t;
+
+typedef struct btl_ib_rc_slot {
+    btl_ib_rc_conn_t *conn;
+    uint32_t epoch;     /* counts its users */
+    uint32_t next_free; /* index + 1 */
+} btl_ib_rc_slot_t;
+
+/* All connections of a transport. */
+typedef struct btl_ib_rc_conns {
+    const btl_ib_rc_port_t *port;
+    const btl_ib_verbs_state_t *state;
+    const btl_ib_rc_address_t *self;
+    const btl_ib_rc_rxqs_t *rxqs;
+    btl_ib_rc_cqs_t *cqs;
+    btl_ib_rc_eagers_t *eagers;
+    btl_ib_rc_sqs_t sqs;
+    btl_ib_rc_slot_t *slot;
+    uint32_t slots;
+    uint32_t free_slot;                                /* index + 1, 0: none */
+    btl_ib_rc_conn_t *qp_bucket[BTL_IB_RC_QP_BUCKETS]; /* of those with shared buffers */
+    btl_ib_rc_conn_t *reporting;                       /* sends are over that make events */
+    btl_ib_rc_conn_t *owing;  /* its buffers are to be posted again with the next poll */
+    btl_ib_rc_conn_t *closed; /* somebody still holds a part of them, or there are events to make */
+    uint32_t attempts;        /* to connect */
+    uint32_t pending;         /* connections that are neither open nor closed */
+    uint32_t draining;
+    uint32_t suspected;
+} btl_ib_rc_conns_t;
+
+/* Set what they use; all else is zero already. */
+static inline void btl_ib_rc_conns_init(btl_ib_rc_conns_t *conns, const btl_ib_rc_port_t *port,
+                                        const btl_ib_verbs_state_t *state,
+                                        const btl_ib_rc_address_t *self,
+                                        const btl_ib_rc_rxqs_t *rxqs, btl_ib_rc_cqs_t *cqs,
+                                        btl_ib_rc_eagers_t *eagers)
+{
+    conns->port = port;
+    conns->state = state;
+    conns->self = self;
+    conns->rxqs = rxqs;
+    conns->cqs = cqs;
+    conns->eagers = eagers;
+}
+
+/* ---- life ---- */
+
+/* A connection to be made; `id` is that of the peer's request, NULL: we ask. NULL if memory is
+ * short. */
+btl_ib_rc_conn_t *btl_ib_rc_conn_new(btl_ib_rc_conns_t *conns, struct btl_ib_rc_peer *peer,
+                                     uint64_t peer_cookie, uint8_t channel, struct rdma_cm_id *id);
+
+/* Make its id. Returns 0 or an errno. */
+int btl_ib_rc_conn_create_id(btl_ib_rc_conn_t *conn, struct rdma_event_channel *events);
+
+/* The next step of connecting is taken. */
+static inline void btl_ib_rc_conn_set_stage(btl_ib_rc_conn_t *conn, btl_ib_rc_stage_t stage)
+{
+    conn->stage = stage;
+}
+
+/* Make its queue pair and buffers, all of them posted, once conn->id has a device. `peer` is for
+ * the log, and stays until it is closed. Returns 0 or a negative errno. */
+int btl_ib_rc_conn_equip(btl_ib_rc_conn_t *conn, const btl_ib_rc_address_t *peer);
+
+/* Fill in what a request or reply to `to` carries; `bytes` has BTL_IB_RC_PRIVATE_MAX. */
+struct rdma_conn_param btl_ib_rc_conn_offer(const btl_ib_rc_conn_t *conn, uint64_t to,
+                                            uint8_t *bytes);
+
+/* Take over what the peer said. */
+void btl_ib_rc_conn_join(btl_ib_rc_conn_t *conn, const btl_ib_rc_params_t *params);
+
+/* It can be sent on. */
+void btl_ib_rc_conn_open(btl_ib_rc_conn_t *conn);
+
+/* Post the first message of the initiator: empty, nobody else's business. Returns 0 or an errno. */
+int btl_ib_rc_conn_send_first(btl_ib_rc_conn_t *conn);
+
+/*
+ * Close it: the queue pair goes at once, or when the shared buffers that it took have come back.
+ * Then all sends are over; the memory stays while somebody holds a part of it. Only
+ * verbs_rc_peers.c calls this, with the peer's channel freed.
+ */
+void btl_ib_rc_conn_close(btl_ib_rc_conn_t *conn);
+
+/* The peer is to answer a request; it has. A connection that was closed meanwhile goes now. */
+static inline void btl_ib_rc_conn_expect_answer(btl_ib_rc_conn_t *conn)
+{
+    conn->answer_due = true;
+}
+
+void btl_ib_rc_conn_answered(btl_ib_rc_conn_t *conn);
+
+/* The device could not send for it. */
+void btl_ib_rc_conn_suspect(btl_ib_rc_conn_t *conn);
+
+/* The device takes no more shared buffers for a queue pair, which may be one of ours. */
+void btl_ib_rc_conns_last_wqe(btl_ib_rc_conns_t *conns, const struct ibv_qp *qp);
+
+/* A completion queue was read until it was empty: queue pairs that waited for that go. */
+void btl_ib_rc_conns_drained(btl_ib_rc_conns_t *conns, const btl_ib_rc_cq_t *cq);
+
+/* All are closed: the device touches no memory after release. Free frees all, whoever holds a
+ * part. */
+void btl_ib_rc_conns_release(btl_ib_rc_conns_t *conns);
+void btl_ib_rc_conns_free(btl_ib_rc_conns_t *conns);
+
+/* ---- traffic ---- */
+
+/* The connection that a completion is about, NULL if it is closed. */
+btl_ib_rc_conn_t *btl_ib_rc_conns_of(btl_ib_rc_conns_t *conns, const struct ibv_wc *wc);
+
+/* Send requests before that number are over; operations on memory with `error`. */
+void btl_ib_rc_conn_sent(btl_ib_rc_conn_t *conn, uint32_t completed, int error);
+
+/* Make events of sends and operations that are over. Returns how many. */
+int btl_ib_rc_conns_report(btl_ib_rc_conns_t *conns, btl_ib_event_t *events, int max);
+
+/* No event is made of operations with that peer, closed connections included. */
+void btl_ib_rc_conns_forget_rdma(btl_ib_rc_conns_t *conns, uint64_t peer_cookie);
+
+/* Buffers are handed up. */
+static inline void btl_ib_rc_conn_hold(btl_ib_rc_conn_t *conn, int buffers)
+{
+    conn->held += (uint32_t) buffers;
+}
+
+/* They are given back. Returns whether the connection is still there to post them. */
+bool btl_ib_rc_conn_unhold(btl_ib_rc_conn_t *conn, int buffers);
+
+/* Its buffers need not be posted before the next poll. Returns the one that was left till then
+ * before, if it is another: its time has come. NULL: none. */
+static inline btl_ib_rc_conn_t *btl_ib_rc_conn_owe(btl_ib_rc_conn_t *conn)
+{
+    btl_ib_rc_conn_t *before = conn->all->owing;
+
+    conn->all->owing = conn;
+    return before != conn ? before : NULL;
+}
+
+/* The one that was left till now, if any. */
+static inline btl_ib_rc_conn_t *btl_ib_rc_conns_pay(btl_ib_rc_conns_t *conns)
+{
+    btl_ib_rc_conn_t *conn = conns->owing;
+
+    conns->owing = NULL;
+    return conn;
+}
+
+/* ---- memory ---- */
+
+/* Bytes that are mapped for a connection, its buffers among them; that it has besides; and that one
+ * for operations on memory takes in all. */
+size_t btl_ib_rc_conn_mapped(const btl_ib_rc_eagers_t *eagers, uint8_t channel, uint32_t count,
+                             uint32_t size);
+uint64_t btl_ib_rc_conn_heap(uint32_t depth, uint32_t count);
+uint64_t btl_ib_rc_conn_rdma_bytes(uint32_t depth, uint32_t bounce_size);
+
+/* Bytes of the table by which so many are found. */
+uint64_t btl_ib_rc_conns_slots(uint64_t connections);
+
+/* ---- queue pairs ---- */
+
+/* The queue pair of an RC connection and its attributes: depths, inline size, retries, timers,
+ * traffic class, service level, MTU. */
+
+/* Set what is chosen before the peer's address is resolved (traffic class; who accepts takes over
+ * that of the request), and before the route to it is or its request accepted (ACK timeout; iWARP
+ * has TCP's). Returns 0 or an errno: then the defaults remain. */
+int btl_ib_rc_qp_set_traffic_class(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
+int btl_ib_rc_qp_set_ack_timeout(const btl_ib_rc_port_t *port, struct rdma_cm_id *id);
+
+/*
+ * rdma_connect() and rdma_accept(), and what is left to do when an event says that the peer has
+ * accepted. rdma_cm knows no service level, and no MTU but the route's: where one is asked for, or
+ * the peer's MTU (`theirs`, enum ibv_mtu, 0: not known) is less than the port's, the queue pair is
+ * taken through its states here, and is hidden from librdmacm until it is connected (then that
+ * event is RDMA_CM_EVENT_CONNECT_RESPONSE). Both ends come to one MTU. Return 0 or an errno.
+ */
+int btl_ib_rc_qp_connect(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                         struct rdma_conn_param *param);
+int btl_ib_rc_qp_accept(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                        struct rdma_conn_param *param);
+int btl_ib_rc_qp_establish(const btl_ib_rc_port_t *port, struct rdma_cm_id *id, uint8_t theirs,
+                           struct ibv_qp *qp);
+
+#endif

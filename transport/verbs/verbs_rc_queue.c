@@ -1,0 +1,464 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc_queue.h"
+
+#include "verbs_device.h"
+#include "verbs_rc_sq.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- completion queues ---- */
+
+enum { FIRST_ENTRIES = 4096 };
+
+int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, uint32_t first,
+                       int other_fd)
+{
+    cqs->port = port;
+    cqs->first = first != 0 ? first : FIRST_ENTRIES;
+    cqs->saved_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (cqs->saved_fd < 0) {
+        return btl_ib_verbs_failed(&port->verbs, "eventfd", errno);
+    }
+    const int others[] = {cqs->saved_fd, other_fd};
+    return btl_ib_verbs_comp_open(&cqs->comp, &port->verbs, others, 2);
+}
+
+void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs)
+{
+    while (cqs->count > 0) {
+        (void) ibv_destroy_cq(cqs->cq[--cqs->count].cq);
+    }
+    btl_ib_verbs_comp_close(&cqs->comp);
+    if (cqs->port != NULL && cqs->saved_fd >= 0) {
+        (void) close(cqs->saved_fd);
+    }
+}
+
+static btl_ib_rc_cq_t *create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
+{
+    const btl_ib_verbs_t *verbs = &cqs->port->verbs;
+    const uint64_t most = (uint64_t) verbs->device.max_cqe;
+    uint64_t size = (uint64_t) cqs->first << cqs->count;
+    btl_ib_rc_cq_t *cq = &cqs->cq[cqs->count];
+
+    entries += cqs->shared_entries;
+    size = size > most ? most : size;
+    size = size < entries ? entries : size;
+    if (cqs->count == BTL_IB_RC_CQ_MAX || size > most) {
+        (void) btl_ib_verbs_failed(verbs, "completion queues", ENOSPC);
+        return NULL;
+    }
+    cq->cq = ibv_create_cq(verbs->context, (int) size, NULL, cqs->comp.channel, 0);
+    if (cq->cq == NULL) {
+        (void) btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
+        return NULL;
+    }
+    cq->free = (uint32_t) size - cqs->shared_entries;
+    cq->leaving = 0;
+    cqs->count++;
+    return cq;
+}
+
+btl_ib_rc_cq_t *btl_ib_rc_cq_reserve(btl_ib_rc_cqs_t *cqs, uint32_t entries)
+{
+    uint32_t i = 0;
+
+    while (i < cqs->count && cqs->cq[i].free < entries) {
+        i++;
+    }
+    btl_ib_rc_cq_t *cq = i < cqs->count ? &cqs->cq[i] : create(cqs, entries);
+    if (cq != NULL) {
+        cq->free -= entries;
+    }
+    return cq;
+}
+
+void btl_ib_rc_cqs_save(btl_ib_rc_cqs_t *cqs, const struct ibv_wc *wc, int count)
+{
+    assert(cqs->saved_count == 0);
+    memcpy(cqs->saved, wc, (size_t) count * sizeof(*wc));
+    cqs->saved_first = 0;
+    cqs->saved_count = (uint32_t) count;
+}
+
+void btl_ib_rc_cqs_saved_done(btl_ib_rc_cqs_t *cqs, int count)
+{
+    uint64_t value;
+
+    cqs->saved_first += (uint32_t) count;
+    cqs->saved_count -= (uint32_t) count;
+    if (cqs->saved_count == 0) {
+        (void) !read(cqs->saved_fd, &value, sizeof(value));
+    }
+}
+
+int btl_ib_rc_cqs_arm(btl_ib_rc_cqs_t *cqs)
+{
+    const uint64_t one = 1;
+
+    (void) btl_ib_verbs_comp_read(&cqs->comp);
+    for (uint32_t i = 0; i < cqs->count; i++) {
+        if (ibv_req_notify_cq(cqs->cq[i].cq, 0) != 0) {
+            return -1;
+        }
+    }
+    for (uint32_t i = 0; i < cqs->count && cqs->saved_count == 0; i++) {
+        const int n = ibv_poll_cq(cqs->cq[i].cq, BTL_IB_RC_BATCH, cqs->saved);
+        cqs->saved_first = 0;
+        cqs->saved_count = n > 0 ? (uint32_t) n : 0;
+    }
+    if (cqs->saved_count > 0) {
+        (void) !write(cqs->saved_fd, &one, sizeof(one));
+    }
+    return cqs->comp.fd;
+}
+
+bool btl_ib_rc_cqs_has(const btl_ib_rc_cqs_t *cqs, const struct ibv_cq *cq)
+{
+    uint32_t i = 0;
+
+    while (i < cqs->count && cqs->cq[i].cq != cq) {
+        i++;
+    }
+    return i < cqs->count;
+}
+
+/* ---- receive queues ---- */
+
+enum { EMPTY = 1 }; /* the limit of a queue that does not grow: fewer than this are none */
+
+/* All are idle at first. */
+static void add_buffers(btl_ib_rc_rx_t *rx, uint32_t first, uint32_t count, uint8_t *memory,
+                        uint32_t key, uint64_t id)
+{
+    const uint32_t stride = btl_ib_rc_rx_stride(rx->size);
+
+    for (uint32_t i = 0; i < count; i++) {
+        btl_ib_verbs_rx_pool_add(&rx->pool, &rx->buffer[first + i], id + first + i,
+                                 memory + (size_t) i * stride, rx->size, key);
+    }
+}
+
+static int init_rx(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low)
+{
+    btl_ib_verbs_rx_pool_init(&rx->pool, owner, 0);
+    rx->buffer = calloc(count, sizeof(*rx->buffer));
+    rx->count = rx->buffer != NULL ? count : 0;
+    rx->size = size;
+    rx->low = low;
+    return rx->buffer != NULL ? 0 : -ENOMEM;
+}
+
+int btl_ib_rc_rx_make(btl_ib_rc_rx_t *rx, void *owner, uint32_t count, uint32_t size, uint32_t low,
+                      uint8_t *memory, uint32_t key, uint64_t id)
+{
+    const int error = init_rx(rx, owner, count, size, low);
+
+    if (error == 0) {
+        add_buffers(rx, 0, count, memory, key, id);
+    }
+    return error;
+}
+
+/* ---- posting ---- */
+
+/* `queue` counts; NULL: it is none that was asked for. */
+static int post(btl_ib_rc_rxq_t *queue, btl_ib_rc_rx_t *rx)
+{
+    const uint32_t idle = rx->pool.idle_count;
+
+    if (!btl_ib_rc_rx_is_low(rx)) {
+        return 0;
+    }
+    const int error = btl_ib_verbs_rx_pool_post(&rx->pool);
+    if (error != 0) {
+        return -error;
+    }
+    if (queue != NULL) {
+        queue->refills++;
+        queue->refilled += idle;
+    }
+    return (int) idle;
+}
+
+int btl_ib_rc_rxqs_post_own(btl_ib_rc_rxqs_t *rxqs, uint8_t channel, btl_ib_rc_rx_t *rx)
+{
+    return post(channel < rxqs->count ? &rxqs->queue[channel] : NULL, rx);
+}
+
+/* Have the device say when fewer than `limit` are posted, if it will not yet. Who cannot is not
+ * asked again. */
+static void arm(btl_ib_rc_rxq_t *queue)
+{
+    struct ibv_srq_attr attr = {.srq_limit = queue->limit};
+
+    if (queue->limit > 0 && !queue->armed && queue->rx.pool.posted >= queue->limit) {
+        queue->armed = ibv_modify_srq(queue->rx.pool.srq, &attr, IBV_SRQ_LIMIT) == 0;
+        queue->limit = queue->armed ? queue->limit : 0;
+    }
+}
+
+static void stop_growing(btl_ib_rc_rxq_t *queue)
+{
+    queue->full = true;
+    queue->limit = queue->limit > 0 ? EMPTY : 0;
+}
+
+int btl_ib_rc_rxqs_post_shared(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_rx_pool_t *pool)
+{
+    uint32_t i = 0;
+
+    while (&rxqs->queue[i].rx.pool != pool) {
+        i++;
+    }
+    const int posted = pool->srq != NULL ? post(&rxqs->queue[i], &rxqs->queue[i].rx) : 0;
+    if (posted > 0) {
+        arm(&rxqs->queue[i]);
+    }
+    return posted;
+}
+
+/* ---- shared queues ---- */
+
+/* Make `more` buffers and post all that are idle. The low watermark grows along, but is no lower
+ * than the limit: it is not reached because nobody posts. Returns 0 or a negative errno. */
+static int grow(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs, uint32_t more)
+{
+    const size_t bytes = (size_t) more * btl_ib_rc_rx_stride(queue->size);
+
+    if (queue->slabs == BTL_IB_RC_SLABS_MAX) {
+        return -ENOMEM;
+    }
+    void *memory = btl_ib_verbs_slab_alloc(verbs, bytes, 0, &queue->slab[queue->slabs].mr);
+    if (memory == NULL) {
+        return -ENOMEM;
+    }
+    queue->slab[queue->slabs].memory = memory;
+    add_buffers(&queue->rx, queue->made, more, memory, queue->slab[queue->slabs].mr->lkey,
+                btl_ib_rc_wr_id_shared(number));
+    queue->slabs++;
+    queue->made += more;
+    const uint32_t low = (uint32_t) ((uint64_t) queue->low * queue->made / queue->num);
+    queue->rx.low = btl_ib_verbs_min(low < queue->limit ? queue->limit : low, queue->made - 1);
+    const int error = btl_ib_verbs_rx_pool_post(&queue->rx.pool);
+    if (error != 0) {
+        return btl_ib_verbs_failed(verbs, "ibv_post_srq_recv", error);
+    }
+    if (queue->made == queue->num) {
+        stop_growing(queue);
+    }
+    arm(queue);
+    return 0;
+}
+
+static int open_shared(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_verbs_t *verbs,
+                       uint32_t init)
+{
+    btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = queue->num, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(verbs->pd, &attr);
+    int error;
+
+    if (srq == NULL) {
+        return btl_ib_verbs_failed(verbs, "ibv_create_srq", errno);
+    }
+    error = init_rx(&queue->rx, NULL, queue->num, queue->size, 0);
+    btl_ib_verbs_rx_pool_attach(&queue->rx.pool, NULL, srq);
+    error = error != 0 ? error : grow(queue, number, verbs, init);
+    if (error == 0 && !queue->full && !queue->armed) {
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: the device does not tell when queue %u runs low: it has "
+                         "all its buffers at once",
+                         verbs->base.name, number + 1);
+        error = grow(queue, number, verbs, queue->num - queue->made);
+    }
+    return error;
+}
+
+/* All buffers are taken, and there will not be more. */
+static void note_empty(btl_ib_rc_rxq_t *queue, uint32_t number, const btl_ib_verbs_t *verbs)
+{
+    if (queue->emptied++ == 0) {
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: queue %u, of all peers, had none of its %u buffers left: what comes "
+                         "then is refused (RNR) and sent again. More of them (num in "
+                         "btl_ib_receive_queues), or less on the way from each peer "
+                         "(max_pending_sends), would help",
+                         verbs->base.name, number + 1, queue->made);
+    }
+}
+
+int btl_ib_rc_rxqs_ran_low(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs,
+                           const struct ibv_srq *srq)
+{
+    uint32_t number = 0;
+
+    while (number < rxqs->count && rxqs->queue[number].rx.pool.srq != srq) {
+        number++;
+    }
+    btl_ib_rc_rxq_t *queue = &rxqs->queue[number];
+    if (number == rxqs->count || queue->limit == 0) {
+        return 0;
+    }
+    queue->armed = false;
+    if (queue->full) {
+        note_empty(queue, number, verbs);
+        return 0;
+    }
+    queue->doubled++;
+    const int error =
+        grow(queue, number, verbs, btl_ib_verbs_min(queue->made, queue->num - queue->made));
+    if (error == -ENOMEM) { /* what there is has to do */
+        stop_growing(queue);
+        return 0;
+    }
+    return error;
+}
+
+/* ---- all of them ---- */
+
+/* Buffers of a shared queue at first. */
+static uint32_t begins_with(const btl_ib_open_queue_t *wanted)
+{
+    return wanted->init > 0 && wanted->init < wanted->num && wanted->limit > 0 ? wanted->init
+                                                                               : wanted->num;
+}
+
+/* Size one queue. Returns 0 or -EINVAL. */
+static int plan(btl_ib_rc_rxqs_t *rxqs, uint32_t number, const btl_ib_rc_port_t *port,
+                const btl_ib_open_queue_t *wanted)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    const uint32_t limit =
+        (uint32_t) (wanted->shared ? verbs->device.max_srq_wr : verbs->device.max_qp_wr);
+    const uint64_t more = wanted->shared ? 0 : btl_ib_rc_rx_own(wanted) - wanted->num;
+    const uint64_t num = wanted->num + more;
+    const uint32_t low = wanted->low > 0 ? wanted->low : wanted->num / 2;
+
+    if (wanted->shared && port->iwarp) {
+        BTL_IB_VERBS_LOG(verbs, 1,
+                         "%s: queue %u is shared (S), and an iWARP connection ends when no buffer "
+                         "is left: only queues of each peer (P) are safe",
+                         verbs->base.name, number + 1);
+        return -EINVAL;
+    }
+    if (num > limit) {
+        BTL_IB_VERBS_LOG(verbs, 1, "%s: queue %u has %u buffers, the device takes %u",
+                         verbs->base.name, number + 1, wanted->num + wanted->reserve, limit);
+        return -EINVAL;
+    }
+    rxqs->queue[number] = (btl_ib_rc_rxq_t){
+        .size = wanted->size,
+        .num = (uint32_t) num,
+        .low = (uint32_t) (btl_ib_verbs_min(low, wanted->num - 1) + more),
+        .window = wanted->window > 0 ? wanted->window : low / 2,
+        .shared = wanted->shared,
+        .limit = begins_with(wanted) < wanted->num ? wanted->limit : EMPTY,
+    };
+    return 0;
+}
+
+int btl_ib_rc_rxqs_open(btl_ib_rc_rxqs_t *rxqs, const btl_ib_rc_port_t *port,
+                        const btl_ib_open_params_t *params)
+{
+    const btl_ib_open_queue_t only = {
+        .size = params->rx_size != 0 ? params->rx_size : port->verbs.base.attr.max_datagram,
+        .num = params->rx_depth,
+    };
+    const btl_ib_open_queue_t *wanted = params->queue_count > 0 ? params->queue : &only;
+    int error = 0;
+
+    rxqs->count = params->queue_count > 0 ? params->queue_count : 1;
+    for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
+        error = plan(rxqs, i, port, &wanted[i]);
+        rxqs->any_shared = rxqs->any_shared || rxqs->queue[i].shared;
+    }
+    for (uint32_t i = 0; i < rxqs->count && error == 0; i++) {
+        error =
+            rxqs->queue[i].shared ? open_shared(rxqs, i, &port->verbs, begins_with(&wanted[i])) : 0;
+    }
+    return error;
+}
+
+void btl_ib_rc_rxqs_stop(btl_ib_rc_rxqs_t *rxqs, const btl_ib_verbs_t *verbs)
+{
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        const btl_ib_rc_rxq_t *queue = &rxqs->queue[i];
+        btl_ib_verbs_rx_pool_t *pool = &rxqs->queue[i].rx.pool;
+        if (queue->refills > 0 || pool->srq != NULL) {
+            BTL_IB_VERBS_LOG(verbs, 10,
+                             "%s: queue %u (%s): %u buffers, posted again %" PRIu64 " by %" PRIu64
+                             " calls, doubled %u times, empty %" PRIu64 " times",
+                             verbs->base.name, i + 1, queue->shared ? "S" : "P",
+                             queue->shared ? queue->made : queue->num, queue->refilled,
+                             queue->refills, queue->doubled, queue->emptied);
+            rxqs->queue[i].refills = 0;
+            rxqs->queue[i].doubled = 0;
+        }
+        if (pool->srq != NULL) {
+            (void) ibv_destroy_srq(pool->srq);
+            btl_ib_verbs_rx_pool_attach(pool, NULL, NULL);
+        }
+    }
+}
+
+void btl_ib_rc_rxqs_free(btl_ib_rc_rxqs_t *rxqs)
+{
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        free(rxqs->queue[i].rx.buffer);
+        while (rxqs->queue[i].slabs > 0) {
+            const uint32_t last = --rxqs->queue[i].slabs;
+            btl_ib_verbs_slab_free(rxqs->queue[i].slab[last].memory, rxqs->queue[i].slab[last].mr);
+        }
+    }
+}
+
+uint64_t btl_ib_rc_rxqs_emptied(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].emptied;
+    }
+    return sum;
+}
+
+uint32_t btl_ib_rc_rxqs_shared(const btl_ib_rc_rxqs_t *rxqs)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < rxqs->count; i++) {
+        sum += rxqs->queue[i].shared ? rxqs->queue[i].num : 0;
+    }
+    return sum;
+}
+
+uint32_t btl_ib_rc_rxqs_depth(const btl_ib_rc_rxqs_t *rxqs, uint32_t size)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < rxqs->count && rxqs->queue[i].size < size) {
+        i++;
+    }
+    return rxqs->queue[i].shared ? rxqs->queue[i].num : UINT32_MAX;
+}
+
+bool btl_ib_rc_rxqs_has(const btl_ib_rc_rxqs_t *rxqs, const struct ibv_srq *srq)
+{
+    uint32_t i = 0;
+
+    while (i < rxqs->count && rxqs->queue[i].rx.pool.srq != srq) {
+        i++;
+    }
+    return i < rxqs->count;
+}

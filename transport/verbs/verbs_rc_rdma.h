@@ -1,0 +1,97 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * Operations on memory that a connection's device does: writes, reads and atomics. They have a
+ * channel of their own, so that bulk does not stand before messages.
+ *
+ * Each operation completes by itself, and all before it with it, as a queue pair works in order. A
+ * write over iWARP is not yet placed when it completes (RFC 5040, 5.5: that says only that the
+ * local memory is free again), nor is one to memory that the device may fill in any order. There a
+ * read of the peer's credit word follows ("flush"): when it is back the writes before it are
+ * placed. Reads and atomics are bounded by what the peer serves at once; where that is used up the
+ * flush comes as soon as another read is over, for all writes until then.
+ *
+ * Short operations need no registered memory: they are copied through a ring of bounce buffers,
+ * which is free again in the order of posting.
+ */
+
+#ifndef BTL_IB_VERBS_RC_RDMA_H
+#define BTL_IB_VERBS_RC_RDMA_H
+
+#include "verbs_rc_sq.h"
+
+/* An operation, or a flush. */
+typedef struct btl_ib_rc_op {
+    void *context;
+    bool reads; /* counts against what the peer serves at once */
+    int error;
+    uint32_t bounce;      /* its buffer: where it begins, */
+    uint32_t bounce_size; /* 0: none, */
+    uint32_t taken;       /* up to where the ring is free once it is over, */
+    void *sink;           /* where the bytes belong then, NULL: nowhere */
+} btl_ib_rc_op_t;
+
+typedef struct btl_ib_rc_rdma {
+    btl_ib_rc_sq_t *sq;
+    btl_ib_rc_credit_t *credit;
+    btl_ib_rc_op_t *op; /* beside the ring of sends */
+    uint8_t *bounce;
+    uint32_t bounce_bytes; /* of that ring: a power of two */
+    uint32_t lkey;
+    uint32_t taken; /* bytes of the bounce ring, in all */
+    uint32_t freed;
+    uint32_t reads;     /* under way */
+    uint32_t reads_max; /* 0: the peer serves none */
+    bool flushes;       /* a write is done when a read after it is */
+    bool unflushed;     /* there are some that no read follows */
+} btl_ib_rc_rdma_t;
+
+/* NULL if memory is short. */
+btl_ib_rc_rdma_t *btl_ib_rc_rdma_new(btl_ib_rc_sq_t *sq, btl_ib_rc_credit_t *credit,
+                                     uint32_t depth);
+void btl_ib_rc_rdma_free(btl_ib_rc_rdma_t *rdma);
+
+/* Bytes of a connection's ring of bounce buffers, so that there is room for 16 of `size` at least,
+ * and for atomics in any case. A power of two. */
+uint32_t btl_ib_rc_rdma_bounce_bytes(uint32_t size);
+
+static inline void btl_ib_rc_rdma_attach(btl_ib_rc_rdma_t *rdma, uint8_t *bounce, uint32_t bytes,
+                                         uint32_t lkey)
+{
+    rdma->bounce = bounce;
+    rdma->bounce_bytes = bytes;
+    rdma->lkey = lkey;
+}
+
+static inline void btl_ib_rc_rdma_join(btl_ib_rc_rdma_t *rdma, uint32_t reads_max, bool flushes)
+{
+    rdma->reads_max = reads_max;
+    rdma->flushes = flushes;
+}
+
+static inline bool btl_ib_rc_rdma_is_read(const btl_ib_rdma_work_t *work)
+{
+    return work->kind != BTL_IB_RDMA_WRITE;
+}
+
+/*
+ * Begin an operation. Returns 0, or a negative errno and nothing was begun: -EAGAIN (no room),
+ * -EOPNOTSUPP (the peer serves no reads), -EIO. If *broken is not 0 the connection is of no use any
+ * more: it is the errno.
+ */
+int btl_ib_rc_rdma_post(btl_ib_rc_rdma_t *rdma, const btl_ib_rdma_work_t *work, int *broken);
+
+/* Post a flush if writes wait for one and it may be read. Returns 0, or an errno: the connection is
+ * of no use any more. */
+int btl_ib_rc_rdma_flush(btl_ib_rc_rdma_t *rdma);
+
+/* Operations before that number are over, those that had not failed yet with `error` (0: done). */
+void btl_ib_rc_rdma_complete(btl_ib_rc_rdma_t *rdma, uint32_t completed, int error);
+
+/* That one failed by itself; the connection is about to be closed. */
+void btl_ib_rc_rdma_failed(btl_ib_rc_rdma_t *rdma, uint32_t number, enum ibv_wc_status status);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_rc_wire.h"
+
+#include "verbs_port.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- published address ---- */
+
+enum {
+    VERSION = 1,
+    KIND = 'R',
+    FAMILY_4 = 4,
+    FAMILY_6 = 6,
+};
+
+typedef struct wire {
+    uint8_t version;
+    uint8_t kind;
+    uint8_t family;
+    uint8_t mtu;
+    uint16_t port; /* in network order, as the IP address */
+    uint16_t zero;
+    uint8_t ip[16];
+    uint64_t cookie; /* big-endian */
+} wire_t;
+
+static_assert(sizeof(wire_t) == BTL_IB_RC_ADDRESS_BYTES, "as drawn");
+static_assert((int) BTL_IB_RC_ADDRESS_BYTES <= BTL_IB_ADDR_BYTES, "fits what is published");
+
+void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port)
+{
+    if (addr->any.sa_family == AF_INET) {
+        addr->v4.sin_port = port;
+    } else {
+        addr->v6.sin6_port = port;
+    }
+}
+
+const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    if (addr->any.sa_family == AF_INET) {
+        (void) inet_ntop(AF_INET, &addr->v4.sin_addr, ip, sizeof(ip));
+        snprintf(out, len, "%s:%u", ip, ntohs(addr->v4.sin_port));
+    } else if (addr->any.sa_family == AF_INET6) {
+        (void) inet_ntop(AF_INET6, &addr->v6.sin6_addr, ip, sizeof(ip));
+        snprintf(out, len, "[%s]:%u", ip, ntohs(addr->v6.sin6_port));
+    } else {
+        snprintf(out, len, "unknown");
+    }
+    return out;
+}
+
+void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out)
+{
+    const bool v4 = addr->any.sa_family == AF_INET;
+    wire_t wire = {
+        .version = VERSION,
+        .kind = KIND,
+        .family = v4 ? FAMILY_4 : FAMILY_6,
+        .mtu = addr->mtu,
+        .port = v4 ? addr->v4.sin_port : addr->v6.sin6_port,
+        .cookie = htobe64(addr->cookie),
+    };
+
+    if (v4) {
+        memcpy(wire.ip, &addr->v4.sin_addr, sizeof(addr->v4.sin_addr));
+    } else {
+        memcpy(wire.ip, &addr->v6.sin6_addr, sizeof(addr->v6.sin6_addr));
+    }
+    memcpy(out, &wire, sizeof(wire));
+}
+
+static bool usable_4(const struct sockaddr_in *v4)
+{
+    const uint32_t ip = ntohl(v4->sin_addr.s_addr);
+
+    return ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip) && v4->sin_port != 0;
+}
+
+static bool usable_6(const struct sockaddr_in6 *v6)
+{
+    return !IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) && !IN6_IS_ADDR_MULTICAST(&v6->sin6_addr)
+           && !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) && v6->sin6_port != 0;
+}
+
+/* There is one way only to write an address: what is in no field is zero. */
+static bool packs_to(const btl_ib_rc_address_t *addr, const uint8_t *bytes)
+{
+    uint8_t again[BTL_IB_RC_ADDRESS_BYTES];
+
+    btl_ib_rc_address_pack(addr, again);
+    return memcmp(again, bytes, sizeof(again)) == 0;
+}
+
+int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr)
+{
+    bool usable = false;
+    wire_t wire;
+
+    memset(addr, 0, sizeof(*addr));
+    if (len != sizeof(wire)) {
+        return -EINVAL;
+    }
+    memcpy(&wire, bytes, sizeof(wire));
+    addr->cookie = be64toh(wire.cookie);
+    addr->mtu = wire.mtu;
+    if (wire.family == FAMILY_4) {
+        addr->v4.sin_family = AF_INET;
+        addr->v4.sin_port = wire.port;
+        memcpy(&addr->v4.sin_addr, wire.ip, sizeof(addr->v4.sin_addr));
+        usable = usable_4(&addr->v4);
+    } else if (wire.family == FAMILY_6) {
+        addr->v6.sin6_family = AF_INET6;
+        addr->v6.sin6_port = wire.port;
+        memcpy(&addr->v6.sin6_addr, wire.ip, sizeof(addr->v6.sin6_addr));
+        usable = usable_6(&addr->v6);
+    }
+    return usable && addr->mtu <= BTL_IB_VERBS_MTU_MAX && packs_to(addr, bytes) ? 0 : -EINVAL;
+}
+
+bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len)
+{
+    btl_ib_rc_address_t addr;
+
+    if (btl_ib_rc_address_unpack(bytes, len, &addr) != 0) {
+        return false;
+    }
+    (void) btl_ib_rc_address_format(&addr, out, out_len);
+    return true;
+}
+
+/* ---- connection parameters ---- */
+
+enum { PARAMS_VERSION = 2 };
+
+static const uint8_t magic[4] = {'b', 't', 'l', 'i'};
+
+/* The beginning of both kinds. */
+typedef struct head {
+    uint8_t magic[4];
+    uint8_t version;
+    uint8_t value; /* channel, or reason */
+} head_t;
+
+typedef struct params_wire {
+    head_t head;
+    uint16_t zero;
+    uint64_t to;
+    uint64_t from;
+    uint32_t attempt;
+    uint32_t depth;
+    uint64_t word;
+    uint32_t word_key;
+    uint8_t reads;
+    uint8_t relaxed;
+    uint8_t mtu;
+    uint8_t zero_too;
+    uint32_t eager_key;
+    uint16_t eager_slots;
+    uint16_t eager_slot;
+} params_wire_t;
+
+static_assert(sizeof(params_wire_t) == BTL_IB_RC_PARAMS_BYTES && offsetof(params_wire_t, to) == 8
+                  && offsetof(params_wire_t, word_key) == 40
+                  && offsetof(params_wire_t, eager_key) == 48,
+              "as drawn");
+static_assert((int) BTL_IB_RC_PARAMS_BYTES <= (int) BTL_IB_RC_PRIVATE_MAX,
+              "fits the private data of a request");
+
+static head_t head_of(uint8_t value)
+{
+    head_t head = {.version = PARAMS_VERSION, .value = value};
+
+    memcpy(head.magic, magic, sizeof(magic));
+    return head;
+}
+
+static bool is_head(const head_t *head)
+{
+    return memcmp(head->magic, magic, sizeof(magic)) == 0 && head->version == PARAMS_VERSION;
+}
+
+void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out)
+{
+    const params_wire_t params_wire = {
+        .head = head_of(params->channel),
+        .to = htobe64(params->to),
+        .from = htobe64(params->from),
+        .attempt = htobe32(params->attempt),
+        .depth = htobe32(params->depth),
+        .word = htobe64(params->word),
+        .word_key = htobe32(params->word_key),
+        .reads = params->reads,
+        .relaxed = params->relaxed,
+        .mtu = params->mtu,
+        .eager_key = htobe32(params->eager_key),
+        .eager_slots = htobe16(params->eager_slots),
+        .eager_slot = htobe16(params->eager_slot),
+    };
+
+    memcpy(out, &params_wire, sizeof(params_wire));
+}
+
+int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *params)
+{
+    params_wire_t params_wire;
+
+    if (bytes == NULL || len < sizeof(params_wire)) {
+        return -EINVAL;
+    }
+    memcpy(&params_wire, bytes, sizeof(params_wire));
+    *params = (btl_ib_rc_params_t){
+        .channel = params_wire.head.value,
+        .to = be64toh(params_wire.to),
+        .from = be64toh(params_wire.from),
+        .attempt = be32toh(params_wire.attempt),
+        .depth = be32toh(params_wire.depth),
+        .word = be64toh(params_wire.word),
+        .word_key = be32toh(params_wire.word_key),
+        .reads = params_wire.reads,
+        .relaxed = params_wire.relaxed != 0,
+        .mtu = params_wire.mtu,
+        .eager_key = be32toh(params_wire.eager_key),
+        .eager_slots = be16toh(params_wire.eager_slots),
+        .eager_slot = be16toh(params_wire.eager_slot),
+    };
+    const uint16_t slots = params->eager_slots;
+    const uint16_t slot = params->eager_slot;
+    const bool ring = (slots & (slots - 1)) == 0 && slot > BTL_IB_RC_EAGER_TRAILER
+                      && slot <= BTL_IB_RC_EAGER_SLOT && slot % 8 == 0;
+    return is_head(&params_wire.head) && params->channel < BTL_IB_RC_CHANNELS
+                   && params_wire.relaxed <= 1 && (params_wire.zero | params_wire.zero_too) == 0
+                   && (slots == 0 || ring)
+               ? 0
+               : -EINVAL;
+}
+
+uint8_t btl_ib_rc_reject_pack(btl_ib_rc_reject_t reason, uint8_t *out)
+{
+    const head_t head = head_of((uint8_t) reason);
+
+    memcpy(out, &head, sizeof(head));
+    return sizeof(head);
+}
+
+btl_ib_rc_reject_t btl_ib_rc_reject_unpack(const void *bytes, size_t len)
+{
+    head_t head;
+
+    if (bytes == NULL || len < sizeof(head)) {
+        return 0;
+    }
+    memcpy(&head, bytes, sizeof(head));
+    return is_head(&head) && head.value >= BTL_IB_RC_CROSSING && head.value <= BTL_IB_RC_SHORTAGE
+               ? (btl_ib_rc_reject_t) head.value
+               : 0;
+}

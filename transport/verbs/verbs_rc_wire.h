@@ -1,0 +1,116 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* What RC transports tell each other: the published address, and the parameters of a connection. */
+
+#ifndef BTL_IB_VERBS_RC_WIRE_H
+#define BTL_IB_VERBS_RC_WIRE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* ---- published address ---- */
+
+/*
+ * The address that an RC transport publishes, 32 bytes:
+ *
+ *     0       1      2        3     4      6     8               24       32
+ *     | version kind | family | MTU | port | 0   | IP address     | cookie |
+ */
+
+enum {
+    BTL_IB_RC_ADDRESS_BYTES = 32,
+    BTL_IB_RC_ADDRESS_TEXT = 64,
+};
+
+typedef struct btl_ib_rc_addr {
+    union {
+        struct sockaddr any; /* family 0: not known */
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    };
+    /* Random, new with every open(): identifies the transport; who knows it has read the modex. */
+    uint64_t cookie;
+    uint8_t mtu; /* of the port: enum ibv_mtu; 0: not told */
+} btl_ib_rc_address_t;
+
+/* `port` is in network order. */
+void btl_ib_rc_address_set_port(btl_ib_rc_address_t *addr, uint16_t port);
+
+/* As text: "10.1.2.3:4567", "[fd00::1]:4567" or "unknown". Returns `out`. */
+const char *btl_ib_rc_address_format(const btl_ib_rc_address_t *addr, char *out, size_t len);
+
+void btl_ib_rc_address_pack(const btl_ib_rc_address_t *addr, uint8_t *out);
+
+/* Returns 0 or -EINVAL. */
+int btl_ib_rc_address_unpack(const void *bytes, size_t len, btl_ib_rc_address_t *addr);
+
+/* address_text() of btl_ib_transport_ops_t. */
+bool btl_ib_rc_address_text(const void *bytes, size_t len, char *out, size_t out_len);
+
+/* ---- connection parameters ---- */
+
+/*
+ * Connection parameters: what both ends of a connection tell each other in the private data of
+ * rdma_cm. 56 bytes of a request are what InfiniBand leaves to its user (IBTA 1.4, A11.3.2: 92 less
+ * the 36 of the IP header), so a reply has no more than that, either. All numbers are big-endian.
+ *
+ *      0       4         5         6        8     16     24        28      32     40         44
+ *      | magic | version | channel | zero   | to  | from | attempt | depth | word | word key |
+ *      44      45        46     48          52            54           56
+ *      | reads | relaxed | MTU, zero | eager key | eager slots | bytes of one |
+ *
+ *      0       4         5        6
+ *      | magic | version | reason |      of a rejection
+ */
+
+enum {
+    BTL_IB_RC_QUEUES_MAX = 16,                     /* as many as the engine has */
+    BTL_IB_RC_RDMA_CHANNEL = BTL_IB_RC_QUEUES_MAX, /* that of operations on memory */
+    BTL_IB_RC_CHANNELS = BTL_IB_RC_QUEUES_MAX + 1,
+    BTL_IB_RC_EAGER_TRAILER = 16,    /* bytes at the end of a slot of an eager ring */
+    BTL_IB_RC_EAGER_SLOT = 512,      /* bytes of one, at most */
+    BTL_IB_RC_EAGER_SLOTS = 1 << 15, /* of a ring, at most */
+    BTL_IB_RC_PRIVATE_MAX = 56,      /* bytes of private data that every fabric lets through */
+    BTL_IB_RC_PARAMS_BYTES = 56,
+};
+
+typedef struct btl_ib_rc_params {
+    uint8_t channel;
+    uint64_t to;      /* cookie of whom it is meant for */
+    uint64_t from;    /* cookie of the sender */
+    uint32_t attempt; /* how often the sender has asked anybody: its older requests are void */
+    uint32_t depth;   /* receive buffers posted for the connection; 0: a pool that all share */
+    uint64_t word;    /* where the sender's credit word is written to */
+    uint32_t word_key;
+    uint8_t reads;        /* reads and atomics of the other side that are served at once */
+    bool relaxed;         /* memory that the sender exposes is filled in any order */
+    uint8_t mtu;          /* that the sender wants at most: enum ibv_mtu */
+    uint32_t eager_key;   /* of a ring in the cache line behind the word */
+    uint16_t eager_slots; /* a power of two; 0: there is none */
+    uint16_t eager_slot;  /* bytes */
+} btl_ib_rc_params_t;
+
+/* Why a request was rejected. */
+typedef enum btl_ib_rc_reject {
+    BTL_IB_RC_CROSSING = 1, /* our own request is on its way, and goes before yours */
+    BTL_IB_RC_STALE,        /* a newer request of yours came before it */
+    BTL_IB_RC_NOT_OURS,     /* not meant for us, or not understood */
+    BTL_IB_RC_SHORTAGE,     /* no memory, or too many unknown peers */
+} btl_ib_rc_reject_t;
+
+/* Both write and read BTL_IB_RC_PRIVATE_MAX bytes; what is read may be longer, as some fabrics fill
+ * up. Unpack returns 0 or -EINVAL. */
+void btl_ib_rc_params_pack(const btl_ib_rc_params_t *params, uint8_t *out);
+int btl_ib_rc_params_unpack(const void *bytes, size_t len, btl_ib_rc_params_t *params);
+
+/* The private data of a rejection. Pack returns the length; unpack 0 if it is none of ours. */
+uint8_t btl_ib_rc_reject_pack(btl_ib_rc_reject_t reason, uint8_t *out);
+btl_ib_rc_reject_t btl_ib_rc_reject_unpack(const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,582 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/* Transport "verbs" over UD: devices, sending and polling. */
+
+#include "device_filter.h"
+#include "transport.h"
+#include "verbs.h"
+#include "verbs_device.h"
+#include "verbs_open.h"
+#include "verbs_ud_port.h"
+#include "verbs_ud_rail.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- devices ---- */
+
+/* Which ports of RDMA devices can be used for UD, and with which of their addresses. */
+
+static void turn_down(const btl_ib_search_t *search, const char *name, const char *why)
+{
+    btl_ib_devices_turn_down(&search->log, "verbs", name, why);
+}
+
+/* List a port once for each of its addresses. Returns 0 or -ENOMEM. */
+static int add_port(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                    struct ibv_context *context, const struct ibv_device_attr *attr, uint8_t port)
+{
+    btl_ib_verbs_gid_t *gids;
+    char text[sizeof(((btl_ib_device_t *) NULL)->name)];
+    struct ibv_port_attr port_attr;
+    int rc = 0;
+
+    btl_ib_verbs_device_text(ibv_get_device_name(context->device), attr->phys_port_cnt, port, text,
+                             sizeof(text));
+    if (ibv_query_port(context, port, &port_attr) != 0) {
+        turn_down(search, text, "its port cannot be queried");
+        return 0;
+    }
+    if (port_attr.state != IBV_PORT_ACTIVE) {
+        turn_down(search, text, ibv_port_state_str(port_attr.state));
+        btl_ib_verbs_diag(&search->log, BTL_IB_DIAG_PORT_DOWN, text,
+                          ibv_port_state_str(port_attr.state));
+        return 0;
+    }
+    const int count = btl_ib_verbs_gids(context, port, search->gid_index, &gids);
+    if (count <= 0) {
+        turn_down(search, text,
+                  count < 0                ? strerror(-count)
+                  : search->gid_index >= 0 ? "it has no GID at the place that btl_ib_gid_index says"
+                                           : "it has no GID");
+    }
+    for (int i = 0; i < count && rc == 0; i++) {
+        rc = btl_ib_verbs_list_append(list, "ud", context, port, attr, &port_attr, &gids[i]) != NULL
+                 ? 0
+                 : -ENOMEM;
+    }
+    free(gids);
+    return rc;
+}
+
+static int add_device(btl_ib_verbs_list_t *list, const btl_ib_search_t *search,
+                      struct ibv_device *device)
+{
+    const char *name = ibv_get_device_name(device);
+    struct ibv_device_attr attr;
+    int rc = 0;
+
+    if (device->transport_type != IBV_TRANSPORT_IB) {
+        turn_down(search, name, "it has no UD");
+        return 0;
+    }
+    struct ibv_context *context = ibv_open_device(device);
+    if (context == NULL || ibv_query_device(context, &attr) != 0) {
+        const int error = errno;
+        turn_down(search, name, strerror(error));
+        btl_ib_verbs_diag_open(&search->log, name, device->dev_name, error);
+        attr.phys_port_cnt = 0;
+    }
+    for (unsigned port = 1; port <= attr.phys_port_cnt && rc == 0; port++) {
+        rc = add_port(list, search, context, &attr, (uint8_t) port);
+    }
+    if (context != NULL) {
+        (void) ibv_close_device(context);
+    }
+    return rc;
+}
+
+/* No device was found. One that is known but without its file in /dev/infiniband is not in
+ * libibverbs' list. */
+static void tell_none(const btl_ib_search_t *search)
+{
+    btl_ib_verbs_diag_open(&search->log, "all", "", ENOENT);
+    turn_down(search, "", "/dev/infiniband lacks what is in /sys/class/infiniband");
+}
+
+/* devices() of btl_ib_transport_type_t: one for each active port and address, the best address of
+ * each port first. iWARP devices, which have no UD, are left out. */
+static int ud_devices(const btl_ib_search_t *search, btl_ib_device_t **list)
+{
+    btl_ib_verbs_list_t found = {.count = 0};
+    int count = 0;
+    int rc = 0;
+
+    *list = NULL;
+    if (!btl_ib_verbs_ready(search, false)) {
+        return 0;
+    }
+    struct ibv_device **all = ibv_get_device_list(&count);
+    const int error = errno;
+    if (count == 0) {
+        tell_none(search);
+    } else {
+        btl_ib_verbs_prepare_fork(search);
+    }
+    if (all == NULL) {
+        return error == ENOSYS ? 0 : -error; /* ENOSYS: the kernel knows nothing of RDMA */
+    }
+    for (int i = 0; i < count && rc == 0; i++) {
+        rc = add_device(&found, search, all[i]);
+    }
+    ibv_free_device_list(all);
+    if (rc != 0) {
+        btl_ib_verbs_devices_free(found.device, found.count);
+        return rc;
+    }
+    *list = found.device;
+    return found.count;
+}
+
+/* ---- sending ---- */
+
+/*
+ * The datagrams of a batch that leave by one queue pair are posted as one list: one doorbell. A
+ * request completes with all before it, so only each SIGNAL-th asks for a completion, or the last
+ * of a list that leaves more than half as many without.
+ */
+
+/* Datagrams to work requests. */
+
+enum { SIGNAL = 32 };
+
+static_assert((uint32_t) SIGNAL * 4 <= 128, "a fourth of the smallest send queue");
+
+static bool is_inline(const btl_ib_ud_t *ud, const btl_ib_tx_t *tx)
+{
+    return tx->size <= ud->port.verbs.base.attr.inline_size;
+}
+
+/* Make the work request of a datagram. */
+static void fill(btl_ib_ud_t *ud, btl_ib_ud_qp_t *qp, const btl_ib_tx_t *tx, uint32_t number,
+                 unsigned flags, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+    const btl_ib_ud_peer_t *peer = &ud->peers.peer[tx->to];
+    const struct ibv_mr *mr = tx->mem;
+
+    *sge = (struct ibv_sge){
+        .addr = (uintptr_t) tx->iov[0].iov_base,
+        .length = tx->size,
+        .lkey = mr != NULL ? mr->lkey : 0,
+    };
+    *wr = (struct ibv_send_wr){
+        .wr_id = btl_ib_ud_qp_send_id(&ud->qps, qp, number),
+        .next = wr + 1,
+        .sg_list = sge,
+        .num_sge = 1,
+        .opcode = IBV_WR_SEND,
+        .send_flags = flags | (is_inline(ud, tx) ? IBV_SEND_INLINE : 0u),
+        .wr.ud = {.ah = ud->peers.host[peer->host].ah,
+                  .remote_qpn = peer->qpn[btl_ib_ud_qp_of(tx->channel, peer->count)],
+                  .remote_qkey = peer->qkey},
+    };
+}
+
+/* Post datagrams for one queue pair. Returns how many it took, and in *error why not more. */
+static int post(btl_ib_ud_t *ud, uint32_t index, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_ud_qp_t *qp = &ud->qps.qp[index];
+    const uint32_t room = btl_ib_verbs_send_ring_room(&qp->ring);
+    const int count = (uint32_t) n < room ? n : (int) room;
+    uint32_t unsignaled = qp->ring.unsignaled;
+    struct ibv_send_wr *wr = ud->sending.wr;
+    struct ibv_send_wr *bad = NULL;
+
+    *error = EAGAIN;
+    if (count == 0 || qp->broken) {
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        const bool last = i + 1 == count;
+        unsignaled++;
+        const bool signaled = unsignaled >= SIGNAL || (last && unsignaled > SIGNAL / 2);
+        unsignaled = signaled ? 0 : unsignaled;
+        fill(ud, qp, &batch[i], qp->ring.posted + (uint32_t) i, signaled ? IBV_SEND_SIGNALED : 0u,
+             &wr[i], &ud->sending.sge[i]);
+    }
+    wr[count - 1].next = NULL;
+    const int rc = ibv_post_send(qp->qp, wr, &bad);
+    const int taken = rc == 0 ? count : bad != NULL ? (int) (bad - wr) : 0;
+    for (int i = 0; i < taken; i++) {
+        btl_ib_ud_peers_sent(&ud->peers, batch[i].to, index, qp->ring.posted);
+        btl_ib_verbs_send_ring_post(&qp->ring, is_inline(ud, &batch[i]) ? NULL : batch[i].context,
+                                    (wr[i].send_flags & IBV_SEND_SIGNALED) != 0);
+    }
+    *error = rc == 0 || rc == ENOMEM ? EAGAIN : rc;
+    return taken;
+}
+
+/* send() of btl_ib_transport_ops_t. */
+static int ud_send(btl_ib_transport_t *t, const btl_ib_tx_t *batch, int n, int *error)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+    int done = 0;
+
+    while (done < n) {
+        const uint32_t index = btl_ib_ud_qp_of(batch[done].channel, ud->qps.count);
+        int count = 0;
+        while (done + count < n && count < BTL_IB_UD_BATCH
+               && btl_ib_ud_qp_of(batch[done + count].channel, ud->qps.count) == index
+               && batch[done + count].size <= t->attr.max_datagram) {
+            count++;
+        }
+        if (count == 0) {
+            *error = EMSGSIZE;
+            return done;
+        }
+        if (ud->state.error != 0 || ud->state.down) {
+            *error = ENETDOWN;
+            return done;
+        }
+        const int taken = post(ud, index, batch + done, count, error);
+        done += taken;
+        if (taken < count) {
+            if (*error != EAGAIN) {
+                btl_ib_ud_qps_log_error(&ud->qps, strerror(*error));
+            }
+            return done;
+        }
+    }
+    return done;
+}
+
+/* ---- polling ---- */
+
+/* The device puts 40 bytes (a GRH, or nothing) before each datagram. */
+
+/* Completions to events, buffers back to the device, and sleeping until there is something to
+ * poll. */
+
+static void fail(btl_ib_ud_t *ud, const char *what, int error)
+{
+    btl_ib_ud_port_fail(&ud->port, &ud->state, what, error);
+}
+
+static void post_idle(btl_ib_ud_t *ud)
+{
+    const int error = btl_ib_ud_qps_post_idle(&ud->qps);
+
+    if (error != 0) {
+        fail(ud, "receive buffers cannot be posted", error);
+    }
+    ud->port.verbs.base.overflows = ud->qps.emptied;
+}
+
+/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
+static void ud_repost(btl_ib_transport_t *t, void *const *buffers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        btl_ib_verbs_rx_pool_put(buffers[i]);
+    }
+    post_idle(btl_ib_ud_of(t));
+}
+
+static void drop(btl_ib_ud_t *ud, btl_ib_verbs_rx_buffer_t *buffer, const char *why)
+{
+    ud->polling.rx_dropped++;
+    BTL_IB_VERBS_LOG(&ud->port.verbs, 10, "%s: datagram dropped: %s (%llu so far)",
+                     ud->port.verbs.base.name, why, (unsigned long long) ud->polling.rx_dropped);
+    btl_ib_verbs_rx_pool_put(buffer);
+}
+
+/* The next poll reads the events of the device: it may know more about a failure. */
+static void read_events_soon(btl_ib_ud_t *ud)
+{
+    ud->polling.polls = BTL_IB_UD_EVENTS_EVERY;
+}
+
+static void read_completion_events(btl_ib_ud_t *ud)
+{
+    ud->polling.polls = 0;
+    if (btl_ib_ud_port_events(&ud->port, &ud->state) && btl_ib_ud_peers_renew(&ud->peers)) {
+        btl_ib_verbs_state_up(&ud->state);
+    }
+}
+
+/* A receive completed. Returns how many events that makes. */
+static int received(btl_ib_ud_t *ud, const struct ibv_wc *wc, btl_ib_event_t *event)
+{
+    btl_ib_verbs_rx_buffer_t *buffer = (btl_ib_verbs_rx_buffer_t *) (uintptr_t) wc->wr_id;
+
+    btl_ib_verbs_rx_pool_taken(buffer->pool);
+    if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+        btl_ib_ud_qp_flushed(buffer);
+        read_events_soon(ud);
+        return 0;
+    }
+    if (wc->status != IBV_WC_SUCCESS || wc->byte_len <= BTL_IB_VERBS_GRH) {
+        drop(ud, buffer,
+             wc->status != IBV_WC_SUCCESS ? ibv_wc_status_str(wc->status) : "nothing in it");
+        return 0;
+    }
+    uint8_t *payload = btl_ib_verbs_rx_data(buffer) + BTL_IB_VERBS_GRH;
+    *event = (btl_ib_event_t){
+        .type = BTL_IB_EVENT_RECV,
+        .size = wc->byte_len - BTL_IB_VERBS_GRH,
+        .from = btl_ib_ud_peers_source(&ud->peers, wc, payload),
+        .data = payload,
+        .buffer = buffer,
+    };
+    return 1;
+}
+
+/* Are completions at hand? They are kept for the next poll. */
+static bool has_completions(btl_ib_ud_t *ud)
+{
+    btl_ib_ud_polling_t *polling = &ud->polling;
+
+    if (polling->wc_count > 0) {
+        return true;
+    }
+    const int n = ibv_poll_cq(ud->qps.cq, BTL_IB_UD_POLL, polling->wc);
+    if (n < 0) {
+        fail(ud, "ibv_poll_cq", EIO);
+    }
+    polling->wc_first = 0;
+    polling->wc_count = n > 0 ? (uint32_t) n : 0;
+    return polling->wc_count > 0;
+}
+
+/* Returns how many events there are. */
+static int take_completions(btl_ib_ud_t *ud, btl_ib_event_t *events, int max)
+{
+    btl_ib_ud_polling_t *polling = &ud->polling;
+    int n = 0;
+
+    while (n < max && polling->wc_count > 0) {
+        const struct ibv_wc *wc = &polling->wc[polling->wc_first++];
+        polling->wc_count--;
+        if (!btl_ib_ud_is_send(wc)) {
+            n += received(ud, wc, &events[n]);
+        } else if (!btl_ib_ud_qps_sent(&ud->qps, wc)) {
+            read_events_soon(ud);
+        }
+    }
+    return n;
+}
+
+/* The descriptor does not stay readable for what was polled meanwhile. */
+static void disarm(btl_ib_ud_t *ud)
+{
+    if (btl_ib_verbs_comp_read(&ud->comp)) {
+        ud->polling.armed = false;
+    }
+}
+
+/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
+static int ud_poll(btl_ib_transport_t *t, btl_ib_event_t *events, int max)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+    int n = 0;
+
+    if (++ud->polling.polls >= BTL_IB_UD_EVENTS_EVERY) {
+        read_completion_events(ud);
+    }
+    if (has_completions(ud)) {
+        if (ud->polling.armed) {
+            disarm(ud);
+        }
+        n = take_completions(ud, events, max);
+        post_idle(ud); /* of what was dropped */
+        btl_ib_ud_qps_grow_low(&ud->qps);
+        if (ud->peers.leaving != 0) {
+            btl_ib_ud_peers_clean(&ud->peers);
+        }
+    }
+    n += btl_ib_ud_qps_report(&ud->qps, events + n, max - n);
+    const int rc = ud->state.error == 0 ? btl_ib_ud_qps_repair(&ud->qps) : 0;
+    if (rc != 0) {
+        fail(ud, "a queue pair that failed cannot be used again", -rc);
+    }
+    if (btl_ib_verbs_state_changed(&ud->state)) {
+        n += btl_ib_verbs_state_report(&ud->state, events + n, max - n);
+    }
+    return n;
+}
+
+/* poll(), repost() and wait_fd() of btl_ib_transport_ops_t. */
+static int ud_wait_fd(btl_ib_transport_t *t)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+
+    disarm(ud);
+    read_completion_events(ud);
+    if (!ud->polling.armed && ibv_req_notify_cq(ud->qps.cq, 0) != 0) {
+        return -1;
+    }
+    ud->polling.armed = true;
+    /* What came before the queue was armed makes no event of the channel. */
+    return ud->state.error != 0 || has_completions(ud) ? -1 : ud->comp.fd;
+}
+
+/* ---- the transport ---- */
+
+/* Transport "verbs", wire UD: datagrams over unreliable queue pairs of one port. */
+
+/* The first bit of a Q_Key means "that of the queue pair, whatever was posted" (IBA 10.2.5). */
+enum { QKEY_MASK = 0x7fffffff };
+
+static uint32_t rx_depth(const btl_ib_transport_t *t, uint32_t size)
+{
+    const btl_ib_ud_t *ud = (const btl_ib_ud_t *) t;
+    uint32_t i = 0;
+
+    while (i + 1 < ud->qps.count && ud->qps.qp[i].size < size) {
+        i++;
+    }
+    return btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
+}
+
+static void stop(btl_ib_transport_t *t)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+
+    btl_ib_verbs_state_fail(&ud->state, ENODEV);
+    btl_ib_ud_qps_stop(&ud->qps);
+}
+
+static void close_ud(btl_ib_transport_t *t)
+{
+    btl_ib_ud_t *ud = btl_ib_ud_of(t);
+
+    stop(t);
+    btl_ib_ud_qps_free(&ud->qps);
+    btl_ib_verbs_comp_close(&ud->comp);
+    btl_ib_ud_peers_free(&ud->peers);
+    btl_ib_ud_port_close(&ud->port);
+    free(ud);
+}
+
+static int addr_add(btl_ib_transport_t *t, const void *bytes, size_t len, btl_ib_addr_t *addr)
+{
+    return btl_ib_ud_peers_add(&btl_ib_ud_of(t)->peers, bytes, len, addr);
+}
+
+static void addr_remove(btl_ib_transport_t *t, btl_ib_addr_t addr)
+{
+    btl_ib_ud_peers_remove(&btl_ib_ud_of(t)->peers, addr);
+}
+
+static const btl_ib_transport_ops_t ud_ops = {
+    .send = ud_send,
+    .poll = ud_poll,
+    .repost = ud_repost,
+    .addr_add = addr_add,
+    .addr_remove = addr_remove,
+    .address_text = btl_ib_ud_address_text,
+    .mem_register = btl_ib_verbs_mem_register,
+    .mem_deregister = btl_ib_verbs_mem_deregister,
+    .rx_depth = rx_depth,
+    .wait_fd = ud_wait_fd,
+    .stop = stop,
+    .close = close_ud,
+};
+
+static int query(const btl_ib_device_t *device, uint32_t mtu, btl_ib_transport_attr_t *attr)
+{
+    const btl_ib_verbs_device_t *handle = device->handle;
+
+    *attr = (btl_ib_transport_attr_t){
+        .max_datagram = btl_ib_verbs_mtu_bytes(btl_ib_verbs_mtu(handle->mtu, mtu)),
+        .max_iov = 1, /* all of it is in the engine's registered memory */
+        .max_batch = BTL_IB_UD_BATCH,
+        .bandwidth = device->bandwidth,
+        .registered_page = btl_ib_verbs_page(),
+        .knows_source = true,
+        .queue_max = handle->max_qp_wr,
+    };
+    return 0;
+}
+
+/* Write down what is published, and the depths as they came out. */
+static void publish(btl_ib_ud_t *ud)
+{
+    btl_ib_transport_attr_t *attr = &ud->port.verbs.base.attr;
+    btl_ib_ud_address_t address = {
+        .gid = ud->port.gid.gid,
+        .qkey = ud->qps.qkey,
+        .pkey = ud->port.pkey,
+        .lid = btl_ib_verbs_ethernet(&ud->port.verbs) ? 0 : ud->port.verbs.port_attr.lid,
+        .mtu = ud->port.verbs.mtu,
+        .count = (uint8_t) ud->qps.count,
+    };
+
+    attr->inline_size = ud->qps.inline_size;
+    for (uint32_t i = 0; i < ud->qps.count; i++) {
+        address.qpn[i] = ud->qps.qp[i].qp->qp_num;
+        attr->tx_depth += ud->qps.qp[i].tx_depth;
+        attr->rx_depth += btl_ib_ud_qp_rx_depth(&ud->qps.qp[i]);
+    }
+    ud->port.verbs.base.address_len = btl_ib_ud_address_pack(&address, ud->port.verbs.base.address);
+}
+
+static int open_parts(btl_ib_ud_t *ud, const btl_ib_device_t *device,
+                      const btl_ib_open_params_t *params)
+{
+    btl_ib_verbs_t *verbs = &ud->port.verbs;
+    uint32_t qkey;
+    int rc = btl_ib_ud_port_open(&ud->port, device, params);
+
+    rc = rc != 0 ? rc : query(device, params->mtu, &verbs->base.attr);
+    if (rc != 0) {
+        return rc;
+    }
+    if (getrandom(&qkey, sizeof(qkey), 0) != sizeof(qkey)) {
+        return btl_ib_verbs_failed(verbs, "getrandom", errno);
+    }
+    rc = btl_ib_verbs_comp_open(&ud->comp, verbs, &verbs->context->async_fd, 1);
+    if (rc != 0) {
+        return rc;
+    }
+    return btl_ib_ud_qps_open(&ud->qps, &ud->port, &ud->state, params, qkey & QKEY_MASK,
+                              ud->comp.channel);
+}
+
+static void footprint_ud(const btl_ib_open_params_t *open, const btl_ib_transport_attr_t *attr,
+                         uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, sizeof(btl_ib_ud_t), 0, "transport");
+    btl_ib_ud_qps_footprint(open, attr, peers, footprint);
+    btl_ib_ud_peers_footprint(peers, footprint);
+}
+
+static int open_ud(const btl_ib_device_t *device, const btl_ib_open_params_t *params,
+                   btl_ib_transport_t **out)
+{
+    btl_ib_ud_t *ud = calloc(1, sizeof(*ud));
+
+    if (ud == NULL) {
+        return -ENOMEM;
+    }
+    btl_ib_verbs_init(&ud->port.verbs, &ud_ops, &params->log, device->provider, device->name);
+    btl_ib_ud_peers_init(&ud->peers, &ud->port, &ud->qps);
+    const int rc = open_parts(ud, device, params);
+    if (rc != 0) {
+        close_ud(&ud->port.verbs.base);
+        return rc;
+    }
+    ud->port.verbs.base.attr.queue_buffers = params->queue_count <= BTL_IB_UD_QPS_MAX;
+    publish(ud);
+    *out = &ud->port.verbs.base;
+    return 0;
+}
+
+const btl_ib_transport_type_t btl_ib_verbs_ud_type = {
+    .name = "verbs",
+    .wire = "ud",
+    .default_queues = "P,256,256,128,32:S,65536,1024,512,64",
+    .devices = ud_devices,
+    .devices_free = btl_ib_verbs_devices_free,
+    .query = query,
+    .open = open_ud,
+    .footprint = footprint_ud,
+    .facts = btl_ib_verbs_facts,
+    .describe = btl_ib_verbs_describe,
+    .library = btl_ib_verbs_library,
+};

@@ -1,0 +1,483 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_ud_peers.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "addr_table.h"
+#include "verbs_device.h"
+
+enum {
+    HOP_LIMIT = 64,
+    GRH_SOURCE = 8, /* offset of the source's GID in a GRH */
+    GRH_SOURCE_4 =
+        20 + 12, /* of the source's IPv4 address: the IP header is in the last 20 bytes */
+};
+
+/* ---- hosts ---- */
+
+/* A multiplication that spreads all bits upwards (Knuth's multiplicative hashing). */
+static uint32_t mix(uint64_t x)
+{
+    return (uint32_t) (x * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static uint32_t gid_hash(const union ibv_gid *gid)
+{
+    uint64_t half[2];
+
+    memcpy(half, gid->raw, sizeof(half));
+    return mix(half[0] ^ (half[1] << 1 | half[1] >> 63));
+}
+
+/* A host is found by its LID where datagrams come without a GRH, else by its GID. */
+static uint32_t host_hash(const union ibv_gid *gid, uint16_t lid)
+{
+    return lid != 0 ? mix(lid) : gid_hash(gid);
+}
+
+static bool same_host(const btl_ib_ud_host_t *host, const union ibv_gid *gid, uint16_t lid)
+{
+    return host->lid == lid && (lid != 0 || memcmp(&host->gid, gid, sizeof(*gid)) == 0);
+}
+
+/* Index + 1, 0 if there is none. */
+static uint32_t host_find(const btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
+{
+    if (peers->host_room == 0) {
+        return 0;
+    }
+    uint32_t i = peers->host_bucket[host_hash(gid, lid) & (peers->host_room - 1)];
+    while (i != 0 && !same_host(&peers->host[i - 1], gid, lid)) {
+        i = peers->host[i - 1].next;
+    }
+    return i;
+}
+
+static void host_link(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_host_t *host = &peers->host[index];
+    uint32_t *first =
+        &peers->host_bucket[host_hash(&host->gid, host->lid) & (peers->host_room - 1)];
+
+    host->next = *first;
+    *first = index + 1;
+}
+
+static bool hosts_grow(btl_ib_ud_peers_t *peers)
+{
+    btl_ib_addr_table_t room = {
+        .count = peers->host_room, .entry = peers->host, .bucket = peers->host_bucket};
+
+    if (!btl_ib_addr_table_grow(&room, sizeof(*peers->host), sizeof(*peers->host_bucket))) {
+        return false;
+    }
+    peers->host_room = room.count;
+    peers->host = room.entry;
+    peers->host_bucket = room.bucket;
+    for (uint32_t i = 0; i < peers->hosts; i++) { /* none is free, or nobody would grow */
+        if (peers->host[i].users > 0) {
+            host_link(peers, i);
+        }
+    }
+    return true;
+}
+
+static int make_handle(const btl_ib_ud_port_t *port, btl_ib_ud_host_t *host)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    struct ibv_ah_attr attr = {
+        .dlid = host->lid,
+        .sl = port->service_level,
+        .port_num = verbs->port,
+    };
+
+    if (host->lid == 0) {
+        attr.is_global = 1;
+        attr.grh = (struct ibv_global_route){
+            .dgid = host->gid,
+            .sgid_index = (uint8_t) port->gid.index,
+            .hop_limit = HOP_LIMIT,
+            .traffic_class = port->traffic_class,
+        };
+    }
+    struct ibv_ah *ah = ibv_create_ah(verbs->pd, &attr);
+    if (ah != NULL) {
+        host->ah = ah;
+        host->own_index = port->gid.index;
+        return 0;
+    }
+    const int error = errno;
+    (void) btl_ib_verbs_failed(verbs, "ibv_create_ah", error);
+    if (error == ENOMEM) {
+        return -ENOMEM;
+    }
+    btl_ib_verbs_diag_gid(verbs, BTL_IB_DIAG_UNREACHABLE, &host->gid);
+    return -EHOSTUNREACH;
+}
+
+/* Is there room for one host more? It may move all. */
+static bool hosts_have_room(btl_ib_ud_peers_t *peers)
+{
+    return peers->host_free != 0 || peers->hosts < peers->host_room || hosts_grow(peers);
+}
+
+/* Put a host where there is room. Returns its index. */
+static uint32_t host_place(btl_ib_ud_peers_t *peers, const btl_ib_ud_host_t *host)
+{
+    const uint32_t index = peers->host_free != 0 ? peers->host_free - 1 : peers->hosts++;
+
+    if (peers->host_free != 0) {
+        peers->host_free = peers->host[index].next;
+    }
+    peers->host[index] = *host;
+    return index;
+}
+
+/* One user more of a host. Returns its index, or a negative errno. */
+static int64_t host_get(btl_ib_ud_peers_t *peers, const union ibv_gid *gid, uint16_t lid)
+{
+    uint32_t index = host_find(peers, gid, lid);
+    int rc;
+
+    if (index != 0) {
+        peers->host[index - 1].users++;
+        return index - 1;
+    }
+    if (!hosts_have_room(peers)) {
+        return -ENOMEM;
+    }
+    btl_ib_ud_host_t host = {.gid = *gid, .lid = lid, .users = 1};
+    if ((rc = make_handle(peers->port, &host)) != 0) {
+        return rc;
+    }
+    index = host_place(peers, &host);
+    host_link(peers, index);
+    return index;
+}
+
+/* Is a send on its way that has this handle? Devices may look at it until the send is over, and
+ * ibv_destroy_ah(3) waits for none. Numbers that are very old seem to be on their way again for a
+ * while, which does no harm. */
+static bool in_flight(const btl_ib_ud_qps_t *qps, const btl_ib_ud_host_t *host)
+{
+    for (uint32_t i = 0; i < qps->count; i++) {
+        const btl_ib_verbs_send_ring_t *ring = &qps->qp[i].ring;
+        if (qps->qp[i].qp != NULL
+            && host->last[i] - ring->completed < ring->posted - ring->completed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void btl_ib_ud_peers_clean(btl_ib_ud_peers_t *peers)
+{
+    for (uint32_t *link = &peers->leaving; *link != 0;) {
+        const uint32_t index = *link - 1;
+        btl_ib_ud_host_t *host = &peers->host[index];
+        if (in_flight(peers->qps, host)) {
+            link = &host->next;
+            continue;
+        }
+        *link = host->next;
+        (void) ibv_destroy_ah(host->ah);
+        host->ah = NULL;
+        host->next = peers->host_free;
+        peers->host_free = index + 1;
+    }
+}
+
+/* The old handle leaves, in the name of a host without users. */
+static bool host_renew(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    if (!hosts_have_room(peers)) {
+        return false;
+    }
+    btl_ib_ud_host_t before = peers->host[index];
+    if (make_handle(peers->port, &peers->host[index]) != 0) {
+        return false;
+    }
+    before.users = 0;
+    before.next = peers->leaving;
+    peers->leaving = host_place(peers, &before) + 1;
+    return true;
+}
+
+bool btl_ib_ud_peers_renew(btl_ib_ud_peers_t *peers)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < peers->hosts && all; i++) {
+        const btl_ib_ud_host_t *host = &peers->host[i];
+        if (host->users > 0 && host->lid == 0 && host->own_index != peers->port->gid.index) {
+            all = host_renew(peers, i);
+        }
+    }
+    btl_ib_ud_peers_clean(peers);
+    return all;
+}
+
+static void host_put(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_host_t *host = &peers->host[index];
+
+    if (--host->users > 0) {
+        return;
+    }
+    uint32_t *link = &peers->host_bucket[host_hash(&host->gid, host->lid) & (peers->host_room - 1)];
+    while (*link != index + 1) {
+        link = &peers->host[*link - 1].next;
+    }
+    *link = host->next;
+    host->next = peers->leaving;
+    peers->leaving = index + 1;
+    btl_ib_ud_peers_clean(peers);
+}
+
+/* ---- peers ---- */
+
+static uint32_t *bucket_of(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+{
+    return &peers->bucket[mix((uint64_t) host << 24 | qpn) & (peers->room * BTL_IB_UD_QPS_MAX - 1)];
+}
+
+/* A peer's place in a list is that of one of its queue pairs. */
+static uint32_t *next_of(btl_ib_ud_peers_t *peers, uint32_t place)
+{
+    return &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX].next[(place - 1) % BTL_IB_UD_QPS_MAX];
+}
+
+static bool fits(const btl_ib_ud_peers_t *peers, uint32_t place, uint32_t host, uint32_t qpn)
+{
+    const btl_ib_ud_peer_t *peer = &peers->peer[(place - 1) / BTL_IB_UD_QPS_MAX];
+
+    return peer->host == host && peer->qpn[(place - 1) % BTL_IB_UD_QPS_MAX] == qpn;
+}
+
+static btl_ib_addr_t find(const btl_ib_ud_peers_t *peers, uint32_t host, uint32_t qpn)
+{
+    uint32_t place = peers->room == 0 ? 0 : *bucket_of(peers, host, qpn);
+
+    while (place != 0 && !fits(peers, place, host, qpn)) {
+        place = *next_of((btl_ib_ud_peers_t *) peers, place);
+    }
+    return place == 0 ? BTL_IB_ADDR_UNKNOWN : (place - 1) / BTL_IB_UD_QPS_MAX;
+}
+
+static void peer_link(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+
+    for (uint32_t i = 0; i < peer->count; i++) {
+        uint32_t *first = bucket_of(peers, peer->host, peer->qpn[i]);
+        peer->next[i] = *first;
+        *first = index * BTL_IB_UD_QPS_MAX + i + 1;
+    }
+}
+
+static void peer_unlink(btl_ib_ud_peers_t *peers, uint32_t index)
+{
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+
+    for (uint32_t i = 0; i < peer->count; i++) {
+        uint32_t *link = bucket_of(peers, peer->host, peer->qpn[i]);
+        while (*link != index * BTL_IB_UD_QPS_MAX + i + 1) {
+            link = next_of(peers, *link);
+        }
+        *link = peer->next[i];
+    }
+}
+
+static bool peers_grow(btl_ib_ud_peers_t *peers)
+{
+    btl_ib_addr_table_t room = {
+        .count = peers->room, .entry = peers->peer, .bucket = peers->bucket};
+
+    if (!btl_ib_addr_table_grow(&room, sizeof(*peers->peer),
+                                BTL_IB_UD_QPS_MAX * sizeof(*peers->bucket))) {
+        return false;
+    }
+    peers->room = room.count;
+    peers->peer = room.entry;
+    peers->bucket = room.bucket;
+    for (uint32_t i = 0; i < peers->count; i++) { /* all are in use, or nobody would grow */
+        peer_link(peers, i);
+    }
+    return true;
+}
+
+static uint32_t take(btl_ib_ud_peers_t *peers)
+{
+    if (peers->free == 0) {
+        return peers->count++;
+    }
+    const uint32_t index = peers->free - 1;
+    peers->free = peers->peer[index].next[0];
+    return index;
+}
+
+static int peer_add(btl_ib_ud_peers_t *peers, uint32_t host, const btl_ib_ud_address_t *address,
+                    btl_ib_addr_t *addr)
+{
+    if (peers->free == 0 && peers->count == peers->room && !peers_grow(peers)) {
+        return -ENOMEM;
+    }
+    const uint32_t index = take(peers);
+    btl_ib_ud_peer_t *peer = &peers->peer[index];
+    *peer = (btl_ib_ud_peer_t){
+        .host = host,
+        .users = 1,
+        .qkey = address->qkey,
+        .count = address->count,
+    };
+    memcpy(peer->qpn, address->qpn, sizeof(peer->qpn));
+    peer_link(peers, index);
+    *addr = index;
+    return 0;
+}
+
+/* The same process: the same queue pairs, known by the same key. */
+static bool same_peer(const btl_ib_ud_peer_t *peer, const btl_ib_ud_address_t *address)
+{
+    return peer->qkey == address->qkey && peer->count == address->count
+           && memcmp(peer->qpn, address->qpn, sizeof(peer->qpn)) == 0;
+}
+
+/* Within a subnet of InfiniBand the LID is enough, unless the port insists on a GRH. */
+static uint16_t lid_for(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
+{
+    const bool near = address->gid.global.subnet_prefix == port->gid.gid.global.subnet_prefix;
+
+    if (btl_ib_verbs_ethernet(&port->verbs) || !near
+        || port->verbs.port_attr.flags & IBV_QPF_GRH_REQUIRED) {
+        return 0;
+    }
+    return address->lid;
+}
+
+/* The same number, and at least one of the two a full member. */
+static bool same_partition(uint16_t a, uint16_t b)
+{
+    return (a & BTL_IB_UD_PKEY_NUMBER) == (b & BTL_IB_UD_PKEY_NUMBER)
+           && ((a | b) & BTL_IB_UD_PKEY_FULL) != 0;
+}
+
+/* Returns 0, or -EHOSTUNREACH after telling the user why. */
+static int check_reachable(const btl_ib_ud_port_t *port, const btl_ib_ud_address_t *address)
+{
+    if (!btl_ib_verbs_gid_reaches(&port->gid, &address->gid)) {
+        btl_ib_verbs_diag_gid(&port->verbs, BTL_IB_DIAG_SUBNET, &address->gid);
+        return -EHOSTUNREACH;
+    }
+    if (!same_partition(port->pkey, address->pkey)) {
+        BTL_IB_VERBS_LOG(&port->verbs, 1, "%s: a peer is in partition 0x%x, and we in 0x%x",
+                         port->verbs.base.name, address->pkey, port->pkey);
+        return -EHOSTUNREACH;
+    }
+    return 0;
+}
+
+int btl_ib_ud_peers_add(btl_ib_ud_peers_t *peers, const void *bytes, size_t len,
+                        btl_ib_addr_t *addr)
+{
+    btl_ib_ud_address_t address;
+    char text[INET6_ADDRSTRLEN];
+    int rc = btl_ib_ud_address_unpack(bytes, len, &address);
+
+    rc = rc != 0 ? rc : check_reachable(peers->port, &address);
+    if (rc != 0) {
+        return rc;
+    }
+    const int64_t host = host_get(peers, &address.gid, lid_for(peers->port, &address));
+    if (host < 0) {
+        return (int) host;
+    }
+    btl_ib_verbs_check_mtu(&peers->port->verbs, address.mtu,
+                           btl_ib_verbs_gid_format(&address.gid, text, sizeof(text)));
+    const btl_ib_addr_t known = find(peers, (uint32_t) host, address.qpn[0]);
+    if (known != BTL_IB_ADDR_UNKNOWN && same_peer(&peers->peer[known], &address)) {
+        peers->peer[known].users++;
+        host_put(peers, (uint32_t) host);
+        *addr = known;
+        return 0;
+    }
+    rc = peer_add(peers, (uint32_t) host, &address, addr);
+    if (rc != 0) {
+        host_put(peers, (uint32_t) host);
+        return rc;
+    }
+    btl_ib_ud_qps_add_peer(peers->qps);
+    return 0;
+}
+
+void btl_ib_ud_peers_remove(btl_ib_ud_peers_t *peers, btl_ib_addr_t addr)
+{
+    btl_ib_ud_peer_t *peer = &peers->peer[addr];
+
+    if (--peer->users > 0) {
+        return;
+    }
+    peer_unlink(peers, (uint32_t) addr);
+    host_put(peers, peer->host);
+    peer->next[0] = peers->free;
+    peers->free = (uint32_t) addr + 1;
+    btl_ib_ud_qps_remove_peer(peers->qps);
+}
+
+/* RoCE v2 over IPv4 puts the IP header into the last 20 bytes of the 40 (IBA annex 17, A17.4.5.1).
+ * Which of the two came is known from our own address: both ends have the same. */
+static void source_gid(const btl_ib_ud_port_t *port, const uint8_t *payload, union ibv_gid *gid)
+{
+    const uint8_t *grh = payload - BTL_IB_VERBS_GRH;
+
+    if (port->gid.type == IBV_GID_TYPE_ROCE_V2 && btl_ib_verbs_gid_is_v4(&port->gid.gid)) {
+        *gid = port->gid.gid; /* ::ffff: */
+        memcpy(gid->raw + BTL_IB_VERBS_GID_IPV4, grh + GRH_SOURCE_4, 4);
+    } else {
+        memcpy(gid->raw, grh + GRH_SOURCE, sizeof(gid->raw));
+    }
+}
+
+btl_ib_addr_t btl_ib_ud_peers_source(const btl_ib_ud_peers_t *peers, const struct ibv_wc *wc,
+                                     const uint8_t *payload)
+{
+    const bool global = wc->wc_flags & IBV_WC_GRH;
+    union ibv_gid gid = {{0}};
+
+    if (global) {
+        source_gid(peers->port, payload, &gid);
+    } else if (wc->slid == 0) {
+        return BTL_IB_ADDR_UNKNOWN;
+    }
+    const uint32_t host = host_find(peers, &gid, global ? 0 : (uint16_t) wc->slid);
+    return host == 0 ? BTL_IB_ADDR_UNKNOWN : find(peers, host - 1, wc->src_qp);
+}
+
+void btl_ib_ud_peers_free(btl_ib_ud_peers_t *peers)
+{
+    for (uint32_t i = 0; i < peers->hosts; i++) {
+        if (peers->host[i].ah != NULL) {
+            (void) ibv_destroy_ah(peers->host[i].ah);
+        }
+    }
+    free(peers->host);
+    free(peers->host_bucket);
+    free(peers->peer);
+    free(peers->bucket);
+}
+
+void btl_ib_ud_peers_footprint(uint32_t peers, btl_ib_footprint_t *footprint)
+{
+    const uint64_t each = sizeof(btl_ib_ud_peer_t) + BTL_IB_UD_QPS_MAX * sizeof(uint32_t)
+                          + sizeof(btl_ib_ud_host_t) + sizeof(uint32_t);
+
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS,
+                         btl_ib_addr_table_places(peers) * each, 0, "addresses of peers");
+}

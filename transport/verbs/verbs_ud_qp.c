@@ -1,0 +1,473 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+#include "verbs_ud_qp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_device.h"
+
+enum {
+    TX_DEPTH = 256,
+    TX_DEPTH_MIN = 128,
+    LAZY_MAX = 32,
+    LAZY_SHARE = 8,   /* of a queue's depth that may lie idle */
+    HANDED_UP = 32,   /* buffers that handlers have at once: of one poll */
+    GROWN_MAX = 4096, /* buffers of a queue that grows with the number of peers */
+    RESTARTS_MAX = 64,
+};
+
+/* Buffers that were made together. */
+typedef struct btl_ib_ud_slab {
+    struct btl_ib_ud_slab *next;
+    void *memory;
+    struct ibv_mr *mr;
+    btl_ib_verbs_rx_buffer_t buffer[];
+} btl_ib_ud_slab_t;
+
+/* ---- sizes ---- */
+
+static void plan_depth(btl_ib_ud_qp_t *qp, uint32_t most)
+{
+    uint32_t lazy = btl_ib_verbs_min(LAZY_MAX, 1 + qp->depth / LAZY_SHARE);
+
+    qp->spare = lazy + btl_ib_verbs_min(lazy, HANDED_UP);
+    qp->depth_max = qp->depth;
+    if (qp->per_peer > 0 && qp->depth_max < GROWN_MAX) {
+        qp->depth_max = GROWN_MAX;
+    }
+    qp->depth_max = btl_ib_verbs_min(qp->depth_max + qp->spare, most);
+    if (qp->depth + qp->spare > qp->depth_max) {
+        lazy = 1;
+        qp->spare = 1;
+        qp->depth = qp->depth_max > 1 ? qp->depth_max - 1 : 1;
+    }
+    btl_ib_verbs_rx_pool_init(&qp->rx, qp, lazy);
+}
+
+/* Choose which queue pair serves which receive queues, and its sizes. Queues beyond the last queue
+ * pair share it, and its buffers fit the largest of them. */
+static void plan(btl_ib_ud_qps_t *qps, const btl_ib_open_params_t *params, uint32_t max_size,
+                 uint32_t most)
+{
+    const uint32_t sends = params->tx_depth != 0 ? params->tx_depth : TX_DEPTH;
+
+    for (uint32_t i = 0; i < params->queue_count; i++) {
+        const btl_ib_open_queue_t *wanted = &params->queue[i];
+        btl_ib_ud_qp_t *qp = &qps->qp[btl_ib_ud_qp_of(i, BTL_IB_UD_QPS_MAX)];
+        qp->size = btl_ib_verbs_min(wanted->size, max_size);
+        qp->depth += wanted->num;
+        qp->per_peer += wanted->per_peer;
+        qp->first += wanted->init;
+        qp->low += wanted->init < wanted->num ? wanted->limit : 0;
+    }
+    qps->count = btl_ib_verbs_min(params->queue_count, BTL_IB_UD_QPS_MAX);
+    if (qps->count == 0) {
+        const uint32_t size = params->rx_size != 0 ? params->rx_size : max_size;
+        qps->count = 1;
+        qps->qp[0] = (btl_ib_ud_qp_t){.size = btl_ib_verbs_min(size, max_size),
+                                      .depth = params->rx_depth,
+                                      .first = params->rx_depth};
+    }
+    for (uint32_t i = 0; i < qps->count; i++) {
+        qps->qp[i].tx_depth = btl_ib_verbs_power_below(
+            btl_ib_verbs_min(most, sends < TX_DEPTH_MIN ? TX_DEPTH_MIN : sends));
+        plan_depth(&qps->qp[i], most);
+    }
+}
+
+/* Buffers that a queue pair begins with. */
+static uint32_t first_buffers(const btl_ib_ud_qp_t *qp)
+{
+    return btl_ib_verbs_min(qp->first, qp->depth) + qp->spare;
+}
+
+/* One peer more. Returns how many buffers are to be made for it. */
+static uint32_t expect_peer(btl_ib_ud_qp_t *qp)
+{
+    const uint32_t quarter = qp->made / 4; /* registering a piece costs more than memory */
+
+    qp->depth += qp->per_peer;
+    if (qp->per_peer == 0 || qp->depth + qp->spare <= qp->made) {
+        return 0;
+    }
+    return btl_ib_verbs_min(quarter > qp->per_peer ? quarter : qp->per_peer,
+                            qp->depth_max - qp->made);
+}
+
+/* ---- receive buffers ---- */
+
+/* Bytes from one buffer to the next. The GRH of each ends where a cache line begins, so that
+ * payloads are aligned. */
+static size_t stride_of(const btl_ib_ud_qp_t *qp)
+{
+    const size_t line = BTL_IB_VERBS_LINE;
+
+    return line + (qp->size + line - 1) / line * line;
+}
+
+/* Make and post buffers. Returns 0 or a negative errno. */
+static int make_buffers(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t count)
+{
+    const size_t line = BTL_IB_VERBS_LINE;
+    const size_t stride = stride_of(qp);
+    btl_ib_ud_slab_t *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->buffer[0]));
+
+    if (slab == NULL) {
+        return -ENOMEM;
+    }
+    slab->memory = btl_ib_verbs_slab_alloc(qps->verbs, stride * count, 0, &slab->mr);
+    if (slab->memory == NULL) {
+        free(slab);
+        return -ENOMEM;
+    }
+    slab->next = qp->slabs;
+    qp->slabs = slab;
+    qp->made += count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *payload = (uint8_t *) slab->memory + i * stride + line;
+        btl_ib_verbs_rx_pool_add(&qp->rx, &slab->buffer[i], (uintptr_t) &slab->buffer[i],
+                                 payload - BTL_IB_VERBS_GRH, qp->size + BTL_IB_VERBS_GRH,
+                                 slab->mr->lkey);
+    }
+    const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+    return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_post_recv", error);
+}
+
+uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp)
+{
+    const uint32_t buffers = qp->low > 0 ? qp->depth_max : qp->made;
+
+    return btl_ib_verbs_min(qp->depth, buffers - qp->spare);
+}
+
+/* Make `more` buffers, or as many as the queue pair takes. If memory is short the queue stays as it
+ * is from then on. */
+static void grow(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t more)
+{
+    more = btl_ib_verbs_min(more, qp->depth_max - qp->made);
+    if (more == 0 || make_buffers(qps, qp, more) != 0 || qp->made == qp->depth_max) {
+        qp->low = 0;
+    }
+}
+
+void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        const uint32_t more = expect_peer(&qps->qp[i]);
+        if (more > 0) {
+            grow(qps, &qps->qp[i], more);
+        }
+    }
+}
+
+void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        qps->qp[i].depth -= qps->qp[i].per_peer;
+    }
+}
+
+/* All buffers of a queue pair are with us. What came meanwhile was dropped, so that is told once.
+ */
+__attribute__((noinline)) static void note_empty(btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp)
+{
+    if (qps->emptied++ == 0) {
+        BTL_IB_VERBS_LOG(qps->verbs, 1,
+                         "%s: queue %u had none of its %u buffers left: what comes then is dropped "
+                         "and sent again. More of them (num in btl_ib_receive_queues), or less on "
+                         "the way from each peer (max_pending_sends, btl_ib_credit_init), would "
+                         "help",
+                         qps->verbs->base.name, (uint32_t) (qp - qps->qp) + 1, qp->made);
+    }
+}
+
+void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (qp->rx.posted < qp->low && !qp->flushed) {
+            if (qp->rx.posted == 0) {
+                note_empty(qps, qp);
+            }
+            grow(qps, qp, qp->made);
+        }
+    }
+}
+
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count && qps->state->error == 0; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        /* idle or handed up: the device has fewer than it was promised */
+        const bool few = qp->made - qp->rx.posted > qp->spare && qp->rx.idle_count > 0;
+        if ((few || qp->rx.idle_count >= qp->rx.lazy) && !qp->flushed) {
+            if (qp->rx.posted == 0) {
+                note_empty(qps, qp);
+            }
+            const int error = btl_ib_verbs_rx_pool_post(&qp->rx);
+            if (error != 0 && error != ENOMEM) {
+                return error;
+            }
+        }
+    }
+    return 0;
+}
+
+void btl_ib_ud_qp_flushed(btl_ib_verbs_rx_buffer_t *buffer)
+{
+    btl_ib_ud_qp_t *qp = buffer->pool->owner;
+
+    btl_ib_verbs_rx_pool_put(buffer);
+    qp->broken = true;
+    qp->flushed = true;
+}
+
+/* ---- opening ---- */
+
+static int set_state(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, struct ibv_qp_attr attr, int mask)
+{
+    const int error = ibv_modify_qp(qp->qp, &attr, mask | IBV_QP_STATE);
+
+    return error == 0 ? 0 : btl_ib_verbs_failed(qps->verbs, "ibv_modify_qp", error);
+}
+
+static int to_init(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .pkey_index = qps->port->pkey_index,
+        .port_num = qps->verbs->port,
+        .qkey = qps->qkey,
+    };
+
+    return set_state(qps, qp, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+}
+
+static int to_rts(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const int rc = set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR}, 0);
+
+    return rc != 0
+               ? rc
+               : set_state(qps, qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_SQ_PSN);
+}
+
+/* Devices differ in how much they send inline: ask for less until one agrees. */
+static int create_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
+{
+    struct ibv_qp_init_attr init;
+
+    for (uint32_t size = inline_wanted; qp->qp == NULL; size /= 2) {
+        init = (struct ibv_qp_init_attr){
+            .send_cq = qps->cq,
+            .recv_cq = qps->cq,
+            .cap = {.max_send_wr = qp->tx_depth,
+                    .max_recv_wr = qp->depth_max,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
+                    .max_inline_data = size},
+            .qp_type = IBV_QPT_UD,
+        };
+        qp->qp = ibv_create_qp(qps->verbs->pd, &init);
+        if (qp->qp == NULL && size == 0) {
+            return btl_ib_verbs_failed(qps->verbs, "ibv_create_qp", errno);
+        }
+    }
+    btl_ib_verbs_rx_pool_attach(&qp->rx, qp->qp, NULL);
+    qps->inline_size = btl_ib_verbs_min(qps->inline_size, init.cap.max_inline_data);
+    return 0;
+}
+
+static int open_qp(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp, uint32_t inline_wanted)
+{
+    int rc = create_qp(qps, qp, inline_wanted);
+
+    if (rc == 0) {
+        rc = btl_ib_verbs_send_ring_init(&qp->ring, qp->tx_depth) ? to_init(qps, qp) : -ENOMEM;
+    }
+    if (rc == 0) {
+        rc = make_buffers(qps, qp, first_buffers(qp));
+    }
+    return rc != 0 ? rc : to_rts(qps, qp);
+}
+
+int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
+                       const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
+                       uint32_t qkey, struct ibv_comp_channel *channel)
+{
+    const btl_ib_verbs_t *verbs = &port->verbs;
+    const uint32_t inline_wanted = btl_ib_verbs_inline_wanted(params);
+    uint32_t entries = 0;
+    int rc = 0;
+
+    *qps = (btl_ib_ud_qps_t){
+        .port = port, .verbs = verbs, .state = state, .qkey = qkey, .inline_size = inline_wanted};
+    plan(qps, params, verbs->base.attr.max_datagram, (uint32_t) verbs->device.max_qp_wr);
+    for (uint32_t i = 0; i < qps->count; i++) {
+        entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
+    }
+    entries = entries < params->cq_depth ? params->cq_depth : entries;
+    entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
+    qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
+    if (qps->cq == NULL) {
+        return btl_ib_verbs_failed(verbs, "ibv_create_cq", errno);
+    }
+    for (uint32_t i = 0; i < qps->count && rc == 0; i++) {
+        rc = open_qp(qps, &qps->qp[i], inline_wanted);
+    }
+    return rc;
+}
+
+void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
+                             const btl_ib_transport_attr_t *attr, uint32_t peers,
+                             btl_ib_footprint_t *footprint)
+{
+    btl_ib_ud_qps_t qps = {.count = 0};
+    uint64_t requests = 0;
+
+    plan(&qps, params, attr->max_datagram, attr->queue_max > 0 ? attr->queue_max : INT32_MAX);
+    for (uint32_t i = 0; i < qps.count; i++) {
+        btl_ib_ud_qp_t *qp = &qps.qp[i];
+        const uint64_t each = stride_of(qp) + sizeof(btl_ib_verbs_rx_buffer_t);
+        qp->made = first_buffers(qp);
+        for (uint32_t n = 0; n < peers && qp->made < qp->depth_max; n++) {
+            qp->made += expect_peer(qp);
+        }
+        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->made * each,
+                             qp->depth_max * each, "queue %u: buffers of %u bytes", i + 1,
+                             qp->size);
+        btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_PROCESS, qp->tx_depth * sizeof(void *), 0,
+                             "queue %u: sends", i + 1);
+        requests += qp->tx_depth + qp->depth_max;
+    }
+    /* A request, and its completion. */
+    btl_ib_footprint_add(footprint, BTL_IB_FOOTPRINT_DEVICE, 2 * BTL_IB_VERBS_LINE * requests, 0,
+                         "queue pairs and completions");
+}
+
+void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count; i++) {
+        if (qps->qp[i].qp != NULL) {
+            (void) ibv_destroy_qp(qps->qp[i].qp);
+            qps->qp[i].qp = NULL;
+        }
+    }
+}
+
+void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        while (qp->slabs != NULL) {
+            btl_ib_ud_slab_t *slab = qp->slabs;
+            qp->slabs = slab->next;
+            btl_ib_verbs_slab_free(slab->memory, slab->mr);
+            free(slab);
+        }
+        btl_ib_verbs_send_ring_free(&qp->ring);
+    }
+    if (qps->cq != NULL) {
+        (void) ibv_destroy_cq(qps->cq);
+    }
+}
+
+/* ---- the end of sends ---- */
+
+void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text)
+{
+    if (!qps->error_logged) {
+        qps->error_logged = true;
+        BTL_IB_VERBS_LOG(qps->verbs, 1, "%s: a send failed: %s", qps->verbs->base.name, text);
+    }
+}
+
+bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc)
+{
+    btl_ib_ud_qp_t *qp = &qps->qp[(uint32_t) wc->wr_id >> 1];
+    const uint32_t completed = (uint32_t) (wc->wr_id >> 32) + 1;
+
+    if ((int32_t) (completed - qp->ring.completed) > 0) { /* else it is from before a restart */
+        (void) btl_ib_verbs_send_ring_complete(&qp->ring, completed);
+    }
+    if (wc->status == IBV_WC_SUCCESS) {
+        return true;
+    }
+    qp->broken = true;
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        char text[96];
+        snprintf(text, sizeof(text), "%s (vendor's code 0x%x)", ibv_wc_status_str(wc->status),
+                 wc->vendor_err);
+        btl_ib_ud_qps_log_error(qps, text);
+    }
+    return false;
+}
+
+int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < qps->count; i++) {
+        void *context;
+        while (n < max && (context = btl_ib_verbs_send_ring_next(&qps->qp[i].ring)) != NULL) {
+            events[n++] = (btl_ib_event_t){
+                .type = BTL_IB_EVENT_SENT, .from = BTL_IB_ADDR_UNKNOWN, .context = context};
+        }
+    }
+    return n;
+}
+
+/* Sends failed, and all are back: make the queue pair able to send again. */
+static int resume_sending(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
+
+    return set_state(qps, qp, attr, IBV_QP_CUR_STATE);
+}
+
+/* The whole queue pair failed, and all its buffers are back: reset it, and post them again. What
+ * was being sent is lost; its memory is free. */
+static int restart(btl_ib_ud_qps_t *qps, btl_ib_ud_qp_t *qp)
+{
+    const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+    int rc = ++qp->restarts <= RESTARTS_MAX ? set_state(qps, qp, reset, 0) : -EIO;
+
+    rc = rc != 0 ? rc : to_init(qps, qp);
+    if (rc != 0) {
+        return rc;
+    }
+    (void) btl_ib_verbs_send_ring_complete(&qp->ring, qp->ring.posted);
+    rc = -btl_ib_verbs_rx_pool_post(&qp->rx);
+    rc = rc != 0 ? rc : to_rts(qps, qp);
+    if (rc == 0) {
+        qp->flushed = false;
+        BTL_IB_VERBS_LOG(qps->verbs, 1,
+                         "%s: queue pair %u had failed and was made as new (%u of %d)",
+                         qps->verbs->base.name, qp->qp->qp_num, qp->restarts, RESTARTS_MAX);
+    }
+    return rc;
+}
+
+int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps)
+{
+    for (uint32_t i = 0; i < qps->count; i++) {
+        btl_ib_ud_qp_t *qp = &qps->qp[i];
+        if (!qp->broken
+            || (qp->flushed ? qp->rx.posted > 0 : qp->ring.completed != qp->ring.posted)) {
+            continue; /* it works, or the device is not done with it */
+        }
+        const int rc = qp->flushed ? restart(qps, qp) : resume_sending(qps, qp);
+        if (rc != 0) {
+            return rc;
+        }
+        qp->broken = false;
+        btl_ib_verbs_send_ring_restart(&qp->ring);
+    }
+    return 0;
+}

@@ -1,0 +1,130 @@
+/*
+ * Copyright (c) 2026 The btl_ib developers. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
+/*
+ * The queue pairs of a UD transport, with their receive buffers and send rings.
+ *
+ * Each receive queue has a queue pair of its own with buffers of its size, so that a burst of long
+ * datagrams leaves room for acknowledgements. A datagram for one of the peer's queues leaves by our
+ * queue pair of the same number: the device serves queue pairs in turns, so an acknowledgement does
+ * not wait for long datagrams that were posted before it. All share one completion queue.
+ */
+
+#ifndef BTL_IB_VERBS_UD_QP_H
+#define BTL_IB_VERBS_UD_QP_H
+
+#include "footprint.h"
+#include "verbs_ring.h"
+#include "verbs_ud_addr.h"
+#include "verbs_ud_port.h"
+
+enum { BTL_IB_VERBS_GRH = 40 }; /* bytes before the payload of each received datagram */
+
+typedef struct btl_ib_ud_qp {
+    struct ibv_qp *qp;
+
+    /* Receive buffers. `spare` of them are more than can be counted on. */
+    btl_ib_verbs_rx_pool_t rx;
+    uint32_t size; /* bytes of ours that a buffer holds */
+    uint32_t
+        depth; /* datagrams that are to arrive before anyone polls, once it has grown to that */
+    uint32_t depth_max; /* buffers that the queue pair takes, spare ones included */
+    uint32_t spare;     /* that wait to be posted again (rx.lazy), or that handlers have */
+    uint32_t first;     /* of `depth`, with which it begins */
+    uint32_t per_peer;  /* buffers that each peer adds to `depth` */
+    uint32_t low;       /* with fewer than this posted it grows; 0: it does not grow any more */
+    uint32_t made;      /* buffers */
+    struct btl_ib_ud_slab *slabs;
+
+    uint32_t tx_depth; /* a power of two */
+    btl_ib_verbs_send_ring_t ring;
+    bool broken;       /* a send failed: nothing is posted until the queue pair is repaired */
+    bool flushed;      /* the whole queue pair failed: receive buffers come back unused */
+    uint32_t restarts; /* how often it was reset after that */
+} btl_ib_ud_qp_t;
+
+typedef struct btl_ib_ud_qps {
+    const btl_ib_ud_port_t *port;
+    const btl_ib_verbs_t *verbs; /* its */
+    const btl_ib_verbs_state_t *state;
+    struct ibv_cq *cq;
+    uint32_t qkey;
+    uint32_t inline_size; /* that all queue pairs take */
+    uint32_t count;
+    bool error_logged; /* a send failed; the first is logged */
+    uint64_t emptied;  /* how often a queue pair was found without a buffer: it drops what comes */
+    btl_ib_ud_qp_t qp[BTL_IB_UD_QPS_MAX];
+} btl_ib_ud_qps_t;
+
+/* Make all queue pairs, able to send and receive, with their buffers posted; `channel` is that of
+ * completions. Returns 0 or a negative errno after logging why; free follows in either case. */
+int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
+                       const btl_ib_verbs_state_t *state, const btl_ib_open_params_t *params,
+                       uint32_t qkey, struct ibv_comp_channel *channel);
+
+/* Add what the queue pairs of an open with these parameters take. */
+void btl_ib_ud_qps_footprint(const btl_ib_open_params_t *params,
+                             const btl_ib_transport_attr_t *attr, uint32_t peers,
+                             btl_ib_footprint_t *footprint);
+
+/* The device touches no memory after stop. */
+void btl_ib_ud_qps_stop(btl_ib_ud_qps_t *qps);
+void btl_ib_ud_qps_free(btl_ib_ud_qps_t *qps);
+
+/* Which queue pair of `count` serves a channel? */
+static inline uint32_t btl_ib_ud_qp_of(uint32_t channel, uint32_t count)
+{
+    return channel < count ? channel : count - 1;
+}
+
+/* ---- receiving ---- */
+
+/* Datagrams that can arrive before anyone polls: qp->depth, unless there will never be so many
+ * buffers. */
+uint32_t btl_ib_ud_qp_rx_depth(const btl_ib_ud_qp_t *qp);
+
+/* A peer came or left: each may send some datagrams before it is granted more, so there are buffers
+ * for them. */
+void btl_ib_ud_qps_add_peer(btl_ib_ud_qps_t *qps);
+void btl_ib_ud_qps_remove_peer(btl_ib_ud_qps_t *qps);
+
+/* Queue pairs that began small and ran low get twice as many buffers. */
+void btl_ib_ud_qps_grow_low(btl_ib_ud_qps_t *qps);
+
+/* Post buffers where enough lie idle. Returns 0 or an errno. What a device does not take now it
+ * takes with the next. */
+int btl_ib_ud_qps_post_idle(btl_ib_ud_qps_t *qps);
+
+/* A buffer came back unused because the queue pair failed. */
+void btl_ib_ud_qp_flushed(btl_ib_verbs_rx_buffer_t *buffer);
+
+/* ---- sending ---- */
+
+/* The id of a send request; those of receives are pointers, hence even. */
+static inline uint64_t btl_ib_ud_qp_send_id(const btl_ib_ud_qps_t *qps, const btl_ib_ud_qp_t *qp,
+                                            uint32_t number)
+{
+    return (uint64_t) number << 32 | (uint64_t) (qp - qps->qp) << 1 | 1;
+}
+
+static inline bool btl_ib_ud_is_send(const struct ibv_wc *wc)
+{
+    return wc->wr_id & 1;
+}
+
+/* A completion of a send: that and all before it are over. Returns false if it failed. */
+bool btl_ib_ud_qps_sent(btl_ib_ud_qps_t *qps, const struct ibv_wc *wc);
+
+/* Make SENT events. Returns how many. */
+int btl_ib_ud_qps_report(btl_ib_ud_qps_t *qps, btl_ib_event_t *events, int max);
+
+/* Make queue pairs that failed usable again once the device is done with them. Returns 0, or a
+ * negative errno if one cannot be repaired. */
+int btl_ib_ud_qps_repair(btl_ib_ud_qps_t *qps);
+
+/* Log that a send failed, the first time. */
+void btl_ib_ud_qps_log_error(btl_ib_ud_qps_t *qps, const char *text);
+
+#endif

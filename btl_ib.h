@@ -32,7 +32,7 @@
 #include "btl_ib_connectivity.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_failed_procs.h"
-#include "btl_ib_log.h"
+#include "btl_ib_help.h"
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_params.h"
 #include "btl_ib_peer_report.h"
@@ -43,7 +43,6 @@
 #include "btl_ib_reopen.h"
 #include "btl_ib_stats.h"
 #include "btl_ib_trace_file.h"
-#include "btl_ib_verbose.h"
 
 /* Bytes beyond the limits that the user sets, in fragments and in reassembly: a PML header and a
  * registration handle of the largest size allowed. */
@@ -109,7 +108,7 @@ typedef struct btl_ib_component {
         bool begun; /* all processes of the job are expected */
     } expecting;
     bool mpi_threads; /* MPI_THREAD_MULTIPLE */
-    bool named; /* in the selection of BTLs: who asks for ib gets help texts */
+    bool named;       /* in the selection of BTLs: who asks for ib gets help texts */
     btl_ib_engine_t *engine;
     btl_ib_aead_t *aead;      /* the engine's, if btl_ib_auth needs one */
     btl_ib_modex_t *self;     /* what we published */
@@ -162,8 +161,8 @@ static inline int btl_ib_poll_engine(uint64_t now)
     int events = btl_ib_engine_progress(component->engine, now, component->params.poll_burst);
 
     while (OPAL_UNLIKELY(btl_ib_engine_behind(component->engine))) {
-        events += btl_ib_engine_progress(component->engine, btl_ib_now(),
-                                         component->params.poll_burst);
+        events +=
+            btl_ib_engine_progress(component->engine, btl_ib_now(), component->params.poll_burst);
     }
     btl_ib_poll_throttle_polled(&component->throttle, now, events > 0,
                                 btl_ib_engine_busy(component->engine));

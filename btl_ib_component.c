@@ -14,19 +14,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "btl_ib_device_footprint.h"
-#include "btl_ib_device_report.h"
+#include "btl_ib_memory_max.h"
+#include "btl_ib_open_devices.h"
 #include "btl_ib_endpoint.h"
 #include "btl_ib_file_name.h"
 #include "btl_ib_frag.h"
 #include "btl_ib_help.h"
 #include "btl_ib_modex.h"
-#include "btl_ib_open_devices.h"
 #include "btl_ib_param_values.h"
 #include "btl_ib_params_check.h"
-#include "btl_ib_params_engine.h"
+#include "btl_ib_params.h"
 #include "btl_ib_pvars.h"
-#include "btl_ib_stats_file.h"
+#include "btl_ib_stats.h"
 
 static int component_register(void);
 static int component_open(void);

@@ -18,8 +18,7 @@
 #include "btl_ib_modex.h"
 #include "btl_ib_osc.h"
 #include "btl_ib_params.h"
-#include "btl_ib_params_engine.h"
-#include "btl_ib_pin_probe.h"
+#include "btl_ib_registration_limit.h"
 
 /* us between two polls while a drain waits for the network */
 #define DRAIN_PAUSE 50

@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "btl_ib_endpoint.h"
-#include "btl_ib_loopback.h"
 #include "btl_ib_memory_handle.h"
 
 /* An operation under way. */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "btl_ib_help.h"
-#include "btl_ib_verbose.h"
 
 enum { FILE_MAX = 1 << 20 }; /* bytes */
 

@@ -11,8 +11,7 @@
 
 #include "btl_ib_engine.h"
 #include "btl_ib_help.h"
-#include "btl_ib_wanted_buffers.h"
-#include "btl_ib_wire_choice.h"
+#include "btl_ib_device_choice.h"
 
 /* ---- wishes ---- */
 
@@ -167,8 +166,7 @@ static bool plan_queues(const btl_ib_device_wishes_t *wishes, const btl_ib_trans
     } else if (0 != default_queues(wishes, type, plan)) {
         return turn_down(plan, "transport %s has no valid queues", type->name);
     }
-    plan->clamped =
-        btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
+    plan->clamped = btl_ib_queues_clamp(&plan->queues, max_datagram) > 0 && params->queues_by_user;
     return true;
 }
 
@@ -207,8 +205,8 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_
                 .relaxed = 0 == strcmp(params->ordering, "relaxed"),
             },
     };
-    const btl_ib_wanted_buffers_t wanted = btl_ib_wanted_buffers(
-        table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
+    const btl_ib_wanted_buffers_t wanted =
+        btl_ib_wanted_buffers(table, (uint32_t) params->rx_depth, (uint32_t) params->credit_init);
     open->rx_depth = wanted.rx_depth;
     open->rx_size = table->q[table->count - 1].size;
     open->queue_count = table->count;

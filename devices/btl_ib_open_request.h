@@ -10,7 +10,7 @@
 
 #include "btl_ib_device_table.h"
 #include "btl_ib_engine.h"
-#include "btl_ib_log.h"
+#include "btl_ib_help.h"
 #include "btl_ib_params.h"
 #include "btl_ib_queues.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "btl_ib_device_plan.h"
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 #include "net_interfaces.h"
 
 /* us between two looks: a look takes 0.1 to 1 ms, with libfabric more. */

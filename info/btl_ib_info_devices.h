@@ -8,8 +8,8 @@
 #ifndef BTL_IB_INFO_DEVICES_H
 #define BTL_IB_INFO_DEVICES_H
 
-#include "btl_ib_device_footprint.h"
-#include "btl_ib_info_out.h"
+#include "btl_ib_memory_max.h"
+#include "btl_ib_info_cli.h"
 
 /*
  * Print them. First devices are opened, and closed again, as a process of a job of `processes` (0:

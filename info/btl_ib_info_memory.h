@@ -8,9 +8,8 @@
 #ifndef BTL_IB_INFO_MEMORY_H
 #define BTL_IB_INFO_MEMORY_H
 
-#include "btl_ib_device_footprint.h"
-#include "btl_ib_info_args.h"
-#include "btl_ib_info_out.h"
+#include "btl_ib_memory_max.h"
+#include "btl_ib_info_cli.h"
 
 /* Print it. Returns the exit status: 1 if queues are wrong or nothing fits the budget, which is
  * said on stderr. */

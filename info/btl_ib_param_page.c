@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_param_help.h"
+#include "btl_ib_params.h"
 #include "btl_ib_param_table.h"
 
 enum { PARAMETERS_MAX = 256 };

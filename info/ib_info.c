@@ -13,11 +13,9 @@
 
 #include "aead.h"
 #include "btl_ib_frag.h"
-#include "btl_ib_info_args.h"
+#include "btl_ib_info_cli.h"
 #include "btl_ib_info_devices.h"
 #include "btl_ib_info_memory.h"
-#include "btl_ib_info_opal.h"
-#include "btl_ib_info_out.h"
 #include "btl_ib_params_check.h"
 #include "transport.h"
 

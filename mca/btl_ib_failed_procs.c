@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 
 #define FIRST_CAPACITY 16
 

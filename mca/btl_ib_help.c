@@ -3,18 +3,19 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* asprintf */
-#endif
-
 #include "btl_ib_help.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_verbose.h"
+/* ---- help texts ---- */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* asprintf */
+#endif
 
 /* As Open MPI frames its own. */
 #define FRAME "--------------------------------------------------------------------------\n"
@@ -66,4 +67,139 @@ void btl_ib_help_cannot_start(const char *cause, int error, const char *step)
 
     BTL_IB_VERBOSE(1, "cannot start: %s%s%s", cause, colon, what);
     BTL_IB_SHOW_HELP("cannot start", opal_process_info.nodename, cause, colon, what, step);
+}
+
+/* ---- log of transports and engine ---- */
+
+#define BTL_IB_LOG_LINES (1u << 31) /* lines are to be printed */
+
+static const char *const topics[BTL_IB_DIAGS] = {
+    [BTL_IB_DIAG_NO_LIBRARY] = "no library",       [BTL_IB_DIAG_NO_FILES] = "no device file",
+    [BTL_IB_DIAG_NO_PERMISSION] = "no permission", [BTL_IB_DIAG_PORT_DOWN] = "port not active",
+    [BTL_IB_DIAG_LOCKED_MEMORY] = "locked memory", [BTL_IB_DIAG_PARTITION] = "not in partition",
+    [BTL_IB_DIAG_PORT_ERROR] = "port error",       [BTL_IB_DIAG_IDENTITY] = "address lost",
+    [BTL_IB_DIAG_FATAL] = "device error",          [BTL_IB_DIAG_MIGRATED] = "path migrated",
+};
+
+/* Diagnostics about a peer. */
+static const char *const peer_topics[BTL_IB_DIAGS] = {
+    [BTL_IB_DIAG_UNREACHABLE] = "address unreachable",
+    [BTL_IB_DIAG_SUBNET] = "no common subnet",
+    [BTL_IB_DIAG_MTU] = "MTU differs",
+};
+
+static_assert(BTL_IB_DIAGS < 31, "each diagnostic has a bit beside BTL_IB_LOG_LINES");
+
+static void print_kept(btl_ib_log_state_t *state)
+{
+    const btl_ib_kept_line_t *line;
+
+    state->pending &= ~BTL_IB_LOG_LINES;
+    while ((line = btl_ib_kept_lines_take(&state->lines)) != NULL) {
+        BTL_IB_VERBOSE(line->level, "%s", line->text);
+    }
+    const uint32_t lost = btl_ib_kept_lines_take_lost(&state->lines);
+    if (lost > 0) {
+        BTL_IB_VERBOSE(1, "%u lines of the progress thread found no room", lost);
+    }
+}
+
+static void log_print(void *context, int level, const char *format, ...)
+{
+    btl_ib_log_state_t *state = context;
+    btl_ib_kept_line_t now, *line = &now;
+    va_list args;
+
+    if (!btl_ib_is_verbose(level)) {
+        return;
+    }
+    /* Open MPI's output is safe for several threads only if Open MPI knows of threads. */
+    const bool keep = *state->async && !opal_using_threads();
+    if (keep) {
+        state->pending |= BTL_IB_LOG_LINES;
+        line = btl_ib_kept_lines_add(&state->lines);
+    } else if (state->pending & BTL_IB_LOG_LINES) {
+        print_kept(state); /* they come first */
+    }
+    if (line == NULL) {
+        return;
+    }
+    line->level = level;
+    va_start(args, format);
+    vsnprintf(line->text, sizeof(line->text), format, args);
+    va_end(args);
+    if (!keep) {
+        BTL_IB_VERBOSE(level, "%s", line->text);
+    }
+}
+
+static void log_diagnostic(void *context, btl_ib_diagnostic_t what, const char *device,
+                           const char *detail)
+{
+    btl_ib_log_state_t *state = context;
+    btl_ib_pending_diagnostic_t *diagnostic = &state->diagnostic[what];
+
+    if (state->known & 1u << what || (BTL_IB_DIAG_PORT_DOWN == what && !state->ports_down)) {
+        return;
+    }
+    state->known |= 1u << what;
+    diagnostic->what = what;
+    diagnostic->of_peer = NULL != peer_topics[what];
+    snprintf(diagnostic->device, sizeof(diagnostic->device), "%s", device);
+    snprintf(diagnostic->detail, sizeof(diagnostic->detail), "%s", detail);
+    if (diagnostic->of_peer || *state->async) {
+        state->pending |= 1u << what;
+    } else {
+        btl_ib_log_show(diagnostic, "");
+    }
+}
+
+static void log_turned_down(void *context, const char *transport, const char *device,
+                            const char *reason)
+{
+    const btl_ib_log_state_t *state = context;
+
+    if (NULL != state->rejected) {
+        btl_ib_rejected_devices_add(state->rejected, transport, device, reason);
+    }
+}
+
+void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down)
+{
+    *state = (btl_ib_log_state_t){.async = async, .ports_down = ports_down};
+}
+
+btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state)
+{
+    return (btl_ib_log_t){
+        .print = log_print,
+        .diagnostic = log_diagnostic,
+        .turned_down = log_turned_down,
+        .context = state,
+    };
+}
+
+bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *diagnostic)
+{
+    if (state->pending & BTL_IB_LOG_LINES) {
+        print_kept(state);
+    }
+    if (0 == state->pending) {
+        return false;
+    }
+    *diagnostic = state->diagnostic[__builtin_ctz(state->pending)];
+    state->pending &= state->pending - 1;
+    return true;
+}
+
+void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *peer)
+{
+    /* The processes of a host share its devices; but with a peer others may have nothing to do. */
+    if (diagnostic->of_peer) {
+        btl_ib_show_help(peer_topics[diagnostic->what], opal_process_info.nodename,
+                         diagnostic->device, peer, diagnostic->detail);
+    } else {
+        BTL_IB_SHOW_HELP(topics[diagnostic->what], opal_process_info.nodename, diagnostic->device,
+                         diagnostic->detail);
+    }
 }

@@ -3,11 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * Help texts: what a user has to know at once, framed, on stderr. They are written in
- * help-btl-ib.txt, in Open MPI's format, and compiled into the component: Open MPI 6.0 reads no
- * files of texts, and before it a component that was moved or built elsewhere had to find its own.
- */
+/* What users are told: help texts, and lines of the log. */
 
 #ifndef BTL_IB_HELP_H
 #define BTL_IB_HELP_H
@@ -15,6 +11,17 @@
 #include <stdbool.h>
 
 #include "btl_ib_compat.h"
+#include "btl_ib_kept_lines.h"
+#include "btl_ib_rejected_devices.h"
+#include "transport.h"
+
+/* ---- help texts ---- */
+
+/*
+ * Help texts: what a user has to know at once, framed, on stderr. They are written in
+ * help-btl-ib.txt, in Open MPI's format, and compiled into the component: Open MPI 6.0 reads no
+ * files of texts, and before it a component that was moved or built elsewhere had to find its own.
+ */
 
 /*
  * Print the help text `topic` with the arguments filled in, which must be those that the text has
@@ -39,5 +46,73 @@ bool btl_ib_show_help(const char *topic, ...);
  * in lines of a help text. Printed by one process of a host.
  */
 void btl_ib_help_cannot_start(const char *cause, int error, const char *step);
+
+/* ---- log of transports and engine ---- */
+
+/*
+ * What engine and transports have to tell (btl_ib_log_t): verbose lines, help texts about devices,
+ * and the devices that were turned down while some were looked for.
+ *
+ * Each diagnostic is shown once. Those about a peer are kept until progress shows them, because
+ * only the caller knows whose address it is; so are those, and all lines, that come while the
+ * progress thread runs the engine, which may not print.
+ */
+
+/* One that is to be shown. */
+typedef struct btl_ib_pending_diagnostic {
+    btl_ib_diagnostic_t what;
+    bool of_peer; /* `detail` begins with a peer's address */
+    char device[64];
+    char detail[128];
+} btl_ib_pending_diagnostic_t;
+
+typedef struct btl_ib_log_state {
+    const bool *async; /* the progress thread runs the engine now */
+    bool ports_down;   /* show ports that are down: many machines have some without a cable */
+    uint32_t known;    /* bits: diagnostics that were shown or are pending */
+    uint32_t pending;  /* bits: those that are to be shown, and BTL_IB_LOG_LINES */
+    btl_ib_kept_lines_t lines; /* of the progress thread */
+    btl_ib_pending_diagnostic_t diagnostic[BTL_IB_DIAGS];
+    btl_ib_rejected_devices_t *rejected; /* devices that are turned down go here; or NULL */
+} btl_ib_log_state_t;
+
+void btl_ib_log_init(btl_ib_log_state_t *state, const bool *async, bool ports_down);
+
+/* The table for engine and transports, which `state` has to outlive. */
+btl_ib_log_t btl_ib_log_table(btl_ib_log_state_t *state);
+
+/* Collect the devices that are turned down from now on; NULL: no longer. */
+static inline void btl_ib_log_collect(btl_ib_log_state_t *state,
+                                      btl_ib_rejected_devices_t *rejected)
+{
+    state->rejected = rejected;
+}
+
+static inline bool btl_ib_log_pending(const btl_ib_log_state_t *state)
+{
+    return 0 != state->pending;
+}
+
+/* Print the lines that were kept, and name the next diagnostic that is to be shown. Returns whether
+ * there is one. */
+bool btl_ib_log_next(btl_ib_log_state_t *state, btl_ib_pending_diagnostic_t *diagnostic);
+
+/* Show it; `peer` says whose address it has, if it is about a peer. */
+void btl_ib_log_show(const btl_ib_pending_diagnostic_t *diagnostic, const char *peer);
+
+/* ---- verbose output ---- */
+
+/* Verbose output (--mca btl_base_verbose N): lines that begin with "btl:ib: ". */
+
+/* One fact: level 1 what was chosen and why, 10 what was rejected, 100 each datagram. The format
+ * must be a literal. */
+#define BTL_IB_VERBOSE(level, ...)                                                                 \
+    opal_output_verbose((level), opal_btl_base_framework.framework_output, "btl:ib: " __VA_ARGS__)
+
+/* Is that level shown? For what costs something to find out. */
+static inline bool btl_ib_is_verbose(int level)
+{
+    return opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= level;
+}
 
 #endif

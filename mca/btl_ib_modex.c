@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 
 static void set_ip(btl_ib_modex_rail_t *out, const btl_ib_device_t *device)
 {

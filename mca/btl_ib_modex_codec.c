@@ -6,7 +6,14 @@
 #include "btl_ib_modex_codec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what processes publish ---- */
+
+#define BTL_IB_MODEX_MAGIC 0x42744962u
 
 /* A place in a buffer. `full` and `bad` stick, so that they need be looked at only once, at the
  * end. */
@@ -321,4 +328,41 @@ uint32_t btl_ib_modex_version(const void *bytes)
     reader_t r = {.at = (const uint8_t *) bytes + 4, .left = 2, .bad = false};
 
     return (uint32_t) get_uint(&r, 2);
+}
+
+/* ---- hosts ---- */
+
+/* FNV-1a. Never 0, which is no answer. */
+static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
+{
+    const uint8_t *at = bytes;
+    uint64_t sum = seed ^ UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < size; ++i) {
+        sum = (sum ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+    return 0 != sum ? sum : 1;
+}
+
+btl_ib_host_t btl_ib_host(const char *boot_id, const char *network)
+{
+    btl_ib_host_t host = {.machine = 0, .network = 0};
+    struct stat namespace;
+    char text[64];
+    const int fd = open(boot_id, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text));
+
+    if (fd >= 0) {
+        (void) close(fd);
+    }
+    if (size <= 0) {
+        return host;
+    }
+    host.machine = hash(0, text, (size_t) size);
+    if (0 == stat(network, &namespace)) {
+        const uint64_t number[] = {namespace.st_dev, namespace.st_ino};
+
+        host.network = hash(host.machine, number, sizeof(number));
+    }
+    return host;
 }

@@ -3,6 +3,38 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#ifndef BTL_IB_MODEX_CODEC_H
+#define BTL_IB_MODEX_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "btl_ib_engine.h"
+
+/* ---- hosts ---- */
+
+/*
+ * What tells hosts apart. Addresses do not: bridges of containers have the same on each host. Names
+ * do not, nor what the runtime calls a node: containers of one machine may share its name and have
+ * networks of their own. No OPAL in here.
+ */
+
+/* Numbers that two processes share if, and but for one chance in 2^64 only if, they share what is
+ * named; 0: the system does not tell. */
+typedef struct btl_ib_host {
+    uint64_t machine; /* the running kernel */
+    uint64_t network; /* on it the network namespace: the same interfaces, loopback included */
+} btl_ib_host_t;
+
+/* Of this process. Both paths as in BTL_IB_HOST_BOOT_ID, BTL_IB_HOST_NETWORK; a test has others. */
+btl_ib_host_t btl_ib_host(const char *boot_id, const char *network);
+
+#define BTL_IB_HOST_BOOT_ID "/proc/sys/kernel/random/boot_id"
+#define BTL_IB_HOST_NETWORK "/proc/self/ns/net"
+
+/* ---- what processes publish ---- */
+
 /*
  * What a process publishes of itself through the runtime, as bytes. The reader trusts nothing: the
  * bytes come from another process, perhaps of another version or byte order. No OPAL in here, so
@@ -21,17 +53,6 @@
  *       limit
  */
 
-#ifndef BTL_IB_MODEX_CODEC_H
-#define BTL_IB_MODEX_CODEC_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "btl_ib_engine.h"
-#include "btl_ib_host_id.h"
-
-#define BTL_IB_MODEX_MAGIC   0x42744962u
 #define BTL_IB_MODEX_VERSION 4u
 /* The longest acknowledgement delay that a process may announce, us. */
 #define BTL_IB_MODEX_ACK_DELAY_MAX 1000000u

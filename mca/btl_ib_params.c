@@ -5,12 +5,36 @@
 
 #include "btl_ib_params.h"
 
+#include "btl_ib_compat.h"
+#include "btl_ib_param_values.h"
+
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_compat.h"
-#include "btl_ib_param_help.h"
-#include "btl_ib_param_values.h"
+/* ---- their descriptions ---- */
+
+void btl_ib_param_number_help(const btl_ib_param_number_t *number, char help[BTL_IB_PARAM_HELP_MAX])
+{
+    const btl_ib_value_unit_t unit = btl_ib_value_unit(number->unit);
+    const char *units = BTL_IB_VALUE_COUNT == unit   ? ""
+                        : BTL_IB_VALUE_BYTES == unit ? " or with k, M, G"
+                                                     : " or with us, ms, s, min";
+
+    snprintf(help, BTL_IB_PARAM_HELP_MAX,
+             "%s (%s%s, %" PRId64 " to %" PRId64 ", default: %" PRId64 ")", number->help,
+             number->unit, units, number->low, number->high, number->standard);
+}
+
+void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle, char help[BTL_IB_PARAM_HELP_MAX])
+{
+    snprintf(help, BTL_IB_PARAM_HELP_MAX, "%s (0 or 1, default: %d%s%s)", toggle->help,
+             toggle->standard, NULL != toggle->note ? ", " : "",
+             NULL != toggle->note ? toggle->note : "");
+}
+
+/* ---- values ---- */
 
 /* What Open MPI may use, and what a user may choose from by btl_ib_flags. */
 #define FLAGS                                                                                      \
@@ -241,4 +265,53 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
 void btl_ib_params_verify(btl_ib_params_t *params, mca_btl_base_module_t *limits)
 {
     params->registered = OPAL_SUCCESS == mca_btl_base_param_verify(limits) && params->registered;
+}
+
+/* ---- what the engine is told of them ---- */
+
+uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits)
+{
+    const size_t max = limits->btl_eager_limit > limits->btl_max_send_size
+                           ? limits->btl_eager_limit
+                           : limits->btl_max_send_size;
+
+    return (uint32_t) max + BTL_IB_HEADER_ROOM;
+}
+
+size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                                 const btl_ib_transport_attr_t *attr, bool by_device)
+{
+    const size_t most = by_device             ? BTL_IB_EAGER_BY_DEVICE
+                        : attr->gso_bytes > 0 ? BTL_IB_EAGER_BY_BURSTS
+                                              : BTL_IB_EAGER_BY_DATAGRAMS;
+
+    return params->eager_by_user ? limits->btl_eager_limit : most;
+}
+
+void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                          btl_ib_engine_config_t *config)
+{
+    btl_ib_engine_config_default(config);
+    config->guard = btl_ib_params_guard(params);
+    config->eager_max = btl_ib_params_message_max(limits);
+    config->ack_delay = (uint32_t) params->ack_delay;
+    config->rto_min = (uint32_t) params->rto_min;
+    config->rto_max = (uint32_t) params->rto_max;
+    config->rto_initial = (uint32_t) params->rto_initial;
+    config->silence_limit = (uint64_t) params->silence_limit * 1000000u;
+    config->connect_timeout = (uint64_t) params->connect_timeout * 1000000u;
+    config->down_limit = (uint64_t) params->down_limit * 1000000u;
+    config->depth_peer = (uint32_t) params->depth_peer;
+    config->depth_total = (uint32_t) params->depth_total;
+    config->depth_bytes = params->depth_bytes;
+    config->window_max = (uint32_t) params->window_max;
+    config->passive_max = (uint32_t) params->passive_max;
+    config->lookups_max = (uint32_t) params->lookups_max;
+    config->idle_after = (uint64_t) params->idle_ms * 1000u;
+    config->ops_max = (uint32_t) params->ops_max;
+    config->reassembly_max = (uint32_t) params->reassembly_max;
+    config->backlog_max = params->progress_thread_backlog;
+    config->credit_init = (uint32_t) params->credit_init;
+    config->credit_pool = (uint32_t) params->credit_pool;
+    (void) btl_ib_cc_parse(params->cc, &config->cc); /* it was checked */
 }

@@ -3,14 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Registers the MCA parameters of btl_ib_param_table.h with Open MPI. */
-
 #ifndef BTL_IB_PARAMS_H
 #define BTL_IB_PARAMS_H
 
 #include "btl_ib_compat.h"
+#include "btl_ib_engine.h"
 #include "btl_ib_guard.h"
 #include "btl_ib_param_table.h"
+
+/* ---- values ---- */
+
+/* Registers the MCA parameters of btl_ib_param_table.h with Open MPI. */
 
 /*
  * Register all parameters of `component`, those of a module's own fields included, whose defaults
@@ -28,5 +31,38 @@ bool btl_ib_params_by_user(const btl_ib_params_t *params, const char *name);
 
 /* What is to protect datagrams, as valid parameters say. */
 btl_ib_guard_kind_t btl_ib_params_guard(const btl_ib_params_t *params);
+
+/* ---- what the engine is told of them ---- */
+
+/* The engine's settings, as far as parameters decide them. */
+
+/* The longest message: what any limit lets through. ob1 sends no more than eager_limit with the
+ * question about a longer one, whatever rndv_eager_limit says. */
+uint32_t btl_ib_params_message_max(const mca_btl_base_module_t *limits);
+
+/* The eager limit of a device with `attr`, which moves memory by itself or not. */
+size_t btl_ib_params_eager_limit(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                                 const btl_ib_transport_attr_t *attr, bool by_device);
+
+/* Defaults, and what valid parameters say. */
+void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_module_t *limits,
+                          btl_ib_engine_config_t *config);
+
+/* ---- their descriptions ---- */
+
+/*
+ * The whole help text of a parameter whose range and default the table has as numbers: what
+ * ompi_info shows, and the manual page.
+ */
+
+#define BTL_IB_PARAM_HELP_MAX 512 /* bytes, with the end of the string */
+
+/* Of a number: the sentence, and in brackets its unit, what else may follow, range, default. */
+void btl_ib_param_number_help(const btl_ib_param_number_t *number,
+                              char help[BTL_IB_PARAM_HELP_MAX]);
+
+/* Of a switch: the sentence, and in brackets its values and its default. */
+void btl_ib_param_toggle_help(const btl_ib_param_toggle_t *toggle,
+                              char help[BTL_IB_PARAM_HELP_MAX]);
 
 #endif

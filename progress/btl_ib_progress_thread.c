@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 
 /* us between two runs of the engine, at least: a lost segment does not wait long, and the
  * application keeps its processor. */

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 
 /* Bytes of the smallest piece that a region is cut into because the device refuses: it refuses less
  * for other reasons. */

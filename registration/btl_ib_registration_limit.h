@@ -3,11 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * How much memory a process may keep registered with devices (btl_ib_max_pinned), in how many
- * regions (btl_ib_pin_max_regions), and how much it has. No OPAL in here, so that it can be tested
- * by itself. The functions that change the count are called with the component's lock held.
- */
+/* How much memory a process may register: a limit for those of a host together, and how much the
+ * kernel lets it pin. */
 
 #ifndef BTL_IB_REGISTRATION_LIMIT_H
 #define BTL_IB_REGISTRATION_LIMIT_H
@@ -16,6 +13,15 @@
 #include <stdint.h>
 
 #include "btl_ib_list.h"
+#include "transport.h"
+
+/* ---- limit ---- */
+
+/*
+ * How much memory a process may keep registered with devices (btl_ib_max_pinned), in how many
+ * regions (btl_ib_pin_max_regions), and how much it has. No OPAL in here, so that it can be tested
+ * by itself. The functions that change the count are called with the component's lock held.
+ */
 
 /* What there is to be shared. */
 typedef struct btl_ib_registration_host {
@@ -62,8 +68,8 @@ void btl_ib_registration_limit_init(btl_ib_registration_limit_t *limit, const ch
 /* This host, as its system tells. */
 btl_ib_registration_host_t btl_ib_registration_host(uint32_t processes);
 
-/* How much the probe (btl_ib_pin_probe.h) is to try: what all processes of the host may register
- * together, if one may lock as much. */
+/* How much the probe below is to try: what all processes of the host may register together, if one
+ * may lock as much. */
 uint64_t btl_ib_registration_limit_wanted(const btl_ib_registration_limit_t *limit);
 
 /* It found so much. If that is less than all wanted together each has an equal share of it. */
@@ -85,5 +91,23 @@ void btl_ib_registration_limit_release(btl_ib_registration_limit_t *limit, uint6
 /* Some memory was not registered. Returns whether that is to be told at level 1, as it is the first
  * time for each reason. */
 bool btl_ib_registration_limit_rejected(btl_ib_registration_limit_t *limit, btl_ib_rejection_t why);
+
+/* ---- what can be pinned ---- */
+
+/*
+ * How much memory can a device really register (btl_ib_pin_probe)? Found by trying: the same memory
+ * is registered again and again, which counts each time against what the process may lock and
+ * takes room in the device's tables, but none of the host's memory. No OPAL in here.
+ */
+
+/* Bytes, up to `wanted`, rounded down to whole pages. Nothing stays registered. */
+uint64_t btl_ib_pin_probe(btl_ib_transport_t *transport, uint64_t wanted);
+
+/*
+ * The same for all processes of a host that name the file `path`, and want as much: one of them
+ * probes while the others wait, and leaves the result there. Whoever cannot open the file (NULL:
+ * there is none) probes by itself.
+ */
+uint64_t btl_ib_pin_probe_once(btl_ib_transport_t *transport, uint64_t wanted, const char *path);
 
 #endif

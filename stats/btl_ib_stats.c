@@ -5,12 +5,103 @@
 
 #include "btl_ib_stats.h"
 
+#include "btl_ib_file_name.h"
+#include "btl_ib_stats_line.h"
+
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "btl_ib_stats_line.h"
+/* ---- records ---- */
+
+/* Samples are thinned out when there are so many: a job of any length takes at most 0.8 MB. */
+#define SAMPLES_MAX 1000u
+
+static void stats_records_free(btl_ib_stats_records_t *records)
+{
+    free(records->peers);
+    free(records->samples);
+    *records = (btl_ib_stats_records_t){0};
+}
+
+/* Room for one more. Returns whether there is. */
+static bool make_room(btl_ib_stats_records_t *records)
+{
+    const uint32_t room = 0 == records->peer_room ? 16 : 2 * records->peer_room;
+    btl_ib_peer_record_info_t *peers;
+
+    if (records->peer_count < records->peer_room) {
+        return true;
+    }
+    peers = realloc(records->peers, room * sizeof(*peers));
+    if (NULL == peers) {
+        records->incomplete = true;
+        return false;
+    }
+    records->peers = peers;
+    records->peer_room = room;
+    return true;
+}
+
+/* The connection is about to end. */
+static void stats_record_peer(btl_ib_stats_records_t *records, const btl_ib_conn_t *conn,
+                              const char *host, const char *address)
+{
+    const btl_ib_conn_counters_t counters = btl_ib_conn_counters(conn);
+    btl_ib_peer_record_info_t *peer;
+
+    if ((0 == counters.sent_segments && 0 == counters.received_segments) || !make_room(records)) {
+        return;
+    }
+    peer = &records->peers[records->peer_count++];
+    *peer = (btl_ib_peer_record_info_t){
+        .name = btl_ib_conn_name(conn),
+        .rail = btl_ib_conn_rail(conn),
+        .dead = btl_ib_conn_is_dead(conn),
+        .counters = counters,
+        .levels = btl_ib_conn_levels(conn),
+    };
+    snprintf(peer->host, sizeof(peer->host), "%s", host);
+    snprintf(peer->address, sizeof(peer->address), "%s", address);
+}
+
+/* Every second sample goes. */
+static void thin_out(btl_ib_stats_records_t *records)
+{
+    for (uint32_t i = 0; 2 * i + 1 < records->sample_count; ++i) {
+        records->samples[i] = records->samples[2 * i + 1];
+    }
+    records->sample_count /= 2;
+    records->every *= 2;
+}
+
+/* An interval has ended. */
+static void stats_record_sample(btl_ib_stats_records_t *records, uint64_t at,
+                                const btl_ib_process_counters_t *counters)
+{
+    if (NULL == records->samples) {
+        records->samples = calloc(SAMPLES_MAX, sizeof(*records->samples));
+        records->every = 1;
+    }
+    if (NULL == records->samples) {
+        records->incomplete = true;
+        return;
+    }
+    if (++records->skipped < records->every) {
+        return;
+    }
+    records->skipped = 0;
+    records->samples[records->sample_count++] = (btl_ib_sample_info_t){at, *counters};
+    if (SAMPLES_MAX == records->sample_count) {
+        thin_out(records);
+    }
+}
+
+/* ---- when ---- */
 
 void btl_ib_stats_begin(btl_ib_stats_t *stats, const btl_ib_stats_config_t *config)
 {
@@ -25,7 +116,7 @@ void btl_ib_stats_end(btl_ib_stats_t *stats)
 {
     stats->config.engine = NULL;
     stats->due = UINT64_MAX;
-    btl_ib_stats_records_free(&stats->records);
+    stats_records_free(&stats->records);
     free(stats->config.file);
     stats->config.file = NULL;
 }
@@ -80,7 +171,7 @@ void btl_ib_stats_end_peer(btl_ib_stats_t *stats, const btl_ib_conn_t *conn, con
                            const char *address)
 {
     if (NULL != stats->config.file) {
-        btl_ib_stats_record_peer(&stats->records, conn, host, address);
+        stats_record_peer(&stats->records, conn, host, address);
     }
 }
 
@@ -102,7 +193,7 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
                            config->relative ? &more : &counters);
     }
     if (NULL != config->file) {
-        btl_ib_stats_record_sample(&stats->records, at, &counters);
+        stats_record_sample(&stats->records, at, &counters);
     }
     stats->told = counters;
     while (stats->due <= now) { /* the application may have computed for long */
@@ -118,4 +209,205 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats)
         btl_ib_stats_process(stats, &counters);
         btl_ib_stats_print((uint32_t) stats->config.name, stats->config.host, "", &counters);
     }
+}
+
+/* ---- the file ---- */
+
+/* To be raised when a name changes its meaning or goes. */
+#define SCHEMA_VERSION 1
+
+/* "name": "text", with what JSON does not allow in texts escaped. */
+static void put_text(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "\"%s\": \"", name);
+    for (; '\0' != *text; ++text) {
+        const unsigned char c = (unsigned char) *text;
+
+        if (c < ' ' || c > '~' || '"' == c || '\\' == c) {
+            fprintf(out, "\\u%04x", c);
+        } else {
+            fputc(c, out);
+        }
+    }
+    fputc('"', out);
+}
+
+/* "name": value of each in the table; returns what is to stand before the next. */
+static const char *put_table(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
+                             const void *counters)
+{
+    for (; NULL != table->name; ++table) {
+        fprintf(out, "%s\"%s\": %" PRIu64, separator, table->name,
+                btl_ib_counter_value(table, counters));
+        separator = ", ";
+    }
+    return separator;
+}
+
+/* Not by %f, whose point is a comma in some locales. */
+static void put_seconds(FILE *out, uint64_t us)
+{
+    fprintf(out, "%" PRIu64 ".%03" PRIu64, us / 1000000, us / 1000 % 1000);
+}
+
+/* Of each of our channels the size of its buffers, and what was counted. */
+static void put_channels(FILE *out, const btl_ib_engine_t *engine, uint32_t rail)
+{
+    btl_ib_peer_info_t info;
+
+    btl_ib_engine_rail_info(engine, rail, &info);
+    fprintf(out, ", \"channels\": [");
+    for (uint32_t c = 0; c < info.queues.count; ++c) {
+        const btl_ib_channel_counters_t counters = btl_ib_engine_channel_counters(engine, rail, c);
+
+        fprintf(out, "%s\n      {\"size\": %" PRIu32, c > 0 ? "," : "", info.queues.q[c].size);
+        (void) put_table(out, ", \"counters\": {", btl_ib_channel_counter_infos, &counters);
+        fprintf(out, "}}");
+    }
+    fprintf(out, "]");
+}
+
+static void put_devices(FILE *out, const btl_ib_stats_t *stats)
+{
+    const btl_ib_engine_t *engine = stats->config.engine;
+    const uint32_t count = btl_ib_engine_rails(engine);
+
+    fprintf(out, "  \"devices\": [");
+    for (uint32_t i = 0; i < count; ++i) {
+        btl_ib_rail_counters_t rail;
+        btl_ib_device_counters_t device;
+        const char *separator;
+
+        btl_ib_engine_rail_counters(engine, i, &rail);
+        btl_ib_stats_device(stats, i, &device);
+        fprintf(out, "%s\n    {\"rail\": %" PRIu32 ", ", i > 0 ? "," : "", i);
+        put_text(out, "name", btl_ib_engine_rail_name(engine, i));
+        separator = put_table(out, ", \"counters\": {", btl_ib_rail_counter_infos, &rail);
+        (void) put_table(out, separator, btl_ib_device_counter_infos, &device);
+        fprintf(out, "}");
+        put_channels(out, engine, i);
+        fprintf(out, "}");
+    }
+    fprintf(out, "],\n");
+}
+
+static void put_peers(FILE *out, const btl_ib_stats_records_t *records)
+{
+    fprintf(out, "  \"peers\": [");
+    for (uint32_t i = 0; i < records->peer_count; ++i) {
+        const btl_ib_peer_record_info_t *peer = &records->peers[i];
+
+        fprintf(out,
+                "%s\n    {\"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"rail\": %" PRIu32
+                ", \"dead\": %s, ",
+                i > 0 ? "," : "", (uint32_t) (peer->name >> 32), (uint32_t) peer->name, peer->rail,
+                peer->dead ? "true" : "false");
+        put_text(out, "host", peer->host);
+        fprintf(out, ", ");
+        put_text(out, "address", peer->address);
+        (void) put_table(out, ", \"counters\": {", btl_ib_conn_counter_infos, &peer->counters);
+        (void) put_table(out, "}, \"levels\": {", btl_ib_conn_level_infos, &peer->levels);
+        fprintf(out, "}}");
+    }
+    fprintf(out, "],\n");
+}
+
+/* Those counters of a table that ever were more than 0, each as an array. */
+static const char *put_course(FILE *out, const char *separator, const btl_ib_counter_info_t *table,
+                              size_t offset, const btl_ib_stats_records_t *records)
+{
+    const btl_ib_sample_info_t *samples = records->samples;
+
+    for (; NULL != table->name && records->sample_count > 0; ++table) {
+        const char *last = (const char *) &samples[records->sample_count - 1].counters + offset;
+
+        if (0 == btl_ib_counter_value(table, last)) {
+            continue;
+        }
+        fprintf(out, "%s\n    \"%s\": [", separator, table->name);
+        for (uint32_t i = 0; i < records->sample_count; ++i) {
+            fprintf(out, "%s%" PRIu64, i > 0 ? ", " : "",
+                    btl_ib_counter_value(table, (const char *) &samples[i].counters + offset));
+        }
+        fprintf(out, "]");
+        separator = ",";
+    }
+    return separator;
+}
+
+static void put_samples(FILE *out, const btl_ib_stats_records_t *records)
+{
+    const char *separator = "";
+
+    fprintf(out, "  \"samples\": {\"seconds\": [");
+    for (uint32_t i = 0; i < records->sample_count; ++i) {
+        fprintf(out, "%s", i > 0 ? ", " : "");
+        put_seconds(out, records->samples[i].at);
+    }
+    fprintf(out, "], \"counters\": {");
+    separator = put_course(out, separator, btl_ib_counter_infos,
+                           offsetof(btl_ib_process_counters_t, engine), records);
+    (void) put_course(out, separator, btl_ib_device_counter_infos,
+                      offsetof(btl_ib_process_counters_t, devices), records);
+    fprintf(out, "}}\n");
+}
+
+static void put_all(FILE *out, const btl_ib_stats_t *stats, const btl_ib_stats_file_info_t *info)
+{
+    const btl_ib_stats_config_t *config = &stats->config;
+    btl_ib_process_counters_t counters;
+    const char *separator;
+
+    btl_ib_stats_process(stats, &counters);
+    fprintf(out, "{\n  \"schema\": \"btl_ib stats\", \"version\": %d,\n  ", SCHEMA_VERSION);
+    put_text(out, "component", info->component);
+    fprintf(out, ", ");
+    put_text(out, "openmpi", info->openmpi);
+    fprintf(out, ",\n  ");
+    put_text(out, "host", config->host);
+    fprintf(out,
+            ", \"job\": \"%08" PRIx32 "\", \"rank\": %" PRIu32 ", \"processes\": %" PRIu32
+            ", \"pid\": %ld,\n  \"ended\": %lld, \"complete\": %s, \"seconds\": ",
+            (uint32_t) (config->name >> 32), (uint32_t) config->name, config->processes,
+            (long) getpid(), (long long) time(NULL), stats->records.incomplete ? "false" : "true");
+    put_seconds(out, info->now - config->now);
+    separator = put_table(out, ",\n  \"counters\": {", btl_ib_counter_infos, &counters.engine);
+    (void) put_table(out, separator, btl_ib_device_counter_infos, &counters.devices);
+    fprintf(out, "},\n");
+    put_devices(out, stats);
+    put_peers(out, &stats->records);
+    put_samples(out, &stats->records);
+    fprintf(out, "}\n");
+}
+
+int btl_ib_stats_file_create(const char *name)
+{
+    const int fd = btl_ib_file_create(name);
+
+    return 0 > fd ? -fd : 0 != close(fd) ? errno : 0;
+}
+
+int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
+                            const btl_ib_stats_file_info_t *info)
+{
+    const int fd = btl_ib_file_create(name);
+    FILE *out = 0 > fd ? NULL : fdopen(fd, "w");
+    int error = 0;
+
+    if (NULL == out) {
+        error = 0 > fd ? -fd : errno;
+        if (0 <= fd) {
+            (void) close(fd);
+        }
+        return error;
+    }
+    errno = 0;
+    put_all(out, stats, info);
+    if (0 != ferror(out) || 0 != fflush(out)) {
+        error = 0 != errno ? errno : EIO;
+    }
+    if (0 != fclose(out) && 0 == error) {
+        error = errno;
+    }
+    return error;
 }

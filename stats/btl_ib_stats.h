@@ -3,12 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * What is counted, for whoever wants to see it: the line of btl_ib_stats, the file of
- * btl_ib_stats_file, and MPI_T. Values are fetched when somebody asks, from where they are counted
- * anyhow, so that nothing costs anything before. Their names and descriptions are in
- * btl_ib_counters.h and btl_ib_stats_values.h, and nowhere else.
- */
+/* Counters for people: a line at the end of a job, and a file while it runs. */
 
 #ifndef BTL_IB_STATS_H
 #define BTL_IB_STATS_H
@@ -20,8 +15,50 @@
 #include "btl_ib_counters.h"
 #include "btl_ib_engine.h"
 #include "btl_ib_registration_cache.h"
-#include "btl_ib_stats_records.h"
-#include "btl_ib_stats_values.h"
+#include "btl_ib_stats_line.h"
+
+/* ---- records ---- */
+
+/*
+ * What is kept for the file of btl_ib_stats_file: what connections counted, which are no more when
+ * it is written, and what the process had counted at intervals.
+ */
+
+/* A connection that has ended, with a peer that something was exchanged with. */
+typedef struct btl_ib_peer_record_info {
+    uint64_t name; /* of the peer, as the engine knows it */
+    uint32_t rail; /* of ours */
+    bool dead;     /* it was given up */
+    char host[64];
+    char address[64];
+    btl_ib_conn_counters_t counters;
+    btl_ib_conn_levels_info_t levels;
+} btl_ib_peer_record_info_t;
+
+/* What was counted until `at`. */
+typedef struct btl_ib_sample_info {
+    uint64_t at; /* us since the start */
+    btl_ib_process_counters_t counters;
+} btl_ib_sample_info_t;
+
+typedef struct btl_ib_stats_records {
+    btl_ib_peer_record_info_t *peers;
+    uint32_t peer_count, peer_room;
+    btl_ib_sample_info_t *samples;
+    uint32_t sample_count;
+    uint32_t every;   /* of so many intervals one is kept; doubled when there is no room left */
+    uint32_t skipped; /* since the last that was kept */
+    bool incomplete;  /* memory was short */
+} btl_ib_stats_records_t;
+
+/* ---- when ---- */
+
+/*
+ * What is counted, for whoever wants to see it: the line of btl_ib_stats, the file of
+ * btl_ib_stats_file, and MPI_T. Values are fetched when somebody asks, from where they are counted
+ * anyhow, so that nothing costs anything before. Their names and descriptions are in
+ * btl_ib_counters.h and btl_ib_stats_line.h, and nowhere else.
+ */
 
 /* What it looks at, all of which is there until btl_ib_stats_end(). */
 typedef struct btl_ib_stats_config {
@@ -71,5 +108,22 @@ void btl_ib_stats_last(const btl_ib_stats_t *stats);
 /* What was counted; zeros after the end. */
 void btl_ib_stats_process(const btl_ib_stats_t *stats, btl_ib_process_counters_t *out);
 void btl_ib_stats_device(const btl_ib_stats_t *stats, uint32_t rail, btl_ib_device_counters_t *out);
+
+/* ---- the file ---- */
+
+/* The file of btl_ib_stats_file: JSON, as docs/guide/counters.md says. */
+
+/* Versions of the components, for the file. */
+typedef struct btl_ib_stats_file_info {
+    const char *component;
+    const char *openmpi;
+    uint64_t now; /* us, as in btl_ib_stats_config_t */
+} btl_ib_stats_file_info_t;
+
+/* Create the file, empty, to see whether that is possible; and write it, when MPI ends. Return 0 or
+ * an errno. */
+int btl_ib_stats_file_create(const char *name);
+int btl_ib_stats_file_write(const char *name, const btl_ib_stats_t *stats,
+                            const btl_ib_stats_file_info_t *info);
 
 #endif

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- the line ---- */
+
 /* The sum of all counters that begin so, and each of them: "12 (stranger 10, token 2)", or "0". */
 static void format_causes(const btl_ib_counters_t *counters, const char *prefix, char *out,
                           size_t size)
@@ -61,4 +63,27 @@ void btl_ib_stats_print(uint32_t rank, const char *host, const char *when,
             c->started_gets, c->started_atomics, c->offload_puts, c->offload_gets,
             c->offload_atomics, c->offload_returned, counters->devices.registration_failures,
             c->served_elsewhere, counters->devices.overflows, blocked, rejected, dropped);
+}
+
+/* ---- values ---- */
+
+const btl_ib_counter_info_t btl_ib_device_counter_infos[] = {
+#define BTL_IB_COUNTER_INFO(field, text) {#field, offsetof(btl_ib_device_counters_t, field), text},
+    BTL_IB_DEVICE_COUNTERS(BTL_IB_COUNTER_INFO)
+#undef BTL_IB_COUNTER_INFO
+        {NULL, 0, NULL},
+};
+
+btl_ib_process_counters_t btl_ib_stats_between(const btl_ib_process_counters_t *before,
+                                               const btl_ib_process_counters_t *after)
+{
+    btl_ib_process_counters_t more = *after;
+
+#define BTL_IB_TAKE_OFF(field, text) more.engine.field -= before->engine.field;
+    BTL_IB_COUNTERS(BTL_IB_TAKE_OFF)
+#undef BTL_IB_TAKE_OFF
+#define BTL_IB_TAKE_OFF(field, text) more.devices.field -= before->devices.field;
+    BTL_IB_DEVICE_COUNTERS(BTL_IB_TAKE_OFF)
+#undef BTL_IB_TAKE_OFF
+    return more;
 }

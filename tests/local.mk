@@ -9,7 +9,7 @@ lower_layers = libbtl_ib_engine.la libbtl_ib_transport.la libbtl_ib_crypto.la li
 lower_cppflags = -I$(srcdir) $(engine_cppflags) -I$(srcdir)/transport -I$(srcdir)/transport/udp -I$(srcdir)/crypto -I$(srcdir)/loader \
     -I$(srcdir)/tests/sim -I$(srcdir)/tests/bench -D_GNU_SOURCE
 # Parts of the component that know nothing of Open MPI, so that they can be tested by themselves
-component_units = -I$(srcdir)/connectivity -I$(srcdir)/devices -I$(srcdir)/devices/locality -I$(srcdir)/mca \
+component_units = -I$(srcdir)/connectivity -I$(srcdir)/devices -I$(srcdir)/mca \
     -I$(srcdir)/progress -I$(srcdir)/registration -I$(srcdir)/stats
 if BTL_IB_HAVE_OFI
 lower_cppflags += -DBTL_IB_HAVE_OFI=1 -I$(srcdir)/transport/ofi $(BTL_IB_OFI_CPPFLAGS)
@@ -156,8 +156,8 @@ endif
 endif
 if BTL_IB_HAVE_HWLOC
 unit_tests += tests/unit/test_topology
-tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/locality/btl_ib_hwloc.c \
-    devices/locality/btl_ib_topology.c
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c devices/btl_ib_hwloc.c \
+    devices/btl_ib_topology.c
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_HWLOC_CPPFLAGS) \
     -DBTL_IB_TOPOLOGIES='"$(abs_srcdir)/tests/unit/topology"'
 tests_unit_test_topology_LDADD = $(LDADD) $(BTL_IB_HWLOC_LIBS)
@@ -248,7 +248,7 @@ tests_unit_test_file_name_SOURCES = tests/unit/test_file_name.c mca/btl_ib_file_
 tests_unit_test_file_name_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_trace_file_SOURCES = tests/unit/test_trace_file.c stats/btl_ib_trace_file.c mca/btl_ib_file_name.c
 tests_unit_test_trace_file_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_host_id.c
+tests_unit_test_host_id_SOURCES = tests/unit/test_host_id.c mca/btl_ib_modex_codec.c
 tests_unit_test_host_id_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_host_only_interfaces_SOURCES = tests/unit/test_host_only_interfaces.c tests/unit/own_network.c
 tests_unit_test_biased_lock_SOURCES = tests/unit/test_biased_lock.c progress/btl_ib_biased_lock.c
@@ -267,15 +267,15 @@ tests_unit_test_param_values_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_device_table_SOURCES = tests/unit/test_device_table.c devices/btl_ib_device_table.c
 tests_unit_test_device_table_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 device_params_objects += tests/unit/test_device_table-test_device_table.$(OBJEXT)
-tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_wanted_buffers.c
+tests_unit_test_wanted_buffers_SOURCES = tests/unit/test_wanted_buffers.c devices/btl_ib_device_choice.c
 tests_unit_test_wanted_buffers_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_wire_choice.c
+tests_unit_test_wire_choice_SOURCES = tests/unit/test_wire_choice.c devices/btl_ib_device_choice.c
 tests_unit_test_wire_choice_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
-tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/locality/btl_ib_locality.c
+tests_unit_test_locality_SOURCES = tests/unit/test_locality.c devices/btl_ib_locality.c
 tests_unit_test_locality_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 rc_test_sources = tests/unit/fake_device.c tests/unit/fake_rdma.c tests/unit/fake_rdma_cm.c \
     tests/unit/fake_rdma_ops.c tests/unit/rc_inside.c tests/unit/rc_sides.c tests/unit/said.c
-tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_pin_probe.c \
+tests_unit_test_pin_probe_SOURCES = tests/unit/test_pin_probe.c registration/btl_ib_registration_limit.c mca/btl_ib_param_values.c \
     $(rc_test_sources)
 tests_unit_test_pin_probe_CPPFLAGS = $(AM_CPPFLAGS) $(component_units)
 tests_unit_test_rc_connect_SOURCES = tests/unit/test_rc_connect.c $(rc_test_sources)

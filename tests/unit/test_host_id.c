@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "btl_ib_host_id.h"
+#include "btl_ib_modex_codec.h"
 
 static btl_ib_host_t here(void)
 {

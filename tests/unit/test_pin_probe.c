@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "btl_ib_pin_probe.h"
+#include "btl_ib_registration_limit.h"
 #include "rc_sides.h"
 
 enum { PAGE = 4096, MIB = 1 << 20 };

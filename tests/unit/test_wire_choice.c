@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "btl_ib_wire_choice.h"
+#include "btl_ib_device_choice.h"
 
 /* The plan in one word: "rc+ ud rc", where + means that only devices with enough connections are taken. */
 static void expect(const char *wire, uint32_t processes, uint32_t most, const char *expected)

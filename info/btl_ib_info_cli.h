@@ -3,6 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+/* The command line of ib_info, and how it prints. */
+
+#ifndef BTL_IB_INFO_CLI_H
+#define BTL_IB_INFO_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- output ---- */
+
 /*
  * What ib_info prints: facts, as text with one a line, or as JSON.
  *
@@ -12,22 +23,15 @@
  * front of their facts have none.
  */
 
-#ifndef BTL_IB_INFO_OUT_H
-#define BTL_IB_INFO_OUT_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #define BTL_IB_INFO_DEPTH 6 /* objects and lists within each other */
 
 typedef struct btl_ib_info_out {
     FILE *to;
     bool json;
     uint32_t depth;
-    bool any[BTL_IB_INFO_DEPTH];    /* is something in it already? */
+    bool any[BTL_IB_INFO_DEPTH];      /* is something in it already? */
     size_t before[BTL_IB_INFO_DEPTH]; /* length of the prefix around it */
-    char prefix[256];               /* of a line of text */
+    char prefix[256];                 /* of a line of text */
 } btl_ib_info_out_t;
 
 /* Begin and end all of it. */
@@ -48,8 +52,7 @@ void btl_ib_info_text(btl_ib_info_out_t *out, const char *name, const char *valu
 void btl_ib_info_bool(btl_ib_info_out_t *out, const char *name, bool value);
 
 /* The same with a number, and its unit in text ("": none). JSON has the number alone. */
-void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value,
-                        const char *unit);
+void btl_ib_info_number(btl_ib_info_out_t *out, const char *name, uint64_t value, const char *unit);
 
 /* Something that is not known: "unknown", null in JSON. */
 void btl_ib_info_unknown(btl_ib_info_out_t *out, const char *name);
@@ -59,5 +62,44 @@ void btl_ib_info_item(btl_ib_info_out_t *out, const char *value);
 
 /* What only JSON has, as it is in the prefix of text. */
 void btl_ib_info_json_text(btl_ib_info_out_t *out, const char *name, const char *value);
+
+/* ---- arguments ---- */
+
+/* The command line of ib_info. What it means is in ib_info.txt, which --help prints. */
+
+#define BTL_IB_INFO_QUEUES_MAX 8
+
+typedef enum btl_ib_info_action {
+    BTL_IB_INFO_SHOW,   /* devices */
+    BTL_IB_INFO_MEMORY, /* what queues cost */
+    BTL_IB_INFO_HELP,
+    BTL_IB_INFO_VERSION,
+} btl_ib_info_action_t;
+
+typedef struct btl_ib_info_args {
+    btl_ib_info_action_t action;
+    bool json;
+    uint32_t processes; /* of a job; 0: not said */
+    uint32_t per_node;  /* of them on one host */
+    const char *queues[BTL_IB_INFO_QUEUES_MAX];
+    uint32_t queue_count;
+    const char *transport; /* udp, ud, rc, ofi or verbs; NULL: all */
+    uint64_t budget;       /* bytes of a process; 0: none was said */
+} btl_ib_info_args_t;
+
+/* Returns false after an error on stderr. */
+bool btl_ib_info_args_parse(btl_ib_info_args_t *args, int argc, char *argv[]);
+
+/* ---- Open MPI ---- */
+
+/*
+ * For a program that is no MPI process: the part of Open MPI that knows parameters, and the
+ * framework of BTLs, without any component and without a runtime. What asks the runtime must not be
+ * called then.
+ */
+
+/* Begin. Returns an OPAL status. */
+int btl_ib_info_opal_begin(void);
+void btl_ib_info_opal_end(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "btl_ib_locality.h"
-#include "btl_ib_verbose.h"
+#include "btl_ib_help.h"
 #include "net_interfaces.h"
 
 /* A device on its way through the choice. */

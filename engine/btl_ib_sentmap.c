@@ -247,8 +247,6 @@ void btl_ib_completion_callbacks(btl_ib_engine_t *engine)
 
 /* ---- sentmap ---- */
 
-/* The sent map: see btl_ib_sentmap.h. */
-
 enum {
     WINDOW_SMALL = 32, /* segments, or two bursts: above, the receiver acknowledges soon enough */
     /* us: processes compute between their messages; TCP's least timeout on Linux, after which it

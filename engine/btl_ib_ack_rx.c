@@ -9,7 +9,6 @@
 #include "btl_ib_sched.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_list.h"
-#include "btl_ib_transmit.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
@@ -171,28 +170,6 @@ static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *blo
     return acked;
 }
 
-/* READY: a refused segment may be sent again. The echoed stamp shows which copy was refused; a
- * later copy is still on its way. */
-static void ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    btl_ib_segment_t *segment =
-        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
-
-    conn->engine->count.received_ready++;
-    btl_ib_recovery_ready(&conn->recovery);
-    if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
-        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
-        return;
-    }
-    if (btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
-        btl_ib_recovery_probed_with_copy(conn);
-        btl_ib_recovery_arm(conn);
-    } else {
-        btl_ib_sentmap_lost(conn, segment);
-        btl_ib_conn_ready(conn);
-    }
-}
-
 void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
 {
     /* room for less than a burst may not have been used: btl_ib_transmit.c */
@@ -228,8 +205,5 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_recovery_acked(conn, acked, limited);
         btl_ib_deferred_retry(conn);
         btl_ib_recovery_detect(conn);
-    }
-    if (view->flags & BTL_IB_FLAG_READY) {
-        ready(conn, view);
     }
 }

@@ -15,6 +15,7 @@
 #include "btl_ib_rnr.h"
 #include "btl_ib_state.h"
 #include "btl_ib_target.h"
+#include "btl_ib_transmit.h"
 #include "btl_ib_path.h"
 
 #include <string.h>
@@ -459,6 +460,9 @@ bool btl_ib_input_take(btl_ib_conn_t *conn, btl_ib_view_t *view, bool new_acks)
     btl_ib_recovery_heard(conn, view);
     if (new_acks) {
         btl_ib_ack_rx_process(conn, view);
+        if (view->flags & BTL_IB_FLAG_READY) {
+            btl_ib_batch_ready(conn, view);
+        }
     }
     switch (view->type) {
     case BTL_IB_TYPE_ACK:

@@ -798,6 +798,27 @@ bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t 
     return true;
 }
 
+void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    btl_ib_segment_t *segment =
+        btl_ib_tx_window_at(&conn->tx[view->space].sentmap.window, view->seq);
+
+    conn->engine->count.received_ready++;
+    btl_ib_recovery_ready(&conn->recovery);
+    /* The echoed stamp shows which copy was refused; a later copy is still on its way. */
+    if (segment == NULL || !(view->flags & BTL_IB_FLAG_ECHO)
+        || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
+        return;
+    }
+    if (btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_recovery_probed_with_copy(conn);
+        btl_ib_recovery_arm(conn);
+    } else {
+        btl_ib_sentmap_lost(conn, segment);
+        btl_ib_conn_ready(conn);
+    }
+}
+
 /* ---- ACK segments ---- */
 
 enum {

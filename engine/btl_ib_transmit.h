@@ -37,6 +37,10 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
  * cannot take it now. */
 bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
+/* READY: the peer can accept a segment that it refused. Send it again, unless that was done since.
+ */
+void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
 /* ---- ACK segments ---- */
 
 /* Sends explicit acknowledgements: ACK segments. */

@@ -7,10 +7,16 @@
 
 #include "btl_ib_burst.h"
 #include "btl_ib_list.h"
+#include "btl_ib_loss.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
+
+/* ---- accepting a sequence, and what is due for it ---- */
 
 /* ---- what is due to the peer ---- */
 
@@ -581,4 +587,202 @@ void btl_ib_accept_skip(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     btl_ib_credit_give_back(&rx->credit, &conn->rail->credit[view->space],
                             &conn->rail->queues.q[view->space], view->skip);
     btl_ib_ack_tx_owe(conn, view->space, true);
+}
+
+/* ---- what the peer acknowledges ---- */
+
+/* Was all that is acknowledged sent? */
+static bool check_sent(btl_ib_conn_t *conn, uint32_t space, uint32_t ack, uint32_t highest)
+{
+    btl_ib_counters_t *count = &conn->engine->count;
+
+    if (space >= conn->peer_queues->count) {
+        count->dropped_channel++;
+        return false;
+    }
+    const btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    if (btl_ib_seq_before(window->next, ack) || btl_ib_seq_before(window->next, highest)) {
+        count->dropped_ack++;
+        return false;
+    }
+    return true;
+}
+
+static bool check_limit(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    const btl_ib_queue_t *queue = &conn->peer_queues->q[space];
+
+    if (queue->type == BTL_IB_QUEUE_PER_PEER
+        && btl_ib_seq_before(conn->tx[space].sentmap.window.next + queue->num, limit)) {
+        conn->engine->count.dropped_credit++;
+        return false;
+    }
+    return true;
+}
+
+bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type != BTL_IB_TYPE_ACK) {
+        return !(view->flags & BTL_IB_FLAG_ACK)
+               || (check_sent(conn, view->ack_space, view->ack, view->ack)
+                   && check_limit(conn, view->ack_space, view->limit));
+    }
+    if ((view->flags & BTL_IB_FLAG_READY) /* names a refused segment, which must have been sent */
+        && !check_sent(conn, view->space, view->seq + 1, view->seq + 1)) {
+        return false;
+    }
+    btl_ib_ack_block_t block;
+    uint32_t offset = 0;
+    while (btl_ib_wire_next_block(view, &offset, &block)) {
+        uint32_t from, to = block.ack;
+        if (block.ranges > 0) { /* ranges ascend: the last is the highest */
+            btl_ib_wire_range(&block, block.ranges - 1, &from, &to);
+        }
+        if (!check_sent(conn, block.space, block.ack, to)
+            || (!block.refused && !check_limit(conn, block.space, block.limit))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does the arrival of `next` say all that that of `segment` does? Both were sent once, `next`
+ * later. */
+static bool is_newer(const btl_ib_segment_t *next, const btl_ib_segment_t *segment)
+{
+    return next != NULL && next->type == segment->type && next->order > segment->order
+           && segment->copies == 1 && !segment->lost && next->copies == 1 && !next->lost;
+}
+
+/* Sequences [from, to) of a space arrived. Returns how many of them are acknowledged for the
+ * first time. */
+static uint32_t arrived(btl_ib_conn_t *conn, uint32_t space, uint32_t from, uint32_t to,
+                        const btl_ib_view_t *view)
+{
+    btl_ib_tx_window_t *window = &conn->tx[space].sentmap.window;
+    bool echo_valid = view->flags & BTL_IB_FLAG_ECHO;
+    uint32_t acked = 0;
+
+    if (btl_ib_seq_before(from, window->first)) {
+        from = window->first;
+    }
+    btl_ib_segment_t *next = btl_ib_tx_window_at(window, from);
+    for (uint32_t seq = from, run; btl_ib_seq_before(seq, to); seq += run) {
+        btl_ib_segment_t *segment = next;
+        btl_ib_segment_t *last = segment;
+        run = 1;
+        next = seq + 1 == to ? NULL : btl_ib_tx_window_at(window, seq + 1);
+        if (segment == NULL) {
+            continue;
+        }
+        if (next != NULL && next->continues) {
+            run = btl_ib_sentmap_run(window, segment, to - seq, &last);
+            next = seq + run == to ? NULL : btl_ib_tx_window_at(window, seq + run);
+        }
+        if (!is_newer(next, last)) {
+            btl_ib_recovery_arrived(conn, last, echo_valid, view->echo);
+        }
+        btl_ib_deferred_acked(conn, last);
+        btl_ib_pmtud_arrived(conn, last); /* which is as long as the others */
+        if (run > 1) {
+            btl_ib_sentmap_acked_run(conn, segment, last, run);
+        } else {
+            btl_ib_sentmap_acked(conn, segment);
+        }
+        acked += run;
+    }
+    return acked;
+}
+
+static bool is_more_credit(const btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    return conn->peer_queues->q[space].type == BTL_IB_QUEUE_PER_PEER
+           && btl_ib_seq_before(conn->tx[space].limit, limit);
+}
+
+/* Take in a credit limit. Returns true if it gives more credit. */
+static bool credited(btl_ib_conn_t *conn, uint32_t space, uint32_t limit)
+{
+    if (!is_more_credit(conn, space, limit)) {
+        return false;
+    }
+    conn->tx[space].limit = limit;
+    btl_ib_recovery_unblocked(&conn->recovery);
+    return true;
+}
+
+bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    if (view->type == BTL_IB_TYPE_ACK) {
+        return true;
+    }
+    return (view->flags & BTL_IB_FLAG_ACK)
+           && (view->ack_space >= conn->peer_queues->count
+               || view->ack != conn->tx[view->ack_space].sentmap.window.first
+               || is_more_credit(conn, view->ack_space, view->limit));
+}
+
+/* Process one block of an ACK. Returns how many segments are newly acknowledged. Sets *credit if
+ * there is more credit. */
+static uint32_t process_block(btl_ib_conn_t *conn, const btl_ib_ack_block_t *block,
+                              const btl_ib_view_t *view, bool *credit)
+{
+    uint32_t acked = 0;
+
+    if (!block->refused) {
+        btl_ib_recovery_again(conn, block->space, block->again);
+        acked = arrived(conn, block->space, conn->tx[block->space].sentmap.window.first, block->ack,
+                        view);
+        *credit |= credited(conn, block->space, block->limit);
+    } else if (block->again > 0) {
+        btl_ib_pmtud_unknown(conn);
+    }
+    for (uint32_t i = 0; i < block->ranges; i++) {
+        uint32_t from, to;
+        btl_ib_wire_range(block, i, &from, &to);
+        if (block->refused) {
+            btl_ib_deferred_add(conn, block->space, from, to, view);
+        } else {
+            acked += arrived(conn, block->space, from, to, view);
+        }
+    }
+    return acked;
+}
+
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    /* room for less than a burst may not have been used: btl_ib_transmit.c */
+    const uint32_t unused = btl_ib_min_u32(conn->cc.gso_segments - 1, conn->sentmap.in_flight / 3);
+    bool limited = conn->sentmap.in_flight + unused >= conn->cc.window;
+    bool credit = false;
+    uint32_t acked = 0;
+
+    if (view->type == BTL_IB_TYPE_ACK) {
+        btl_ib_ack_block_t block;
+        uint32_t offset = 0;
+        while (btl_ib_wire_next_block(view, &offset, &block)) {
+            acked += process_block(conn, &block, view, &credit);
+        }
+        if (btl_ib_pmtud_answered(conn, view)) {
+            btl_ib_recovery_begin_row(&conn->recovery); /* smaller datagrams may well be answered */
+        }
+    } else {
+        uint32_t first = conn->tx[view->ack_space].sentmap.window.first;
+        acked = arrived(conn, view->ack_space, first, view->ack, view);
+        credit = credited(conn, view->ack_space, view->limit);
+    }
+    /* A header acknowledges only what is below the first gap of one channel; the peer may report
+     * the rest later. An ACK reports all, and a header with nothing new does not change that. */
+    if (view->type == BTL_IB_TYPE_ACK || acked > 0) {
+        btl_ib_recovery_told(&conn->recovery, view->type != BTL_IB_TYPE_ACK);
+    }
+    if (acked > 0 || credit) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_pending_wake(conn);
+    }
+    if (acked > 0) {
+        btl_ib_recovery_acked(conn, acked, limited);
+        btl_ib_deferred_retry(conn);
+        btl_ib_recovery_detect(conn);
+    }
 }

@@ -3,13 +3,18 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* Acknowledgement: which segments are accepted, what is due to the peer for them, and how an ACK
- * says it. */
+/* Acknowledgement: which segments are accepted, what is due to the peer for them, how an ACK
+ * says it, and what the peer's say. */
 
 #ifndef BTL_IB_ACK_H
 #define BTL_IB_ACK_H
 
 #include "btl_ib_state.h"
+
+/* ---- accepting a sequence, and what is due for it ---- */
+
+/* Acknowledgement: which segments are accepted, what is due to the peer for them, and how an ACK
+ * says it. */
 
 /* ---- accepting a sequence ---- */
 
@@ -120,5 +125,25 @@ void btl_ib_ack_tx_told(btl_ib_conn_t *conn, const btl_ib_ack_filled_t *filled);
 /* What is still due after a batch of segments waits for the next ACK: other connections have to
  * send too. */
 void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
+
+/* ---- what the peer acknowledges ---- */
+
+/* Acknowledgements and credit limits from the peer: checked, then processed. */
+
+/* A new incarnation: the peer's initial credits of a channel end at `limit`. */
+static inline void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit)
+{
+    space->limit = limit;
+}
+
+/* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
+ * needs no processing: so are most datagrams of a one-way stream. */
+bool btl_ib_ack_rx_is_new(const btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Are all acknowledgements and limits in this datagram possible? If not, that is counted. */
+bool btl_ib_ack_rx_check(btl_ib_conn_t *conn, const btl_ib_view_t *view);
+
+/* Process them. They must have passed the check. */
+void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 #endif

@@ -6,7 +6,6 @@
 #include "btl_ib_conn.h"
 
 #include "btl_ib_ack.h"
-#include "btl_ib_ack_rx.h"
 #include "btl_ib_answers.h"
 #include "btl_ib_submit.h"
 #include "btl_ib_sentmap.h"

@@ -6,7 +6,6 @@
 #include "btl_ib_failover.h"
 
 #include "btl_ib_transmit.h"
-#include "btl_ib_address_send.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_path.h"
 #include "btl_ib_offload.h"

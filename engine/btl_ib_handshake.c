@@ -5,7 +5,7 @@
 
 #include "btl_ib_handshake.h"
 
-#include "btl_ib_ack_rx.h"
+#include "btl_ib_ack.h"
 #include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
 #include "btl_ib_burst.h"

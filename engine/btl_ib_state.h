@@ -25,10 +25,9 @@
 #include "btl_ib_rtt.h"
 #include "btl_ib_pool.h"
 #include "btl_ib_reasm.h"
-#include "btl_ib_rnr_runs.h"
+#include "btl_ib_window.h"
 #include "btl_ib_region.h"
 #include "btl_ib_table.h"
-#include "btl_ib_window.h"
 #include "btl_ib_wire.h"
 
 /* us: stamps this far apart are not compared, because 32-bit stamps wrap. */
@@ -76,7 +75,7 @@ typedef struct btl_ib_tx_space {
         uint64_t arrived;    /* segment->order of the newest copy known to have arrived */
         uint16_t duplicates; /* retransmissions that the peer reported as duplicates; wraps */
     } recovery;
-    /* P queues: sequences below it may be sent. btl_ib_ack_rx.c; its first value: btl_ib_conn.c. */
+    /* P queues: sequences below it may be sent. btl_ib_ack.c; its first value: btl_ib_conn.c. */
     uint32_t limit;
 } btl_ib_tx_space_t;
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What leaves: new segments in batches, lost ones again, and ACKs. */
+/* What leaves: new segments in batches, lost ones again, ACKs, and the address of a rail. */
 
 #ifndef BTL_IB_TRANSMIT_H
 #define BTL_IB_TRANSMIT_H
@@ -11,6 +11,10 @@
 #include "btl_ib_limits.h"
 #include "btl_ib_list.h"
 #include "btl_ib_state.h"
+
+/* ---- segments ---- */
+
+/* What leaves: new segments in batches, lost ones again, and ACKs. */
 
 /* ---- datagrams ---- */
 
@@ -52,5 +56,14 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
 /* Send the acknowledgements that are due in this turn; `all`: also those that would wait for
  * company, as there may be no other turn soon. */
 void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
+
+/* ---- ADDRESS ---- */
+
+/* Tell a peer where the own rail of a connection is now (ADDRESS). */
+
+/* Send it by the present route, which is another. It is repeated as long as the own rails are tried
+ * in vain. False: a peer that does not know us yet, or to which only smaller datagrams get through,
+ * is not told; or memory or the transport did not allow it. */
+bool btl_ib_address_send(btl_ib_conn_t *conn);
 
 #endif

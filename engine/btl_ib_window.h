@@ -3,10 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/*
- * The two ends of a sequence space. Sequences are 32 bits and wrap; comparisons hold as long as the
- * numbers compared are less than 2^31 apart (RFC 1982), which the window limit guarantees.
- */
+/* Windows of sequences: what was sent, what was received, and runs that were refused. */
 
 #ifndef BTL_IB_WINDOW_H
 #define BTL_IB_WINDOW_H
@@ -16,6 +13,13 @@
 #include <stdint.h>
 
 #include "btl_ib_pool.h"
+
+/* ---- windows ---- */
+
+/*
+ * The two ends of a sequence space. Sequences are 32 bits and wrap; comparisons hold as long as the
+ * numbers compared are less than 2^31 apart (RFC 1982), which the window limit guarantees.
+ */
 
 static inline bool btl_ib_seq_before(uint32_t a, uint32_t b)
 {
@@ -158,5 +162,36 @@ void btl_ib_rx_window_shrink(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem
 
 /* Free a large map in any case. */
 void btl_ib_rx_window_drop(btl_ib_rx_window_t *window, const btl_ib_mem_t *mem);
+
+/* ---- refused runs ---- */
+
+/* Runs of sequences that arrived, were refused, and are still missing. ACKs name them, so that the
+ * sender does not take them for lost. */
+
+/* Most runs that are kept. A further one is not: the sender takes it for lost. */
+#define BTL_IB_RNR_RUNS 32
+
+typedef struct btl_ib_rnr_run {
+    uint32_t from;
+    uint32_t end;
+    uint32_t space;
+} btl_ib_rnr_run_t;
+
+typedef struct btl_ib_rnr_runs {
+    uint32_t count;
+    bool more;         /* some were not kept */
+    uint32_t last_seq; /* what was refused last */
+    uint32_t last_space;
+    btl_ib_rnr_run_t run[BTL_IB_RNR_RUNS];
+} btl_ib_rnr_runs_t;
+
+/* A sequence that is in no run was refused. */
+void btl_ib_rnr_runs_add(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
+
+/* A sequence that may be in a run is not missing any more. */
+void btl_ib_rnr_runs_take(btl_ib_rnr_runs_t *runs, uint32_t space, uint32_t seq);
+
+/* The run that an ACK with `room` bytes for runs begins with; runs->count if there is none. */
+uint32_t btl_ib_rnr_runs_first(const btl_ib_rnr_runs_t *runs, uint32_t room);
 
 #endif

@@ -29,8 +29,15 @@
  * route.
  */
 
-/* us: two processes that chose different routes at the same time agree within that time */
-enum { DECIDED = 1000 * 1000 };
+enum {
+    DECIDED = 1000000,  /* us: two processes that chose different routes at the same time agree
+                         * within that time */
+    ASK_EACH = 5,       /* the peer is asked by other rails at every fifth probe, */
+    ASK_SOON = 2,       /* on a route that was never validated after so many, and then at each */
+    STUCK_PROBES = 40,  /* probes, answered or not, that brought no progress */
+    TRY_AFTER = 250000, /* us of silence until pairs of rails are tried that stand by: the delay
+                         * between attempts of RFC 8305, 5 */
+};
 
 void btl_ib_failover_validated(btl_ib_conn_t *conn)
 {
@@ -281,6 +288,36 @@ bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
         }
     }
     return false;
+}
+
+bool btl_ib_failover_silent(btl_ib_conn_t *conn)
+{
+    btl_ib_route_retry(conn);
+    if (!btl_ib_rail_usable(conn->route.via) || !btl_ib_route_leads(conn)) {
+        /* made when its rail could not be used already, or before there was another */
+        return conn->identity.name != conn->engine->config.name && btl_ib_failover(conn);
+    }
+    const bool stuck = conn->recovery.probes >= STUCK_PROBES && conn->sentmap.deferred_count == 0;
+    const uint32_t asked = stuck ? conn->recovery.probes : conn->recovery.unheard;
+
+    if (conn->recovery.unheard >= ASK_SOON
+        && conn->engine->clock.awake - conn->recovery.silent_since >= TRY_AFTER) {
+        btl_ib_failover_try(conn);
+    }
+    if (!btl_ib_validation_is_valid(conn)) {
+        /* A process that is not there yet answers by no rail, one that is by those that lead
+         * there. */
+        const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
+        if (asked >= ASK_SOON) {
+            btl_ib_failover_ask(conn);
+        }
+        return asked > ASK_SOON && closed
+               && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
+    }
+    if (asked >= BTL_IB_ASK_PROBES && asked % ASK_EACH == 0) {
+        btl_ib_failover_ask(conn);
+    }
+    return asked > BTL_IB_ASK_PROBES && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
 }
 
 /* ---- rail ---- */

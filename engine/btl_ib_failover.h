@@ -57,6 +57,12 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 void btl_ib_failover_follow(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from,
                             uint32_t stamp);
 
+/* The peer is silent, and is to be probed. Silence alone is no reason to move: it may compute.
+ * But if its process answers by another rail, this route is broken. A peer that answers by this
+ * route needs no other as a rule: what does not get through is too large (btl_ib_pmtud.h), or was
+ * deferred. True: the connection goes on by another rail. */
+bool btl_ib_failover_silent(btl_ib_conn_t *conn);
+
 /* ---- rail ---- */
 
 /* Handles what transports say of peers, and of the device itself. Writes rail->health. */

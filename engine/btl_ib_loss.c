@@ -7,6 +7,7 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_path.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_pmtud.h"
 #include "btl_ib_sentmap.h"
@@ -33,6 +34,7 @@
  */
 
 enum {
+    DEATH_PROBES = 4,       /* probes until silence is believed */
     PROBE_MIN = 200,        /* us: sooner mostly finds peers that are busy */
     REST_AFTER = 200,       /* us: between what the transport takes at a time of a probe in parts */
     REORDER_MIN = 20,       /* us: allowed as long as no reordering was seen */
@@ -599,6 +601,39 @@ btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn)
     }
     btl_ib_recovery_arm(conn);
     return BTL_IB_RECOVERY_NOTHING;
+}
+
+bool btl_ib_recovery_is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+
+    if (conn->recovery.probes < DEATH_PROBES || engine->turn.async) {
+        return false;
+    }
+    /* A route says that nobody is there, and a process that answers even while it computes does not
+     * answer by this one. */
+    if (conn->validation.promised && conn->recovery.unheard >= BTL_IB_ASK_PROBES
+        && engine->clock.awake - conn->recovery.silent_since >= BTL_IB_REFUSED_GAP
+        && btl_ib_validation_any_refused(conn)) {
+        *reason = BTL_IB_DEATH_REFUSED;
+        return true;
+    }
+    if (engine->config.silence_limit == 0) {
+        return false;
+    }
+    uint64_t since = btl_ib_recovery_waiting_since(conn);
+    if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
+        return false;
+    }
+    uint64_t lately = engine->clock.awake - engine->config.silence_limit / 2;
+    if (!conn->identity.bound && conn->recovery.heard_at > lately) {
+        /* it is alive, and says only that (PATH_RESPONSE) while its application computes */
+        return false;
+    }
+    *reason = conn->recovery.heard_at <= lately   ? BTL_IB_DEATH_SILENCE
+              : conn->recovery.no_tag_at > lately ? BTL_IB_DEATH_NO_TAG
+                                                  : BTL_IB_DEATH_NO_PROGRESS;
+    return true;
 }
 
 void btl_ib_recovery_probe_begins(btl_ib_conn_t *conn)

@@ -186,6 +186,9 @@ void btl_ib_recovery_detect(btl_ib_conn_t *conn);
 /* Set the timer for what is in flight now. */
 void btl_ib_recovery_arm(btl_ib_conn_t *conn);
 
+/* Probes without an answer until the peer is asked by other rails. */
+enum { BTL_IB_ASK_PROBES = 10 };
+
 /* What the timer asks for when it goes off. */
 typedef enum btl_ib_recovery_action {
     BTL_IB_RECOVERY_NOTHING, /* what there was to do was done */
@@ -193,6 +196,10 @@ typedef enum btl_ib_recovery_action {
 } btl_ib_recovery_action_t;
 
 btl_ib_recovery_action_t btl_ib_recovery_timer(btl_ib_conn_t *conn);
+
+/* Has the silence limit passed? *reason then says what it was. Pauses of our own do not count. The
+ * progress thread cannot report it: false. */
+bool btl_ib_recovery_is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason);
 
 /* A probe is about to leave. A copy of a segment left as a probe. The probe has left: if `whole`
  * all of it, else, for want of room in the transport, only some parts of a segment that travels in

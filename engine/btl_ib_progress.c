@@ -18,7 +18,8 @@
 #include "btl_ib_lifetime.h"
 #include "btl_ib_list.h"
 #include "btl_ib_offload.h"
-#include "btl_ib_probe.h"
+#include "btl_ib_loss.h"
+#include "btl_ib_path.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_state.h"
@@ -267,6 +268,48 @@ static int poll_rails(btl_ib_engine_t *engine, int burst)
 
 /* ---- progress ---- */
 
+static void probe(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_probe_begins(conn);
+    if (!conn->validation.valid) { /* what data wait for may have changed */
+        btl_ib_conn_ready(conn);
+        btl_ib_validation_probed(conn);
+    }
+    btl_ib_failover_introduce(conn);
+    btl_ib_probe_send(conn);
+}
+
+/* The loss timer of a connection expired. May end the connection. */
+static void loss_expired(btl_ib_conn_t *conn)
+{
+    btl_ib_death_t reason;
+
+    if (btl_ib_recovery_timer(conn) == BTL_IB_RECOVERY_NOTHING) {
+        return;
+    }
+    if (btl_ib_recovery_is_dead(conn, &reason)) {
+        btl_ib_conn_kill(conn, reason);
+        return;
+    }
+    if (!conn->validation.answered && !conn->engine->turn.async
+        && btl_ib_validation_overdue(conn)) {
+        if (btl_ib_conn_alive(conn)) { /* a callback may have ended it */
+            btl_ib_conn_kill(conn, BTL_IB_DEATH_UNANSWERED);
+        }
+        return;
+    }
+    if (!conn->engine->turn.async) {
+        btl_ib_validation_check_unsent(conn);
+        if (!btl_ib_conn_alive(conn)) { /* the callback ended it */
+            return;
+        }
+    }
+    if (conn->recovery.half_probed || !btl_ib_failover_silent(conn)) {
+        probe(conn);
+    }
+    btl_ib_recovery_arm(conn);
+}
+
 /* Not inlined, and neither is do_deferred_work(): with all that they call in it, the compiler keeps
  * nothing of btl_ib_engine_progress() in registers, where every message passes. */
 __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
@@ -283,7 +326,7 @@ __attribute__((noinline)) static void expired(btl_ib_guest_t *guest)
     } else if (conn->state == BTL_IB_CONN_CLOSING) {
         btl_ib_conn_linger(conn);
     } else {
-        btl_ib_probe_timer(conn);
+        loss_expired(conn);
     }
 }
 

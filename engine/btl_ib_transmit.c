@@ -947,6 +947,45 @@ void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all)
     turn_of(engine, &engine->acks_answered, false, &full);
 }
 
+/* ---- probes ---- */
+
+/* From so many probes on every second one says who asks. */
+enum { INTRODUCE_PROBES = 4 };
+
+/* Probe with a copy of a segment; without one if there is none, or it cannot be sent. False if it
+ * travels in parts, and the transport took only some of them. */
+static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
+{
+    const uint32_t parted = segment != NULL ? segment->parted : 0;
+
+    if (segment != NULL && btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+        btl_ib_recovery_probed_with_copy(conn);
+        if (conn->recovery.probes > 0 && btl_ib_pmtud_asks(conn, segment)) {
+            btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        }
+        return true;
+    }
+    if (segment != NULL && segment->parted > parted) {
+        return false;
+    }
+    btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+    return true;
+}
+
+void btl_ib_probe_send(btl_ib_conn_t *conn)
+{
+    if (conn->recovery.probes >= INTRODUCE_PROBES && conn->recovery.probes % 2 == 0) {
+        /* Perhaps the peer closed without our being told, and its new incarnation does not know us:
+         * it can answer only if we say who we are. */
+        btl_ib_identity_introduce(conn, true);
+        btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);
+        btl_ib_identity_introduce(conn, false);
+        btl_ib_recovery_probed(conn, true);
+    } else {
+        btl_ib_recovery_probed(conn, ask_with(conn, btl_ib_recovery_probe_with(conn)));
+    }
+}
+
 /* ---- ADDRESS ---- */
 
 static_assert(BTL_IB_ADDRESS_MAX == BTL_IB_TOKEN_ADDRESS_MAX, "each address has a proof");

@@ -57,6 +57,12 @@ bool btl_ib_ack_send(btl_ib_conn_t *conn, uint8_t flags);
  * company, as there may be no other turn soon. */
 void btl_ib_ack_turn(btl_ib_engine_t *engine, bool all);
 
+/* ---- probes ---- */
+
+/* Ask the peer for a sign of life: with a copy of a segment if there is one (RFC 8985, TLP), else
+ * with an ACK. btl_ib_recovery_probe_begins() was called. */
+void btl_ib_probe_send(btl_ib_conn_t *conn);
+
 /* ---- ADDRESS ---- */
 
 /* Tell a peer where the own rail of a connection is now (ADDRESS). */

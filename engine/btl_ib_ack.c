@@ -786,3 +786,32 @@ void btl_ib_ack_rx_process(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         btl_ib_recovery_detect(conn);
     }
 }
+
+void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
+{
+    const btl_ib_engine_t *engine = conn->engine;
+    btl_ib_ack_tx_t *ack = &conn->ack;
+
+    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
+        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
+        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
+        ack->echo = view->stamp;
+        ack->echo_at = engine->clock.now;
+        ack->echo_away = engine->turn.away;
+    }
+}
+
+void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = true;
+}
+
+void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
+{
+    conn->ack.no_tag = false;
+}
+
+void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit)
+{
+    space->limit = limit;
+}

@@ -9,7 +9,42 @@
 #ifndef BTL_IB_ACK_H
 #define BTL_IB_ACK_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* How many segments are remembered that were accepted from a retransmission. If the first copy
+ * comes after all, the retransmission was spurious. */
+#define BTL_IB_REPAIRED_KEPT 8
+
+/* How many of the newest segments that filled a gap are remembered. An ACK without room for all
+ * ranges carries at least theirs. */
+#define BTL_IB_NEWEST_KEPT 16
+
+/* us: stamps this far apart are not compared, because 32-bit stamps wrap. */
+#define BTL_IB_STAMP_AGE (UINT64_C(1) << 30)
+
+/* Acknowledgements that are due to the peer. Written by btl_ib_ack.c. */
+typedef struct btl_ib_ack_tx {
+    btl_ib_list_t link;     /* on engine->acks or acks_answered: an acknowledgement is due */
+    uint64_t at;            /* us: when it is due */
+    uint64_t delivered_at;  /* us: when a message was last delivered */
+    uint64_t echo_at;       /* us: when `echo` arrived */
+    uint32_t echo;          /* the peer's newest stamp */
+    uint32_t echo_away;     /* us: how long it may have waited at this host before it was read */
+    uint32_t due;           /* one bit for each space with something to acknowledge */
+    uint32_t count;         /* segments received since the last acknowledgement */
+    uint32_t space;         /* the space to acknowledge by piggyback */
+    uint32_t repaired_next; /* entries written to the repaired_* rings; wraps */
+    uint32_t repaired_seq[BTL_IB_REPAIRED_KEPT];
+    uint32_t newest_next; /* the same for newest_* */
+    uint32_t newest_seq[BTL_IB_NEWEST_KEPT];
+    uint8_t repaired_space[BTL_IB_REPAIRED_KEPT];
+    uint8_t newest_space[BTL_IB_NEWEST_KEPT];
+    bool now; /* send one at once */
+    /* A message was delivered, and nothing was sent within the ACK delay after that. */
+    bool unanswered;
+    bool echo_valid; /* `echo` is set */
+    bool no_tag;     /* tell the peer that there is no receiver for a tag */
+} btl_ib_ack_tx_t;
 
 /* ---- accepting a sequence, and what is due for it ---- */
 
@@ -54,34 +89,16 @@ void btl_ib_ack_tx_begin(btl_ib_conn_t *conn);
 void btl_ib_ack_tx_end(btl_ib_conn_t *conn);
 
 /* Keep the stamp of this datagram for echoing, if it is the peer's newest. */
-static inline void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view)
-{
-    const btl_ib_engine_t *engine = conn->engine;
-    btl_ib_ack_tx_t *ack = &conn->ack;
-
-    if (!ack->echo_valid || btl_ib_seq_before(ack->echo, view->stamp)
-        || engine->clock.now - ack->echo_at > BTL_IB_STAMP_AGE) {
-        ack->echo_valid = engine->turn.away != BTL_IB_AWAY_UNKNOWN;
-        ack->echo = view->stamp;
-        ack->echo_at = engine->clock.now;
-        ack->echo_away = engine->turn.away;
-    }
-}
+void btl_ib_ack_tx_heard(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A copy of a segment that was accepted before arrived. */
 void btl_ib_ack_tx_duplicate(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* A message was refused because there is no receiver for its tag: the next datagram says so. */
-static inline void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn)
-{
-    conn->ack.no_tag = true;
-}
+void btl_ib_ack_tx_no_tag(btl_ib_conn_t *conn);
 
 /* A datagram that says so has left. */
-static inline void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn)
-{
-    conn->ack.no_tag = false;
-}
+void btl_ib_ack_tx_no_tag_told(btl_ib_conn_t *conn);
 
 /* A message was delivered. */
 void btl_ib_ack_tx_delivered(btl_ib_conn_t *conn);
@@ -131,10 +148,7 @@ void btl_ib_ack_tx_put_off(btl_ib_conn_t *conn);
 /* Acknowledgements and credit limits from the peer: checked, then processed. */
 
 /* A new incarnation: the peer's initial credits of a channel end at `limit`. */
-static inline void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit)
-{
-    space->limit = limit;
-}
+void btl_ib_ack_rx_begin_space(btl_ib_tx_space_t *space, uint32_t limit);
 
 /* Does it acknowledge anything or give credit beyond what is known? If not, it is valid and
  * needs no processing: so are most datagrams of a one-way stream. */

@@ -6,6 +6,7 @@
 #include "btl_ib_answers.h"
 
 #include "btl_ib_sched.h"
+#include "btl_ib_state.h"
 
 #include <string.h>
 

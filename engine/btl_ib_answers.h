@@ -12,7 +12,23 @@
 #ifndef BTL_IB_ANSWERS_H
 #define BTL_IB_ANSWERS_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Answers to the peer's one-sided operations. Written by btl_ib_answers.c. */
+typedef struct btl_ib_answers {
+    btl_ib_out_t out;             /* the replies: size and offset count since the beginning */
+    btl_ib_wire_reply_t *replies; /* a ring of BTL_IB_OPS_MAX; NULL: not allocated */
+    uint32_t streams;             /* streams (answers to GETs) that are not over */
+} btl_ib_answers_t;
+
+/* The bytes that answer a GET of a peer. */
+typedef struct btl_ib_stream {
+    btl_ib_out_t out;
+    btl_ib_region_key_t key;
+    uint64_t offset; /* in the region */
+    uint8_t *memory; /* address of that, as last checked */
+    uint32_t id;     /* of the operation, chosen by the peer */
+} btl_ib_stream_t;
 
 void btl_ib_answers_init(btl_ib_conn_t *conn);
 

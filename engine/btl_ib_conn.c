@@ -7,23 +7,23 @@
 
 #include "btl_ib_ack.h"
 #include "btl_ib_answers.h"
-#include "btl_ib_submit.h"
-#include "btl_ib_sentmap.h"
 #include "btl_ib_identity.h"
 #include "btl_ib_input.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_list.h"
+#include "btl_ib_loss.h"
 #include "btl_ib_observe.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_packetize.h"
-#include "btl_ib_sched.h"
-#include "btl_ib_pmtud.h"
-#include "btl_ib_loss.h"
-#include "btl_ib_rnr.h"
 #include "btl_ib_path.h"
+#include "btl_ib_pmtud.h"
+#include "btl_ib_rnr.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
+#include "btl_ib_submit.h"
 #include "btl_ib_target.h"
 #include "btl_ib_trace.h"
 #include "btl_ib_transmit.h"
@@ -764,4 +764,14 @@ void btl_ib_drops_note(btl_ib_rail_t *rail, const btl_ib_event_t *event)
     if (!engine->turn.async) {
         print_waiting(engine);
     }
+}
+
+void btl_ib_admission_close(btl_ib_engine_t *engine)
+{
+    engine->admission.closed = true;
+}
+
+void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more)
+{
+    engine->admission.passive += (uint32_t) more;
 }

@@ -9,7 +9,21 @@
 #ifndef BTL_IB_CONN_H
 #define BTL_IB_CONN_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Log of dropped datagrams: btl_ib_conn.c. */
+typedef struct btl_ib_drops btl_ib_drops_t;
+
+/* Connections that peers ask for. Written by btl_ib_conn.c. */
+typedef struct btl_ib_admission {
+    uint32_t passive;   /* connections not adopted by the user */
+    uint32_t lookups;   /* of unknown senders, in the second that began at lookups_at */
+    uint32_t responses; /* PATH_RESPONSEs sent to them, in the same second */
+    uint32_t paths;     /* lookups of other paths to known peers, in the same second */
+    uint64_t lookups_at;
+    bool closed;       /* unknown senders get no connection any more */
+    bool told_passive; /* it was logged that there are passive_max */
+} btl_ib_admission_t;
 
 /* ---- the life of a connection ---- */
 
@@ -68,16 +82,10 @@ bool btl_ib_admission_responds(btl_ib_engine_t *engine);
 bool btl_ib_admission_keep(btl_ib_rail_t *rail, const btl_ib_arrival_t *arrival);
 
 /* From now on no unknown sender gets a connection. */
-static inline void btl_ib_admission_close(btl_ib_engine_t *engine)
-{
-    engine->admission.closed = true;
-}
+void btl_ib_admission_close(btl_ib_engine_t *engine);
 
 /* There is one connection more, or less, that the component has not adopted. */
-static inline void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more)
-{
-    engine->admission.passive += (uint32_t) more;
-}
+void btl_ib_admission_passive(btl_ib_engine_t *engine, int32_t more);
 
 /* ---- dropped datagrams ---- */
 

@@ -5,16 +5,16 @@
 
 #include "btl_ib_failover.h"
 
-#include "btl_ib_transmit.h"
 #include "btl_ib_conn.h"
-#include "btl_ib_path.h"
-#include "btl_ib_offload.h"
-#include "btl_ib_pmtud.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_offload.h"
+#include "btl_ib_path.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
+#include "btl_ib_transmit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -165,7 +165,9 @@ void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib
     }
 }
 
-void btl_ib_failover_try(btl_ib_conn_t *conn)
+/* The peer does not answer, or is refused: let the user make connections by other pairs of rails
+ * that may lead to it, once, unless this is progress by the thread. */
+static void failover_try(btl_ib_conn_t *conn)
 {
     const btl_ib_engine_t *engine = conn->engine;
 
@@ -180,7 +182,7 @@ static bool failover_refused(btl_ib_conn_t *conn)
 {
     btl_ib_conn_t *carries = btl_ib_route_carrier(conn);
 
-    btl_ib_failover_try(conn);
+    failover_try(conn);
     if (carries != NULL) {
         btl_ib_validation_refused(carries);
     }
@@ -264,7 +266,8 @@ void btl_ib_failover_told(btl_ib_conn_t *conn, const btl_ib_view_t *view)
     }
 }
 
-void btl_ib_failover_ask(btl_ib_conn_t *conn)
+/* Ask the same process for a sign of life by all other rails. */
+static void failover_ask(btl_ib_conn_t *conn)
 {
     for (btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
         if (goes_by(conn, other)) {
@@ -278,7 +281,8 @@ void btl_ib_failover_ask(btl_ib_conn_t *conn)
     }
 }
 
-bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
+/* The same, if another connection heard the peer's process after `since` (engine->clock.awake). */
+static bool failover_if_heard(btl_ib_conn_t *conn, uint64_t since)
 {
     for (const btl_ib_conn_t *other = NULL; (other = btl_ib_route_next(conn, other)) != NULL;) {
         if (!goes_by(conn, other) && btl_ib_route_is_own(other) && other->recovery.heard_at > since
@@ -302,22 +306,21 @@ bool btl_ib_failover_silent(btl_ib_conn_t *conn)
 
     if (conn->recovery.unheard >= ASK_SOON
         && conn->engine->clock.awake - conn->recovery.silent_since >= TRY_AFTER) {
-        btl_ib_failover_try(conn);
+        failover_try(conn);
     }
     if (!btl_ib_validation_is_valid(conn)) {
         /* A process that is not there yet answers by no rail, one that is by those that lead
          * there. */
         const bool closed = !btl_ib_route_is_own(conn) || conn->validation.questions > ASK_SOON;
         if (asked >= ASK_SOON) {
-            btl_ib_failover_ask(conn);
+            failover_ask(conn);
         }
-        return asked > ASK_SOON && closed
-               && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
+        return asked > ASK_SOON && closed && failover_if_heard(conn, conn->recovery.silent_since);
     }
     if (asked >= BTL_IB_ASK_PROBES && asked % ASK_EACH == 0) {
-        btl_ib_failover_ask(conn);
+        failover_ask(conn);
     }
-    return asked > BTL_IB_ASK_PROBES && btl_ib_failover_if_heard(conn, conn->recovery.silent_since);
+    return asked > BTL_IB_ASK_PROBES && failover_if_heard(conn, conn->recovery.silent_since);
 }
 
 /* ---- rail ---- */

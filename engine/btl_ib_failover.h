@@ -8,7 +8,18 @@
 #ifndef BTL_IB_FAILOVER_H
 #define BTL_IB_FAILOVER_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* A device that failed or whose port is down. Written by btl_ib_failover.c. */
+typedef struct btl_ib_rail_health {
+    uint64_t down_since; /* awake */
+    int error;           /* errno of the failure, or of the port's going down */
+    uint32_t moved;      /* connections that went on by other rails */
+    uint32_t left;       /* connections that could not */
+    bool failed;         /* nobody waits for it any more */
+    bool reported;       /* the user was told */
+    bool down;           /* it may come back, failed or not: its transport says so */
+} btl_ib_rail_health_t;
 
 /* ---- failover ---- */
 
@@ -18,10 +29,6 @@
  * for that may leave. Pairs of rails to the same peer that are not validated are probed again, with
  * short intervals. */
 void btl_ib_failover_validated(btl_ib_conn_t *conn);
-
-/* The peer does not answer, or is refused: let the user make connections by other pairs of rails
- * that may lead to it, once, unless this is progress by the thread. */
-void btl_ib_failover_try(btl_ib_conn_t *conn);
 
 /* If its datagrams go by the rails of another connection, and the peer may not know that connection
  * yet: let it introduce itself. */
@@ -34,12 +41,6 @@ bool btl_ib_failover(btl_ib_conn_t *conn);
 /* A peer made this connection, for a rail that cannot be used here, by a datagram from `from` that
  * came by `rail`: it goes by that one. */
 void btl_ib_failover_made(btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
-
-/* The same, if another connection heard the peer's process after `since` (engine->clock.awake). */
-bool btl_ib_failover_if_heard(btl_ib_conn_t *conn, uint64_t since);
-
-/* Ask the same process for a sign of life by all other rails. */
-void btl_ib_failover_ask(btl_ib_conn_t *conn);
 
 /* Probe the connection's own route, if it uses another: does it work again? A peer that may not
  * know where our rail is now is told so by the present route, and probes it. */

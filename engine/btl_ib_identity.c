@@ -5,6 +5,8 @@
 
 #include "btl_ib_identity.h"
 
+#include "btl_ib_state.h"
+
 #include <string.h>
 
 void btl_ib_identity_init(btl_ib_conn_t *conn, const btl_ib_peer_info_t *info,
@@ -132,4 +134,19 @@ bool btl_ib_identity_is_impossible(const btl_ib_engine_t *engine, const btl_ib_v
 {
     return view->connect.floor != 0
            && btl_ib_seq_before(engine->incarnations.newest + 1, view->connect.floor);
+}
+
+void btl_ib_identity_known(btl_ib_conn_t *conn)
+{
+    conn->identity.peer_knows = true;
+}
+
+void btl_ib_identity_contacted(btl_ib_conn_t *conn)
+{
+    conn->identity.contacted = true;
+}
+
+void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
+{
+    conn->identity.introduce = yes;
 }

@@ -14,7 +14,33 @@
 #ifndef BTL_IB_IDENTITY_H
 #define BTL_IB_IDENTITY_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Incarnations of all connections of this process. Written by btl_ib_identity.c. */
+typedef struct btl_ib_incarnations {
+    uint32_t newest; /* the epoch of the last that began */
+} btl_ib_incarnations_t;
+
+/* Who the two processes are, and what a datagram of this connection must carry.
+ * Written by btl_ib_identity.c. */
+typedef struct btl_ib_identity {
+    uint64_t name;             /* the peer process */
+    btl_ib_secret_t secret;    /* the peer's */
+    btl_ib_guard_keys_t *keys; /* NULL if the guard is not keyed */
+    uint64_t tx_token;
+    uint64_t rx_token;
+    uint32_t id;      /* ours: what the peer writes into its headers */
+    uint32_t epoch;   /* of this incarnation of the connection */
+    uint32_t peer_id; /* the peer's id for the connection; 0: not known yet */
+    uint32_t peer_epoch;
+    uint32_t peer_floor; /* incarnations of the peer with epochs below this have ended; 0: none */
+    uint32_t remote_rail;
+    uint32_t peer_ack_delay; /* us */
+    bool bound;              /* peer_id and rx_token are valid */
+    bool peer_knows;         /* the peer has our id: CONNECT blocks are not needed */
+    bool contacted;          /* something was sent to it in this incarnation */
+    bool introduce;          /* write CONNECT blocks although peer_knows */
+} btl_ib_identity_t;
 
 /* A connection with the process that published `info`. `keys`: memory for its keys; NULL if the
  * guard is not keyed. */
@@ -41,22 +67,13 @@ void btl_ib_identity_add_tombstone(const btl_ib_conn_t *conn);
 void btl_ib_identity_unbind(btl_ib_conn_t *conn);
 
 /* The peer used our id: CONNECT blocks are not needed any more. */
-static inline void btl_ib_identity_known(btl_ib_conn_t *conn)
-{
-    conn->identity.peer_knows = true;
-}
+void btl_ib_identity_known(btl_ib_conn_t *conn);
 
 /* Something was sent to it in this incarnation. */
-static inline void btl_ib_identity_contacted(btl_ib_conn_t *conn)
-{
-    conn->identity.contacted = true;
-}
+void btl_ib_identity_contacted(btl_ib_conn_t *conn);
 
 /* Do segments made from now on carry a CONNECT block although the peer has our id? */
-static inline void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes)
-{
-    conn->identity.introduce = yes;
-}
+void btl_ib_identity_introduce(btl_ib_conn_t *conn, bool yes);
 
 /* Of a first contact: does its sender, whose secret is `secret`, prove that it knows our secret? */
 bool btl_ib_identity_proves(const btl_ib_engine_t *engine, const btl_ib_view_t *view,

@@ -9,13 +9,13 @@
 #include "btl_ib_burst.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_list.h"
-#include "btl_ib_pmtud.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_path.h"
+#include "btl_ib_pmtud.h"
 #include "btl_ib_rnr.h"
 #include "btl_ib_state.h"
 #include "btl_ib_target.h"
 #include "btl_ib_transmit.h"
-#include "btl_ib_path.h"
 
 #include <string.h>
 

@@ -9,7 +9,15 @@
 #ifndef BTL_IB_INPUT_H
 #define BTL_IB_INPUT_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+#include "btl_ib_reasm.h"
+
+/* Reassembly. Written by btl_ib_input.c. */
+typedef struct btl_ib_input {
+    btl_ib_reasm_peer_t fragments; /* fragments being reassembled from chunks */
+    btl_ib_list_t parts;           /* segments being reassembled from parts */
+    btl_ib_list_t whole;           /* on engine->whole: fragments may be ready for delivery */
+} btl_ib_input_t;
 
 /* Check as much of a datagram as is possible before the sender is known: all of it, or, if the
  * guard is keyed, only what finds the key. False: to be dropped; counted. */

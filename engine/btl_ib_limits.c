@@ -7,10 +7,10 @@
 
 #include "btl_ib_list.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_path.h"
 #include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
-#include "btl_ib_path.h"
 
 /* ---- limits ---- */
 

@@ -8,7 +8,17 @@
 #ifndef BTL_IB_LIMITS_H
 #define BTL_IB_LIMITS_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Latency mode: bulk waits for short messages. Written by btl_ib_limits.c. */
+typedef struct btl_ib_latency {
+    bool hold_bulk;   /* in this turn bulk waits, because a short message came */
+    uint32_t row;     /* consecutive turns with short messages, each soon after the one before */
+    uint64_t at;      /* us: the last turn with short messages */
+    uint64_t before;  /* us: the one before */
+    uint64_t ops;     /* one-sided operations that short messages belonged to */
+    uint64_t excused; /* of these messages, those that may still come */
+} btl_ib_latency_t;
 
 /* ---- limits ---- */
 

@@ -8,8 +8,8 @@
 #include "btl_ib_list.h"
 #include "btl_ib_packet.h"
 #include "btl_ib_path.h"
-#include "btl_ib_sched.h"
 #include "btl_ib_pmtud.h"
+#include "btl_ib_sched.h"
 #include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
@@ -482,7 +482,9 @@ static uint64_t oldest_of(const btl_ib_list_t *segments, uint64_t since)
     return since;
 }
 
-uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn)
+/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
+ * awake clock); UINT64_MAX: nothing waits. */
+static uint64_t recovery_waiting_since(const btl_ib_conn_t *conn)
 {
     uint64_t since = conn->recovery.blocked_since != 0 ? conn->recovery.blocked_since : UINT64_MAX;
 
@@ -621,7 +623,7 @@ bool btl_ib_recovery_is_dead(const btl_ib_conn_t *conn, btl_ib_death_t *reason)
     if (engine->config.silence_limit == 0) {
         return false;
     }
-    uint64_t since = btl_ib_recovery_waiting_since(conn);
+    uint64_t since = recovery_waiting_since(conn);
     if (since == UINT64_MAX || engine->clock.awake < since + engine->config.silence_limit) {
         return false;
     }
@@ -755,4 +757,47 @@ void btl_ib_deferred_retry(btl_ib_conn_t *conn)
         && conn->engine->clock.now >= conn->deferred.at + conn->engine->config.rto_max) {
         send_all_again(conn);
     }
+}
+
+void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
+{
+    space->recovery.duplicates = 0;
+}
+
+void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
+{
+    if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+    }
+}
+
+void btl_ib_recovery_sent_again(btl_ib_conn_t *conn)
+{
+    conn->recovery.probe_base = conn->engine->clock.now;
+}
+
+void btl_ib_recovery_sent(btl_ib_conn_t *conn)
+{
+    btl_ib_recovery_sent_again(conn);
+    conn->recovery.blocked_since = 0;
+}
+
+void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
+{
+    conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
+    conn->recovery.probe_base = base;
+}
+
+void btl_ib_recovery_answered(btl_ib_conn_t *conn)
+{
+    btl_ib_op_answered(conn);
+    if (btl_ib_conn_only_skips(conn)) {
+        btl_ib_recovery_begin_row(&conn->recovery);
+        btl_ib_recovery_sent_again(conn);
+    }
+}
+
+void btl_ib_recovery_init(btl_ib_conn_t *conn)
+{
+    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
 }

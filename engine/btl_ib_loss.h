@@ -9,8 +9,52 @@
 #ifndef BTL_IB_LOSS_H
 #define BTL_IB_LOSS_H
 
+#include "btl_ib_clock.h"
 #include "btl_ib_op_slots.h"
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+#include "btl_ib_path.h"
+#include "btl_ib_rtt.h"
+#include "btl_ib_sentmap.h"
+
+/* The newest data known to have arrived, by which losses are found (RFC 8985, RACK).
+ * Written by btl_ib_loss.c. */
+typedef struct btl_ib_rack {
+    uint64_t sent;       /* us: when it was sent */
+    uint64_t order;      /* its place among all segments sent */
+    uint64_t at;         /* us: when its acknowledgement came */
+    uint64_t mark_order; /* `order` at mark_at */
+    uint64_t mark_at;    /* us */
+} btl_ib_rack_t;
+
+/* Loss recovery: round trip times, losses, probes, silence. Written by btl_ib_loss.c. */
+typedef struct btl_ib_recovery {
+    btl_ib_timer_t timer;
+    btl_ib_rtt_t rtt;
+    btl_ib_pauses_t pauses;
+    btl_ib_rack_t rack[BTL_IB_RACKS];
+    uint64_t probe_base;    /* us: when something that asks for an answer was last sent */
+    uint64_t blocked_since; /* awake: stopped by credit or window with nothing in flight */
+    uint64_t heard_at;      /* awake: the last valid datagram of the peer */
+    uint64_t refused_at;    /* us: the last refusal (ICMP, ECONNREFUSED) */
+    uint64_t refused_since; /* us: first refusal of this series; 0: none since the peer was heard */
+    uint64_t no_tag_at; /* awake: a tag has no receiver at the peer; 0: none since the last ACK */
+    uint64_t silent_since;  /* awake: the first probe of those that are unanswered */
+    uint64_t asked_at;      /* us: the same */
+    uint64_t sample_at;     /* us: when the last RTT sample was taken */
+    uint32_t sample_echo;   /* the echoed stamp that gave it */
+    uint32_t sample;        /* us: RTT sample of the datagram being processed; 0: none */
+    uint32_t sample_hosts;  /* us: part of it that may be waiting at a host that did not poll */
+    uint32_t sample_pauses; /* us: the same, of hosts that did not poll for long */
+    uint32_t probes;        /* since the last progress */
+    uint32_t unheard;       /* of them, the last ones that nothing answered */
+    uint32_t probed;        /* segments sent as probes in this series of probes or the last */
+    uint32_t reorder_scale; /* the reordering window, in quarters of the shortest RTT */
+    uint32_t reorder_calm;  /* consecutive losses that were real */
+    uint64_t reorder_at;    /* us: when the reordering window last grew */
+    bool rack_partly;       /* the peer may have received more than it has reported */
+    bool half_probed;       /* the next probe continues what the last one began */
+    bool doubtful;          /* the transport's connection ended; the peer was not heard since */
+} btl_ib_recovery_t;
 
 /* ---- recovery ---- */
 
@@ -37,10 +81,7 @@ static inline void btl_ib_recovery_end(btl_ib_recovery_t *recovery)
 }
 
 /* A new one begins, with this space: the peer's count of duplicates restarts at 0. */
-static inline void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space)
-{
-    space->recovery.duplicates = 0;
-}
+void btl_ib_recovery_begin_space(btl_ib_tx_space_t *space);
 
 /* Nothing is known of the present route: neither its length nor whether it reorders. */
 static inline void btl_ib_recovery_begin_route(btl_ib_recovery_t *recovery)
@@ -70,33 +111,17 @@ static inline void btl_ib_recovery_end_peer(btl_ib_recovery_t *recovery)
 
 /* New segments, the first of which is `first`, are about to enter the sent map. If nothing but
  * SKIPs waited for an acknowledgement the next probe is the first of a row. */
-static inline void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first)
-{
-    if (first->type != BTL_IB_TYPE_SKIP && btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_begin_row(&conn->recovery);
-    }
-}
+void btl_ib_recovery_sending(btl_ib_conn_t *conn, const btl_ib_segment_t *first);
 
 /* Segments have left again: the next probe is timed from now on. */
-static inline void btl_ib_recovery_sent_again(btl_ib_conn_t *conn)
-{
-    conn->recovery.probe_base = conn->engine->clock.now;
-}
+void btl_ib_recovery_sent_again(btl_ib_conn_t *conn);
 
 /* New segments have left. */
-static inline void btl_ib_recovery_sent(btl_ib_conn_t *conn)
-{
-    btl_ib_recovery_sent_again(conn);
-    conn->recovery.blocked_since = 0;
-}
+void btl_ib_recovery_sent(btl_ib_conn_t *conn);
 
 /* Segments are stopped by credit, window or validation, with nothing in flight whose
  * acknowledgement would change that: probes ask, the first one timed from `base` (us) on. */
-static inline void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base)
-{
-    conn->recovery.blocked_since = btl_ib_clock_awake(&conn->engine->clock);
-    conn->recovery.probe_base = base;
-}
+void btl_ib_recovery_blocked(btl_ib_conn_t *conn, uint64_t base);
 
 /* What was stopped may go now, is given up, or waits for something else from now on. */
 static inline void btl_ib_recovery_unblocked(btl_ib_recovery_t *recovery)
@@ -146,20 +171,10 @@ static inline void btl_ib_recovery_told(btl_ib_recovery_t *recovery, bool partly
 
 /* The peer works on our operations. If nothing else waits for an acknowledgement that is progress,
  * and the next probe is timed from now on. */
-static inline void btl_ib_recovery_answered(btl_ib_conn_t *conn)
-{
-    btl_ib_op_answered(conn);
-    if (btl_ib_conn_only_skips(conn)) {
-        btl_ib_recovery_begin_row(&conn->recovery);
-        btl_ib_recovery_sent_again(conn);
-    }
-}
+void btl_ib_recovery_answered(btl_ib_conn_t *conn);
 
 /* The timer of a new connection. */
-static inline void btl_ib_recovery_init(btl_ib_conn_t *conn)
-{
-    btl_ib_timer_init(&conn->recovery.timer, BTL_IB_TIMER_LOSS, conn);
-}
+void btl_ib_recovery_init(btl_ib_conn_t *conn);
 
 /* A datagram of the connection arrived, so the peer is there. If it echoes a stamp of ours that is
  * an answer, and a round-trip sample. */
@@ -210,10 +225,6 @@ void btl_ib_recovery_probed(btl_ib_conn_t *conn, bool whole);
 
 /* The segment to probe with; NULL: there is none. */
 btl_ib_segment_t *btl_ib_recovery_probe_with(const btl_ib_conn_t *conn);
-
-/* When the oldest thing that still waits was first sent, or began to wait for credit (us, of the
- * awake clock); UINT64_MAX: nothing waits. */
-uint64_t btl_ib_recovery_waiting_since(const btl_ib_conn_t *conn);
 
 /* ---- deferred ---- */
 

@@ -5,11 +5,11 @@
 
 #include "btl_ib_offload.h"
 
-#include "btl_ib_sentmap.h"
-#include "btl_ib_op_slots.h"
 #include "btl_ib_loss.h"
+#include "btl_ib_op_slots.h"
 #include "btl_ib_path.h"
 #include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 
 #include <errno.h>

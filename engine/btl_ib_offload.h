@@ -28,7 +28,16 @@
 #ifndef BTL_IB_OFFLOAD_H
 #define BTL_IB_OFFLOAD_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Those of them that the device executes. Written by btl_ib_offload.c. */
+typedef struct btl_ib_offload {
+    btl_ib_list_t waiting; /* not taken by the transport yet, in order */
+    btl_ib_list_t running; /* in the device */
+    uint32_t count;        /* length of `running` */
+    uint64_t moved_at;     /* awake: last start or end of one, or when the first began to wait */
+    bool disabled;         /* a device was lost, and its keys with it: processors do it all */
+} btl_ib_offload_t;
 
 void btl_ib_offload_init(btl_ib_conn_t *conn);
 

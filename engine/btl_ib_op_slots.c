@@ -6,6 +6,7 @@
 #include "btl_ib_op_slots.h"
 
 #include "btl_ib_sched.h"
+#include "btl_ib_state.h"
 
 #include <assert.h>
 #include <errno.h>

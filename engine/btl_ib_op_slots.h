@@ -12,7 +12,29 @@
 #ifndef BTL_IB_OP_SLOTS_H
 #define BTL_IB_OP_SLOTS_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+typedef struct btl_ib_op_slot {
+    btl_ib_op_t *op;    /* NULL: free */
+    uint32_t next_free; /* if free: the next free slot */
+} btl_ib_op_slot_t;
+
+/* Our one-sided operations with one peer. Written by btl_ib_op_slots.c. */
+typedef struct btl_ib_ops {
+    btl_ib_list_t waiting;   /* operations that wait for a slot */
+    btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not allocated */
+    uint32_t free;           /* first free slot */
+    uint32_t count;          /* operations that are not over */
+    uint32_t running;        /* of them, those that have a slot */
+    uint32_t answers;        /* operations that wait for an answer of the peer or its device */
+    uint64_t answer_since;   /* awake: the last answer, or when the first began to wait for one */
+} btl_ib_ops_t;
+
+/* Ids of the operations of all connections. An answer to a connection that was destroyed must
+ * not fit an operation of the next one with the same peer. Written by btl_ib_op_slots.c. */
+typedef struct btl_ib_op_ids {
+    uint32_t generation; /* of the newest */
+} btl_ib_op_ids_t;
 
 void btl_ib_op_slots_init(btl_ib_conn_t *conn);
 

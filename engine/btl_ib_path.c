@@ -6,6 +6,7 @@
 #include "btl_ib_path.h"
 
 #include "btl_ib_list.h"
+#include "btl_ib_state.h"
 #include "btl_ib_trace.h"
 
 #include <assert.h>
@@ -600,4 +601,37 @@ bool btl_ib_icmp_is_genuine(btl_ib_rail_t *rail, const btl_ib_event_t *event)
         return false;
     }
     return true;
+}
+
+bool btl_ib_route_leads(const btl_ib_conn_t *conn)
+{
+    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
+}
+
+bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
+{
+    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
+}
+
+bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from)
+{
+    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
+}
+
+bool btl_ib_validation_heard(btl_ib_conn_t *conn)
+{
+    const bool first = !conn->validation.valid;
+
+    if (first) {
+        conn->validation.valid = true;
+    }
+    return first;
+}
+
+void btl_ib_validation_sent(btl_ib_conn_t *conn)
+{
+    if (conn->validation.unsent_since != 0) {
+        conn->validation.unsent_since = 0;
+        conn->validation.unsent_told = false;
+    }
 }

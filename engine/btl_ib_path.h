@@ -9,7 +9,48 @@
 #ifndef BTL_IB_PATH_H
 #define BTL_IB_PATH_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* us: the longest gap between two refusals (ICMP, ECONNREFUSED) of one series, and how long
+ * refusals count after the last one. */
+#define BTL_IB_REFUSED_GAP 10000000u
+
+/* us: how long a series of refusals must last before it is believed. Until then the peer's port may
+ * still be about to open. */
+#define BTL_IB_REFUSED_LONG 100000u
+
+/* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
+ * the network report about them? Written by btl_ib_path.c. */
+typedef struct btl_ib_validation {
+    bool valid;            /* a datagram of the peer with its token came by them */
+    bool answered;         /* something of ours reached the peer, by any route */
+    bool promised;         /* the peer answers a first contact even if its application computes */
+    bool told;             /* it was reported that the peer does not answer */
+    bool unsent_told;      /* `unsent_error` was reported, since the transport took something */
+    bool tried;            /* other pairs of rails that may lead there were asked for */
+    uint8_t unsent_error;  /* errno that the transport answers; valid with unsent_since */
+    uint8_t net_error;     /* errno: what the network said last of datagrams to it; 0: nothing */
+    uint32_t net_error_ms; /* when */
+    uint32_t questions;   /* unanswered probes by them, since another pair of rails was validated */
+    uint64_t refused_at;  /* us: when refusals by them were last believed */
+    uint64_t asked_at;    /* awake: the first probe, if nothing had reached the peer */
+    uint64_t question_at; /* us: the last question that was no probe */
+    uint64_t refused_row; /* us: first refusal by the present route since something got through */
+    uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */
+} btl_ib_validation_t;
+
+/* By which rail and to which address datagrams go. Written by btl_ib_path.c. */
+typedef struct btl_ib_route {
+    struct btl_ib_rail *via;            /* sends its datagrams: conn->rail, unless that failed */
+    btl_ib_addr_t to;                   /* the peer's address on `via` */
+    const btl_ib_queue_table_t *queues; /* the peer's, by `via` */
+    uint64_t moved_at;                  /* us: last change of route */
+    /* The peer's address on conn->rail; BTL_IB_ADDR_UNKNOWN if the rail did not take it. */
+    btl_ib_addr_t address;
+    uint32_t generation; /* of that address, if the peer told of a new one; 0: it published it */
+    uint32_t published_len;
+    uint8_t published[BTL_IB_ADDR_BYTES]; /* `address` as the peer published it or told it last */
+} btl_ib_route_t;
 
 /* ---- route ---- */
 
@@ -36,10 +77,7 @@ bool btl_ib_route_replace(btl_ib_conn_t *conn, const btl_ib_view_t *view);
 
 /* Can datagrams be handed to the transport of its present route? Not if the device failed, or the
  * transport did not take the peer's address. A port that is down takes and loses them. */
-static inline bool btl_ib_route_leads(const btl_ib_conn_t *conn)
-{
-    return !conn->route.via->health.failed && conn->route.to != BTL_IB_ADDR_UNKNOWN;
-}
+bool btl_ib_route_leads(const btl_ib_conn_t *conn);
 
 /* If its rail did not take the peer's address, for want of memory perhaps: try again. */
 void btl_ib_route_retry(btl_ib_conn_t *conn);
@@ -51,17 +89,10 @@ void btl_ib_route_stand_by(btl_ib_rail_t *rail);
 void btl_ib_route_used(btl_ib_conn_t *conn);
 
 /* Do its datagrams go by its own two rails? */
-static inline bool btl_ib_route_is_own(const btl_ib_conn_t *conn)
-{
-    return conn->route.via == conn->rail && conn->route.to == conn->route.address;
-}
+bool btl_ib_route_is_own(const btl_ib_conn_t *conn);
 
 /* Are `rail` and `from` (BTL_IB_ADDR_UNKNOWN: any address) its own two rails? */
-static inline bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail,
-                                     btl_ib_addr_t from)
-{
-    return rail == conn->rail && (from == BTL_IB_ADDR_UNKNOWN || from == conn->route.address);
-}
+bool btl_ib_route_owns(const btl_ib_conn_t *conn, const btl_ib_rail_t *rail, btl_ib_addr_t from);
 
 /* Can its own two rails carry it? */
 bool btl_ib_route_has_own(const btl_ib_conn_t *conn);
@@ -110,15 +141,7 @@ void btl_ib_validation_begin(btl_ib_conn_t *conn);
 
 /* Something from the peer arrived by the connection's own two rails. That datagrams get there by
  * them it proves only if it is an answer. True if it is the first time. */
-static inline bool btl_ib_validation_heard(btl_ib_conn_t *conn)
-{
-    const bool first = !conn->validation.valid;
-
-    if (first) {
-        conn->validation.valid = true;
-    }
-    return first;
-}
+bool btl_ib_validation_heard(btl_ib_conn_t *conn);
 
 /* After refusals: does this datagram show that something gets there by the present route? */
 void btl_ib_validation_echoed(btl_ib_conn_t *conn, const btl_ib_view_t *view);
@@ -151,13 +174,7 @@ bool btl_ib_validation_overdue(btl_ib_conn_t *conn);
 
 /* The transport took a datagram for it; and: it refused one with that errno, which does not say
  * "not now". */
-static inline void btl_ib_validation_sent(btl_ib_conn_t *conn)
-{
-    if (conn->validation.unsent_since != 0) {
-        conn->validation.unsent_since = 0;
-        conn->validation.unsent_told = false;
-    }
-}
+void btl_ib_validation_sent(btl_ib_conn_t *conn);
 void btl_ib_validation_unsent(btl_ib_conn_t *conn, int error);
 
 /* A probe is due, in a call that may run callbacks: if the transport has refused everything for

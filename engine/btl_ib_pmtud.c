@@ -3,8 +3,6 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
-/* What size of datagrams the path carries: see btl_ib_pmtud.h. */
-
 #include "btl_ib_pmtud.h"
 
 #include "btl_ib_list.h"
@@ -16,6 +14,8 @@
 
 #include <assert.h>
 #include <string.h>
+
+/* What size of datagrams the path carries: see btl_ib_pmtud.h. */
 
 enum {
     LOSSES = 5, /* in a row, at different times: by chance once in 3 million at 5 % loss */

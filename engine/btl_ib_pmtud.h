@@ -22,7 +22,57 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+enum {
+    BTL_IB_LOSS_ROWS = 2,
+};
+
+/* Losses of `suspect` to `largest` bytes in a row, while smaller datagrams get through. */
+typedef struct btl_ib_loss_row {
+    uint32_t losses;    /* at different times */
+    uint32_t shown;     /* of them, losses shown by answers to questions */
+    uint32_t suspect;   /* larger than `carried` */
+    uint32_t largest;   /* the row is over if a datagram as large as this gets through */
+    uint32_t carried;   /* the largest that got through since the row began */
+    uint64_t since;     /* us: the first loss */
+    uint64_t struck_at; /* us: the last loss; what was sent before it proves nothing further */
+} btl_ib_loss_row_t;
+
+/* The path MTU and the search for it (RFC 8899). All sizes are bytes of datagrams, with header and
+ * trailer. Written by btl_ib_pmtud.c. */
+typedef struct btl_ib_pmtud {
+    /* largest datagram to be sent: the path carries it, as far as is known */
+    uint32_t datagram_max;
+    uint32_t carries; /* what both directions carried when the connection was made */
+    uint32_t home;    /* what the connection's own two rails carry */
+    uint32_t most;    /* what the rails of the present route carry: at most `home` */
+    bool parts;       /* segments exist that are larger than datagram_max */
+
+    /* Black hole detection. Losses of a size that got through in the first row count in the second:
+     * mostly they are chance, but the path may carry less since. */
+    btl_ib_loss_row_t rows[BTL_IB_LOSS_ROWS];
+
+    /* A timer's probe was sent together with a smaller question (asked_*). A peer that answers the
+     * question, but does not have the probe, shows a loss. */
+    bool asked;
+    uint8_t asked_space;
+    /* The search (two members are here to save space). */
+    bool probing; /* a probe, sent since the sizes were last set back, is in flight */
+    uint8_t probe_space;
+    uint32_t asked_seq;
+    uint64_t asked_at; /* us */
+    uint32_t probe_seq;
+    uint32_t too_large; /* smallest size known not to get through, or most + 1 */
+    uint32_t next;      /* size to try next; 0: halfway */
+    uint32_t failures;  /* consecutive ones of that size */
+    uint64_t search_at; /* us: not earlier; UINT64_MAX: nothing to find */
+
+    /* The check of the path (btl_ib_pmtud_check()), and what it found. */
+    bool checking;
+    uint32_t proven;   /* the largest probe that got there since the check began */
+    uint32_t received; /* the largest probe that came from the peer */
+} btl_ib_pmtud_t;
 
 /* A connection is made; its rails carry datagrams of `carries` bytes, and the peer's queues take
  * datagrams of `most` bytes. */

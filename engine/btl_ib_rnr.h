@@ -17,7 +17,35 @@
 #ifndef BTL_IB_RNR_H
 #define BTL_IB_RNR_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+#include "btl_ib_window.h"
+
+/* Why a valid segment cannot be accepted now (receiver not ready). */
+typedef enum btl_ib_refusal_cause {
+    BTL_IB_REFUSAL_TAG,     /* no receiver is registered for its tag yet */
+    BTL_IB_REFUSAL_BUFFER,  /* no reassembly buffer for its fragment */
+    BTL_IB_REFUSAL_BACKLOG, /* the application does not call progress, and the backlog is full */
+    BTL_IB_REFUSAL_CAUSES,
+} btl_ib_refusal_cause_t;
+
+/* A refused segment: of those with the same cause, the one with the lowest sequence. */
+typedef struct btl_ib_refusal {
+    uint32_t seq;
+    uint32_t fragment; /* CHUNK */
+    uint8_t space;
+    uint8_t tag;
+    bool kept; /* this entry is in use */
+    bool told; /* the peer was told that it may send it again */
+} btl_ib_refusal_t;
+
+/* Segments of the peer that were refused (receiver not ready). It is told when they may come again.
+ * Written by btl_ib_rnr.c. */
+typedef struct btl_ib_rnr {
+    btl_ib_list_t link;      /* on engine->refused: a cause may be gone */
+    btl_ib_rnr_runs_t *runs; /* NULL: none lately */
+    bool any;                /* `refusals` or `runs` has an entry */
+    btl_ib_refusal_t refusals[BTL_IB_REFUSAL_CAUSES];
+} btl_ib_rnr_t;
 
 void btl_ib_refusal_init(btl_ib_conn_t *conn);
 

@@ -8,7 +8,35 @@
 #ifndef BTL_IB_SENTMAP_H
 #define BTL_IB_SENTMAP_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+#include "btl_ib_window.h"
+
+/* Bulk may travel by a lane of its own, so its order is tracked apart. */
+enum {
+    BTL_IB_RACK_ALL,
+    BTL_IB_RACK_BULK,
+    BTL_IB_RACKS,
+};
+
+/* Sent segments: in flight, lost or deferred. Written by btl_ib_sentmap.c. */
+typedef struct btl_ib_sentmap {
+    uint32_t in_flight; /* of all spaces */
+    uint32_t unacked;   /* segments in flight, lost or deferred */
+    uint32_t skips;     /* of them, SKIPs */
+    uint32_t deferred_count;
+    uint32_t unasked; /* segments sent since one asked for its ACK, or nothing was in flight */
+    uint64_t order;   /* of the newest segment sent */
+    btl_ib_list_t sent[BTL_IB_RACKS]; /* in flight, by time of last sending */
+    btl_ib_list_t lost;               /* to be retransmitted, in order of discovery */
+    btl_ib_list_t deferred;           /* refused by the peer, by the time it said so */
+} btl_ib_sentmap_t;
+
+/* Limits on all connections together. Written by btl_ib_sentmap.c. */
+typedef struct btl_ib_budget {
+    uint32_t unacked; /* segments in flight or lost, without SKIPs */
+    uint32_t apart;   /* of them, those that the limits do not count: BTL_IB_DEPTH_APART */
+    uint64_t bytes_unacked;
+} btl_ib_budget_t;
 
 /* ---- sentmap ---- */
 

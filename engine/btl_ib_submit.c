@@ -5,21 +5,21 @@
 
 #include "btl_ib_submit.h"
 
-#include "btl_ib_transmit.h"
-#include "btl_ib_sentmap.h"
 #include "btl_ib_initiator.h"
 #include "btl_ib_lifetime.h"
 #include "btl_ib_limits.h"
 #include "btl_ib_list.h"
+#include "btl_ib_loss.h"
 #include "btl_ib_offload.h"
 #include "btl_ib_op_slots.h"
 #include "btl_ib_packet.h"
-#include "btl_ib_sched.h"
+#include "btl_ib_path.h"
 #include "btl_ib_pmtud.h"
-#include "btl_ib_loss.h"
+#include "btl_ib_sched.h"
+#include "btl_ib_sentmap.h"
 #include "btl_ib_state.h"
 #include "btl_ib_trace.h"
-#include "btl_ib_path.h"
+#include "btl_ib_transmit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -511,4 +511,11 @@ void btl_ib_send_give_back(btl_ib_conn_t *conn, int left_status, int status)
         }
     }
     btl_ib_op_give_up_answers(conn, status);
+}
+
+void btl_ib_submit_init(btl_ib_conn_t *conn)
+{
+    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
+        btl_ib_list_init(&conn->tx[i].submit.pending);
+    }
 }

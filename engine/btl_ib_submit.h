@@ -8,7 +8,17 @@
 #ifndef BTL_IB_SUBMIT_H
 #define BTL_IB_SUBMIT_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Messages and operations that wait for others to travel with. Written by btl_ib_submit.c. */
+typedef struct btl_ib_coalesce {
+    uint32_t turn;      /* the turn to which `left` belongs */
+    uint32_t left;      /* messages and operations that left at once in it */
+    uint32_t alone_max; /* how many may leave at once */
+    uint32_t held;      /* messages and operations held */
+    uint64_t held_bytes;
+    uint64_t left_at; /* us: when the last left at once */
+} btl_ib_coalesce_t;
 
 /* ---- submit ---- */
 
@@ -16,12 +26,7 @@
  * component's own calls (btl_ib_engine_send() and others) are in btl_ib_engine.h. */
 
 /* Nothing waits in any channel of a new connection. */
-static inline void btl_ib_submit_init(btl_ib_conn_t *conn)
-{
-    for (uint32_t i = 0; i < conn->peer_queues->count; i++) {
-        btl_ib_list_init(&conn->tx[i].submit.pending);
-    }
-}
+void btl_ib_submit_init(btl_ib_conn_t *conn);
 
 /* All messages and operations of the connection complete with `status`, messages that left entirely
  * with `left_status`. */

@@ -7,11 +7,12 @@
 
 #include "btl_ib_ack.h"
 #include "btl_ib_answers.h"
-#include "btl_ib_rma.h"
 #include "btl_ib_burst.h"
-#include "btl_ib_transmit.h"
-#include "btl_ib_sentmap.h"
 #include "btl_ib_packet.h"
+#include "btl_ib_rma.h"
+#include "btl_ib_sentmap.h"
+#include "btl_ib_state.h"
+#include "btl_ib_transmit.h"
 
 #include <string.h>
 

@@ -24,7 +24,13 @@
 #ifndef BTL_IB_TARGET_H
 #define BTL_IB_TARGET_H
 
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* The peer's one-sided operations on our memory. Written by btl_ib_target.c. */
+typedef struct btl_ib_target {
+    uint32_t refused;    /* id of the last PUT that was rejected */
+    uint32_t refused_in; /* turn.batch in which it was */
+} btl_ib_target_t;
 
 /* Requests of the peer. False: not accepted; it must be sent again. */
 bool btl_ib_target_put(btl_ib_conn_t *conn, const btl_ib_view_t *view);

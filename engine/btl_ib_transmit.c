@@ -789,7 +789,9 @@ btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full
     return verdict;
 }
 
-bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
+/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
+ * cannot take it now. */
+static bool batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags)
 {
     btl_ib_pmtud_again(conn, segment);
     btl_ib_packet_flag(segment, BTL_IB_FLAG_AGAIN | flags);
@@ -813,7 +815,7 @@ void btl_ib_batch_ready(btl_ib_conn_t *conn, const btl_ib_view_t *view)
         || btl_ib_seq_before(view->echo, (uint32_t) segment->last_sent)) {
         return;
     }
-    if (btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
         btl_ib_recovery_arm(conn);
     } else {
@@ -958,7 +960,7 @@ static bool ask_with(btl_ib_conn_t *conn, btl_ib_segment_t *segment)
 {
     const uint32_t parted = segment != NULL ? segment->parted : 0;
 
-    if (segment != NULL && btl_ib_batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
+    if (segment != NULL && batch_again(conn, segment, BTL_IB_FLAG_ACK_NOW)) {
         btl_ib_recovery_probed_with_copy(conn);
         if (conn->recovery.probes > 0 && btl_ib_pmtud_asks(conn, segment)) {
             btl_ib_ack_send(conn, BTL_IB_FLAG_ACK_NOW);

@@ -10,7 +10,16 @@
 
 #include "btl_ib_limits.h"
 #include "btl_ib_list.h"
-#include "btl_ib_state.h"
+#include "btl_ib_parts.h"
+
+/* Datagrams about to be sent. Written by btl_ib_transmit.c. */
+typedef struct btl_ib_datagrams {
+    const btl_ib_wire_header_t *common; /* what their headers have in common */
+    int count;
+    btl_ib_tx_t tx[BTL_IB_BATCH];
+    /* what is sent: the segment itself, or its copy or sealed copy */
+    btl_ib_segment_t *wire[BTL_IB_BATCH];
+} btl_ib_datagrams_t;
 
 /* ---- segments ---- */
 
@@ -36,10 +45,6 @@ btl_ib_verdict_t btl_ib_batch_push(btl_ib_conn_t *conn, uint32_t space, bool bur
 /* Send again what was lost on the command channel, or on the others, within the limits. It goes
  * before anything new of theirs. Returns as above. */
 btl_ib_verdict_t btl_ib_batch_lost(btl_ib_conn_t *conn, bool command, bool *full);
-
-/* Send one sequenced segment again, with `flags` (BTL_IB_FLAG_) added. False if the transport
- * cannot take it now. */
-bool btl_ib_batch_again(btl_ib_conn_t *conn, btl_ib_segment_t *segment, uint8_t flags);
 
 /* READY: the peer can accept a segment that it refused. Send it again, unless that was done since.
  */

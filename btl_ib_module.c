@@ -341,7 +341,7 @@ static size_t least(size_t a, uint64_t b)
 }
 
 /* The largest operation that the device is to be asked for. Where it registers large regions in
- * pieces (btl_ib_device_region.h) few operations are to lie on two of them. */
+ * pieces (btl_ib_registration_cache.h) few operations are to lie on two of them. */
 static uint64_t operation_max(const btl_ib_transport_attr_t *attr)
 {
     const uint64_t share = attr->rdma_region_max / PIECE_SHARE;

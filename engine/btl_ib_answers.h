@@ -14,7 +14,7 @@
 
 #include "btl_ib_parts.h"
 
-/* Answers to the peer's one-sided operations. Written by btl_ib_answers.c. */
+/* Answers to the peer's one-sided operations. */
 typedef struct btl_ib_answers {
     btl_ib_out_t out;             /* the replies: size and offset count since the beginning */
     btl_ib_wire_reply_t *replies; /* a ring of BTL_IB_OPS_MAX; NULL: not allocated */

@@ -14,7 +14,7 @@
 /* Log of dropped datagrams: btl_ib_conn.c. */
 typedef struct btl_ib_drops btl_ib_drops_t;
 
-/* Connections that peers ask for. Written by btl_ib_conn.c. */
+/* Connections that peers ask for. */
 typedef struct btl_ib_admission {
     uint32_t passive;   /* connections not adopted by the user */
     uint32_t lookups;   /* of unknown senders, in the second that began at lookups_at */

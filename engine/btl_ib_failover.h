@@ -10,7 +10,7 @@
 
 #include "btl_ib_parts.h"
 
-/* A device that failed or whose port is down. Written by btl_ib_failover.c. */
+/* A device that failed or whose port is down. */
 typedef struct btl_ib_rail_health {
     uint64_t down_since; /* awake */
     int error;           /* errno of the failure, or of the port's going down */

@@ -12,7 +12,7 @@
 #include "btl_ib_parts.h"
 #include "btl_ib_reasm.h"
 
-/* Reassembly. Written by btl_ib_input.c. */
+/* Reassembly. */
 typedef struct btl_ib_input {
     btl_ib_reasm_peer_t fragments; /* fragments being reassembled from chunks */
     btl_ib_list_t parts;           /* segments being reassembled from parts */

@@ -10,7 +10,7 @@
 
 #include "btl_ib_parts.h"
 
-/* Latency mode: bulk waits for short messages. Written by btl_ib_limits.c. */
+/* Latency mode: bulk waits for short messages. */
 typedef struct btl_ib_latency {
     bool hold_bulk;   /* in this turn bulk waits, because a short message came */
     uint32_t row;     /* consecutive turns with short messages, each soon after the one before */

@@ -16,8 +16,7 @@
 #include "btl_ib_rtt.h"
 #include "btl_ib_sentmap.h"
 
-/* The newest data known to have arrived, by which losses are found (RFC 8985, RACK).
- * Written by btl_ib_loss.c. */
+/* The newest data known to have arrived, by which losses are found (RFC 8985, RACK). */
 typedef struct btl_ib_rack {
     uint64_t sent;       /* us: when it was sent */
     uint64_t order;      /* its place among all segments sent */
@@ -26,7 +25,7 @@ typedef struct btl_ib_rack {
     uint64_t mark_at;    /* us */
 } btl_ib_rack_t;
 
-/* Loss recovery: round trip times, losses, probes, silence. Written by btl_ib_loss.c. */
+/* Loss recovery: round trip times, losses, probes, silence. */
 typedef struct btl_ib_recovery {
     btl_ib_timer_t timer;
     btl_ib_rtt_t rtt;

@@ -30,7 +30,7 @@
 
 #include "btl_ib_parts.h"
 
-/* Those of them that the device executes. Written by btl_ib_offload.c. */
+/* Those of them that the device executes. */
 typedef struct btl_ib_offload {
     btl_ib_list_t waiting; /* not taken by the transport yet, in order */
     btl_ib_list_t running; /* in the device */

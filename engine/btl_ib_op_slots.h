@@ -19,7 +19,7 @@ typedef struct btl_ib_op_slot {
     uint32_t next_free; /* if free: the next free slot */
 } btl_ib_op_slot_t;
 
-/* Our one-sided operations with one peer. Written by btl_ib_op_slots.c. */
+/* Our one-sided operations with one peer. */
 typedef struct btl_ib_ops {
     btl_ib_list_t waiting;   /* operations that wait for a slot */
     btl_ib_op_slot_t *slots; /* config.ops_max of them; NULL: not allocated */
@@ -31,7 +31,7 @@ typedef struct btl_ib_ops {
 } btl_ib_ops_t;
 
 /* Ids of the operations of all connections. An answer to a connection that was destroyed must
- * not fit an operation of the next one with the same peer. Written by btl_ib_op_slots.c. */
+ * not fit an operation of the next one with the same peer. */
 typedef struct btl_ib_op_ids {
     uint32_t generation; /* of the newest */
 } btl_ib_op_ids_t;

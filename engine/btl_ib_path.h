@@ -20,7 +20,7 @@
 #define BTL_IB_REFUSED_LONG 100000u
 
 /* Do the connection's own two rails reach the peer (path validation, RFC 9000, 8.2), and what does
- * the network report about them? Written by btl_ib_path.c. */
+ * the network report about them? */
 typedef struct btl_ib_validation {
     bool valid;            /* a datagram of the peer with its token came by them */
     bool answered;         /* something of ours reached the peer, by any route */
@@ -39,7 +39,7 @@ typedef struct btl_ib_validation {
     uint64_t unsent_since; /* awake: since then the transport took nothing for it; 0: it does */
 } btl_ib_validation_t;
 
-/* By which rail and to which address datagrams go. Written by btl_ib_path.c. */
+/* By which rail and to which address datagrams go. */
 typedef struct btl_ib_route {
     struct btl_ib_rail *via;            /* sends its datagrams: conn->rail, unless that failed */
     btl_ib_addr_t to;                   /* the peer's address on `via` */

@@ -38,8 +38,8 @@ typedef struct btl_ib_refusal {
     bool told; /* the peer was told that it may send it again */
 } btl_ib_refusal_t;
 
-/* Segments of the peer that were refused (receiver not ready). It is told when they may come again.
- * Written by btl_ib_rnr.c. */
+/* Segments of the peer that were refused (receiver not ready). It is told when they may come
+ * again. */
 typedef struct btl_ib_rnr {
     btl_ib_list_t link;      /* on engine->refused: a cause may be gone */
     btl_ib_rnr_runs_t *runs; /* NULL: none lately */

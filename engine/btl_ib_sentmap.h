@@ -18,7 +18,7 @@ enum {
     BTL_IB_RACKS,
 };
 
-/* Sent segments: in flight, lost or deferred. Written by btl_ib_sentmap.c. */
+/* Sent segments: in flight, lost or deferred. */
 typedef struct btl_ib_sentmap {
     uint32_t in_flight; /* of all spaces */
     uint32_t unacked;   /* segments in flight, lost or deferred */
@@ -31,7 +31,7 @@ typedef struct btl_ib_sentmap {
     btl_ib_list_t deferred;           /* refused by the peer, by the time it said so */
 } btl_ib_sentmap_t;
 
-/* Limits on all connections together. Written by btl_ib_sentmap.c. */
+/* Limits on all connections together. */
 typedef struct btl_ib_budget {
     uint32_t unacked; /* segments in flight or lost, without SKIPs */
     uint32_t apart;   /* of them, those that the limits do not count: BTL_IB_DEPTH_APART */

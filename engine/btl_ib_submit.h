@@ -10,7 +10,7 @@
 
 #include "btl_ib_parts.h"
 
-/* Messages and operations that wait for others to travel with. Written by btl_ib_submit.c. */
+/* Messages and operations that wait for others to travel with. */
 typedef struct btl_ib_coalesce {
     uint32_t turn;      /* the turn to which `left` belongs */
     uint32_t left;      /* messages and operations that left at once in it */

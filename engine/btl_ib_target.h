@@ -26,7 +26,7 @@
 
 #include "btl_ib_parts.h"
 
-/* The peer's one-sided operations on our memory. Written by btl_ib_target.c. */
+/* The peer's one-sided operations on our memory. */
 typedef struct btl_ib_target {
     uint32_t refused;    /* id of the last PUT that was rejected */
     uint32_t refused_in; /* turn.batch in which it was */

@@ -12,7 +12,7 @@
 #include "btl_ib_list.h"
 #include "btl_ib_parts.h"
 
-/* Datagrams about to be sent. Written by btl_ib_transmit.c. */
+/* Datagrams about to be sent. */
 typedef struct btl_ib_datagrams {
     const btl_ib_wire_header_t *common; /* what their headers have in common */
     int count;

@@ -7,7 +7,7 @@
 #define BTL_IB_MEMORY_HANDLE_H
 
 #include "btl_ib_compat.h"
-#include "btl_ib_device_region.h"
+#include "btl_ib_registration_cache.h"
 #include "btl_ib_engine.h"
 
 /* ---- handles ---- */

@@ -3,20 +3,90 @@
  * SPDX-License-Identifier: BSD-3-Clause
  */
 
+#include "btl_ib_registration_cache.h"
+
+#include "btl_ib_help.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- regions of devices ---- */
+
+/* Whole pages are registered; the smallest there are. */
+enum { PAGE_SHIFT = 12 };
+
+uint8_t btl_ib_device_region_plan(size_t size, uint64_t piece_max)
+{
+    uint8_t shift = PAGE_SHIFT;
+
+    if (size <= piece_max) {
+        return 0;
+    }
+    while (UINT64_C(2) << shift <= piece_max || size > (BTL_IB_PIECES_MAX - UINT64_C(1)) << shift) {
+        ++shift;
+    }
+    return shift;
+}
+
+uint8_t btl_ib_device_region_pieces(uintptr_t base, size_t size, uint8_t shift)
+{
+    return 0 == shift ? 1
+                      : (uint8_t) (btl_ib_device_region_piece(base, base + size - 1, shift) + 1);
+}
+
+/* Register all pieces, with `access` as of btl_ib_rdma_ops_t.expose(). Returns NULL and what the
+ * device said, an errno, in *error. */
+static btl_ib_device_region_t *device_region_new(btl_ib_transport_t *transport, void *base,
+                                                 size_t size, unsigned access, uint8_t shift,
+                                                 int *error)
+{
+    const uint8_t count = btl_ib_device_region_pieces((uintptr_t) base, size, shift);
+    const uintptr_t end = (uintptr_t) base + size;
+    btl_ib_device_region_t *region = malloc(sizeof(*region) + count * sizeof(region->piece[0]));
+    uintptr_t from = (uintptr_t) base;
+
+    *error = ENOMEM;
+    if (NULL == region) {
+        return NULL;
+    }
+    btl_ib_list_init(&region->link);
+    atomic_init(&region->fresh, true);
+    region->base = from;
+    region->size = size;
+    region->shift = shift;
+    for (region->count = 0; region->count < count; ++region->count) {
+        const uintptr_t to = region->count == count - 1 ? end : ((from >> shift) + 1) << shift;
+        const int rc = transport->ops->rdma->expose(transport, (void *) from, to - from, access,
+                                                    &region->piece[region->count].mem,
+                                                    &region->piece[region->count].key);
+        if (0 != rc) {
+            *error = -rc;
+            btl_ib_device_region_free(transport, region);
+            return NULL;
+        }
+        from = to;
+    }
+    return region;
+}
+
+void btl_ib_device_region_free(btl_ib_transport_t *transport, btl_ib_device_region_t *region)
+{
+    for (uint8_t i = 0; i < region->count; ++i) {
+        transport->ops->rdma->withdraw(transport, region->piece[i].mem);
+    }
+    free(region);
+}
+
+/* ---- cache ---- */
+
 /*
  * The rcache evicts with its own lock held; and memory is freed, of which the rcache hears, with
  * our lock held. So an eviction is only recorded (`evicted`), and withdrawn from the device soon
  * after.
  */
-
-#include "btl_ib_registration_cache.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "btl_ib_help.h"
 
 /* Bytes of the smallest piece that a region is cut into because the device refuses: it refuses less
  * for other reasons. */
@@ -81,8 +151,7 @@ static btl_ib_device_region_t *expose(btl_ib_registration_cache_t *cache, void *
     fits = btl_ib_registration_limit_reserve(cache->limit, size, pieces);
     btl_ib_biased_lock_release(cache->lock);
     if (fits) {
-        region =
-            btl_ib_device_region_new(cache->transport, base, size, access_of(flags), shift, &error);
+        region = device_region_new(cache->transport, base, size, access_of(flags), shift, &error);
         if (NULL == region) {
             btl_ib_biased_lock_acquire(cache->lock);
             btl_ib_registration_limit_release(cache->limit, size, pieces);

@@ -298,8 +298,8 @@ tests_unit_test_memory_max_CFLAGS = $(component_cflags) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_memory_max_LDADD = $(component_libadd) $(CMOCKA_LIBS) $(BTL_IB_OPAL_LIBS) -lpthread
 # Over Open MPI's own cache, and so with its headers and library.
 tests_unit_test_registration_cache_SOURCES = tests/unit/test_registration_cache.c \
-    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_device_region.c \
-    registration/btl_ib_registration_cache.c registration/btl_ib_registration_limit.c $(rc_test_sources)
+    mca/btl_ib_param_values.c progress/btl_ib_biased_lock.c registration/btl_ib_registration_cache.c \
+    registration/btl_ib_registration_limit.c $(rc_test_sources)
 tests_unit_test_registration_cache_CPPFLAGS = $(AM_CPPFLAGS) $(component_units) $(BTL_IB_OPAL_CPPFLAGS)
 tests_unit_test_registration_cache_CFLAGS = $(AM_CFLAGS) $(BTL_IB_OPAL_CFLAGS)
 tests_unit_test_registration_cache_LDADD = $(LDADD) $(BTL_IB_OPAL_LIBS) -lpthread

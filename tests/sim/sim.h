@@ -35,7 +35,7 @@
 #include <stdio.h>
 
 #include "btl_ib_engine.h"
-#include "btl_ib_refragment.h"
+#include "btl_ib_reasm.h"
 #include "btl_ib_wire.h"
 
 enum { REGISTERED_PAGE = 4096 }; /* of rails where memory is registered */
@@ -355,7 +355,7 @@ struct proc {
     shape_t *shapes; /* of each rail, beside `queues` and `attr`; NULL: all rails have these */
     rail_t *rails[BTL_IB_RAILS_MAX];
     btl_ib_peer_info_t published[BTL_IB_RAILS_MAX]; /* when it started */
-    link_t *links; /* peer * sim->nrails + rail */
+    link_t *links;                                  /* peer * sim->nrails + rail */
 
     /* clock */
     uint64_t clock_base;  /* us */
@@ -380,9 +380,9 @@ struct proc {
     uint32_t idle_polls; /* after each event, without one */
     uint32_t idle_left;
     uint32_t stuck;
-    uint32_t unanswered;       /* peers of which it was told that they do not answer */
-    uint32_t holes_told;       /* times that it was told of large datagrams that vanish */
-    uint32_t hole_lost; /* the last time: bytes of these, of those that are sent from then on... */
+    uint32_t unanswered; /* peers of which it was told that they do not answer */
+    uint32_t holes_told; /* times that it was told of large datagrams that vanish */
+    uint32_t hole_lost;  /* the last time: bytes of these, of those that are sent from then on... */
     uint32_t hole_most;
     uint32_t hole_carries;     /* ...and what the rail carries */
     uint32_t unanswered_heard; /* of these, those whose datagrams come here */
@@ -472,7 +472,7 @@ struct sim {
     uint64_t now;
     uint64_t hash;
     bool verbose;
-    bool terse; /* a failure is one line */
+    bool terse;              /* a failure is one line */
     const char *trace_files; /* of the processes begin with this; NULL: none */
 
     event_t *heap;

@@ -429,14 +429,6 @@ static const btl_ib_param_limit_t limits[] = {
                 "18446744073709551615", 6,
                 "Put at most this much in one operation; ob1 and osc/rdma cut longer ones "
                 "(bytes or with k, M, G, from 4096, default: 18446744073709551615)"),
-    LIMIT_PARAM(get_alignment, SIZE, "bytes", 0, 0,
-                "0", 9,
-                "How addresses for gets must be aligned (bytes, always 0: not at all, default: "
-                "0)"),
-    LIMIT_PARAM(put_alignment, SIZE, "bytes", 0, 0,
-                "0", 9,
-                "How addresses for puts must be aligned (bytes, always 0: not at all, default: "
-                "0)"),
     LIMIT_PARAM(rdma_pipeline_send_length, SIZE, "bytes", 0, 1 << 30,
                 "0", 6,
                 "Of a long message that goes by put, send this much in fragments (bytes or with "

@@ -76,7 +76,6 @@ typedef struct variable {
     mca_base_var_type_t type;
     mca_base_var_enum_t *enumerator; /* or NULL */
     mca_base_var_info_lvl_t level;
-    bool constant;
     void *storage;
 } variable_t;
 
@@ -85,9 +84,9 @@ typedef struct variable {
 static bool register_variable(const variable_t *v)
 {
     const char *synonym = btl_ib_param_synonym(v->name);
-    const int index = mca_base_component_var_register(
-        v->component, v->name, v->help, v->type, v->enumerator, 0, 0, v->level,
-        v->constant ? MCA_BASE_VAR_SCOPE_CONSTANT : MCA_BASE_VAR_SCOPE_READONLY, v->storage);
+    const int index =
+        mca_base_component_var_register(v->component, v->name, v->help, v->type, v->enumerator, 0,
+                                        0, v->level, MCA_BASE_VAR_SCOPE_READONLY, v->storage);
     int rc = index;
 
     if (0 <= index && NULL != synonym) {
@@ -200,7 +199,6 @@ static bool register_limit(mca_btl_base_module_t *limits, const mca_base_compone
         .type = is_size ? MCA_BASE_VAR_TYPE_SIZE_T : MCA_BASE_VAR_TYPE_UNSIGNED_INT,
         .enumerator = is_flags ? &mca_btl_base_flag_enum->super : NULL,
         .level = limit->level,
-        .constant = !is_flags && 0 == limit->rule.high,
         .storage = (char *) limits + limit->rule.offset,
     });
 }
@@ -259,6 +257,9 @@ void btl_ib_params_register(btl_ib_params_t *params, mca_btl_base_module_t *limi
     params->queues_by_user = btl_ib_params_by_user(params, "receive_queues");
     params->eager_by_user = btl_ib_params_by_user(params, "eager_limit");
     params->registered = OPAL_SUCCESS == mca_btl_base_param_register(component, limits) && ok;
+    /* Open MPI registers these as well, but any address will do. */
+    limits->btl_get_alignment = 0;
+    limits->btl_put_alignment = 0;
 }
 
 /* Open MPI looked at its own values when it registered them. */

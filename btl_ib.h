@@ -33,6 +33,7 @@
 #include "btl_ib_engine.h"
 #include "btl_ib_failed_procs.h"
 #include "btl_ib_help.h"
+#include "btl_ib_memory_max.h"
 #include "btl_ib_modex_codec.h"
 #include "btl_ib_params.h"
 #include "btl_ib_peer_report.h"
@@ -180,11 +181,9 @@ static inline int btl_ib_poll_engine(uint64_t now)
  * something completes, so that a sender might wait for ever for one that comes back silently. */
 static inline int btl_ib_free_list_init(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
-    const btl_ib_params_t *params = &mca_btl_ib_component.params;
-
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, 0, params->free_list_num,
-                               -1, params->free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return opal_free_list_init(list, size, opal_cache_line_size, class, 0, 0, BTL_IB_FRAGS_AT_ONCE,
+                               -1, BTL_IB_FRAGS_AT_ONCE, NULL, 0, NULL, NULL, NULL);
 }
 
 /* ---- btl_ib_module.c ---- */

@@ -24,7 +24,7 @@ static uint64_t aligned(uint64_t size)
 static void add_fragments(const btl_ib_process_sizes_t *sizes, const btl_ib_transport_attr_t *attr,
                           btl_ib_footprint_t *footprint)
 {
-    const uint64_t count = (uint64_t) sizes->params->free_list_num;
+    const uint64_t count = BTL_IB_FRAGS_AT_ONCE;
     const uint64_t eager =
         btl_ib_params_eager_limit(sizes->params, sizes->limits, attr, attr->rdma);
 

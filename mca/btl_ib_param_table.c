@@ -225,10 +225,6 @@ static const btl_ib_param_number_t numbers[] = {
                "longer ones that are contiguous are sent from where they are, and their memory is "
                "free when they were acknowledged, or, of eager messages, copied as their sender "
                "waits"),
-    INT_PARAM(free_list_num, 32, 0, 4096, "descriptors", 8,
-              "Make this many descriptors of fragments of each size in advance"),
-    INT_PARAM(free_list_inc, 32, 1, 4096, "descriptors", 8,
-              "Make this many more descriptors of fragments of a size when none are left"),
 };
 /* clang-format on */
 

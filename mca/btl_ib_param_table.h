@@ -122,8 +122,6 @@ typedef struct btl_ib_params {
     int progress_thread_ms;         /* without progress before the thread takes over */
     size_t progress_thread_backlog; /* bytes of messages that it may keep for progress */
     size_t copy_limit;              /* bytes: what is longer is sent from where it is */
-    int free_list_num;              /* descriptors made at first */
-    int free_list_inc;              /* and each time they run out */
     int chosen[BTL_IB_CHOICES];     /* the places of words, as Open MPI shows them */
     bool registered;                /* Open MPI took all of them */
     bool queues_by_user;            /* receive_queues was set by the user */

@@ -29,7 +29,6 @@ static btl_ib_params_t params = {
     .ops_max = 128,
     .reassembly_max = 512,
     .credit_pool = 4096,
-    .free_list_num = 8,
     .qps_per_port = 1,
 };
 static mca_btl_base_module_t limits = {

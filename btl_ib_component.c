@@ -479,11 +479,6 @@ static bool start_modules(btl_ib_component_t *component)
 static bool init_parts(btl_ib_component_t *component)
 {
     const btl_ib_params_t *params = &component->params;
-    const btl_ib_poll_limits_t polls = {
-        .busy = (uint32_t) params->poll_busy,
-        .recent = (uint32_t) params->poll_recent,
-        .idle = (uint32_t) params->poll_idle,
-    };
     const btl_ib_progress_thread_config_t thread = {
         .enabled = params->progress_thread,
         .period = (uint64_t) params->progress_thread_ms * 1000,
@@ -506,7 +501,7 @@ static bool init_parts(btl_ib_component_t *component)
     component->name = OPAL_PROC_MY_NAME;
     btl_ib_list_init(&component->gone);
     btl_ib_list_init(&component->callbacks.ready);
-    btl_ib_poll_throttle_init(&component->throttle, &polls);
+    btl_ib_poll_throttle_init(&component->throttle);
     btl_ib_progress_thread_init(&component->progress_thread, &thread);
     btl_ib_log_init(&component->log, &component->progress_thread.in_engine, ports_down);
     btl_ib_registration_limit_init(&component->registered, params->max_pinned, &host,

@@ -29,16 +29,6 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(poll_burst, 64, 1, 4096, "datagrams", 6,
               "Receive at most this many in one call of the progress function; a low value "
               "shares the processor more evenly with other components"),
-    INT_PARAM(poll_busy, 16, 1, 65536, "calls", 6,
-              "Beside another BTL that polls (vader), look at the devices in each so manyth "
-              "progress call while data or answers are on the way; in each call right after "
-              "something came or was sent, and after 10 microseconds if calls come that often"),
-    INT_PARAM(poll_recent, 128, 1, 65536, "calls", 6,
-              "Beside another BTL that polls (vader), look at the devices in each so manyth "
-              "progress call within a millisecond after something came, if nothing is on the way"),
-    INT_PARAM(poll_idle, 512, 1, 65536, "calls", 6,
-              "Beside another BTL that polls (vader), look at the devices in each so manyth "
-              "progress call when nothing came for a millisecond or longer"),
     INT_PARAM(depth_peer, 16384, 2, 65536, "segments", 5,
               "Keep at most this many segments in flight to one peer"),
     INT_PARAM(depth_total, 24576, 2, 1048576, "segments", 5,

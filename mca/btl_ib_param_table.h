@@ -63,9 +63,6 @@ typedef struct btl_ib_params {
     char *max_pinned;      /* of a host: bytes, or with a % that part of its memory */
     const char *atomics;   /* "auto", "device" or "host" */
     int poll_burst;        /* datagrams in one progress call */
-    int poll_busy;         /* beside other BTLs that poll: progress calls for one look */
-    int poll_recent;       /* the same, when nothing is under way */
-    int poll_idle;         /* the same, when nothing was for 1 ms */
     int depth_peer;        /* segments in flight to one peer */
     int depth_total;       /* segments in flight in all */
     size_t depth_bytes;    /* bytes in flight in all */

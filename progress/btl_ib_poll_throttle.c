@@ -8,13 +8,12 @@
 #define LOAD(field)         atomic_load_explicit(&throttle->field, memory_order_relaxed)
 #define STORE(field, value) atomic_store_explicit(&throttle->field, (value), memory_order_relaxed)
 
-void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle, const btl_ib_poll_limits_t *limits)
+void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle)
 {
     *throttle = (btl_ib_poll_throttle_t){
         .to_clock = 1,
         .interval = 1,
         .alone = true,
-        .limits = *limits,
     };
 }
 
@@ -47,7 +46,7 @@ void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
         throttle->interval > (uint32_t) early ? throttle->interval - (uint32_t) early : 1;
     const uint64_t us = now - LOAD(polled_at);
     const uint64_t in_period = us > 0 ? (uint64_t) calls * BTL_IB_POLL_PERIOD / us : UINT32_MAX;
-    uint32_t limit = throttle->limits.idle;
+    uint32_t limit = BTL_IB_POLL_CALLS_IDLE;
 
     if (arrived) {
         throttle->arrived_at = now;
@@ -56,9 +55,9 @@ void btl_ib_poll_throttle_polled(btl_ib_poll_throttle_t *throttle, uint64_t now,
         throttle->interval = 1;
     } else {
         if (busy) {
-            limit = throttle->limits.busy;
+            limit = BTL_IB_POLL_CALLS_BUSY;
         } else if (now - throttle->arrived_at < BTL_IB_POLL_RECENT) {
-            limit = throttle->limits.recent;
+            limit = BTL_IB_POLL_CALLS_RECENT;
         }
         throttle->interval = 2 * throttle->interval < limit ? 2 * throttle->interval : limit;
         if (in_period < throttle->interval) {

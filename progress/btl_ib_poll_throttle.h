@@ -11,9 +11,10 @@
  *
  *   n = 1 right after a poll that found something, or after a send; it doubles with each poll that
  *   finds nothing, up to
- *     poll_busy    while something is under way: unacknowledged data, answers due, ACKs to be sent
- *     poll_recent  within 1 ms after something arrived
- *     poll_idle    later
+ *     BTL_IB_POLL_CALLS_BUSY    while something is under way: unacknowledged data, answers due,
+ *                               ACKs to be sent
+ *     BTL_IB_POLL_CALLS_RECENT  within 1 ms after something arrived
+ *     BTL_IB_POLL_CALLS_IDLE    later
  *   but never more calls than are made in 10 us.
  *
  * Calls are counted, since reading the clock in each would cost vader a sixth. Every 32nd call
@@ -39,12 +40,10 @@
 /* calls after which one reads the clock */
 #define BTL_IB_POLL_CLOCK 32
 
-/* Progress calls for each poll, at most. */
-typedef struct btl_ib_poll_limits {
-    uint32_t busy;
-    uint32_t recent;
-    uint32_t idle;
-} btl_ib_poll_limits_t;
+/* progress calls for each poll, at most */
+#define BTL_IB_POLL_CALLS_BUSY   16
+#define BTL_IB_POLL_CALLS_RECENT 128
+#define BTL_IB_POLL_CALLS_IDLE   512
 
 typedef struct btl_ib_poll_throttle {
     atomic_int to_clock;             /* calls until one polls or reads the clock */
@@ -54,12 +53,10 @@ typedef struct btl_ib_poll_throttle {
     uint64_t arrived_at;             /* us: the last poll that found something */
     uint32_t interval;               /* calls between the last poll and the next */
     bool alone;                      /* no other BTL polls: every call polls */
-    btl_ib_poll_limits_t limits;
 } btl_ib_poll_throttle_t;
 
 /* Alone at first. */
-void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle,
-                               const btl_ib_poll_limits_t *limits);
+void btl_ib_poll_throttle_init(btl_ib_poll_throttle_t *throttle);
 
 /* Progress was called. Returns whether there is nothing to do; else ask
  * btl_ib_poll_throttle_due(). */

@@ -11,7 +11,6 @@
 
 #include "btl_ib_poll_throttle.h"
 
-static const btl_ib_poll_limits_t limits = {.busy = 16, .recent = 128, .idle = 512};
 static btl_ib_poll_throttle_t throttle;
 static uint64_t ns; /* the clock */
 
@@ -24,7 +23,7 @@ static int setup(void **state)
 {
     (void) state;
     ns = 5000000;
-    btl_ib_poll_throttle_init(&throttle, &limits);
+    btl_ib_poll_throttle_init(&throttle);
     throttle.alone = false;
     return 0;
 }

@@ -230,6 +230,9 @@ static void configure(btl_ib_component_t *component, btl_ib_engine_config_t *con
     config->aead = component->aead;
     config->key = component->self->key;
     config->peers = btl_ib_compat_job_size();
+    if (config->passive_max < config->peers) { /* all of a job may send to one */
+        config->passive_max = config->peers;
+    }
     config->log = btl_ib_log_table(&component->log);
     config->log.detailed = btl_ib_is_verbose(BTL_IB_LOG_DETAILED);
     config->trace = NULL != component->trace;

@@ -579,7 +579,7 @@ bool btl_ib_admission_looks_up(btl_ib_engine_t *engine, bool known)
     if (!admission->told_passive) {
         admission->told_passive = true;
         BTL_IB_LOG(engine, 0,
-                   "%u processes that this one never sent to have sent to it (btl_ib_passive_max); "
+                   "%u processes that this one never sent to have sent to it; "
                    "further ones wait until there are fewer",
                    most);
     }

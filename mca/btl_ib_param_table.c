@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "btl_ib_rma.h"
 #include "transport.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -35,8 +34,6 @@ static const btl_ib_param_number_t numbers[] = {
               "Keep at most this many segments to all peers together that are not acknowledged"),
     SIZE_PARAM(depth_bytes, 32 << 20, 64 << 10, INT64_C(1) << 34, "bytes", 5,
                "Keep at most this many bytes to all peers together that are not acknowledged"),
-    INT_PARAM(window_max, 49152, 16, 49152, "sequence numbers", 8,
-              "Send at most this far beyond the oldest segment that was not acknowledged"),
     INT_PARAM(ack_delay, 150, 0, 10000, "microseconds", 6,
               "Hold an acknowledgement back at most this long, so that it can travel with data; a "
               "third of it where the last message was not answered. Peers are told, and allow for "
@@ -59,18 +56,6 @@ static const btl_ib_param_number_t numbers[] = {
     INT_PARAM(down_limit, 180, 0, 86400, "seconds", 5,
               "A port that went down may come back for so long; then its device counts as "
               "failed, and what has no other way ends. 0: for ever"),
-    INT_PARAM(passive_max, 4096, 1, 1048576, "connections", 8,
-              "Accept at most this many from processes that this one never talked to itself"),
-    INT_PARAM(lookups_max, 2000, 1, 1000000, "lookups", 9,
-              "Ask the runtime at most this often in a second who an unknown sender is"),
-    INT_PARAM(idle_ms, 2000, 1, 3600000, "milliseconds", 8,
-              "Give memory and spare credits of a peer back after this time without traffic"),
-    INT_PARAM(reassembly_max, 512, 1, 65536, "buffers", 7,
-              "Reassemble at most this many messages at once beyond one for each peer; each "
-              "takes as many bytes as the largest of btl_ib_eager_limit and btl_ib_max_send_size"),
-    INT_PARAM(ops_max, 128, 1, BTL_IB_OPS_MAX, "operations", 7,
-              "Run at most this many one-sided operations with one peer at a time; further ones "
-              "wait"),
     INT_PARAM(credit_init, 0, 0, 65536, "credits", 7,
               "What a new or idle peer may send to a queue of type P before it is granted more. 0: "
               "a quarter of an equal share of the receive buffers for each process of the job, "

@@ -66,7 +66,6 @@ typedef struct btl_ib_params {
     int depth_peer;        /* segments in flight to one peer */
     int depth_total;       /* segments in flight in all */
     size_t depth_bytes;    /* bytes in flight in all */
-    int window_max;        /* sequences between the oldest and the newest in flight */
     int ack_delay;         /* us */
     int rto_min;           /* us */
     int rto_max;           /* us */
@@ -74,11 +73,6 @@ typedef struct btl_ib_params {
     int silence_limit;     /* s, 0: none */
     int connect_timeout;   /* s, 0: none */
     int down_limit;        /* s, 0: none */
-    int passive_max;       /* connections from peers that were never added */
-    int lookups_max;       /* of unknown senders in a second */
-    int idle_ms;           /* without traffic before a peer shrinks */
-    int ops_max;
-    int reassembly_max; /* buffers beyond one for each peer */
     int credit_init;    /* P: of a new peer; 0: by the number of processes */
     int credit_pool;    /* P: of one queue in all, 0: its share of buffers */
     int rx_depth;       /* receive buffers of a device, 0: as receive_queues says */

@@ -305,12 +305,6 @@ void btl_ib_params_engine(const btl_ib_params_t *params, const mca_btl_base_modu
     config->depth_peer = (uint32_t) params->depth_peer;
     config->depth_total = (uint32_t) params->depth_total;
     config->depth_bytes = params->depth_bytes;
-    config->window_max = (uint32_t) params->window_max;
-    config->passive_max = (uint32_t) params->passive_max;
-    config->lookups_max = (uint32_t) params->lookups_max;
-    config->idle_after = (uint64_t) params->idle_ms * 1000u;
-    config->ops_max = (uint32_t) params->ops_max;
-    config->reassembly_max = (uint32_t) params->reassembly_max;
     config->backlog_max = params->progress_thread_backlog;
     config->credit_init = (uint32_t) params->credit_init;
     config->credit_pool = (uint32_t) params->credit_pool;

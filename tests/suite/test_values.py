@@ -113,7 +113,7 @@ GOOD = [
     "rto_max 3000ms 3000000",
     "silence_limit 5min 300",
     "silence_limit 900000ms 900",
-    "idle_ms 2min 120000",
+    "progress_thread_ms 10s 10000",
     "latency 20us 20",
     "socket_buffer 4MiB 4194304",
     "copy_limit 64KiB 65536",

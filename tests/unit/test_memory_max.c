@@ -25,9 +25,6 @@ static btl_ib_params_t params = {
     .depth_peer = 16384,
     .depth_total = 24576,
     .depth_bytes = 32 << 20,
-    .window_max = 49152,
-    .ops_max = 128,
-    .reassembly_max = 512,
     .credit_pool = 4096,
     .qps_per_port = 1,
 };

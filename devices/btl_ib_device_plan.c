@@ -199,9 +199,6 @@ void btl_ib_device_plan_open(const btl_ib_params_t *params, const btl_ib_device_
                 .eager_peers = (uint32_t) config->max_eager_rdma,
                 .eager_slots = (uint32_t) params->eager_rdma_num,
                 .eager_size = (uint32_t) params->eager_rdma_size,
-                .eager_threshold = (uint32_t) params->eager_rdma_threshold,
-                .eager_period_ms = (uint32_t) params->eager_rdma_period_ms,
-                .eager_period_messages = (uint32_t) params->eager_rdma_period_messages,
                 .relaxed = 0 == strcmp(params->ordering, "relaxed"),
             },
     };

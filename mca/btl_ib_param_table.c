@@ -172,16 +172,6 @@ static const btl_ib_param_number_t numbers[] = {
               "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
               "that 16 more fill cache lines; "
               "what does not go inline never does (btl_ib_max_inline_data); 0: all that does"),
-    INT_PARAM(eager_rdma_threshold, 16, 1, 1000000, "messages", 6,
-              "Transport verbs, rc: a peer gets a ring of eager RDMA after so many short messages "
-              "within "
-              "btl_ib_eager_rdma_period_ms, and loses it where there are fewer"),
-    INT_PARAM(eager_rdma_period_ms, 1000, 1, 3600000, "milliseconds", 7,
-              "Transport verbs, rc: how often it is decided which peers get rings of eager RDMA "
-              "(btl_ib_max_eager_rdma)"),
-    INT_PARAM(eager_rdma_period_messages, 0, 0, 1000000000, "messages", 9,
-              "Transport verbs, rc: after so many short messages of all peers it is decided, too, "
-              "which peers get rings of eager RDMA; 0: by btl_ib_eager_rdma_period_ms alone"),
     SIZE_PARAM(trace_max, 64 << 20, 1 << 20, INT64_C(1) << 40, "bytes", 9,
                "Keep at most this many bytes of events in each file of btl_ib_trace, 64 for each "
                "event; when there are more the oldest go"),

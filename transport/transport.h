@@ -405,9 +405,6 @@ typedef struct btl_ib_open_rc {
     uint32_t eager_slots; /* datagrams of each under way by it; rounded down to a power of two, at
                            * most 32768; 0: none */
     uint32_t eager_size;  /* bytes of such a datagram at most; 0: as many as go inline */
-    uint32_t eager_threshold;       /* a peer has eager RDMA after so many short datagrams... */
-    uint32_t eager_period_ms;       /* ...within this time, and loses it with fewer; looked at... */
-    uint32_t eager_period_messages; /* ...also after so many of all peers; 0: by time alone */
     bool
         relaxed; /* devices may write exposed memory in any order: faster on some machines, and each
                    * write is followed by a read before it is done */

@@ -40,7 +40,6 @@ BAD = [
     ("port_min", "08000", "it begins with 0, which may be meant as octal", "0 to 65535 (port)"),
     ("gid_index", "-2", "it is too small", "-1 to 255 (place)"),
     ("eager_rdma_size", "497", "it is too large", "0 to 496 (bytes"),
-    ("eager_rdma_period_messages", "-1", "it is too small", "0 to 1000000000 (messages)"),
     ("rc_srq_min_peers", "16k", "something follows the number", "0 to 1048576 (processes)"),
     (
         "socket_buffer",

@@ -93,8 +93,6 @@ static void test_rings(void **state)
     (void) state;
     params.rc.eager_peers = 4;
     params.rc.eager_slots = 64;
-    params.rc.eager_threshold = 16;
-    params.rc.eager_period_ms = 1000;
     check(queues, 2);
 }
 

@@ -72,9 +72,6 @@ void btl_ib_rc_eagers_plan(btl_ib_rc_eagers_t *eagers, const btl_ib_rc_port_t *p
         .peers = btl_ib_verbs_min(wanted->eager_peers, BTL_IB_RC_EAGER_PEERS),
         .slots = slots,
         .slot = bytes / BTL_IB_VERBS_LINE * BTL_IB_VERBS_LINE,
-        .threshold = wanted->eager_threshold,
-        .period_us = (uint64_t) wanted->eager_period_ms * 1000,
-        .period_messages = wanted->eager_period_messages,
     };
     if (port->iwarp || first->shared || eagers->slot == 0) {
         eagers->peers = 0;
@@ -228,7 +225,6 @@ int btl_ib_rc_eager_take(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, b
         eager->taken++;
         eager->recent++;
     }
-    eagers->recent += (uint32_t) count;
     eagers->taken += (uint32_t) count;
     return count;
 }
@@ -297,8 +293,7 @@ void btl_ib_rc_eager_close(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager)
 void btl_ib_rc_eager_received(btl_ib_rc_eagers_t *eagers, btl_ib_rc_eager_t *eager, bool counts)
 {
     eager->sends++;
-    eagers->recent += counts;
-    if (!counts || eager->on || !eager->credit->open || ++eager->recent < eagers->threshold
+    if (!counts || eager->on || !eager->credit->open || ++eager->recent < BTL_IB_RC_EAGER_THRESHOLD
         || eager->fading) {
         return;
     }
@@ -374,18 +369,14 @@ bool btl_ib_rc_eagers_quiet(btl_ib_rc_eagers_t *eagers)
 
 bool btl_ib_rc_eagers_review(btl_ib_rc_eagers_t *eagers, uint64_t now)
 {
-    const bool enough =
-        eagers->period_messages != 0 && eagers->recent >= eagers->period_messages;
-
-    if (!enough && now < eagers->review_at) {
+    if (now < eagers->review_at) {
         return false;
     }
-    eagers->review_at = now + eagers->period_us;
-    turn_off_below(eagers, eagers->threshold);
+    eagers->review_at = now + BTL_IB_RC_EAGER_PERIOD;
+    turn_off_below(eagers, BTL_IB_RC_EAGER_THRESHOLD);
     if (eagers->count == eagers->peers) {
         make_room(eagers);
     }
-    eagers->recent = 0;
     eagers->rival = 0;
     return true;
 }

@@ -35,7 +35,12 @@
 #include "verbs_rc_sq.h"
 #include "verbs_rc_queue.h"
 
-enum { BTL_IB_RC_EAGER_PEERS = 64 };
+enum {
+    BTL_IB_RC_EAGER_PEERS = 64,
+    /* A peer may write after so many short datagrams within this time, and loses it with fewer. */
+    BTL_IB_RC_EAGER_THRESHOLD = 16,
+    BTL_IB_RC_EAGER_PERIOD = 1000000, /* us */
+};
 
 struct btl_ib_rc_conn;
 
@@ -63,16 +68,12 @@ typedef struct btl_ib_rc_eagers {
     uint32_t peers; /* at most so many may write; 0: none */
     uint32_t slots; /* of each ring: a power of two */
     uint32_t slot;  /* bytes of each, the trailer included */
-    uint32_t threshold;
-    uint64_t period_us;
-    uint32_t period_messages; /* 0: any number */
     btl_ib_rc_eager_t *on[BTL_IB_RC_EAGER_PEERS];
     uint32_t count;         /* of them */
     btl_ib_rc_eager_t *off; /* a list of those that were on */
     uint32_t fading;        /* of them */
     uint64_t review_at;     /* us */
     /* Since the last review: */
-    uint32_t recent; /* short datagrams of all peers */
     uint32_t rival;  /* of the busiest one that found no place */
     /* In all: */
     uint64_t taken; /* datagrams from rings */

@@ -136,12 +136,6 @@ static const btl_ib_param_number_t numbers[] = {
                "Transport verbs, rc: copy what a device puts or gets of at most this size through "
                "memory of its own (sixteen times as much for each peer), so that the application's "
                "memory need not be registered for it. 0: nothing"),
-    SIZE_PARAM(rc_bounce_put, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
-               "Transport verbs, rc: of puts copy at most this size, if btl_ib_rc_bounce_size is "
-               "larger"),
-    SIZE_PARAM(rc_bounce_get, BTL_IB_BOUNCE_MAX, 0, BTL_IB_BOUNCE_MAX, "bytes", 9,
-               "Transport verbs, rc: of gets copy at most this size, if btl_ib_rc_bounce_size is "
-               "larger"),
     INT_PARAM(send_depth, 0, 0, 16384, "sends", 9,
               "Transports verbs and ofi: so many sends fit into a queue of the device, for "
               "verbs rounded down to a power of two, at least 128 (ud) or 16 (rc). 0: 256 (ud, "

@@ -97,8 +97,6 @@ typedef struct btl_ib_params {
     int rnr_retry;                  /* times, 7: without end */
     int rnr_timer;                  /* code of a time */
     size_t rc_bounce_size;          /* bytes */
-    size_t rc_bounce_put;           /* bytes */
-    size_t rc_bounce_get;           /* bytes */
     int rc_reads;                   /* and atomics under way with one peer */
     int send_depth;                 /* sends, 0: the transport's own */
     int cq_depth;                   /* entries, 0: as many as are needed */

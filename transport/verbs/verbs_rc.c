@@ -613,7 +613,7 @@ static int open_port(btl_ib_rc_t *rc, const btl_ib_device_t *device,
         return error;
     }
     btl_ib_rc_events_join(rc);
-    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, params->cq_depth, rc->cm.events->fd);
+    return btl_ib_rc_cqs_open(&rc->cqs, &rc->port, rc->cm.events->fd);
 }
 
 /* Set all that needs no call that can fail. */

@@ -20,11 +20,9 @@
 
 enum { FIRST_ENTRIES = 4096 };
 
-int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, uint32_t first,
-                       int other_fd)
+int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd)
 {
     cqs->port = port;
-    cqs->first = first != 0 ? first : FIRST_ENTRIES;
     cqs->saved_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (cqs->saved_fd < 0) {
         return btl_ib_verbs_failed(&port->verbs, "eventfd", errno);
@@ -48,7 +46,7 @@ static btl_ib_rc_cq_t *create(btl_ib_rc_cqs_t *cqs, uint32_t entries)
 {
     const btl_ib_verbs_t *verbs = &cqs->port->verbs;
     const uint64_t most = (uint64_t) verbs->device.max_cqe;
-    uint64_t size = (uint64_t) cqs->first << cqs->count;
+    uint64_t size = (uint64_t) FIRST_ENTRIES << cqs->count;
     btl_ib_rc_cq_t *cq = &cqs->cq[cqs->count];
 
     entries += cqs->shared_entries;

@@ -35,7 +35,6 @@ typedef struct btl_ib_rc_cqs {
     btl_ib_verbs_comp_t comp;
     btl_ib_rc_cq_t cq[BTL_IB_RC_CQ_MAX];
     uint32_t count;
-    uint32_t first;          /* entries of the first one, or what a connection needs */
     uint32_t shared_entries; /* that any queue may get for shared receive queues */
     /* Completions that were read and go before all that the queues have: */
     struct ibv_wc saved[BTL_IB_RC_BATCH];
@@ -44,11 +43,9 @@ typedef struct btl_ib_rc_cqs {
     int saved_fd; /* eventfd: readable while there are some */
 } btl_ib_rc_cqs_t;
 
-/* The first queue has `first` entries at least, 0: the default; `other_fd` is a descriptor to sleep
- * on as well. Returns 0 or a negative errno after logging why;
+/* `other_fd` is a descriptor to sleep on as well. Returns 0 or a negative errno after logging why;
  * close follows in either case. */
-int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, uint32_t first,
-                       int other_fd);
+int btl_ib_rc_cqs_open(btl_ib_rc_cqs_t *cqs, const btl_ib_rc_port_t *port, int other_fd);
 void btl_ib_rc_cqs_close(btl_ib_rc_cqs_t *cqs);
 
 /* Shared receive queues of that many buffers in all are about to be used. Call this before the

@@ -312,7 +312,6 @@ int btl_ib_ud_qps_open(btl_ib_ud_qps_t *qps, const btl_ib_ud_port_t *port,
     for (uint32_t i = 0; i < qps->count; i++) {
         entries += qps->qp[i].tx_depth + qps->qp[i].depth_max;
     }
-    entries = entries < params->cq_depth ? params->cq_depth : entries;
     entries = btl_ib_verbs_min(entries, (uint32_t) verbs->device.max_cqe);
     qps->cq = ibv_create_cq(verbs->context, (int) entries, NULL, channel, 0);
     if (qps->cq == NULL) {

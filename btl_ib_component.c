@@ -127,7 +127,7 @@ static btl_ib_trace_file_t *open_trace(const btl_ib_component_t *component)
         .pid = (long) getpid(),
         .began = began,
         .realtime = (uint64_t) time(NULL) * 1000000000u,
-        .size_max = component->params.trace_max,
+        .size_max = BTL_IB_TRACE_MAX,
     };
     char *name = make_name(component, component->params.trace, ".trace");
     btl_ib_trace_file_t *file;

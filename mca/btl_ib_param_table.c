@@ -162,9 +162,6 @@ static const btl_ib_param_number_t numbers[] = {
               "headers included, go by eager RDMA (btl_ib_max_eager_rdma), rounded up so "
               "that 16 more fill cache lines; "
               "what does not go inline never does (btl_ib_max_inline_data); 0: all that does"),
-    SIZE_PARAM(trace_max, 64 << 20, 1 << 20, INT64_C(1) << 40, "bytes", 9,
-               "Keep at most this many bytes of events in each file of btl_ib_trace, 64 for each "
-               "event; when there are more the oldest go"),
     INT_PARAM(drain_ms, 1000, 0, 60000, "milliseconds", 7,
               "Wait at most this long for last acknowledgements when MPI ends"),
     INT_PARAM(progress_thread_ms, 10, 1, 10000, "milliseconds", 6,

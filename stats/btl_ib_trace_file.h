@@ -20,6 +20,8 @@
 /* Bytes: as mappings, they begin at pages, of up to 64 KiB. */
 #define BTL_IB_TRACE_HEADER 65536u
 #define BTL_IB_TRACE_WINDOW (1u << 20)
+/* of events in a file: a million, as long as a stream of 1 GB/s takes a second or more */
+#define BTL_IB_TRACE_MAX (64u << 20)
 
 /* Who writes it. */
 typedef struct btl_ib_trace_file_info {

@@ -423,7 +423,6 @@ static void begin_stats(btl_ib_component_t *component)
         .host = component->self->host,
         .processes = btl_ib_compat_job_size(),
         .now = btl_ib_now(),
-        .relative = component->params.stats_relative,
         .file = make_file(component, &file),
     };
     uint64_t seconds = 0;

@@ -190,10 +190,6 @@ static const btl_ib_param_toggle_t toggles[] = {
     BOOL_PARAM(use_auto, "auto", false, 2,
                "Use ib although it was not named in the selection of BTLs",
                "only if it was named: --mca btl ib,self"),
-    BOOL_PARAM(stats_relative, "stats_relative", false, 2,
-               "Let lines that btl_ib_stats prints at intervals tell what was counted since the "
-               "line before, instead of since the start",
-               NULL),
     BOOL_PARAM(memory_report, "memory_report", false, 9,
                "Tell at the start what memory each queue, window and pool of each device takes, "
                "one process of a host for all: now, with all peers of the job, and at most",

@@ -36,7 +36,6 @@
 typedef struct btl_ib_params {
     const mca_base_component_t *component; /* whose parameters they are */
     bool use_auto;                         /* offer ib although nobody named it */
-    bool stats_relative;   /* lines at intervals tell what came since the one before */
     char *stats;           /* lines of counters: when */
     char *stats_file;      /* and a file of them */
     char *trace;           /* a file of events */

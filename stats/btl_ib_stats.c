@@ -184,18 +184,13 @@ void btl_ib_stats_interval(btl_ib_stats_t *stats, uint64_t now)
 
     btl_ib_stats_process(stats, &counters);
     if (config->prints) {
-        const btl_ib_process_counters_t more = btl_ib_stats_between(&stats->told, &counters);
-
-        snprintf(when, sizeof(when), " %s %" PRIu64 ".%" PRIu64 " s,",
-                 config->relative ? "since the last line, after" : "after", at / 1000000,
+        snprintf(when, sizeof(when), " after %" PRIu64 ".%" PRIu64 " s,", at / 1000000,
                  at / 100000 % 10);
-        btl_ib_stats_print((uint32_t) config->name, config->host, when,
-                           config->relative ? &more : &counters);
+        btl_ib_stats_print((uint32_t) config->name, config->host, when, &counters);
     }
     if (NULL != config->file) {
         stats_record_sample(&stats->records, at, &counters);
     }
-    stats->told = counters;
     while (stats->due <= now) { /* the application may have computed for long */
         stats->due += config->interval;
     }

@@ -70,7 +70,6 @@ typedef struct btl_ib_stats_config {
     uint64_t now;       /* us */
     uint64_t interval;  /* us between two lines or records; 0: only when MPI ends */
     bool prints;        /* lines */
-    bool relative;      /* lines at intervals tell what was counted since the one before */
     char *file;         /* to be written when MPI ends: malloced, and freed here; NULL: none */
 } btl_ib_stats_config_t;
 
@@ -80,8 +79,7 @@ typedef struct btl_ib_stats {
         processes; /* of the job; stays when the rest has ended, as what was bound to it does */
     const btl_ib_registration_cache_t *caches[BTL_IB_RAILS_MAX]; /* NULL: not any more */
     btl_ib_device_counters_t ended[BTL_IB_RAILS_MAX];            /* what those counted */
-    uint64_t due;                   /* us: when the interval ends; UINT64_MAX: never */
-    btl_ib_process_counters_t told; /* when the last one ended */
+    uint64_t due; /* us: when the interval ends; UINT64_MAX: never */
     btl_ib_stats_records_t records;
 } btl_ib_stats_t;
 

@@ -41,10 +41,6 @@ typedef struct btl_ib_process_counters {
     btl_ib_device_counters_t devices;
 } btl_ib_process_counters_t;
 
-/* What was counted between two times. */
-btl_ib_process_counters_t btl_ib_stats_between(const btl_ib_process_counters_t *before,
-                                               const btl_ib_process_counters_t *after);
-
 /* ---- the line ---- */
 
 /* The line of counters that btl_ib_stats prints. */

@@ -67,19 +67,6 @@ def test_intervals(run, mpi, tmp_path):
     assert sums["sent_segments"] == sum(load(path)["counters"]["sent_segments"] for path in files)
 
 
-@pytest.mark.called("stats/relative")
-def test_relative(run, mpi):
-    """Lines that tell what came since the one before add up to less than the last, which tells
-    all."""
-    output = job(run, mpi, stats="1s", stats_relative=1)
-    for rank in (0, 1):
-        lines = sent(output, rank, r" since the last line, after \d\.\d s,")
-        (last,) = sent(output, rank, "")
-        assert len(lines) >= 2 and min(lines) > 0
-        assert sum(lines) <= last
-    assert not re.search(r"(?<!line,) after \d\.\d s, sent", output)
-
-
 @pytest.mark.called("stats/end-only")
 def test_end_only(run, mpi, tmp_path):
     """1 and yes are no intervals; a name for all gets the rank; without a parameter there is
